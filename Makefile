@@ -1,0 +1,44 @@
+# Every target first makes the environment in .venv: new when there is none, updated when pyproject.toml or constraints.txt change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+# The stamp is written last and removed first: an environment without it was left half made, and is made anew.
+$(READY): pyproject.toml constraints.txt
+	test -e $@ || $(PYTHON) -m venv --clear $(VENV)
+	rm -f $@
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt --editable . --group dev
+	touch $@
+
+demo: $(READY) ## run the demonstration
+	$(BIN)/capax demo
+
+# The processes of pytest-xdist share the cores: one thread each.
+test test-all: export OMP_NUM_THREADS = 1
+
+test: $(READY) ## run the tests, without the slow ones
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(READY) ## run all tests
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY) ## check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY) ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+clean: ## remove the environment, caches and build outputs
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

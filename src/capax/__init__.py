@@ -1,0 +1,53 @@
+"""capax: how much can attention remember? The public API; each name is loaded when it is first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__: str
+
+if TYPE_CHECKING:
+    from capax.errors import CapaxError as CapaxError
+    from capax.measures.measure import measure as measure
+    from capax.measures.progress import Progress as Progress
+    from capax.memory import load as load
+    from capax.results import Measurement as Measurement
+    from capax.specs import Mac as Mac
+    from capax.specs import Mls as Mls
+    from capax.specs import Run as Run
+    from capax.specs import Sequences as Sequences
+    from capax.specs import Shatter as Shatter
+    from capax.specs import Training as Training
+    from capax.specs import Transformer as Transformer
+    from capax.store import Store as Store
+
+_HOMES = {
+    "CapaxError": "capax.errors",
+    "Mac": "capax.specs",
+    "Measurement": "capax.results",
+    "Mls": "capax.specs",
+    "Progress": "capax.measures.progress",
+    "Run": "capax.specs",
+    "Sequences": "capax.specs",
+    "Shatter": "capax.specs",
+    "Store": "capax.store",
+    "Training": "capax.specs",
+    "Transformer": "capax.specs",
+    "load": "capax.memory",
+    "measure": "capax.measures.measure",
+}
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("capax")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'capax' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

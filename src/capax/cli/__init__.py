@@ -1,0 +1,62 @@
+"""The command line: `capax`."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+from cyclopts import App, CycloptsError
+
+from capax.errors import CapaxError, StoreWriteError
+
+INTERRUPTED = 130
+USAGE = 2
+
+
+def _app() -> App:
+    from importlib.metadata import version
+
+    from capax.cli import demo, info, measure, runs
+
+    app = App(
+        name="capax",
+        help="How much can attention remember? Measure the memory capacity of transformers. "
+        "Add --debug to any command to see where an error comes from.",
+        version=lambda: version("capax"),
+        help_on_error=False,
+    )
+    app.command(measure.app)
+    app.command(runs.runs)
+    app.command(runs.recall)
+    app.command(demo.demo)
+    app.command(info.info)
+    return app
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run one command and exit: 0 done, 2 bad input, 1 a run that could not be saved or trained, 130 interrupted."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in arguments
+    app = _app()
+    try:
+        app([argument for argument in arguments if argument != "--debug"], exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        _fail(error, USAGE, debug)
+    except CapaxError as error:
+        if isinstance(error, StoreWriteError) and error.unsaved is not None:
+            print(error.unsaved.to_json())
+        _fail(error, error.exit_code, debug)
+    except KeyboardInterrupt:
+        print("capax: interrupted; finished runs are saved", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _fail(error: Exception, code: int, debug: bool) -> NoReturn:
+    if debug:
+        raise error
+    print(f"capax: {' '.join(str(error).split())}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,41 @@
+"""The errors that capax raises on purpose: each is one line that a user can act on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from capax.results import Measurement
+
+
+class CapaxError(Exception):
+    """Base of every error that is the user's to mend; the command line prints it and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class SpecError(CapaxError):
+    """A field of a spec has a value that is not allowed."""
+
+
+class LibraryError(CapaxError):
+    """A library of items cannot be built from what was given."""
+
+
+class DeviceError(CapaxError):
+    """The device that was asked for is not there."""
+
+
+class StoreError(CapaxError):
+    """The store cannot be opened, read or written."""
+
+
+class StoreWriteError(StoreError):
+    """A finished run could not be written; what was in the store before is untouched.
+
+    Attributes:
+        unsaved: the finished run, so that it is not lost.
+    """
+
+    exit_code = 1
+    unsaved: Measurement | None = None

@@ -1,0 +1,37 @@
+"""What a run computes on, and with which versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+
+from capax.errors import DeviceError
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    return {"capax": version("capax"), "python": platform.python_version()} | {
+        name: version(name) for name in ("torch", "numpy", "scipy")
+    }
+
+
+def choose_device(device: str) -> str:
+    """`cpu` or `cuda`; `auto` takes a GPU where there is one.
+
+    Raises:
+        DeviceError: for another name, or `cuda` without a GPU that this torch can use.
+    """
+    import torch
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise DeviceError(f"device: 'auto', 'cpu' or 'cuda', got {device!r}")
+    available = torch.cuda.is_available()
+    if device == "cuda" and not available:
+        raise DeviceError(f"device: no CUDA device that torch {torch.__version__} can use; allowed here: 'auto', 'cpu'")
+    return "cuda" if available and device != "cpu" else "cpu"

@@ -1,0 +1,44 @@
+"""Maximum attainable capacity: the best of several restarts on one library, and how it would vary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from capax.results import Interval
+
+LEVEL = 0.95
+DRAWS = 200_000
+
+
+@cache
+def _best_of_quantiles(restarts: int, level: float) -> tuple[float, float]:
+    """Range of (best of `restarts` new counts − mean of old ones) / deviation of the old ones, for normal counts.
+
+    The ratio does not depend on the counts' mean and spread, so it is drawn once (fixed seed; error below 1 %).
+    """
+    generator = np.random.default_rng(0)
+    old, new = generator.standard_normal((2, DRAWS, restarts))
+    ratio = (new.max(1) - old.mean(1)) / old.std(1, ddof=1)
+    low, high = np.quantile(ratio, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def best_of_restarts_interval(counts: Sequence[int], library_size: int, level: float = LEVEL) -> Interval | None:
+    """Where the best count of as many new restarts on this library would fall; None for one restart.
+
+    The counts of restarts are taken to be normal; the range is then exact for their number (a prediction interval, not
+    a bootstrap: resampling the restarts at hand can never give more than their maximum). Ours; the paper gives none.
+    """
+    if len(counts) < 2:
+        return None
+    mean, deviation = float(np.mean(counts)), float(np.std(counts, ddof=1))
+    low, high = (
+        min(max(mean + quantile * deviation, 0.0), float(library_size))
+        for quantile in _best_of_quantiles(len(counts), level)
+    )
+    return Interval(
+        low=low, high=high, level=level, of=f"best of {len(counts)} restarts, in a repeated study of this library"
+    )

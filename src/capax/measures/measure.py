@@ -1,0 +1,319 @@
+"""`measure`: from a task and a model to a measurement, by one of the protocols."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from scipy.stats import binomtest
+
+from capax import machine, memory
+from capax.errors import SpecError, StoreWriteError
+from capax.measures import chance, units
+from capax.measures.mac import LEVEL, best_of_restarts_interval
+from capax.measures.negative_binomial import fit_negative_binomial
+from capax.measures.progress import Callback, Tracker
+from capax.measures.search import ThresholdFit, search_threshold
+from capax.results import Curve, Interval, Measurement, Member, NegativeBinomial, Parameters, Search, ShatterEpochs
+from capax.seeds import numpy_generator
+from capax.specs import Mac, Mls, Run, Sequences, Shatter, Training, Transformer
+from capax.store import Store
+from capax.tasks import sequences
+from capax.training.loop import Outcome, Pack
+from capax.training.workers import Workers
+
+PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter]] = {"mac": Mac, "mls": Mls, "shatter": Shatter}
+
+
+def measure(
+    task: Sequences,
+    model: Transformer,
+    training: Training | None = None,
+    *,
+    protocol: Literal["mac", "mls", "shatter"] | Mac | Mls | Shatter = "mac",
+    restarts: int | None = None,
+    seed: int = 0,
+    store: Store | Path | str | None = None,
+    fresh: bool = False,
+    keep_weights: bool = False,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    workers: int = 1,
+    threads: int = 1,
+    progress: Callback | None = None,
+) -> Measurement:
+    """Train the model on the task and count what it remembers.
+
+    Args:
+        task: what is to be remembered.
+        model: who remembers.
+        training: how it learns; the defaults when not given.
+        protocol: `"mac"`, `"mls"`, `"shatter"`, or their specs for more than the defaults.
+        restarts: restarts of `"mac"` (5 when not given).
+        seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
+        store: where finished runs are kept; a run that is already there is returned, not repeated.
+        fresh: measure again even so, and replace it.
+        keep_weights: keep the best restart's parameters beside the store, for `capax.load`.
+        workers: processes on a CPU; more than 1 needs the caller's script to be guarded by
+            `if __name__ == "__main__"`.
+        threads: torch threads per process.
+        progress: called a few times a second with a `Progress`.
+
+    Returns:
+        The measurement, with its protocol, chance level, interval and reason for stopping.
+
+    Raises:
+        SpecError: for a field that is not allowed.
+        DeviceError: for a device that is not there.
+        StoreError: for a store that cannot be opened; `StoreWriteError` when the finished run cannot be saved (the
+            error's `unsaved` holds it).
+    """
+    if isinstance(protocol, str):
+        if protocol not in PROTOCOLS:
+            raise SpecError(f"protocol: should be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
+        protocol = PROTOCOLS[protocol]()
+    if restarts is not None:
+        if not isinstance(protocol, Mac):
+            raise SpecError(f"restarts: only for protocol 'mac', got protocol {protocol.protocol!r}")
+        protocol = protocol.replace(restarts=restarts)
+    run = Run(task=task, model=model, training=training or Training(), protocol=protocol, seed=seed)
+    engine = Engine(machine.choose_device(device), workers, threads)
+    if store is None:
+        if keep_weights:
+            raise SpecError("keep_weights: weights are kept beside a store, but no store was given")
+        return perform(run, engine, progress)[0]
+    if keep_weights and not isinstance(protocol, Mac):
+        raise SpecError(f"keep_weights: only for protocol 'mac', got {protocol.protocol!r}")
+    if isinstance(store, Store):
+        return _stored(run, engine, store, progress, fresh, keep_weights)
+    with Store(store) as opened:
+        return _stored(run, engine, opened, progress, fresh, keep_weights)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where training runs: nothing here changes a result on the CPU."""
+
+    device: str = "cpu"
+    workers: int = 1
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "threads"):
+            if getattr(self, name) < 1:
+                raise SpecError(f"{name}: should be at least 1, got {getattr(self, name)}")
+
+
+def _stored(
+    run: Run, engine: Engine, store: Store, progress: Callback | None, fresh: bool, keep_weights: bool
+) -> Measurement:
+    path = store.weights_path(run.key())
+    if not fresh and not (keep_weights and not path.exists()):
+        known = store.get(run.key())
+        if known is not None:
+            return known
+    measurement, best = perform(run, engine, progress, keep_weights)
+    try:
+        if best.weights is not None:
+            memory.save(path, best.weights)
+        store.add(measurement)
+    except StoreWriteError as error:
+        error.unsaved = measurement
+        raise
+    return measurement
+
+
+def perform(
+    run: Run, engine: Engine, progress: Callback | None = None, keep_weights: bool = False
+) -> tuple[Measurement, Outcome]:
+    """Do a run, and return its measurement and the outcome of the member that counts."""
+    started = time.monotonic()
+    tracker = Tracker(progress)
+    with Workers(engine.workers if engine.device == "cpu" else 1, engine.threads) as workers:
+
+        def train(members: Sequence[int], sizes: Sequence[int], one_library: bool) -> list[Outcome]:
+            limit = run.training.time_limit
+            pack = Pack(
+                run.task,
+                run.model,
+                run.training,
+                run.seed,
+                tuple(members),
+                tuple(sizes),
+                largest=max(sizes),
+                mixed=len(set(sizes)) > 1,
+                one_library=one_library,
+                device=engine.device,
+                seconds=None if limit is None else max(limit - (time.monotonic() - started), 0),
+                keep_weights=keep_weights,
+            )
+            tracker.total += len(members)
+            return workers.train(pack, tracker)
+
+        found = _PROTOCOLS[type(run.protocol)](run, train)
+    return _measurement(run, found, time.monotonic() - started), found.best
+
+
+Train = Callable[[Sequence[int], Sequence[int], bool], list[Outcome]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a protocol found, before units."""
+
+    memorized: int
+    best: Outcome
+    outcomes: list[Outcome]
+    library_size: int
+    interval: Interval | None
+    search: Search | None = None
+    shatter: ShatterEpochs | None = None
+
+
+def _mac(run: Run, train: Train) -> Found:
+    assert isinstance(run.protocol, Mac)
+    restarts, size = run.protocol.restarts, run.task.library_size
+    outcomes = train(range(restarts), [size] * restarts, True)
+    best = max(outcomes, key=lambda outcome: outcome.memorized)
+    counts = [outcome.memorized for outcome in outcomes]
+    return Found(best.memorized, best, outcomes, size, best_of_restarts_interval(counts, size))
+
+
+def _mls(run: Run, train: Train) -> Found:
+    assert isinstance(run.protocol, Mls)
+    outcomes: list[Outcome] = []
+
+    def learn(round_: list[tuple[int, int]]) -> list[bool]:
+        sizes, members = zip(*round_, strict=True)
+        trained = train(members, sizes, False)
+        outcomes.extend(trained)
+        return [outcome.stop_reason == "complete" for outcome in trained]
+
+    fit = search_threshold(
+        learn,
+        first_size=min(run.protocol.first_size, run.task.library_size),
+        largest_size=run.task.library_size,
+        seeds_per_round=run.protocol.seeds,
+        max_trials=run.protocol.max_trainings,
+        precision=run.protocol.tolerance,
+        seed=int(numpy_generator(run.seed, "search").integers(2**31)),
+    )
+    memorized = _whole_library(fit)
+    complete = [outcome for outcome in outcomes if outcome.stop_reason == "complete"] or outcomes
+    best = min(complete, key=lambda outcome: abs(outcome.library_size - memorized))
+    interval = Interval(
+        low=fit.low,
+        high=fit.high if np.isfinite(fit.high) else None,
+        level=fit.level,
+        of="library size at which half of the trainings memorize the whole library",
+    )
+    search = Search(
+        threshold=fit.threshold, slope=fit.slope, largest_sure=fit.largest_sure, stop_reason=fit.stop_reason
+    )
+    return Found(memorized, best, outcomes, run.task.library_size, interval, search=search)
+
+
+def _whole_library(fit: ThresholdFit) -> int:
+    return 0 if fit.stop_reason == "all_failed" else int(fit.threshold)
+
+
+def _shatter(run: Run, train: Train) -> Found:
+    assert isinstance(run.protocol, Shatter)
+    trials, size = run.protocol.trials, run.task.library_size
+    outcomes = train(range(trials), [size] * trials, False)
+    epochs = [o.epochs for o in outcomes if o.stop_reason == "complete"]
+    censored = [o.epochs for o in outcomes if o.stop_reason != "complete"]
+    share = binomtest(len(epochs), trials).proportion_ci(LEVEL)
+    fit = fit_negative_binomial(np.array(epochs), np.array(censored, dtype=int)) if epochs and min(epochs) > 0 else None
+    shatter = ShatterEpochs(
+        epochs=tuple(epochs),
+        censored=tuple(censored),
+        completed_share=Interval(low=share.low, high=share.high, level=LEVEL, of="share of trials that complete"),
+        median=_median(epochs, len(censored)),
+        fit=None
+        if fit is None
+        else NegativeBinomial(
+            r=fit.r,
+            p=fit.p,
+            r_interval=fit.r_interval,
+            p_interval=fit.p_interval,
+            mean=fit.mean,
+            log_likelihood=fit.log_likelihood,
+            distance=fit.distance,
+        ),
+    )
+    best = max(outcomes, key=lambda outcome: outcome.memorized)
+    return Found(best.memorized, best, outcomes, size, None, shatter=shatter)
+
+
+def _median(epochs: list[int], censored: int) -> float | None:
+    """Median over all trials; None when fewer than half completed."""
+    every = sorted(epochs) + [np.inf] * censored
+    middle = float(np.median(every)) if epochs else np.inf
+    return middle if np.isfinite(middle) else None
+
+
+_PROTOCOLS: dict[type, Callable[[Run, Train], Found]] = {Mac: _mac, Mls: _mls, Shatter: _shatter}
+
+
+def _measurement(run: Run, found: Found, seconds: float) -> Measurement:
+    task, best = run.task, found.best
+    size = max(found.memorized, 1) if isinstance(run.protocol, Mls) else found.library_size
+    lucky = chance.mean(size, chance.guess_probability(task))
+    above = units.above_chance(found.memorized, lucky, size)
+    bits = above * units.bits_per_item(task)
+    recallable = size
+    notes = list(dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes))
+    if task.library_sha256 is not None and task.duplicates == "keep":
+        recallable = sequences.reachable_items(sequences.draw(task, size, np.random.default_rng(0)))
+        if recallable < size:
+            notes.append(f"{size - recallable} of {size} items contradict others (one prefix, two targets)")
+    unreachable = sorted({token for outcome in found.outcomes for token in outcome.unreachable})
+    return Measurement(
+        memorized=found.memorized,
+        memorized_per_restart=tuple(outcome.memorized for outcome in found.outcomes),
+        chance=lucky,
+        memorized_above_chance=above,
+        interval=found.interval,
+        library_size=found.library_size,
+        recallable=recallable,
+        bits=bits,
+        bits_per_parameter=bits / best.parameters["trainable"],
+        tokens_per_parameter=units.tokens_per_parameter(found.memorized, task.seq_len, best.parameters["trainable"]),
+        parameters=Parameters(**best.parameters),
+        epochs=best.epochs if isinstance(run.protocol, Mac) else max(o.epochs for o in found.outcomes),
+        steps=best.steps if isinstance(run.protocol, Mac) else max(o.steps for o in found.outcomes),
+        seconds=seconds,
+        stop_reason=best.stop_reason,
+        unreachable=None if run.model.readout == "trained" else tuple(unreachable),
+        members=tuple(_member(outcome, whole_curve=isinstance(run.protocol, Mac)) for outcome in found.outcomes),
+        search=found.search,
+        shatter=found.shatter,
+        notes=tuple(notes),
+        spec=run,
+        key=run.key(),
+        versions=machine.versions(),
+    )
+
+
+def _member(outcome: Outcome, whole_curve: bool) -> Member:
+    points, highest = [], -1
+    for point in outcome.curve:
+        if whole_curve or point[1] > highest or point is outcome.curve[-1]:
+            points.append(point)
+        highest = max(highest, point[1])
+    epochs, memorized, losses = zip(*points, strict=True)
+    return Member(
+        member=outcome.member,
+        library_size=outcome.library_size,
+        memorized=outcome.memorized,
+        epoch_of_best=outcome.epoch_of_best,
+        epochs=outcome.epochs,
+        steps=outcome.steps,
+        stop_reason=outcome.stop_reason,
+        unreachable=outcome.unreachable,
+        curve=Curve(epoch=epochs, memorized=memorized, loss=losses),
+    )

@@ -1,0 +1,2 @@
+def fit_negative_binomial(a, b):
+    raise NotImplementedError

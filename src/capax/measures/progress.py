@@ -1,0 +1,65 @@
+"""How far a measurement is, from the states of its members."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from capax.training.loop import Status
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A measurement under way.
+
+    Attributes:
+        members: latest state of each member that has begun.
+        total: members known so far (a search adds more).
+        seconds: since the measurement began.
+        seconds_left: until it ends if no member improves any more; None before the first epoch.
+    """
+
+    members: tuple[Status, ...]
+    total: int
+    seconds: float
+    seconds_left: float | None
+
+    @property
+    def done(self) -> int:
+        """Members that have stopped."""
+        return sum(status.stop_reason is not None for status in self.members)
+
+    @property
+    def leader(self) -> Status:
+        """The member that has recalled the largest share of its library."""
+        return max(self.members, key=lambda status: status.memorized / status.library_size)
+
+
+Callback = Callable[[Progress], None]
+
+
+class Tracker:
+    """Gathers states from packs and passes a `Progress` on."""
+
+    def __init__(self, callback: Callback | None) -> None:
+        self._callback = callback
+        self._started = time.monotonic()
+        self._states: dict[int, Status] = {}
+        self.total = 0
+
+    def __call__(self, states: list[Status]) -> None:
+        if self._callback is None:
+            return
+        self._states |= {status.member: status for status in states}
+        seconds = time.monotonic() - self._started
+        self._callback(Progress(tuple(self._states.values()), self.total, seconds, self._left(seconds)))
+
+    def _left(self, seconds: float) -> float | None:
+        """Epochs that are left at the pace so far; members not begun are taken to need as many as the others' mean."""
+        states = self._states.values()
+        done = sum(status.epoch for status in states)
+        if done == 0:
+            return None
+        expected = sum(status.epoch + status.epochs_left for status in states) * self.total / len(states)
+        return seconds * (expected - done) / done

@@ -1,0 +1,114 @@
+"""A trained memory, kept: weights beside the store, loaded again and asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from capax.errors import CapaxError, StoreError, StoreWriteError
+from capax.models.transformer import TransformerEnsemble
+from capax.results import Measurement
+from capax.seeds import numpy_generator
+from capax.store import DEFAULT, Store
+from capax.tasks import sequences
+
+
+class PrefixError(CapaxError):
+    """A prefix that this memory cannot be asked."""
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What a memory says to a prefix, and what its library says.
+
+    Attributes:
+        token: the most probable next token.
+        probability: its probability.
+        library_token: the target of the library's item with this prefix; None when the library has none.
+    """
+
+    token: int
+    probability: float
+    library_token: int | None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether memory and library say the same; None when the library does not hold the prefix."""
+        return None if self.library_token is None else self.token == self.library_token
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The best restart of a run: its measurement, its model and the library that it learned."""
+
+    run: Measurement
+    model: TransformerEnsemble
+    library: Int[np.ndarray, "items seq_len"]
+
+    def recall(self, prefix: list[int]) -> Recall:
+        """Ask for the token after a prefix of seq_len − 1 tokens.
+
+        Raises:
+            PrefixError: for a prefix of another length, or tokens outside the vocabulary.
+        """
+        task = self.run.spec.task
+        if len(prefix) != task.seq_len - 1:
+            raise PrefixError(
+                f"prefix: {task.seq_len - 1} tokens are needed (seq_len {task.seq_len}), got {len(prefix)}"
+            )
+        outside = [token for token in prefix if not 0 <= token < task.vocab_size]
+        if outside:
+            raise PrefixError(f"prefix: tokens are 0..{task.vocab_size - 1}, got {outside[0]}")
+        with torch.no_grad():
+            logits = self.model.logits(torch.tensor(prefix).view(1, 1, -1), "last")
+        probabilities = logits.flatten().softmax(0)
+        token = int(probabilities.argmax())
+        rows = np.flatnonzero((self.library[:, :-1] == prefix).all(1))
+        known = int(self.library[rows[0], -1]) if len(rows) else None
+        return Recall(token, float(probabilities[token]), known)
+
+
+def save(path: Path, weights: dict[str, Tensor]) -> None:
+    """Write one member's parameters; a file is there whole or not at all.
+
+    Raises:
+        StoreWriteError: when it cannot be written.
+    """
+    partial = path.with_suffix(".partial")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        save_file({name: tensor.cpu().contiguous() for name, tensor in weights.items()}, partial)
+        partial.replace(path)
+    except (OSError, SafetensorError) as error:
+        partial.unlink(missing_ok=True)
+        raise StoreWriteError(f"store: the weights were not saved in {path.parent}: {error}") from None
+
+
+def load(key: str, store: Path | str = DEFAULT) -> Memory:
+    """The memory kept by a run measured with `keep_weights`.
+
+    Args:
+        key: the run's key, or the beginning of it if no other run's key begins so.
+
+    Raises:
+        StoreError: when the store has no such run, or the run kept no weights.
+    """
+    with Store(store, create=False) as opened:
+        run = opened.find(key)
+        path = opened.weights_path(run.key)
+    if not path.exists():
+        raise StoreError(f"key: run {run.key[:12]} kept no weights; measure it again with keep_weights")
+    try:
+        parameters = {name: tensor[None] for name, tensor in load_file(path).items()}
+    except (OSError, SafetensorError) as error:
+        raise StoreError(f"store: cannot read {path}: {error}") from None
+    task, seed = run.spec.task, run.spec.seed
+    library = sequences.draw(task, task.library_size, numpy_generator(seed, "library", 0))
+    return Memory(run, TransformerEnsemble(run.spec.model, parameters), library)

@@ -1,0 +1,1 @@
+"""Who remembers: ensembles of models."""

@@ -1,0 +1,60 @@
+"""Which tokens a frozen read-out can never put first, whatever the network feeds it.
+
+Token t is reachable when some vector h gives (w_t − w_s)·h > 0 for every other row w_s of the read-out: a linear
+programme per token (docs/protocols.md; the trap was measured for this project, it is not in the paper).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import linprog
+
+RIVALS_PER_ROUND = 64
+MARGIN = 1e-9
+
+
+def unreachable_tokens(readout: Float[np.ndarray, "vocab d_model"], tokens: list[int]) -> list[int]:
+    """Those of `tokens` that no hidden vector makes the arg-max.
+
+    Args:
+        readout: one row per token of the vocabulary.
+        tokens: token numbers to check.
+    """
+    readout = np.asarray(readout, dtype=np.float64)
+    scale = np.abs(readout).max()
+    return [token for token in tokens if not _reachable(readout / scale, token)]
+
+
+def _reachable(readout: Float[np.ndarray, "vocab d_model"], token: int) -> bool:
+    """Constraint generation: only rivals that win against the best vector so far enter the programme.
+
+    A programme over some rivals that has no positive margin proves the token unreachable; a vector that beats all
+    rivals proves it reachable.
+    """
+    differences = np.delete(readout[token] - readout, token, axis=0)
+    hidden = readout[token]
+    active = np.zeros(len(differences), dtype=bool)
+    while True:
+        margins = differences @ hidden
+        losing = np.flatnonzero((margins <= MARGIN) & ~active)
+        if len(losing) == 0:
+            return True
+        active[losing[np.argsort(margins[losing])[:RIVALS_PER_ROUND]]] = True
+        hidden, margin = _widest_margin(differences[active])
+        if margin <= MARGIN:
+            return False
+
+
+def _widest_margin(differences: Float[np.ndarray, "rivals d_model"]) -> tuple[Float[np.ndarray, " d_model"], float]:
+    """The vector in the unit box with the largest smallest product, and that product."""
+    rivals, width = differences.shape
+    answer = linprog(
+        c=np.append(np.zeros(width), -1.0),
+        A_ub=np.hstack([-differences, np.ones((rivals, 1))]),
+        b_ub=np.zeros(rivals),
+        bounds=[(-1, 1)] * width + [(None, None)],
+        method="highs",
+    )
+    assert answer.x is not None, answer.message  # bounded and feasible (the zero vector): there is an optimum
+    return answer.x[:-1], float(answer.x[-1])

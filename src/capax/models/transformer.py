@@ -1,0 +1,259 @@
+"""An ensemble of transformers: every parameter carries a leading member axis, and members never mix.
+
+The block is x-transformers' (pre-norm, gains without biases, attention without biases, exact GELU, 4× FFN, final norm,
+absolute positions scaled by 1/√d_model, untied read-out without bias). Letters as in `attention.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from capax.models import attention
+from capax.specs import Transformer
+
+NORM_EPS = 1e-5
+Scored = Literal["all", "last"]
+"""Positions whose next token is predicted: every one, or the last alone."""
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "relu": F.relu,
+    "silu": F.silu,
+    "softmax": lambda x: x.softmax(-1),
+}
+
+
+def norm(x: Float[Tensor, "e *batch c"], gain: Float[Tensor, "e c"]) -> Float[Tensor, "e *batch c"]:
+    """Layer norm with a gain per member and no bias."""
+    return F.layer_norm(x, x.shape[-1:], eps=NORM_EPS) * gain.view(gain.shape[0], *(1,) * (x.dim() - 2), -1)
+
+
+class TransformerEnsemble:
+    """`n_members` transformers of one shape, computed together.
+
+    Attributes:
+        parameters: tensors `(e, ...)` by name; those in `trainable` require gradients.
+    """
+
+    def __init__(self, spec: Transformer, parameters: dict[str, Tensor]) -> None:
+        self.spec = spec
+        self.parameters = parameters
+
+    @classmethod
+    def initialize(
+        cls,
+        spec: Transformer,
+        *,
+        vocab_size: int,
+        context: int,
+        generators: Sequence[torch.Generator],
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> TransformerEnsemble:
+        """Draw one member per generator as x-transformers does (on the CPU, in float32, so that devices agree).
+
+        Args:
+            context: tokens that are read (seq_len − 1).
+        """
+        members = [_draw(spec, vocab_size, context, generator) for generator in generators]
+        frozen = _frozen(spec)
+        parameters = {
+            name: torch.stack([member[name] for member in members]).to(device, dtype).requires_grad_(name not in frozen)
+            for name in members[0]
+        }
+        return cls(spec, parameters)
+
+    @property
+    def n_members(self) -> int:
+        """Members of the ensemble."""
+        return self.parameters["token"].shape[0]
+
+    @property
+    def trainable(self) -> dict[str, Tensor]:
+        """The parameters that training changes."""
+        return {name: p for name, p in self.parameters.items() if p.requires_grad}
+
+    def parameter_counts(self) -> dict[str, int]:
+        """Numbers per member, from the tensors: `trainable` and `total`."""
+        return {
+            "trainable": sum(p[0].numel() for p in self.trainable.values()),
+            "total": sum(p[0].numel() for p in self.parameters.values()),
+        }
+
+    def select(self, members: Int[Tensor, " k"]) -> TransformerEnsemble:
+        """A copy of some members, detached."""
+        chosen = {n: p.detach()[members].requires_grad_(p.requires_grad) for n, p in self.parameters.items()}
+        return TransformerEnsemble(self.spec, chosen)
+
+    def shared(self, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
+        """What all sequences of a step share, computed once (speed rules 3 and 4); differentiable in the parameters.
+
+        Which tensors there are says how the first attention layer is computed: `token_part` for the factored last
+        query, `query` for looked-up projections, neither for projecting every vector. The choice counts operations
+        for `n_sequences` sequences.
+        """
+        token, position = self.parameters["token"], self._position()
+        (t, c), n = token.shape[-2:], position.shape[-2]
+        shared = {"position": position}
+        if scored == "last" and self.spec.n_layers == 1:
+            if _factoring_pays(n_sequences, n, t, c, self.spec.n_heads):
+                shared |= self._factored_input(token, position)
+        elif t < n_sequences:
+            inputs = self._normed(token[:, None] + position[:, :, None], "layers.0.norm")
+            shared |= attention.tabulate(inputs, self._weights(0))
+        return shared
+
+    def logits(
+        self, tokens: Int[Tensor, "e b n"], scored: Scored = "all", shared: dict[str, Tensor] | None = None
+    ) -> Float[Tensor, "e b p t"]:
+        """Next-token scores at all positions (p = n) or at the last (p = 1).
+
+        Args:
+            tokens: the context, every position of the position table filled.
+            shared: what `self.shared` gave for this state of the parameters; computed here when not given.
+        """
+        if shared is None:
+            shared = self.shared(scored, tokens.shape[1])
+        depth = self.spec.n_layers
+        factored = "token_part" in shared
+        ahead = tokens[:, :, -1:] if factored else tokens
+        x = self._embed(ahead, shared["position"][:, -ahead.shape[2] :])
+        for layer in range(depth):
+            weights = self._weights(layer)
+            if scored == "last" and layer == depth - 1:
+                if factored:
+                    mixed = self._factored_attention(tokens, shared, weights)
+                else:
+                    mixed = attention.last_query(self._normed(x, f"layers.{layer}.norm"), weights)
+                x, mixed = x[:, :, -1:], mixed[:, :, None]
+            elif layer == 0 and "query" in shared:
+                mixed = attention.all_queries_from_tables(shared, tokens, weights)
+            else:
+                mixed = attention.all_queries(self._normed(x, f"layers.{layer}.norm"), weights)
+            x = x + mixed if self.spec.skips else mixed
+            x = self._feed_forward(x, layer)
+        return self._read_out(self._normed(x, "final_norm"))
+
+    def _embed(self, tokens: Int[Tensor, "e b n"], position: Float[Tensor, "e n c"]) -> Float[Tensor, "e b n c"]:
+        table = self.parameters["token"]
+        e, t, c = table.shape
+        member = torch.arange(e, device=tokens.device).view(e, 1, 1) * t
+        return F.embedding(tokens + member, table.view(e * t, c)) + position[:, None]
+
+    def _position(self) -> Float[Tensor, "e n c"]:
+        table = self.parameters["position"]
+        return table * table.shape[-1] ** -0.5
+
+    def _weights(self, layer: int) -> attention.Weights:
+        return attention.Weights(
+            *(self.parameters[f"layers.{layer}.{name}"] for name in ("query", "key", "value", "out"))
+        )
+
+    def _normed(self, x: Float[Tensor, "e *batch c"], gain: str) -> Float[Tensor, "e *batch c"]:
+        return norm(x, self.parameters[gain]) if self.spec.norms else x
+
+    def _factored_input(self, token: Float[Tensor, "e t c"], position: Float[Tensor, "e n c"]) -> dict[str, Tensor]:
+        """Token and position rows whose scaled sum is the normed input; the deviation comes from inner products."""
+        if not self.spec.norms:
+            return {"token_part": token, "position_part": position}
+        token = token - token.mean(-1, keepdim=True)
+        position = position - position.mean(-1, keepdim=True)
+        squares = position.square().sum(-1)[:, :, None] + token.square().sum(-1)[:, None]
+        variance = (squares + 2 * position @ token.mT).clamp_min(0) / token.shape[-1]  # e n t
+        return {
+            "token_part": token,
+            "position_part": position,
+            "inverse_deviation": (variance + NORM_EPS).rsqrt(),
+        }
+
+    def _factored_attention(
+        self, tokens: Int[Tensor, "e b n"], shared: dict[str, Tensor], weights: attention.Weights
+    ) -> Float[Tensor, "e b c"]:
+        return attention.last_query_factored(
+            shared["token_part"],
+            shared["position_part"],
+            shared.get("inverse_deviation"),
+            self.parameters["layers.0.norm"] if self.spec.norms else None,
+            tokens,
+            weights,
+        )
+
+    def _feed_forward(self, x: Float[Tensor, "e b p c"], layer: int) -> Float[Tensor, "e b p c"]:
+        if self.spec.ffn == "none":
+            return x
+        y = self._normed(x, f"layers.{layer}.ffn_norm")
+        if self.spec.ffn == "mlp":
+            up, up_bias, down, down_bias = (
+                self.parameters[f"layers.{layer}.{name}"] for name in ("up", "up_bias", "down", "down_bias")
+            )
+            hidden = ACTIVATIONS[self.spec.activation](torch.baddbmm(up_bias[:, None], y.flatten(1, 2), up))
+            y = torch.baddbmm(down_bias[:, None], hidden, down).view(y.shape)
+        return x + y if self.spec.skips else y
+
+    def _read_out(self, x: Float[Tensor, "e b p c"]) -> Float[Tensor, "e b p t"]:
+        return (x.flatten(1, 2) @ self.parameters["readout"].mT).view(*x.shape[:3], -1)
+
+
+def floats_per_sequence(spec: Transformer, vocab_size: int, context: int, scored: Scored) -> int:
+    """Numbers that the widest activation holds for one sequence of one member; micro-batches and packs are sized by it."""
+    alone = scored == "last" and spec.n_layers == 1
+    hidden = 4 * spec.d_model if spec.ffn == "mlp" else spec.d_model
+    return max(hidden, spec.n_heads * max(spec.d_head, context), vocab_size) * (1 if alone else context)
+
+
+def _factoring_pays(b: int, n: int, t: int, c: int, h: int) -> bool:
+    """Whether scoring and mixing token and position rows costs less than forming and reading every input vector.
+
+    Counts multiplications; a vector that is gathered and normed is charged as many as were measured to take as long.
+    """
+    gathered = 24
+    return 2 * b * h * (t + n) * c + n * t * c < b * n * c * (2 * h * 2 + gathered)
+
+
+def _frozen(spec: Transformer) -> set[str]:
+    tables = {"token": spec.embeddings, "position": spec.positions, "readout": spec.readout}
+    return {name for name, state in tables.items() if state == "frozen"}
+
+
+def _draw(spec: Transformer, vocab_size: int, context: int, generator: torch.Generator) -> dict[str, Tensor]:
+    """One member's tensors, in x-transformers' distributions."""
+    c, h, d, v = spec.d_model, spec.n_heads, spec.d_head, spec.d_value or spec.d_head
+
+    def uniform(*shape: int, fan_in: int) -> Tensor:
+        bound = 1 / math.sqrt(fan_in)
+        return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+
+    def normal(*shape: int, std: float) -> Tensor:
+        return torch.empty(shape).normal_(0, std, generator=generator)
+
+    tensors = {"token": normal(vocab_size, c, std=math.sqrt(2 / c)), "position": normal(context, c, std=1.0)}
+    for layer in range(spec.n_layers):
+        block = {
+            "query": uniform(h, c, d, fan_in=c),
+            "key": uniform(h, c, d, fan_in=c),
+            "value": uniform(h, c, v, fan_in=c),
+            "out": uniform(h, v, c, fan_in=h * v),
+        }
+        if spec.norms:
+            block["norm"] = torch.ones(c)
+            if spec.ffn != "none":
+                block["ffn_norm"] = torch.ones(c)
+        if spec.ffn == "mlp":
+            block |= {
+                "up": uniform(c, 4 * c, fan_in=c),
+                "up_bias": uniform(4 * c, fan_in=c),
+                "down": uniform(4 * c, c, fan_in=4 * c),
+                "down_bias": uniform(c, fan_in=4 * c),
+            }
+        tensors |= {f"layers.{layer}.{name}": tensor for name, tensor in block.items()}
+    if spec.norms:
+        tensors["final_norm"] = torch.ones(c)
+    tensors["readout"] = uniform(vocab_size, c, fan_in=c)
+    return tensors

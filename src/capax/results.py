@@ -1,0 +1,154 @@
+"""What a measurement found: one immutable result, to and from JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from capax.errors import CapaxError
+from capax.specs import Run
+
+SCHEMA_VERSION: Literal[1] = 1
+
+StopReason = Literal["complete", "plateau", "budget", "diverged"]
+
+
+class ResultError(CapaxError):
+    """A JSON text is not a measurement of this version."""
+
+
+class Result(BaseModel):
+    """Base of the parts of a result: frozen, unknown fields refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Interval(Result):
+    """A range and what it is of."""
+
+    low: float
+    high: Annotated[float | None, Field(description="None where the data set no upper end.")]
+    level: float
+    of: str
+
+
+class Parameters(Result):
+    """Numbers of parameters, counted from the tensors."""
+
+    trainable: int
+    total: int
+
+
+class Curve(Result):
+    """A member's evaluations; for mls and shatter only those that recalled more than any before, and the last."""
+
+    epoch: tuple[int, ...]
+    memorized: tuple[int, ...]
+    loss: Annotated[
+        tuple[float | None, ...],
+        Field(description="Mean training loss (nats) since the evaluation before; None at the start."),
+    ]
+
+
+class Member(Result):
+    """One training: a restart, a trial of a search, or a shatter trial."""
+
+    member: int
+    library_size: int
+    memorized: Annotated[int, Field(description="Items recalled at the best evaluation.")]
+    epoch_of_best: int
+    epochs: int
+    steps: int
+    stop_reason: StopReason
+    unreachable: Annotated[tuple[int, ...], Field(description="Targets that its frozen read-out can never put first.")]
+    curve: Curve
+
+
+class Search(Result):
+    """How the largest library that is memorized whole was found (protocol mls)."""
+
+    threshold: Annotated[float, Field(description="Library size at which half of the trainings succeed.")]
+    slope: Annotated[float, Field(description="Steepness of the logistic in log library size.")]
+    largest_sure: Annotated[int | None, Field(description="Largest size up to which every training succeeded.")]
+    stop_reason: Literal["precise", "budget", "all_succeeded", "all_failed"]
+
+
+class NegativeBinomial(Result):
+    """Eq. 9 fitted to epochs until the library is memorized whole; trials that never were enter as censored."""
+
+    r: int
+    p: float
+    r_interval: tuple[float, float]
+    p_interval: tuple[float, float]
+    mean: float
+    log_likelihood: float
+    distance: Annotated[
+        float, Field(description="Largest distance between Kaplan-Meier estimate and fitted distribution.")
+    ]
+
+
+class ShatterEpochs(Result):
+    """Epochs until a library is memorized whole, over trials (protocol shatter)."""
+
+    epochs: Annotated[tuple[int, ...], Field(description="Of the trials that completed.")]
+    censored: Annotated[tuple[int, ...], Field(description="Epochs after which the others were given up.")]
+    completed_share: Interval
+    median: float | None
+    fit: NegativeBinomial | None
+
+
+class Measurement(Result):
+    """One measurement, whole.
+
+    Counts are raw; `chance` is the number of lucky guesses to expect among `library_size` items (mls: among those of
+    the largest library). `memorized` is the best restart (mac), the largest library memorized whole (mls) or the best
+    trial (shatter).
+    """
+
+    memorized: int
+    memorized_per_restart: tuple[int, ...]
+    chance: float
+    memorized_above_chance: float
+    interval: Interval | None
+    library_size: int
+    recallable: Annotated[
+        int, Field(description="Items that can be recalled at all: fewer where one prefix has two targets.")
+    ]
+    bits: float
+    bits_per_parameter: Annotated[float, Field(description="Per trainable parameter.")]
+    tokens_per_parameter: Annotated[float, Field(description="Per trainable parameter.")]
+    parameters: Parameters
+    epochs: Annotated[int, Field(description="Of the training that counts; of the longest for mls and shatter.")]
+    steps: int
+    seconds: float
+    stop_reason: StopReason
+    unreachable: Annotated[
+        tuple[int, ...] | None,
+        Field(description="Targets out of reach of a member's frozen read-out; None if it is trained."),
+    ]
+    members: tuple[Member, ...]
+    search: Search | None = None
+    shatter: ShatterEpochs | None = None
+    notes: tuple[str, ...] = ()
+    spec: Run
+    key: str
+    versions: dict[str, str]
+    schema_version: Literal[1] = SCHEMA_VERSION
+
+    def to_json(self) -> str:
+        """One JSON object (docs/schemas/measurement.json)."""
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read `to_json` back.
+
+        Raises:
+            ResultError: when the text is not a measurement of this schema version.
+        """
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ResultError(f"not a measurement: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

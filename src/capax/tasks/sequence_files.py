@@ -1,0 +1,120 @@
+"""Sequences that the user brings: `.npy` (a 2-D array of integers) or `.txt` (one sequence of integers a line)."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from capax.errors import LibraryError
+
+
+def read(path: Path) -> Int[np.ndarray, "items seq_len"]:
+    """The sequences of a file, in its order.
+
+    Raises `LibraryError` when the file is missing, empty, ragged or holds something other than integers; the message
+    names the line (from 1; the row for `.npy`) and the value.
+    """
+    if path.suffix not in (".npy", ".txt"):
+        raise LibraryError(f"library: 'random', 'all', or a .npy or .txt file, got {str(path)!r}")
+    if not path.is_file():
+        raise LibraryError(f"library: no such file: {path}")
+    sequences = _read_npy(path) if path.suffix == ".npy" else _read_txt(path)
+    if len(sequences) == 0:
+        raise LibraryError(f"library: {path} is empty")
+    if sequences.shape[1] < 2:
+        raise LibraryError(f"library: {path} has sequences of {sequences.shape[1]} token; at least 2 are needed")
+    return sequences
+
+
+def _read_npy(path: Path) -> Int[np.ndarray, "items seq_len"]:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise LibraryError(f"library: {path} is not a .npy array of integers: {error}") from None
+    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
+        raise LibraryError(f"library: {path} must be a 2-D array of integers, got {array.ndim}-D of {array.dtype}")
+    return array.astype(np.int64)
+
+
+def _read_txt(path: Path) -> Int[np.ndarray, "items seq_len"]:
+    rows: list[list[int]] = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (UnicodeDecodeError, OSError) as error:
+        raise LibraryError(f"library: {path} is not a text file: {error}") from None
+    first_line = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        row = []
+        for word in line.split():
+            try:
+                row.append(int(word))
+            except ValueError:
+                raise LibraryError(f"library: {path}, line {number}: {word!r} is not an integer") from None
+        if rows and len(row) != len(rows[0]):
+            raise LibraryError(
+                f"library: {path}, line {number}: {len(row)} tokens, but line {first_line} has {len(rows[0])}"
+            )
+        first_line = first_line or number
+        rows.append(row)
+    if any(not -(2**63) <= token < 2**63 for row in rows for token in row):
+        raise LibraryError(f"library: {path} has a token beyond 64 bits")
+    return np.array(rows, dtype=np.int64).reshape(len(rows), -1)
+
+
+def content_hash(sequences: Int[np.ndarray, "items seq_len"]) -> str:
+    """Sha256 of shape and tokens: the same sequences from `.npy` and `.txt` are the same library."""
+    shape = np.array(sequences.shape, dtype="<i8").tobytes()
+    return hashlib.sha256(shape + sequences.astype("<i8").tobytes()).hexdigest()
+
+
+def repeated_prefixes(sequences: Int[np.ndarray, "items seq_len"]) -> tuple[int, int] | None:
+    """The first two rows (from 0) that share a prefix, or None."""
+    _, first_row, group = np.unique(sequences[:, :-1], axis=0, return_index=True, return_inverse=True)
+    repeats = np.flatnonzero(first_row[group.ravel()] != np.arange(len(sequences)))
+    return (int(first_row[group.ravel()[repeats[0]]]), int(repeats[0])) if len(repeats) else None
+
+
+def describe(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
+    """Fill a spec's fields from the file and check those that were given against it.
+
+    Raises `LibraryError` for a field that contradicts the file, for tokens outside the vocabulary, and for repeated
+    prefixes unless `duplicates="keep"`.
+    """
+    sequences = read(path)
+    found = {
+        "library_size": len(sequences),
+        "seq_len": sequences.shape[1],
+        "library_sha256": content_hash(sequences),
+    }
+    for name, value in found.items():
+        if fields.get(name) not in (None, value):
+            raise LibraryError(f"{name}: {path} has {value}, got {fields[name]}")
+    vocab_size = fields.get("vocab_size")
+    if vocab_size is None:
+        vocab_size = max(2, int(sequences.max()) + 1)
+    outside = np.argwhere((sequences < 0) | (sequences >= int(vocab_size)))
+    if len(outside):
+        row, column = outside[0]
+        raise LibraryError(
+            f"library: {path}, sequence {row + 1}: token {sequences[row, column]} is outside 0..{int(vocab_size) - 1} "
+            f"(vocab_size {vocab_size})"
+        )
+    pair = repeated_prefixes(sequences)
+    if pair is not None and fields.get("duplicates", "refuse") == "refuse":
+        one, two = pair
+        targets = sequences[one, -1], sequences[two, -1]
+        kind = (
+            "contradict each other (one prefix, targets %d and %d)" % targets
+            if targets[0] != targets[1]
+            else "are the same"
+        )
+        raise LibraryError(
+            f"library: {path}: sequences {one + 1} and {two + 1} {kind}; duplicates='keep' accepts and reports them"
+        )
+    return {**fields, **found, "library": str(path), "vocab_size": vocab_size}

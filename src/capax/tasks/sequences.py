@@ -1,0 +1,127 @@
+"""Libraries of sequences: how they are drawn, what a batch of them is, when one counts as recalled."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from capax.errors import LibraryError
+from capax.specs import Sequences
+from capax.tasks import sequence_files
+
+
+def draw(spec: Sequences, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size seq_len"]:
+    """The sequences of a spec: i.i.d. uniform tokens with distinct prefixes, every prefix once, or the user's.
+
+    `generator` draws tokens (for `library="all"` only the targets); a user's file uses none of it.
+    """
+    if spec.library == "all":
+        prefixes = _decode(np.arange(size), spec)
+    elif spec.library == "random":
+        prefixes = _distinct_prefixes(spec, size, generator)
+    else:
+        sequences = sequence_files.read(Path(spec.library))
+        if sequence_files.content_hash(sequences) != spec.library_sha256:
+            raise LibraryError(f"library: {spec.library} has changed since it was read")
+        return sequences
+    targets = generator.integers(spec.vocab_size, size=(size, 1))
+    return np.hstack([prefixes, targets])
+
+
+def _decode(codes: Int[np.ndarray, " size"], spec: Sequences) -> Int[np.ndarray, "size context"]:
+    places = spec.vocab_size ** np.arange(spec.seq_len - 2, -1, -1, dtype=np.int64)
+    return codes[:, None] // places % spec.vocab_size
+
+
+def _distinct_prefixes(spec: Sequences, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size context"]:
+    """Uniform draws without replacement: by number where prefixes are few, else by drawing repeats again."""
+    total = spec.vocab_size ** (spec.seq_len - 1)
+    if total <= 4 * size:
+        return _decode(generator.permutation(total)[:size], spec)
+    prefixes = generator.integers(spec.vocab_size, size=(size, spec.seq_len - 1))
+    while True:
+        _, first = np.unique(prefixes, axis=0, return_index=True)
+        if len(first) == size:
+            return prefixes
+        repeated = np.ones(size, dtype=bool)
+        repeated[first] = False
+        prefixes[repeated] = generator.integers(spec.vocab_size, size=(int(repeated.sum()), spec.seq_len - 1))
+
+
+def reachable_items(sequences: Int[np.ndarray, "size seq_len"]) -> int:
+    """Items that one predictor can recall at most: among those that share a prefix, those with its commonest target."""
+    groups = np.unique(sequences[:, :-1], axis=0, return_inverse=True)[1].ravel()
+    pairs, counts = np.unique(np.stack([groups, sequences[:, -1]], 1), axis=0, return_counts=True)
+    best = np.zeros(groups.max() + 1, dtype=np.int64)
+    np.maximum.at(best, pairs[:, 0], counts)
+    return int(best.sum())
+
+
+@dataclass(frozen=True)
+class SequenceLibrary:
+    """The libraries of an ensemble's members on a device.
+
+    Attributes:
+        tokens: one library per member, or one that all share (g = 1); rows from a member's size on are padding.
+        sizes: items of each member.
+    """
+
+    spec: Sequences
+    tokens: Int[Tensor, "g items seq_len"]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def build(
+        cls,
+        spec: Sequences,
+        sizes: tuple[int, ...],
+        generators: list[np.random.Generator],
+        device: torch.device | str,
+        padded_to: int,
+    ) -> SequenceLibrary:
+        """Draw one library per generator; a single generator for several sizes means that all members share it."""
+        libraries = [draw(spec, size, generator) for size, generator in zip(sizes, generators, strict=False)]
+        padded = np.zeros((len(libraries), padded_to, spec.seq_len), dtype=np.int64)
+        for row, library in enumerate(libraries):
+            padded[row, : len(library)] = library
+        return cls(spec, torch.from_numpy(padded).to(device), sizes)
+
+    @property
+    def uniform_loss(self) -> float:
+        """Cross-entropy of a uniform guess, in nats."""
+        return math.log(self.spec.vocab_size)
+
+    def select(self, members: list[int]) -> SequenceLibrary:
+        """The libraries of some members."""
+        tokens = self.tokens if self.tokens.shape[0] == 1 else self.tokens[members]
+        return SequenceLibrary(self.spec, tokens, tuple(self.sizes[m] for m in members))
+
+    def targets(self, member: int) -> list[int]:
+        """The different tokens that a member has to predict for full recall."""
+        tokens = self.tokens[0 if self.tokens.shape[0] == 1 else member][: self.sizes[member]]
+        return (tokens[:, -1] if self.spec.recall == "last" else tokens[:, 1:]).unique().tolist()
+
+    def batch(self, rows: Int[Tensor, "e b"]) -> Int[Tensor, "e b seq_len"]:
+        """The items at `rows` of each member's library."""
+        g, items, _ = self.tokens.shape
+        offset = torch.arange(g, device=rows.device)[:, None] * items
+        return self.tokens.flatten(0, 1)[rows + offset]
+
+    def losses(
+        self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"], weight: Float[Tensor, "e b"]
+    ) -> Float[Tensor, " e"]:
+        """Each member's weighted sum over items of the cross-entropy (nats), averaged over the scored positions."""
+        e, b, p, vocab = logits.shape
+        each = F.cross_entropy(logits.reshape(-1, vocab), batch[:, :, -p:].reshape(-1), reduction="none")
+        return (each.view(e, b, p).mean(2) * weight).sum(1)
+
+    def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
+        """Whether every scored token is the arg-max."""
+        return (logits.argmax(-1) == batch[:, :, -logits.shape[2] :]).all(2)

@@ -1,0 +1,1 @@
+"""How members learn: the loop, when it stops, and on which processes."""

@@ -1,0 +1,192 @@
+"""An ensemble that learns: batches, one step of every member, evaluation, and members that leave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from capax.models.transformer import Scored, TransformerEnsemble, floats_per_sequence
+from capax.specs import Training
+from capax.tasks.sequences import SequenceLibrary
+
+CACHE_FLOATS = 2**20
+"""Numbers in the widest activation of a micro-batch on a CPU: 4 MB (measured: see benchmarks)."""
+
+
+class BatchOrder:
+    """Each member's own order through its library: shuffled anew every epoch from its own generator.
+
+    A library that fits in one batch is taken whole, in order: shuffling would change nothing but rounding.
+    Batches are padded to the longest, or to `padded_to` rows where given.
+    """
+
+    def __init__(
+        self,
+        sizes: tuple[int, ...],
+        batch_size: int,
+        generators: list[torch.Generator],
+        device: torch.device | str,
+        dtype: torch.dtype,
+        padded_to: int | None = None,
+    ) -> None:
+        self.sizes, self.batch_size, self.generators = sizes, batch_size, generators
+        self.device, self.dtype, self.padded_to = device, dtype, padded_to
+        self.epochs = [0] * len(sizes)
+        self._steps = [0] * len(sizes)
+        self._orders = [self._shuffled(member) for member in range(len(sizes))]
+        self._whole: tuple[Int[Tensor, "e b"], Float[Tensor, "e b"]] | None = None
+
+    def _shuffled(self, member: int) -> Int[Tensor, " items"]:
+        size = self.sizes[member]
+        if size <= self.batch_size:
+            return torch.arange(size, device=self.device)
+        return torch.randperm(size, generator=self.generators[member]).to(self.device)
+
+    def next(self) -> tuple[Int[Tensor, "e b"], Float[Tensor, "e b"], list[int]]:
+        """Rows of the next batch, their weights (1 / items of the member's batch, 0 for padding), whose epoch ends."""
+        if max(self.sizes) <= self.batch_size:
+            self.epochs = [epoch + 1 for epoch in self.epochs]
+            self._whole = self._whole or self._padded(self._orders)
+            return *self._whole, list(range(len(self.sizes)))
+        parts, ended = [], []
+        for member, order in enumerate(self._orders):
+            start = self._steps[member] * self.batch_size
+            parts.append(order[start : start + self.batch_size])
+            self._steps[member] += 1
+            if start + self.batch_size >= self.sizes[member]:
+                ended.append(member)
+                self._steps[member] = 0
+                self.epochs[member] += 1
+                self._orders[member] = self._shuffled(member)
+        return *self._padded(parts), ended
+
+    def keep(self, members: list[int]) -> None:
+        """Forget the members that left."""
+        self._whole = None
+        self.sizes = tuple(self.sizes[m] for m in members)
+        self.generators = [self.generators[m] for m in members]
+        self.epochs = [self.epochs[m] for m in members]
+        self._steps = [self._steps[m] for m in members]
+        self._orders = [self._orders[m] for m in members]
+
+    def _padded(self, parts: list[Int[Tensor, " rows"]]) -> tuple[Int[Tensor, "e b"], Float[Tensor, "e b"]]:
+        rows = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+        if self.padded_to is not None:
+            rows = torch.nn.functional.pad(rows, (0, self.padded_to - rows.shape[1]))
+        lengths = torch.tensor([len(part) for part in parts], device=self.device)[:, None]
+        real = torch.arange(rows.shape[1], device=self.device) < lengths
+        return rows, real.to(self.dtype) / lengths
+
+
+class Learner:
+    """Members of one shape, their libraries and one Adam over the stacked parameters.
+
+    Adam works element by element, so each member's steps are those of an Adam of its own. Members never mix: the loss
+    that is differentiated is the sum over members, and each parameter belongs to one.
+    """
+
+    def __init__(
+        self, ensemble: TransformerEnsemble, library: SequenceLibrary, training: Training, order: BatchOrder
+    ) -> None:
+        self.ensemble, self.library, self.training, self.order = ensemble, library, training, order
+        self.device = order.device
+        self.notes: list[str] = []
+        self._optimizer = self._adam()
+        self._losses: Callable[..., Float[Tensor, " e"]] = _losses
+        self._compile_next = training.compile
+
+    def _adam(self) -> torch.optim.Adam:
+        return torch.optim.Adam(list(self.ensemble.trainable.values()), lr=self.training.lr, fused=True)
+
+    def step(self) -> tuple[Float[Tensor, " e"], list[int]]:
+        """One batch and one update of every member; the losses before the update, and the members whose epoch ended."""
+        rows, weight, ended = self.order.next()
+        scored = self.library.spec.loss
+        shared = self.ensemble.shared(scored, rows.shape[1])
+        # Micro-batches differentiate to detached copies of what they share; its own graph is walked once, at the end.
+        leaves = {name: tensor.detach().requires_grad_(tensor.requires_grad) for name, tensor in shared.items()}
+        losses = torch.zeros_like(weight[:, 0])
+        pieces = self._pieces(scored, rows.shape[1])
+        for part, part_weight in zip(rows.chunk(pieces, 1), weight.chunk(pieces, 1), strict=True):
+            part_losses = self._micro_losses(leaves, self.library.batch(part), part_weight)
+            part_losses.sum().backward()
+            losses = losses + part_losses.detach()
+        joined = [name for name, leaf in leaves.items() if leaf.grad is not None]
+        torch.autograd.backward([shared[name] for name in joined], [leaves[name].grad for name in joined])
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        return losses, ended
+
+    def evaluate(self, members: list[int]) -> list[int]:
+        """How many items of their whole library some members recall."""
+        everyone = len(members) == self.ensemble.n_members
+        ensemble = self.ensemble if everyone else self.ensemble.select(torch.tensor(members, device=self.device))
+        library = self.library if everyone else self.library.select(members)
+        scored, size = library.spec.recall, library.tokens.shape[1]
+        rows = torch.arange(size, device=self.device).expand(len(members), -1)
+        real = rows < torch.tensor(library.sizes, device=self.device)[:, None]
+        counts = torch.zeros(len(members), dtype=torch.long, device=self.device)
+        with torch.no_grad():
+            shared = ensemble.shared(scored, size)
+            pieces = self._pieces(scored, size)
+            for part, part_real in zip(rows.chunk(pieces, 1), real.chunk(pieces, 1), strict=True):
+                batch = library.batch(part)
+                hits = library.recalled(ensemble.logits(batch[:, :, :-1], scored, shared), batch)
+                counts += (hits & part_real).sum(1)
+        return counts.tolist()
+
+    def keep(self, members: list[int]) -> None:
+        """Go on with some members only, their parameters and Adam's moments unchanged."""
+        chosen = torch.tensor(members, device=self.device)
+        moments = [self._optimizer.state[p] for p in self.ensemble.trainable.values()]
+        self.ensemble = self.ensemble.select(chosen)
+        self.library = self.library.select(members)
+        self.order.keep(members)
+        self._optimizer = self._adam()
+        for parameter, state in zip(self.ensemble.trainable.values(), moments, strict=True):
+            self._optimizer.state[parameter] = {
+                name: value[chosen] if value.dim() else value for name, value in state.items()
+            }
+
+    def _micro_losses(
+        self, shared: dict[str, Tensor], batch: Int[Tensor, "e b n"], weight: Float[Tensor, "e b"]
+    ) -> Float[Tensor, " e"]:
+        """The plain or the compiled losses; without a working compiler the first call says so and goes on plainly."""
+        half = self.training.precision == "bfloat16"
+        if self._compile_next:
+            self._compile_next = False
+            compiled = torch.compile(_losses)
+            try:
+                compiled(self.ensemble, self.library, shared, batch, weight, half)
+            except Exception as error:  # the compiler's failures share no base; a mistake of ours fails again below
+                self.notes.append(
+                    f"compile: not available here, trained uncompiled ({str(error).splitlines()[0]:.160})"
+                )
+            else:
+                self._losses = compiled
+        return self._losses(self.ensemble, self.library, shared, batch, weight, half)
+
+    def _pieces(self, scored: Scored, n_sequences: int) -> int:
+        """Into how many micro-batches a batch is cut. It depends on the shape alone, so a pack changes no rounding."""
+        if torch.device(self.device).type != "cpu":
+            return 1
+        task = self.library.spec
+        floats = floats_per_sequence(self.ensemble.spec, task.vocab_size, task.seq_len - 1, scored)
+        return math.ceil(n_sequences * floats / CACHE_FLOATS)
+
+
+def _losses(
+    ensemble: TransformerEnsemble,
+    library: SequenceLibrary,
+    shared: dict[str, Tensor],
+    batch: Int[Tensor, "e b n"],
+    weight: Float[Tensor, "e b"],
+    half: bool,
+) -> Float[Tensor, " e"]:
+    with torch.autocast(batch.device.type, torch.bfloat16, enabled=half):
+        logits = ensemble.logits(batch[:, :, :-1], library.spec.loss, shared)
+    return library.losses(logits.to(weight.dtype), batch, weight)

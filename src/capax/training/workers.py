@@ -1,0 +1,156 @@
+"""Packs on every core: worker processes with one torch thread each, or this process alone."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from multiprocessing.connection import wait as wait_for
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Event
+from typing import Self
+
+import torch
+
+from capax.errors import CapaxError
+from capax.models.transformer import floats_per_sequence
+from capax.training.ensemble import CACHE_FLOATS
+from capax.training.loop import Interrupted, Outcome, Pack, Status, train
+
+LARGEST_PACK = 128
+GPU_FLOATS = 2**28
+"""Numbers in a pack's widest activation on a GPU: 1 GB."""
+POLL_SECONDS = 0.2
+
+Watch = Callable[[list[Status]], None]
+
+
+class WorkerDied(CapaxError):
+    """A worker process ended by itself, most likely for want of memory."""
+
+    exit_code = 1
+
+
+class Workers:
+    """Trains members, cut into packs, on some processes; a context manager that ends them.
+
+    Results do not depend on the number of workers: on a CPU a member's outcome is the same, bit for bit, in any pack.
+
+    Args:
+        workers: processes; with 1, or a single pack, training happens in this process.
+        threads: torch threads per process.
+    """
+
+    def __init__(self, workers: int = 1, threads: int = 1) -> None:
+        self.workers, self.threads = workers, threads
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._stop.set()
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def train(self, members: Pack, watch: Watch = lambda _: None) -> list[Outcome]:
+        """Train the members of a pack of any size; outcomes in the order of the members.
+
+        Raises:
+            WorkerDied: when a worker process is gone.
+        """
+        packs = split(members, self.workers)
+        if self.workers == 1 or len(packs) == 1:
+            outcomes = self._here(packs, watch)
+        else:
+            outcomes = self._in_pool(packs, watch)
+        place = {member: place for place, member in enumerate(members.members)}
+        return sorted(outcomes, key=lambda outcome: place[outcome.member])
+
+    def _here(self, packs: list[Pack], watch: Watch) -> list[Outcome]:
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.threads)
+        try:
+            return [outcome for pack in packs for outcome in train(pack, watch)]
+        finally:
+            torch.set_num_threads(before)
+
+    def _in_pool(self, packs: list[Pack], watch: Watch) -> list[Outcome]:
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._news, self._stop = context.SimpleQueue(), context.Event()
+            self._pool = ProcessPoolExecutor(
+                self.workers,
+                mp_context=context,
+                initializer=_start_worker,
+                initargs=(self._news, self._stop, self.threads),
+            )
+        waiting: set[Future[list[Outcome]]] = {self._pool.submit(_train_in_worker, pack) for pack in packs}
+        outcomes = []
+        while waiting:
+            done, waiting = wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+            while not self._news.empty():
+                watch(self._news.get())
+            for future in done:
+                try:
+                    outcomes += future.result()
+                except BrokenProcessPool:
+                    raise WorkerDied(
+                        "a worker process died (out of memory?): try fewer workers or a smaller model"
+                    ) from None
+        return outcomes
+
+
+def split(members: Pack, workers: int) -> list[Pack]:
+    """Cut members into packs that fit a core's cache (or a GPU), at least one per worker, the time budget shared.
+
+    A pack's place in the queue leaves each of a worker's k packs 1/k of the seconds.
+    """
+    floats = floats_per_sequence(members.model, members.task.vocab_size, members.task.seq_len - 1, members.task.loss)
+    floats *= min(members.training.batch_size, members.largest)
+    on_gpu = members.device != "cpu"
+    fitting = GPU_FLOATS // floats if on_gpu else min(CACHE_FLOATS // floats, LARGEST_PACK)
+    total = len(members.members)
+    n_packs = max(math.ceil(total / max(fitting, 1)), min(workers, total))
+    packs = []
+    for place in range(n_packs):
+        part = slice(place * total // n_packs, (place + 1) * total // n_packs)
+        packs.append(replace(members, members=members.members[part], sizes=members.sizes[part]))
+    if members.seconds is None:
+        return packs
+    return [replace(pack, seconds=members.seconds / math.ceil(n_packs / workers)) for pack in packs]
+
+
+_news: SimpleQueue[list[Status]]
+_stop: Event
+
+
+def _start_worker(news: SimpleQueue[list[Status]], stop: Event, threads: int) -> None:
+    """Set up a worker: its threads, its way to report, and its end when the parent is gone; Ctrl-C is the parent's."""
+    global _news, _stop
+    _news, _stop = news, stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(threads)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+
+def _train_in_worker(pack: Pack) -> list[Outcome]:
+    def watch(states: list[Status]) -> None:
+        if _stop.is_set():
+            raise Interrupted
+        _news.put(states)
+
+    return train(pack, watch)
