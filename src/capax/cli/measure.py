@@ -33,7 +33,7 @@ class TransformerFlags(Transformer):
     model: Annotated[Literal["transformer"], Fixed] = "transformer"
 
 
-def _of(protocol: type[Mac | Mls | Shatter], field: str) -> Parameter:
+def _of(protocol: type[Mac] | type[Mls] | type[Shatter], field: str) -> Parameter:
     info = protocol.model_fields[field]
     name = protocol.model_fields["protocol"].default
     return Parameter(help=f"{info.description} Only for {name}. [default: {info.default}]", group=GROUPS["Protocol"])

@@ -49,6 +49,7 @@ class Tracker:
         self.total = 0
 
     def __call__(self, states: list[Status]) -> None:
+        """Take the latest states of some members."""
         if self._callback is None:
             return
         self._states |= {status.member: status for status in states}

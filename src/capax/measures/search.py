@@ -157,7 +157,10 @@ def search_threshold(
             return replace(fit, stop_reason="precise")
         if len(trials) >= max_trials:
             return fit
+        nxt = min(max_trials, growth * len(trials))
         run(place(fit, seeds_per_round, small, large, largest_size, rng, spread))
+        while len(trials) < nxt:
+            run(place(fit, seeds_per_round, small, large, largest_size, rng, spread))
 
 
 def place(fit, count, small, large, largest_size, rng, spread):

@@ -19,7 +19,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Weights:
-    """One layer's matrices, heads apart; the scale 1/√d_head is applied to queries."""
+    """One layer's matrices, heads apart; the gain of the norm before them is in query, key and value."""
 
     query: Float[Tensor, "e h c d"]
     key: Float[Tensor, "e h c d"]
@@ -42,64 +42,70 @@ def chain(
     return (x @ first) @ second
 
 
-def causal_softmax(scores: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*batch n n"]:
+def causal_softmax(scores: Float[Tensor, "e b n h n"]) -> Float[Tensor, "e b n h n"]:
     """Softmax over the keys at or before each query."""
     n = scores.shape[-1]
     future = torch.full((n, n), -torch.inf, dtype=scores.dtype, device=scores.device).triu(1)
-    return (scores + future).softmax(-1)
+    return (scores + future[:, None]).softmax(-1)
 
 
-def merge_heads(mixed: Float[Tensor, "e b h n v"], out: Float[Tensor, "e h v c"]) -> Float[Tensor, "e b n c"]:
-    """The output projection: one product over heads and values together."""
-    e, b, h, n, v = mixed.shape
-    return (mixed.transpose(2, 3).reshape(e, b * n, h * v) @ out.reshape(e, h * v, -1)).view(e, b, n, -1)
+def mixes_inputs(weights: Weights, n: int) -> bool:
+    """Whether to score and mix the inputs themselves, with W_Q W_Kᵀ and W_V W_O as one matrix each.
+
+    Counts multiplications per query and head: inputs are c wide, but keys and values then need not be formed.
+    """
+    c, d = weights.key.shape[-2:]
+    v = weights.value.shape[-1]
+    return 2 * c * (c + n) < (2 * c + n) * (d + v)
+
+
+def joined_query(weights: Weights) -> Float[Tensor, "e c hc"]:
+    """W_Q W_Kᵀ / √d_head of all heads side by side: an input times it is scored against inputs."""
+    return (weights.scaled_query @ weights.key.mT).transpose(1, 2).flatten(2)
+
+
+def joined_value(weights: Weights) -> Float[Tensor, "e h c c"]:
+    """W_V W_O of each head."""
+    return weights.value @ weights.out
 
 
 def all_queries(x: Float[Tensor, "e b n c"], weights: Weights) -> Float[Tensor, "e b n c"]:
     """Every position asks; inputs are vectors."""
+    e, b, n, c = x.shape
+    if mixes_inputs(weights, n):
+        asked = (x.flatten(1, 2) @ joined_query(weights)).view(e, b, -1, c)  # e b nh c
+        attention = causal_softmax((asked @ x.mT).view(e, b, n, -1, n))
+        mixed = attention.flatten(2, 3) @ x  # e b nh c
+        return (mixed.view(e, b * n, -1) @ joined_value(weights).flatten(1, 2)).view(x.shape)
 
     def project(weight: Float[Tensor, "e h c d"]) -> Float[Tensor, "e b h n d"]:
-        e, h, c, d = weight.shape
-        flat = x.flatten(1, 2) @ weight.transpose(1, 2).reshape(e, c, h * d)
-        return flat.view(*x.shape[:3], h, d).transpose(2, 3)
+        flat = x.flatten(1, 2) @ weight.transpose(1, 2).flatten(2)
+        return flat.view(e, b, n, *weight.shape[1::2]).transpose(2, 3)
 
-    scores = project(weights.scaled_query) @ project(weights.key).mT
-    return merge_heads(causal_softmax(scores) @ project(weights.value), weights.out)
-
-
-def absorbs_output(n: int, c: int, v: int) -> bool:
-    """Whether a table of values should hold W_V W_O (c wide) rather than W_V (v wide, W_O applied after mixing)."""
-    return n * c < (n + c) * v
+    scores = project(weights.scaled_query) @ project(weights.key).mT  # e b h n n
+    attention = causal_softmax(scores.transpose(2, 3)).transpose(2, 3)
+    mixed = attention @ project(weights.value)  # e b h n v
+    return (mixed.transpose(2, 3).reshape(e, b * n, -1) @ weights.out.flatten(1, 2)).view(x.shape)
 
 
-def tabulate(inputs: Float[Tensor, "e n t c"], weights: Weights) -> dict[str, Float[Tensor, "e h nt k"]]:
-    """Queries, keys and values of each (position, token) pair, so that n·t rows are projected instead of b·n."""
-    e, n, t, c = inputs.shape
-    rows = inputs.view(e, 1, n * t, c)
-    absorb = absorbs_output(n, c, weights.value.shape[-1])
-    value = chain(rows, weights.value, weights.out) if absorb else rows @ weights.value
-    return {"query": rows @ weights.scaled_query, "key": rows @ weights.key, "value": value}
+def tabulate(inputs: Float[Tensor, "e n t c"], weights: Weights) -> dict[str, Tensor]:
+    """Inputs, what they ask, and their values W_V W_O for each (position, token) pair: n·t rows instead of b·n."""
+    rows = inputs.flatten(1, 2)
+    return {"input": rows, "asked": rows @ joined_query(weights), "value": rows[:, None] @ joined_value(weights)}
 
 
-def all_queries_from_tables(
-    tables: dict[str, Float[Tensor, "e h nt k"]], tokens: Int[Tensor, "e b n"], weights: Weights
-) -> Float[Tensor, "e b n c"]:
-    """Every position asks; queries, keys and values are looked up in what `tabulate` made."""
+def all_queries_from_tables(tables: dict[str, Tensor], tokens: Int[Tensor, "e b n"]) -> Float[Tensor, "e b n c"]:
+    """Every position asks; everything is looked up in what `tabulate` made."""
     e, b, n = tokens.shape
-    h, rows = tables["query"].shape[1:3]
-    head = torch.arange(e * h, device=tokens.device).view(e, 1, h, 1) * rows
-    where = head + (tokens + torch.arange(n, device=tokens.device) * (rows // n))[:, :, None]  # e b h n
-
-    def look_up(table: Float[Tensor, "e h r k"]) -> Float[Tensor, "e b h n k"]:
-        return F.embedding(where, table.reshape(e * h * rows, -1))
-
-    attention = causal_softmax(look_up(tables["query"]) @ look_up(tables["key"]).mT)  # e b h n n
-    value = look_up(tables["value"])
-    c, v = weights.value.shape[-2:]
-    if not absorbs_output(n, c, v):
-        return merge_heads(attention @ value, weights.out)
-    flat = attention.transpose(2, 3).reshape(e * b, n, h * n) @ value.view(e * b, h * n, c)
-    return flat.view(e, b, n, c)
+    h, rows, c = tables["value"].shape[1:]
+    member = torch.arange(e, device=tokens.device).view(e, 1, 1)
+    pair = tokens + torch.arange(n, device=tokens.device) * (rows // n)
+    x = F.embedding(pair + member * rows, tables["input"].flatten(0, 1))  # e b n c
+    asked = F.embedding(pair + member * rows, tables["asked"].flatten(0, 1))  # e b n hc
+    attention = causal_softmax((asked.view(e, b, n * h, c) @ x.mT).view(e, b, n, h, n))
+    head = (torch.arange(h, device=tokens.device)[:, None] + member[..., None] * h) * rows  # e 1 h 1
+    value = F.embedding(pair[:, :, None] + head, tables["value"].flatten(0, 2))  # e b h n c
+    return attention.flatten(3) @ value.flatten(2, 3)
 
 
 def last_query(x: Float[Tensor, "e b n c"], weights: Weights) -> Float[Tensor, "e b c"]:
@@ -113,28 +119,26 @@ def last_query_factored(
     token: Float[Tensor, "e t c"],
     position: Float[Tensor, "e n c"],
     inverse_deviation: Float[Tensor, "e n t"] | None,
-    gain: Float[Tensor, "e c"] | None,
     tokens: Int[Tensor, "e b n"],
     weights: Weights,
 ) -> Float[Tensor, "e b c"]:
-    """Only the last position asks; its inputs are `(token[tokens_i] + position[i]) · inverse_deviation · gain`.
+    """Only the last position asks; the inputs are `(token[tokens_i] + position[i]) · inverse_deviation[i, tokens_i]`.
 
     Scores and the mixed input are products with the t token rows and the n position rows: no vector of a (sequence,
-    position) is formed, and the cost holds no term b·n·c. Without a norm, `inverse_deviation` and `gain` are None.
+    position) is formed, and the cost holds no term b·n·c. Without a norm, `inverse_deviation` is None.
     """
     e, b, n = tokens.shape
     h, t = weights.query.shape[1], token.shape[1]
     last = token.gather(1, tokens[:, :, -1, None].expand(-1, -1, token.shape[-1])) + position[:, -1:]
-    if inverse_deviation is not None and gain is not None:
+    deviation = None
+    if inverse_deviation is not None:
         at = (tokens + torch.arange(n, device=tokens.device) * t).flatten(1)
         deviation = inverse_deviation.flatten(1).gather(1, at).view(e, 1, b, n)
-        gain = gain[:, None, None]
-        last = last * deviation[:, 0, :, -1:] * gain[:, 0]
-    asked = chain(last[:, None], weights.scaled_query, weights.key.mT)  # e h b c
-    asked = (asked if gain is None else asked * gain).flatten(1, 2)
+        last = last * deviation[:, 0, :, -1:]
+    asked = chain(last[:, None], weights.scaled_query, weights.key.mT).flatten(1, 2)  # e hb c
     slot = tokens[:, None].expand(-1, h, -1, -1)  # e h b n
     scores = (asked @ token.mT).view(e, h, b, t).gather(3, slot) + (asked @ position.mT).view(e, h, b, n)
-    attention = scores.softmax(-1) if gain is None else (scores * deviation).softmax(-1) * deviation
+    attention = scores.softmax(-1) if deviation is None else (scores * deviation).softmax(-1) * deviation
     per_token = torch.zeros(e, h, b, t, dtype=attention.dtype, device=attention.device).scatter_add(3, slot, attention)
-    mixed = (per_token.flatten(1, 2) @ token + attention.flatten(1, 2) @ position).view(e, h, b, -1)
-    return chain(mixed if gain is None else mixed * gain, weights.value, weights.out).sum(1)
+    mixed = per_token.flatten(1, 2) @ token + attention.flatten(1, 2) @ position
+    return chain(mixed.view(e, h, b, -1), weights.value, weights.out).sum(1)

@@ -30,11 +30,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def norm(x: Float[Tensor, "e *batch c"], gain: Float[Tensor, "e c"]) -> Float[Tensor, "e *batch c"]:
-    """Layer norm with a gain per member and no bias."""
-    return F.layer_norm(x, x.shape[-1:], eps=NORM_EPS) * gain.view(gain.shape[0], *(1,) * (x.dim() - 2), -1)
-
-
 class TransformerEnsemble:
     """`n_members` transformers of one shape, computed together.
 
@@ -96,8 +91,8 @@ class TransformerEnsemble:
         """What all sequences of a step share, computed once (speed rules 3 and 4); differentiable in the parameters.
 
         Which tensors there are says how the first attention layer is computed: `token_part` for the factored last
-        query, `query` for looked-up projections, neither for projecting every vector. The choice counts operations
-        for `n_sequences` sequences.
+        query, `asked` for looked-up queries and values, neither for projecting every vector. The choice counts
+        operations for `n_sequences` sequences.
         """
         token, position = self.parameters["token"], self._position()
         (t, c), n = token.shape[-2:], position.shape[-2]
@@ -105,8 +100,8 @@ class TransformerEnsemble:
         if scored == "last" and self.spec.n_layers == 1:
             if _factoring_pays(n_sequences, n, t, c, self.spec.n_heads):
                 shared |= self._factored_input(token, position)
-        elif t < n_sequences:
-            inputs = self._normed(token[:, None] + position[:, :, None], "layers.0.norm")
+        elif t < n_sequences and attention.mixes_inputs(self._weights(0), n):
+            inputs = self._normed(token[:, None] + position[:, :, None])
             shared |= attention.tabulate(inputs, self._weights(0))
         return shared
 
@@ -129,17 +124,18 @@ class TransformerEnsemble:
             weights = self._weights(layer)
             if scored == "last" and layer == depth - 1:
                 if factored:
-                    mixed = self._factored_attention(tokens, shared, weights)
+                    parts = (shared["token_part"], shared["position_part"], shared.get("inverse_deviation"))
+                    mixed = attention.last_query_factored(*parts, tokens, weights)
                 else:
-                    mixed = attention.last_query(self._normed(x, f"layers.{layer}.norm"), weights)
+                    mixed = attention.last_query(self._normed(x), weights)
                 x, mixed = x[:, :, -1:], mixed[:, :, None]
-            elif layer == 0 and "query" in shared:
-                mixed = attention.all_queries_from_tables(shared, tokens, weights)
+            elif layer == 0 and "asked" in shared:
+                mixed = attention.all_queries_from_tables(shared, tokens)
             else:
-                mixed = attention.all_queries(self._normed(x, f"layers.{layer}.norm"), weights)
+                mixed = attention.all_queries(self._normed(x), weights)
             x = x + mixed if self.spec.skips else mixed
             x = self._feed_forward(x, layer)
-        return self._read_out(self._normed(x, "final_norm"))
+        return self._read_out(x)
 
     def _embed(self, tokens: Int[Tensor, "e b n"], position: Float[Tensor, "e n c"]) -> Float[Tensor, "e b n c"]:
         table = self.parameters["token"]
@@ -151,13 +147,23 @@ class TransformerEnsemble:
         table = self.parameters["position"]
         return table * table.shape[-1] ** -0.5
 
-    def _weights(self, layer: int) -> attention.Weights:
-        return attention.Weights(
-            *(self.parameters[f"layers.{layer}.{name}"] for name in ("query", "key", "value", "out"))
-        )
+    def _normed(self, x: Float[Tensor, "*batch c"]) -> Float[Tensor, "*batch c"]:
+        """The norm without its gain: that is multiplied into the matrices that follow, which are smaller."""
+        return F.layer_norm(x, x.shape[-1:], eps=NORM_EPS) if self.spec.norms else x
 
-    def _normed(self, x: Float[Tensor, "e *batch c"], gain: str) -> Float[Tensor, "e *batch c"]:
-        return norm(x, self.parameters[gain]) if self.spec.norms else x
+    def _gained(self, matrix: Float[Tensor, "e *h c d"], gain: str) -> Float[Tensor, "e *h c d"]:
+        """A matrix with the gain of the norm before it."""
+        if not self.spec.norms:
+            return matrix
+        scale = self.parameters[gain]
+        return matrix * scale.view(scale.shape[0], *(1,) * (matrix.dim() - 3), -1, 1)
+
+    def _weights(self, layer: int) -> attention.Weights:
+        query, key, value = (
+            self._gained(self.parameters[f"layers.{layer}.{name}"], f"layers.{layer}.norm")
+            for name in ("query", "key", "value")
+        )
+        return attention.Weights(query, key, value, self.parameters[f"layers.{layer}.out"])
 
     def _factored_input(self, token: Float[Tensor, "e t c"], position: Float[Tensor, "e n c"]) -> dict[str, Tensor]:
         """Token and position rows whose scaled sum is the normed input; the deviation comes from inner products."""
@@ -173,39 +179,23 @@ class TransformerEnsemble:
             "inverse_deviation": (variance + NORM_EPS).rsqrt(),
         }
 
-    def _factored_attention(
-        self, tokens: Int[Tensor, "e b n"], shared: dict[str, Tensor], weights: attention.Weights
-    ) -> Float[Tensor, "e b c"]:
-        return attention.last_query_factored(
-            shared["token_part"],
-            shared["position_part"],
-            shared.get("inverse_deviation"),
-            self.parameters["layers.0.norm"] if self.spec.norms else None,
-            tokens,
-            weights,
-        )
-
     def _feed_forward(self, x: Float[Tensor, "e b p c"], layer: int) -> Float[Tensor, "e b p c"]:
         if self.spec.ffn == "none":
             return x
-        y = self._normed(x, f"layers.{layer}.ffn_norm")
+        y, gain = self._normed(x), f"layers.{layer}.ffn_norm"
         if self.spec.ffn == "mlp":
             up, up_bias, down, down_bias = (
                 self.parameters[f"layers.{layer}.{name}"] for name in ("up", "up_bias", "down", "down_bias")
             )
-            hidden = ACTIVATIONS[self.spec.activation](torch.baddbmm(up_bias[:, None], y.flatten(1, 2), up))
-            y = torch.baddbmm(down_bias[:, None], hidden, down).view(y.shape)
+            hidden = torch.baddbmm(up_bias[:, None], y.flatten(1, 2), self._gained(up, gain))
+            y = torch.baddbmm(down_bias[:, None], ACTIVATIONS[self.spec.activation](hidden), down).view(y.shape)
+        elif self.spec.norms:
+            y = y * self.parameters[gain][:, None, None]
         return x + y if self.spec.skips else y
 
     def _read_out(self, x: Float[Tensor, "e b p c"]) -> Float[Tensor, "e b p t"]:
-        return (x.flatten(1, 2) @ self.parameters["readout"].mT).view(*x.shape[:3], -1)
-
-
-def floats_per_sequence(spec: Transformer, vocab_size: int, context: int, scored: Scored) -> int:
-    """Numbers that the widest activation holds for one sequence of one member; micro-batches and packs are sized by it."""
-    alone = scored == "last" and spec.n_layers == 1
-    hidden = 4 * spec.d_model if spec.ffn == "mlp" else spec.d_model
-    return max(hidden, spec.n_heads * max(spec.d_head, context), vocab_size) * (1 if alone else context)
+        table = self._gained(self.parameters["readout"].mT, "final_norm")
+        return (self._normed(x).flatten(1, 2) @ table).view(*x.shape[:3], -1)
 
 
 def _factoring_pays(b: int, n: int, t: int, c: int, h: int) -> bool:

@@ -108,12 +108,9 @@ def describe(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
     pair = repeated_prefixes(sequences)
     if pair is not None and fields.get("duplicates", "refuse") == "refuse":
         one, two = pair
-        targets = sequences[one, -1], sequences[two, -1]
-        kind = (
-            "contradict each other (one prefix, targets %d and %d)" % targets
-            if targets[0] != targets[1]
-            else "are the same"
-        )
+        first, second = sequences[one, -1], sequences[two, -1]
+        contradict = f"contradict each other (one prefix, targets {first} and {second})"
+        kind = "are the same" if first == second else contradict
         raise LibraryError(
             f"library: {path}: sequences {one + 1} and {two + 1} {kind}; duplicates='keep' accepts and reports them"
         )

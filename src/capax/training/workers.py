@@ -66,10 +66,8 @@ class Workers:
             WorkerDied: when a worker process is gone.
         """
         packs = split(members, self.workers)
-        if self.workers == 1 or len(packs) == 1:
-            outcomes = self._here(packs, watch)
-        else:
-            outcomes = self._in_pool(packs, watch)
+        alone = self.workers == 1 or len(packs) == 1
+        outcomes = self._here(packs, watch) if alone else self._in_pool(packs, watch)
         place = {member: place for place, member in enumerate(members.members)}
         return sorted(outcomes, key=lambda outcome: place[outcome.member])
 
