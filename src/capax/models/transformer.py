@@ -198,6 +198,13 @@ class TransformerEnsemble:
         return (self._normed(x).flatten(1, 2) @ table).view(*x.shape[:3], -1)
 
 
+def floats_per_sequence(spec: Transformer, vocab_size: int, context: int, scored: Scored) -> int:
+    """Numbers in the widest activation of one sequence of one member; micro-batches and packs are sized by it."""
+    alone = scored == "last" and spec.n_layers == 1
+    hidden = 4 * spec.d_model if spec.ffn == "mlp" else spec.d_model
+    return max(hidden, spec.n_heads * max(spec.d_head, context), vocab_size) * (1 if alone else context)
+
+
 def _factoring_pays(b: int, n: int, t: int, c: int, h: int) -> bool:
     """Whether scoring and mixing token and position rows costs less than forming and reading every input vector.
 
