@@ -2,6 +2,66 @@
 
 from __future__ import annotations
 
+from itertools import product
+from pathlib import Path
+from typing import Annotated
 
-def demo() -> None:
-    """X."""
+from cyclopts import Parameter
+
+Flag = Parameter(negative="")
+
+
+def demo(
+    *,
+    quick: Annotated[bool, Flag] = False,
+    store: Path = Path("capax-demo.db"),
+    picture: Path = Path("capax-demo.png"),
+    fresh: Annotated[bool, Flag] = False,
+) -> None:
+    """Measure a small grid over heads, width and length; print the table and draw it (under 3 minutes on two cores).
+
+    Parameters
+    ----------
+    quick
+        A smaller grid, in seconds.
+    store
+        SQLite file of finished runs; a cell that is there is not trained again.
+    picture
+        Where to draw memorized against width (PNG).
+    fresh
+        Train every cell again.
+    """
+    from capax import machine
+    from capax.cli import output
+    from capax.measures.measure import measure
+    from capax.reports.data import memorized_against_width
+    from capax.reports.figures import draw_memorized_against_width
+    from capax.specs import Sequences, Training, Transformer
+    from capax.store import Store
+    from capax.training.workers import Workers
+
+    lengths, heads, widths = ((8,), (1, 2), (8, 16)) if quick else ((4, 8, 16), (1, 2), (16, 32, 64))
+    library_size = 200 if quick else 1000
+    training = Training(max_epochs=60 if quick else 200)
+    runs = []
+    cells = list(product(lengths, heads, widths))
+    with Store(store) as opened, Workers(min(machine.cores(), 2)) as workers:
+        for number, (seq_len, n_heads, d_model) in enumerate(cells, start=1):
+            label = f"{number}/{len(cells)}: {n_heads} heads, width {d_model}, {seq_len} tokens"
+            with output.progress_bar(label=label) as progress:
+                run = measure(
+                    Sequences(seq_len=seq_len, library_size=library_size),
+                    Transformer(n_heads=n_heads, d_model=d_model),
+                    training,
+                    restarts=2,
+                    store=opened,
+                    fresh=fresh,
+                    device="cpu",
+                    workers=workers,
+                    progress=progress,
+                )
+            runs.append(run)
+    output.show_runs(runs)
+    title = f"Sequences memorized of {library_size}, one layer, best of 2 restarts, at most {training.max_epochs} epochs"
+    draw_memorized_against_width(memorized_against_width(runs), picture, title)
+    print(f"\nRuns: {store}. Picture: {picture}. A count without its protocol is no result: see capax runs --store {store}")

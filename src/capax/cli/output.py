@@ -23,12 +23,13 @@ STOPPED = {
 
 @contextmanager
 def progress_bar(hidden: bool = False, label: str = "") -> Iterator[measuring.Callback | None]:
-    """A callback that draws on stderr, gone when the measurement is over; None when hidden."""
-    if hidden:
+    """A callback that draws on stderr, gone when the measurement is over; None when hidden or stderr is no terminal."""
+    console = Console(stderr=True)
+    if hidden or not console.is_terminal:
         yield None
         return
     columns = [TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[state]}")]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(label or "training", total=None, state="")
 
         def show(state: measuring.Progress) -> None:

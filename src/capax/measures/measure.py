@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -41,7 +42,7 @@ def measure(
     fresh: bool = False,
     keep_weights: bool = False,
     device: Literal["auto", "cpu", "cuda"] = "auto",
-    workers: int = 1,
+    workers: int | Workers = 1,
     threads: int = 1,
     progress: Callback | None = None,
 ) -> Measurement:
@@ -58,7 +59,7 @@ def measure(
         fresh: measure again even so, and replace it.
         keep_weights: keep the best restart's parameters beside the store, for `capax.load`.
         workers: processes on a CPU; more than 1 needs the caller's script to be guarded by
-            `if __name__ == "__main__"`.
+            `if __name__ == "__main__"`. A `Workers` is used as it is, and left open for the next measurement.
         threads: torch threads per process.
         progress: called a few times a second with a `Progress`.
 
@@ -98,13 +99,17 @@ class Engine:
     """Where training runs: nothing here changes a result on the CPU."""
 
     device: str = "cpu"
-    workers: int = 1
+    workers: int | Workers = 1
     threads: int = 1
 
-    def __post_init__(self) -> None:
-        for name in ("workers", "threads"):
-            if getattr(self, name) < 1:
-                raise SpecError(f"{name}: should be at least 1, got {getattr(self, name)}")
+    @contextmanager
+    def open(self) -> Iterator[Workers]:
+        """The workers: the caller's own, or some that end with the measurement."""
+        if isinstance(self.workers, Workers):
+            yield self.workers
+        else:
+            with Workers(self.workers if self.device == "cpu" else 1, self.threads) as workers:
+                yield workers
 
 
 def _stored(
@@ -132,7 +137,7 @@ def perform(
     """Do a run, and return its measurement and the outcome of the member that counts."""
     started = time.monotonic()
     tracker = Tracker(progress)
-    with Workers(engine.workers if engine.device == "cpu" else 1, engine.threads) as workers:
+    with engine.open() as workers:
 
         def train(members: Sequence[int], sizes: Sequence[int], one_library: bool) -> list[Outcome]:
             limit = run.training.time_limit

@@ -23,6 +23,7 @@ LEVEL = 0.95
 _DROP = float(chi2.ppf(LEVEL, 1)) / 2
 _STEPS = 70
 _REACH = 40.0
+_TEETH = 161
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -32,7 +33,7 @@ class NegativeBinomialFit:
 
     Attributes:
         r, p: the distribution, `P(n) = C(n-1, r-1) p^r (1-p)^(n-r)` for `n >= r`.
-        r_interval, p_interval: 95 % profile-likelihood intervals, both ends included.
+        r_interval, p_interval: 95 % profile-likelihood intervals, both ends included; that of `p` lets `r` be real.
         mean: `r / p`, epochs.
         log_likelihood: log P(completed) + log survival(censored) at `(r, p)`.
         completed, censored: the number of trials of either kind.
@@ -92,7 +93,7 @@ def fit_negative_binomial(completed_epochs: ArrayLike, censored_epochs: ArrayLik
         r=r,
         p=p,
         r_interval=r_interval,
-        p_interval=_p_interval(likelihood, r_interval, floor),
+        p_interval=_p_interval(likelihood, r_interval, int(completed.min()), floor),
         mean=r / p,
         log_likelihood=profile(r),
         completed=len(completed),
@@ -119,12 +120,12 @@ class _Likelihood:
         self.c, self.c_weight = np.unique(censored, return_counts=True)
         self.total, self.count = int(completed.sum()), len(completed)
 
-    def constant(self, r: Ints) -> Floats:
+    def constant(self, r: Ints | Floats) -> Floats:
         """The part without `p`: `sum log C(n-1, r-1)`; shape of `r`."""
         log_ways = gammaln(self.n) - gammaln(r[:, None]) - gammaln(self.n - r[:, None] + 1)
         return np.asarray(log_ways @ self.n_weight, dtype=np.float64)
 
-    def with_p(self, r: Ints, p: Floats) -> Floats:
+    def with_p(self, r: Ints | Floats, p: Floats) -> Floats:
         """The part with `p`, elementwise in `r` and `p`."""
         value = xlogy(self.count * r, p) + xlog1py(self.total - self.count * r, -p)
         if len(self.c):
@@ -135,7 +136,7 @@ class _Likelihood:
             value = value + np.log(survival) @ self.c_weight
         return np.asarray(value, dtype=np.float64)
 
-    def best_p(self, r: Ints) -> Floats:
+    def best_p(self, r: Ints | Floats) -> Floats:
         """The `p` of greatest likelihood for each `r`."""
         closed = self.count * r / self.total
         if not len(self.c) or self.c[-1] < r.min():
@@ -192,11 +193,16 @@ class _Profile:
         return inside
 
 
-def _p_interval(likelihood: _Likelihood, r_interval: tuple[int, int], floor: float) -> tuple[float, float]:
-    """The smallest and largest `p` that reach the floor at some `r`: the hull of the profile interval."""
-    r = np.arange(r_interval[0], r_interval[1] + 1)
-    best = likelihood.best_p(r)
-    constant = likelihood.constant(r)
+def _p_interval(likelihood: _Likelihood, r_interval: tuple[int, int], largest: int, floor: float) -> tuple[float, float]:
+    """The smallest and largest `p` that reach the floor at some `r`.
+
+    Each `r` has its own narrow range of `p` with gaps between them, as teeth of a comb. `r` runs over real numbers here:
+    over integers alone the outermost teeth miss the true `p` in 7 to 9 % of studies (measured), not in 5 %.
+    """
+    r = np.linspace(max(r_interval[0] - 1, 1), min(r_interval[1] + 1, largest), _TEETH)
+    constant, best = likelihood.constant(r), likelihood.best_p(r)
+    reached = constant + likelihood.with_p(r, best) >= floor
+    r, constant, best = r[reached], constant[reached], best[reached]
 
     def edge(outside: float) -> Floats:
         inside, beyond = np.minimum(logit(best), _REACH), np.full(len(r), outside)

@@ -18,7 +18,7 @@ from typing import Self
 
 import torch
 
-from capax.errors import CapaxError
+from capax.errors import CapaxError, SpecError
 from capax.models.transformer import floats_per_sequence
 from capax.training.ensemble import CACHE_FLOATS
 from capax.training.loop import Interrupted, Outcome, Pack, Status, train
@@ -48,6 +48,9 @@ class Workers:
     """
 
     def __init__(self, workers: int = 1, threads: int = 1) -> None:
+        for name, value in (("workers", workers), ("threads", threads)):
+            if value < 1:
+                raise SpecError(f"{name}: should be at least 1, got {value}")
         self.workers, self.threads = workers, threads
         self._pool: ProcessPoolExecutor | None = None
 
