@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import version
+from typing import Literal
 
 from capax.errors import DeviceError
 
@@ -21,7 +22,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def choose_device(device: str) -> str:
+def choose_device(device: str) -> Literal["cpu", "cuda"]:
     """`cpu` or `cuda`; `auto` takes a GPU where there is one.
 
     Raises:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from capax.errors import CapaxError, StoreError, StoreWriteError
 from capax.models.transformer import TransformerEnsemble
-from capax.results import Measurement
+from capax.results import Measurement, Recall
 from capax.seeds import numpy_generator
 from capax.store import DEFAULT, Store
 from capax.tasks import sequences
@@ -22,26 +22,6 @@ from capax.tasks import sequences
 
 class PrefixError(CapaxError):
     """A prefix that this memory cannot be asked."""
-
-
-@dataclass(frozen=True)
-class Recall:
-    """What a memory says to a prefix, and what its library says.
-
-    Attributes:
-        token: the most probable next token.
-        probability: its probability.
-        library_token: the target of the library's item with this prefix; None when the library has none.
-    """
-
-    token: int
-    probability: float
-    library_token: int | None
-
-    @property
-    def agrees(self) -> bool | None:
-        """Whether memory and library say the same; None when the library does not hold the prefix."""
-        return None if self.library_token is None else self.token == self.library_token
 
 
 @dataclass(frozen=True)
@@ -72,7 +52,12 @@ class Memory:
         token = int(probabilities.argmax())
         rows = np.flatnonzero((self.library[:, :-1] == prefix).all(1))
         known = int(self.library[rows[0], -1]) if len(rows) else None
-        return Recall(token, float(probabilities[token]), known)
+        return Recall(
+            token=token,
+            probability=float(probabilities[token]),
+            library_token=known,
+            agrees=None if known is None else token == known,
+        )
 
 
 def save(path: Path, weights: dict[str, Tensor]) -> None:

@@ -24,6 +24,28 @@ class Result(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Recall(Result):
+    """What a kept memory says to a prefix, and what its library says."""
+
+    token: Annotated[int, Field(description="The most probable next token.")]
+    probability: float
+    library_token: Annotated[int | None, Field(description="Target of the library's item with this prefix, if any.")]
+    agrees: Annotated[
+        bool | None, Field(description="Whether both say the same; None if the library lacks the prefix.")
+    ]
+
+
+class Info(Result):
+    """Versions, device and threads."""
+
+    versions: dict[str, str]
+    platform: str
+    cores: int
+    torch_threads: int
+    device: Literal["cpu", "cuda"]
+    gpu: str | None
+
+
 class Interval(Result):
     """A range and what it is of."""
 

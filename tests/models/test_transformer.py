@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
-from typing import Any
+import pathlib
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -25,6 +25,7 @@ from reference import (
 from safetensors import safe_open
 from scipy import stats
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from x_transformers import Decoder, TransformerWrapper
 
 from capax.models import attention, transformer
@@ -34,41 +35,54 @@ from capax.tasks.sequences import SequenceLibrary
 from capax.training import ensemble as training_ensemble
 from capax.training.ensemble import BatchOrder, Learner
 
-PAPER_FILE = Path(__file__).parent / "data" / "x_transformers_1_30_1.safetensors"
+PAPER_FILE = pathlib.Path(__file__).parent / "data" / "x_transformers_1_30_1.safetensors"
 ALL_TRAINED = {"embeddings": "trained", "readout": "trained", "positions": "trained"}
+
+
+class Path(NamedTuple):
+    """One way to compute the attention of a model: what is scored and what is decided for it."""
+
+    scored: Scored
+    mixes: bool = False
+    sequences: int = 1
+    factors: bool = False
+    sign: str | None = None  # the shared tensor that says the path is taken
+
+
 MANY = 10**9
 """Sequences of a step with which every table pays."""
 
-PATHS: dict[str, tuple[Scored, str | None]] = {
-    "all: vectors": ("all", None),
-    "all: tables": ("all", "query"),
-    "last: vectors": ("last", None),
-    "last: tables": ("last", "query"),
-    "last: factored": ("last", "token_part"),
+EVERY_QUERY = {
+    "projected": Path("all"),
+    "mixed": Path("all", mixes=True),
+    "looked up": Path("all", mixes=True, sequences=MANY, sign="asked"),
 }
-"""Every way to compute the first layer: the positions scored and the tensor that says it is used."""
+LAST_OF_ONE = {"last": Path("last"), "last, factored": Path("last", factors=True, sign="token_part")}
+LAST_OF_SEVERAL = {f"last of several, {name}": path._replace(scored="last") for name, path in EVERY_QUERY.items()}
+PATHS = EVERY_QUERY | LAST_OF_ONE | LAST_OF_SEVERAL
 
 
-def paths_of(spec: Transformer) -> list[str]:
-    """The paths that exist at a depth: one layer factors its only query, more tabulate their first."""
-    absent = "last: tables" if spec.n_layers == 1 else "last: factored"
-    return [path for path in PATHS if path != absent]
+def paths_of(spec: Transformer) -> dict[str, Path]:
+    """The paths that exist at a depth: one layer may factor its only query, more need every query of the first."""
+    return EVERY_QUERY | (LAST_OF_ONE if spec.n_layers == 1 else LAST_OF_SEVERAL)
 
 
-def shared_by(path: str, ensemble: TransformerEnsemble) -> dict[str, Tensor]:
-    """What a step shares when its first layer is computed by `path`."""
-    scored, sign = PATHS[path]
+def logits_by(path: Path, ensemble: TransformerEnsemble, tokens: Tensor) -> Tensor:
+    """The logits along one path, whether it pays or not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transformer, "_factoring_pays", lambda *sizes: sign == "token_part")
-        shared = ensemble.shared(scored, MANY if sign == "query" else 1)
-    assert {"query", "token_part"} & shared.keys() == ({sign} if sign else set())
-    return shared
+        patch.setattr(transformer, "_factoring_pays", lambda *sizes: path.factors)
+        patch.setattr(attention, "mixes_inputs", lambda *sizes: path.mixes)
+        shared = ensemble.shared(path.scored, path.sequences)
+        assert {"asked", "token_part"} & shared.keys() == ({path.sign} if path.sign else set())
+        return ensemble.logits(tokens, path.scored, shared)
 
 
 def gradients(parameters: dict[str, Tensor], loss: Tensor) -> dict[str, Tensor]:
     """By name; zero where the loss does not depend on a parameter."""
     trained = {name: p for name, p in parameters.items() if p.requires_grad}
-    found = torch.autograd.grad(loss, list(trained.values()), allow_unused=True, materialize_grads=True)
+    found = torch.autograd.grad(
+        loss, list(trained.values()), retain_graph=True, allow_unused=True, materialize_grads=True
+    )
     return dict(zip(trained, found, strict=True))
 
 
@@ -123,9 +137,7 @@ def test_equals_x_transformers(
             for member, model in enumerate(theirs):
                 for parameter in model.parameters():
                     parameter *= 1 + 0.1 * member
-        ours = stacked(
-            spec, [from_x_transformers(m.state_dict(), spec, gain="gamma", gain_offset=1.0) for m in theirs]
-        )
+        ours = stacked(spec, [from_x_transformers(m.state_dict(), spec, gain="gamma", gain_offset=1.0) for m in theirs])
         batch = random_tokens(members, 6, seq_len, vocab_size, seed=n_layers)
         logits = ours.logits(batch[:, :, :-1], scored)
         loss = losses(spec, logits, batch)
@@ -135,9 +147,7 @@ def test_equals_x_transformers(
             expected = model(batch[member, :, :-1])[:, -p:]
             expected_loss = F.cross_entropy(expected.transpose(1, 2), batch[member, :, -p:])
             named = dict(model.named_parameters())
-            their_gradients = from_x_transformers(
-                gradients(named, expected_loss), spec, gain="gamma", gain_offset=0.0
-            )
+            their_gradients = from_x_transformers(gradients(named, expected_loss), spec, gain="gamma", gain_offset=0.0)
             assert_same(logits[member], expected, tolerance, f"{dtype}, member {member}: logits")
             assert_same(loss[member], expected_loss, tolerance, f"{dtype}, member {member}: loss")
             for name, gradient in their_gradients.items():
@@ -206,29 +216,27 @@ def test_every_path_equals_the_plain_computation(
     batch = random_tokens(2, sequences, context + 1, vocab_size, seed)
     plain = members_of(ensemble)
     everywhere = [plain_logits(spec, member, tokens) for member, tokens in zip(plain, batch[:, :, :-1], strict=True)]
-    for path in paths_of(spec):
-        scored = PATHS[path][0]
-        logits = ensemble.logits(batch[:, :, :-1], scored, shared_by(path, ensemble))
+    for name, path in paths_of(spec).items():
+        logits = logits_by(path, ensemble, batch[:, :, :-1])
         loss = losses(spec, logits, batch)
         found = gradients(ensemble.parameters, loss.sum())
         positions = logits.shape[2]
-        assert positions == (1 if scored == "last" else context)
+        assert positions == (1 if path.scored == "last" else context)
         for member in range(2):
             expected = everywhere[member][:, -positions:]
             expected_loss = plain_loss(expected, batch[member, :, -positions:])
-            expected_gradients = gradients(plain[member], expected_loss.clone())
-            assert_same(logits[member], expected, 1e-10, f"{path}: logits")
-            assert_same(loss[member], expected_loss, 1e-10, f"{path}: loss")
+            expected_gradients = gradients(plain[member], expected_loss)
+            assert_same(logits[member], expected, 1e-10, f"{name}: logits")
+            assert_same(loss[member], expected_loss, 1e-10, f"{name}: loss")
             assert found.keys() == expected_gradients.keys()
-            for name, gradient in expected_gradients.items():
-                assert_same(found[name][member], gradient, 1e-10, f"{path}: gradient of {name}")
+            for tensor, gradient in expected_gradients.items():
+                assert_same(found[tensor][member], gradient, 1e-10, f"{name}: gradient of {tensor}")
 
 
 @pytest.mark.parametrize("scored", ["all", "last"])
 def test_the_number_of_sequences_changes_the_path_but_not_the_result(scored: Scored) -> None:
-    spec = Transformer(n_heads=2, d_model=16, d_head=8)
-    ensemble = randomized(spec, vocab_size=8, context=12, members=2, seed=0)
-    tokens = random_tokens(2, 64, 12, 8, seed=0)
+    ensemble = randomized(Transformer(n_heads=2, d_model=16), vocab_size=50, context=12, members=2, seed=0)
+    tokens = random_tokens(2, 64, 12, 50, seed=0)
     few, many = (ensemble.shared(scored, number) for number in (1, 64))
     assert few.keys() != many.keys()
     assert_same(ensemble.logits(tokens, scored, few), ensemble.logits(tokens, scored, many), 1e-10, "logits")
@@ -272,7 +280,7 @@ def trained(learner: Learner, steps: int) -> dict[str, Tensor]:
             for name, p in learner.ensemble.trainable.items():
                 seen[f"step {step}: gradient of {name}"] = torch.zeros_like(p) if p.grad is None else p.grad.clone()
 
-        hook = torch.optim.optimizer.register_optimizer_step_pre_hook(keep_gradients)
+        hook = register_optimizer_step_pre_hook(keep_gradients)
         try:
             seen[f"step {step}: losses"], _ = learner.step()
         finally:
@@ -282,23 +290,24 @@ def trained(learner: Learner, steps: int) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("fields", "loss", "vocab_size"),
+    ("fields", "loss", "vocab_size", "sign"),
     [
-        ({}, "all", 5),  # tables
-        ({}, "all", 60),  # vectors
-        ({}, "last", 5),  # factored
-        ({}, "last", 5000),  # vectors
-        ({"n_layers": 2, **ALL_TRAINED}, "last", 5),  # tables, then the last query
-        ({"positions": "frozen"}, "all", 5),
-        ({"positions": "frozen"}, "all", 60),  # nothing that is shared needs a gradient
-        ({"positions": "frozen"}, "last", 5),
-        ({"norms": False, "embeddings": "trained"}, "last", 5),
+        ({}, "all", 5, "asked"),
+        ({}, "all", 60, None),
+        ({"d_head": 2}, "all", 5, None),
+        ({}, "last", 5, "token_part"),
+        ({}, "last", 5000, None),
+        ({"n_layers": 2, **ALL_TRAINED}, "last", 5, "asked"),
+        ({"positions": "frozen"}, "all", 5, "asked"),
+        ({"positions": "frozen"}, "all", 60, None),  # nothing that is shared needs a gradient
+        ({"positions": "frozen"}, "last", 5, "token_part"),
+        ({"norms": False, "embeddings": "trained"}, "last", 5, "token_part"),
     ],
 )
 def test_micro_batches_change_nothing(
-    fields: dict[str, Any], loss: Scored, vocab_size: int, monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, Any], loss: Scored, vocab_size: int, sign: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = Transformer(n_heads=2, d_model=6, d_head=4, **fields)
+    spec = Transformer(**{"n_heads": 2, "d_model": 6, "d_head": 4, **fields})
     task = Sequences(seq_len=5, vocab_size=vocab_size, library_size=30, loss=loss)
     pieces: list[int] = []
     batch = SequenceLibrary.batch
@@ -309,15 +318,17 @@ def test_micro_batches_change_nothing(
 
     monkeypatch.setattr(SequenceLibrary, "batch", counted)
     results = []
-    for floats in 2**30, 4000, 1:
+    for sequences in 13, 5, 1:
+        floats = sequences * transformer.floats_per_sequence(spec, vocab_size, 4, loss)
         monkeypatch.setattr(training_ensemble, "CACHE_FLOATS", floats)
         pieces.append(0)
-        results.append(trained(learner_of(spec, task, sizes=(30, 21), batch_size=12), steps=4))
+        learner = learner_of(spec, task, sizes=(30, 21), batch_size=13)
+        assert {"asked", "token_part"} & learner.ensemble.shared(loss, 13).keys() == ({sign} if sign else set())
+        results.append(trained(learner, steps=4))
+    assert pieces == [4 * 1, 4 * 3, 4 * 13]
     whole, some, single = results
-    assert pieces[0] == 4
-    assert pieces[2] == 4 * 12
     for name, expected in whole.items():
-        assert_same(some[name], expected, 1e-10, f"{pieces[1]} pieces, {name}")
+        assert_same(some[name], expected, 1e-10, f"pieces of five sequences, {name}")
         assert_same(single[name], expected, 1e-10, f"pieces of one sequence, {name}")
 
 
@@ -345,10 +356,11 @@ def test_a_step_is_adams_on_the_plain_loss_of_each_member() -> None:
 # members and positions keep to themselves
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
 @pytest.mark.parametrize("change", ["tokens", "weights", "diverged"])
-def test_a_member_changes_no_other(path: str, change: str) -> None:
-    spec = Transformer(n_layers=2 if path == "last: tables" else 1, n_heads=2, d_model=8, d_head=4, **ALL_TRAINED)
+def test_a_member_changes_no_other(path: Path, change: str) -> None:
+    n_layers = 2 if path in LAST_OF_SEVERAL.values() and path not in LAST_OF_ONE.values() else 1
+    spec = Transformer(n_layers=n_layers, n_heads=2, d_model=8, d_head=4, **ALL_TRAINED)
     results = []
     for changed in False, True:
         ensemble = randomized(spec, vocab_size=5, context=6, members=3, seed=0, dtype=torch.float32)
@@ -358,8 +370,7 @@ def test_a_member_changes_no_other(path: str, change: str) -> None:
         elif changed:
             for parameter in ensemble.parameters.values():
                 parameter.data[1] = math.nan if change == "diverged" else parameter.data[1] * 1.5
-        scored = PATHS[path][0]
-        logits = ensemble.logits(batch[:, :, :-1], scored, shared_by(path, ensemble))
+        logits = logits_by(path, ensemble, batch[:, :, :-1])
         found = gradients(ensemble.parameters, losses(spec, logits, batch).sum())
         results.append({"logits": logits, **found})
     before, after = results
@@ -368,17 +379,16 @@ def test_a_member_changes_no_other(path: str, change: str) -> None:
     assert not torch.equal(before["logits"][1], after["logits"][1])
 
 
-@pytest.mark.parametrize("path", ["all: vectors", "all: tables"])
+@pytest.mark.parametrize("path", EVERY_QUERY.values(), ids=EVERY_QUERY)
 @pytest.mark.parametrize("fields", [{}, {"n_layers": 3, "n_heads": 2}, {"norms": False, "skips": False}])
-def test_a_later_token_changes_no_earlier_logits(path: str, fields: dict[str, Any]) -> None:
+def test_a_later_token_changes_no_earlier_logits(path: Path, fields: dict[str, Any]) -> None:
     ensemble = randomized(Transformer(d_model=8, d_head=4, **fields), vocab_size=5, context=6, members=2, seed=0)
     tokens = random_tokens(2, 4, 6, 5, seed=0)
-    shared = shared_by(path, ensemble)
-    before = ensemble.logits(tokens, "all", shared)
+    before = logits_by(path, ensemble, tokens)
     for position in range(6):
         changed = tokens.clone()
         changed[:, :, position] = (changed[:, :, position] + 1) % 5
-        after = ensemble.logits(changed, "all", shared)
+        after = logits_by(path, ensemble, changed)
         assert torch.equal(before[:, :, :position], after[:, :, :position])
         assert (before[:, :, position] != after[:, :, position]).any()
 
@@ -415,7 +425,7 @@ def counts(spec: Transformer, vocab_size: int, context: int) -> dict[str, int]:
         (1, 256, 591_872),
         (1, 512, 2_232_320),
         (4, 512, 2_625_536),
-        pytest.param(1, 1024, 8_658_944, marks=pytest.mark.slow),
+        (1, 1024, 8_658_944),
     ],
 )
 def test_trainable_parameters_of_the_papers_network(n_heads: int, d_model: int, trainable: int) -> None:

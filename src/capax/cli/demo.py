@@ -62,6 +62,9 @@ def demo(
                 )
             runs.append(run)
     output.show_runs(runs)
-    title = f"Sequences memorized of {library_size}, one layer, best of 2 restarts, at most {training.max_epochs} epochs"
+    title = (
+        f"Sequences memorized of {library_size}: one layer, vocabulary 100, loss on all positions, "
+        f"best of 2 restarts, {training.max_epochs} epochs at most"
+    )
     draw_memorized_against_width(memorized_against_width(runs), picture, title)
-    print(f"\nRuns: {store}. Picture: {picture}. A count without its protocol is no result: see capax runs --store {store}")
+    print(f"\n{title}.\nRuns: {store}. Picture: {picture}.")

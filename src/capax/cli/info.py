@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from typing import Annotated
 
@@ -15,22 +14,24 @@ def info(*, as_json: Annotated[bool, Parameter(name="--json", negative="")] = Fa
     Parameters
     ----------
     as_json
-        Print one JSON object.
+        Print one JSON object (docs/schemas/info.json).
     """
     import torch
 
     from capax import machine
+    from capax.results import Info
 
-    facts: dict[str, object] = {
-        **machine.versions(),
-        "platform": platform.platform(),
-        "cores": machine.cores(),
-        "torch_threads": torch.get_num_threads(),
-        "device": machine.choose_device("auto"),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-    }
+    facts = Info(
+        versions=machine.versions(),
+        platform=platform.platform(),
+        cores=machine.cores(),
+        torch_threads=torch.get_num_threads(),
+        device=machine.choose_device("auto"),
+        gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    )
     if as_json:
-        print(json.dumps(facts))
+        print(facts.model_dump_json())
         return
-    for name, value in facts.items():
+    rows = {**facts.versions, **facts.model_dump(exclude={"versions"})}
+    for name, value in rows.items():
         print(f"{name:14} {'none' if value is None else value}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
+from pydantic.fields import FieldInfo
 
 from capax.errors import SpecError
 from capax.specs import Mac, Mls, Sequences, Shatter, Training, Transformer
@@ -33,10 +34,9 @@ class TransformerFlags(Transformer):
     model: Annotated[Literal["transformer"], Fixed] = "transformer"
 
 
-def _of(protocol: type[Mac] | type[Mls] | type[Shatter], field: str) -> Parameter:
-    info = protocol.model_fields[field]
-    name = protocol.model_fields["protocol"].default
-    return Parameter(help=f"{info.description} Only for {name}. [default: {info.default}]", group=GROUPS["Protocol"])
+def _of(protocol: str, field: FieldInfo) -> Parameter:
+    text = f"{field.description} Only for {protocol}. [default: {field.default}]"
+    return Parameter(help=text, group=GROUPS["Protocol"])
 
 
 def _protocol(name: str, given: dict[str, float | None]) -> Mac | Mls | Shatter:
@@ -54,12 +54,12 @@ def sequences(
     model: Annotated[TransformerFlags | None, Parameter(name="*", group=GROUPS["Model"])] = None,
     training: Annotated[Training | None, Parameter(name="*", group=GROUPS["Training"])] = None,
     protocol: Annotated[Literal["mac", "mls", "shatter"], Parameter(group=GROUPS["Protocol"])] = "mac",
-    restarts: Annotated[int | None, _of(Mac, "restarts")] = None,
-    trials: Annotated[int | None, _of(Shatter, "trials")] = None,
-    first_size: Annotated[int | None, _of(Mls, "first_size")] = None,
-    seeds: Annotated[int | None, _of(Mls, "seeds")] = None,
-    max_trainings: Annotated[int | None, _of(Mls, "max_trainings")] = None,
-    tolerance: Annotated[float | None, _of(Mls, "tolerance")] = None,
+    restarts: Annotated[int | None, _of("mac", Mac.model_fields["restarts"])] = None,
+    trials: Annotated[int | None, _of("shatter", Shatter.model_fields["trials"])] = None,
+    first_size: Annotated[int | None, _of("mls", Mls.model_fields["first_size"])] = None,
+    seeds: Annotated[int | None, _of("mls", Mls.model_fields["seeds"])] = None,
+    max_trainings: Annotated[int | None, _of("mls", Mls.model_fields["max_trainings"])] = None,
+    tolerance: Annotated[float | None, _of("mls", Mls.model_fields["tolerance"])] = None,
     seed: Annotated[int, Parameter(group=GROUPS["Run"])] = 0,
     device: Annotated[Literal["auto", "cpu", "cuda"], Parameter(group=GROUPS["Run"])] = "auto",
     workers: Annotated[int | None, Parameter(group=GROUPS["Run"])] = None,

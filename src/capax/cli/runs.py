@@ -62,8 +62,7 @@ def recall(
         raise CapaxError(f"prefix: integers separated by spaces, got {prefix!r}") from None
     answer = load(key, store).recall(tokens)
     if as_json:
-        fields = {"token": answer.token, "probability": answer.probability}
-        print(json.dumps({**fields, "library_token": answer.library_token, "agrees": answer.agrees}))
+        print(answer.model_dump_json())
         return
     says = {
         None: "the library does not hold this prefix",

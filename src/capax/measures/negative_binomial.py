@@ -193,7 +193,9 @@ class _Profile:
         return inside
 
 
-def _p_interval(likelihood: _Likelihood, r_interval: tuple[int, int], largest: int, floor: float) -> tuple[float, float]:
+def _p_interval(
+    likelihood: _Likelihood, r_interval: tuple[int, int], largest: int, floor: float
+) -> tuple[float, float]:
     """The smallest and largest `p` that reach the floor at some `r`.
 
     Each `r` has its own narrow range of `p` with gaps between them, as teeth of a comb. `r` runs over real numbers here:

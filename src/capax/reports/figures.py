@@ -31,6 +31,7 @@ def draw_memorized_against_width(lines: list[WidthLine], path: Path, title: str)
             panel.plot(line.widths, line.memorized, color=color, marker=marker, label=label)
             for width, counts in zip(line.widths, line.restarts, strict=True):
                 panel.plot([width] * len(counts), counts, color=color, marker=".", linestyle="none", alpha=0.5)
+        panel.plot([], [], color="0.5", marker=".", linestyle="none", label="each restart")
         panel.plot(here[0].widths, here[0].library_size, color="0.3", linestyle="--", label="library size")
         panel.plot(here[0].widths, here[0].chance, color="0.3", linestyle=":", label="by luck")
         panel.set_title(f"{length} tokens")

@@ -14,7 +14,6 @@ from dataclasses import replace
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
-from typing import Self
 
 import torch
 
@@ -54,7 +53,7 @@ class Workers:
         self.workers, self.threads = workers, threads
         self._pool: ProcessPoolExecutor | None = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,0 +1,31 @@
+"""Writes the schemas of every JSON that a command prints: `python docs/schemas/make.py`. A test compares them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from capax.results import Info, Measurement, Recall
+
+PRINTED: dict[str, Any] = {
+    "measurement": Measurement,  # capax measure … --json
+    "runs": list[Measurement],  # capax runs --json
+    "recall": Recall,  # capax recall … --json
+    "info": Info,  # capax info --json
+}
+
+
+def schemas() -> dict[str, str]:
+    """The text of each schema file."""
+    return {
+        name: json.dumps(TypeAdapter(kind).json_schema(mode="serialization"), indent=2) + "\n"
+        for name, kind in PRINTED.items()
+    }
+
+
+if __name__ == "__main__":
+    for name, text in schemas().items():
+        Path(__file__).with_name(f"{name}.json").write_text(text)
