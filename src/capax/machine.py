@@ -34,5 +34,5 @@ def choose_device(device: str) -> Literal["cpu", "cuda"]:
         raise DeviceError(f"device: 'auto', 'cpu' or 'cuda', got {device!r}")
     available = torch.cuda.is_available()
     if device == "cuda" and not available:
-        raise DeviceError(f"device: no CUDA device that torch {torch.__version__} can use; allowed here: 'auto', 'cpu'")
+        raise DeviceError(f"device: 'auto' or 'cpu' here (torch {torch.__version__} finds no GPU), got 'cuda'")
     return "cuda" if available and device != "cpu" else "cpu"

@@ -35,7 +35,9 @@ def _one_line(error: ValidationError, allowed: list[str]) -> str:
         case "value_error":
             return str(first["ctx"]["error"]) if "ctx" in first else first["msg"]
         case _:
-            return f"{field}: {first['msg'].removeprefix('Input ')}, got {given}"
+            said = first["msg"].removeprefix("Input ")
+            said = said.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+            return f"{field}: {said}, got {given}"
 
 
 class Spec(BaseModel):
@@ -202,7 +204,7 @@ class Mls(Spec):
 
     protocol: Literal["mls"] = "mls"
     first_size: Annotated[Size, Field(description="Library size where the search begins.")] = 16
-    seeds: Annotated[int, Field(ge=2, description="Trainings per round of the search.")] = 8
+    seeds: Annotated[int, Field(ge=2, description="Trainings per round of the search.")] = 16
     max_trainings: Annotated[int, Field(ge=8, description="Trainings after which the search ends.")] = 96
     tolerance: Annotated[
         float,
@@ -224,6 +226,7 @@ class Shatter(Spec):
     )
 
 
+PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter]] = {"mac": Mac, "mls": Mls, "shatter": Shatter}
 Protocol = Annotated[Mac | Mls | Shatter, Field(discriminator="protocol")]
 
 

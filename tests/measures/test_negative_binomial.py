@@ -24,14 +24,16 @@ def simulate(rng, r, p, trials, last_epoch=None):
     return drawn[drawn <= last_epoch], np.full((drawn > last_epoch).sum(), last_epoch)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(epochs, st.lists(st.integers(1, 60), max_size=6))
 def test_no_r_and_p_of_a_fine_grid_do_better(completed, censored):
     fit = fit_negative_binomial(completed, censored)
-    grid = np.linspace(0.002, 0.998, 250)
+    grid = np.linspace(0.002, 0.998, 120)
     for r in range(1, min(completed) + 1):
-        best = max(log_likelihood(r, p, completed, censored) for p in grid)
-        assert best <= fit.log_likelihood + 1e-9
+        values = nbinom.logpmf(completed, r, grid[:, None], loc=r).sum(1)
+        if censored:
+            values = values + np.log(np.maximum(nbinom.sf(censored, r, grid[:, None], loc=r), 1e-300)).sum(1)
+        assert values.max() <= fit.log_likelihood + 1e-9
     assert fit.log_likelihood == pytest.approx(log_likelihood(fit.r, fit.p, completed, censored), abs=1e-8)
 
 
@@ -44,7 +46,10 @@ def test_the_intervals_are_those_of_a_fine_grid(censored):
     inside = values >= fit.log_likelihood - 3.841458820694124 / 2
     rows, columns = np.flatnonzero(inside.any(1)), np.flatnonzero(inside.any(0))
     assert fit.r_interval == (rows[0] + 1, rows[-1] + 1)
-    assert fit.p_interval == pytest.approx((grid[columns[0]], grid[columns[-1]]), abs=1e-3)
+    # the interval of p lets r be real: it holds that of whole r, and is little wider
+    assert fit.p_interval[0] <= grid[columns[0]]
+    assert fit.p_interval[1] >= grid[columns[-1]]
+    assert fit.p_interval == pytest.approx((grid[columns[0]], grid[columns[-1]]), abs=0.04)
 
 
 @given(epochs)
@@ -144,5 +149,5 @@ def test_intervals_hold_the_truth_as_often_as_they_say(r, last_epoch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("r", "last_epoch"), [(8, None), (8, 90), (15, None), (30, 85)])
 def test_intervals_hold_the_truth_in_many_studies(r, last_epoch):
-    for hits in covered(r, r / 80, 100, last_epoch, 2000):
-        assert_nominal(hits, 2000)
+    for hits in covered(r, r / 80, 100, last_epoch, 1000):
+        assert_nominal(hits, 1000)

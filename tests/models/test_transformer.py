@@ -285,7 +285,7 @@ def trained(learner: Learner, steps: int) -> dict[str, Tensor]:
             seen[f"step {step}: losses"], _ = learner.step()
         finally:
             hook.remove()
-        seen |= {f"step {step}: {name}": p.detach().clone() for name, p in learner.ensemble.parameters.items()}
+        seen.update({f"step {step}: {name}": p.detach().clone() for name, p in learner.ensemble.parameters.items()})
     return seen
 
 

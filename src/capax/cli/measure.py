@@ -9,7 +9,7 @@ from cyclopts import App, Group, Parameter
 from pydantic.fields import FieldInfo
 
 from capax.errors import SpecError
-from capax.specs import Mac, Mls, Sequences, Shatter, Training, Transformer
+from capax.specs import PROTOCOLS, Mac, Mls, Sequences, Shatter, Training, Transformer
 
 app = App(name="measure", help="Train a model on a task and count what it remembers.")
 
@@ -18,7 +18,6 @@ GROUPS = {
 }
 Fixed = Parameter(parse=False)
 Flag = Parameter(negative="", group=GROUPS["Run"])
-PROTOCOLS = {"mac": Mac, "mls": Mls, "shatter": Shatter}
 
 
 class SequencesFlags(Sequences):
@@ -39,7 +38,7 @@ def _of(protocol: str, field: FieldInfo) -> Parameter:
     return Parameter(help=text, group=GROUPS["Protocol"])
 
 
-def _protocol(name: str, given: dict[str, float | None]) -> Mac | Mls | Shatter:
+def _protocol(name: str, given: dict[str, Any]) -> Mac | Mls | Shatter:
     fields = {field: value for field, value in given.items() if value is not None}
     foreign = [field for field in fields if field not in PROTOCOLS[name].model_fields]
     if foreign:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,13 +21,11 @@ from capax.measures.progress import Callback, Tracker
 from capax.measures.search import ThresholdFit, search_threshold
 from capax.results import Curve, Interval, Measurement, Member, NegativeBinomial, Parameters, Search, ShatterEpochs
 from capax.seeds import numpy_generator
-from capax.specs import Mac, Mls, Run, Sequences, Shatter, Training, Transformer
+from capax.specs import PROTOCOLS, Mac, Mls, Run, Sequences, Shatter, Training, Transformer
 from capax.store import Store
 from capax.tasks import sequences
 from capax.training.loop import Outcome, Pack
 from capax.training.workers import Workers
-
-PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter]] = {"mac": Mac, "mls": Mls, "shatter": Shatter}
 
 
 def measure(
@@ -81,84 +79,60 @@ def measure(
             raise SpecError(f"restarts: only for protocol 'mac', got protocol {protocol.protocol!r}")
         protocol = protocol.replace(restarts=restarts)
     run = Run(task=task, model=model, training=training or Training(), protocol=protocol, seed=seed)
-    engine = Engine(machine.choose_device(device), workers, threads)
-    if store is None:
-        if keep_weights:
-            raise SpecError("keep_weights: weights are kept beside a store, but no store was given")
-        return perform(run, engine, progress)[0]
+    where = machine.choose_device(device)
     if keep_weights and not isinstance(protocol, Mac):
         raise SpecError(f"keep_weights: only for protocol 'mac', got {protocol.protocol!r}")
-    if isinstance(store, Store):
-        return _stored(run, engine, store, progress, fresh, keep_weights)
-    with Store(store) as opened:
-        return _stored(run, engine, opened, progress, fresh, keep_weights)
-
-
-@dataclass(frozen=True)
-class Engine:
-    """Where training runs: nothing here changes a result on the CPU."""
-
-    device: str = "cpu"
-    workers: int | Workers = 1
-    threads: int = 1
-
-    @contextmanager
-    def open(self) -> Iterator[Workers]:
-        """The workers: the caller's own, or some that end with the measurement."""
-        if isinstance(self.workers, Workers):
-            yield self.workers
-        else:
-            with Workers(self.workers if self.device == "cpu" else 1, self.threads) as workers:
-                yield workers
-
-
-def _stored(
-    run: Run, engine: Engine, store: Store, progress: Callback | None, fresh: bool, keep_weights: bool
-) -> Measurement:
-    path = store.weights_path(run.key())
-    if not fresh and not (keep_weights and not path.exists()):
-        known = store.get(run.key())
+    if keep_weights and store is None:
+        raise SpecError("keep_weights: weights are kept beside a store, but no store was given")
+    with ExitStack() as stack:
+        if not isinstance(workers, Workers):
+            workers = stack.enter_context(Workers(workers if where == "cpu" else 1, threads))
+        if store is None:
+            return perform(run, workers, where, progress)[0]
+        if not isinstance(store, Store):
+            store = stack.enter_context(Store(store))
+        path = store.weights_path(run.key())
+        known = None if fresh or (keep_weights and not path.exists()) else store.get(run.key())
         if known is not None:
             return known
-    measurement, best = perform(run, engine, progress, keep_weights)
-    try:
-        if best.weights is not None:
-            memory.save(path, best.weights)
-        store.add(measurement)
-    except StoreWriteError as error:
-        error.unsaved = measurement
-        raise
-    return measurement
+        measurement, best = perform(run, workers, where, progress, keep_weights)
+        try:
+            if best.weights is not None:
+                memory.save(path, best.weights)
+            store.add(measurement)
+        except StoreWriteError as error:
+            error.unsaved = measurement
+            raise
+        return measurement
 
 
 def perform(
-    run: Run, engine: Engine, progress: Callback | None = None, keep_weights: bool = False
+    run: Run, workers: Workers, device: str, progress: Callback | None = None, keep_weights: bool = False
 ) -> tuple[Measurement, Outcome]:
     """Do a run, and return its measurement and the outcome of the member that counts."""
     started = time.monotonic()
     tracker = Tracker(progress)
-    with engine.open() as workers:
 
-        def train(members: Sequence[int], sizes: Sequence[int], one_library: bool) -> list[Outcome]:
-            limit = run.training.time_limit
-            pack = Pack(
-                run.task,
-                run.model,
-                run.training,
-                run.seed,
-                tuple(members),
-                tuple(sizes),
-                largest=max(sizes),
-                mixed=len(set(sizes)) > 1,
-                one_library=one_library,
-                device=engine.device,
-                seconds=None if limit is None else max(limit - (time.monotonic() - started), 0),
-                keep_weights=keep_weights,
-            )
-            tracker.total += len(members)
-            return workers.train(pack, tracker)
+    def train(members: Sequence[int], sizes: Sequence[int], one_library: bool) -> list[Outcome]:
+        limit = run.training.time_limit
+        pack = Pack(
+            run.task,
+            run.model,
+            run.training,
+            run.seed,
+            tuple(members),
+            tuple(sizes),
+            largest=max(sizes),
+            mixed=len(set(sizes)) > 1,
+            one_library=one_library,
+            device=device,
+            seconds=None if limit is None else max(limit - (time.monotonic() - started), 0),
+            keep_weights=keep_weights,
+        )
+        tracker.total += len(members)
+        return workers.train(pack, tracker)
 
-        found = _PROTOCOLS[type(run.protocol)](run, train)
+    found = _PROCEDURES[type(run.protocol)](run, train)
     return _measurement(run, found, time.monotonic() - started), found.best
 
 
@@ -261,7 +235,7 @@ def _median(epochs: list[int], censored: int) -> float | None:
     return middle if np.isfinite(middle) else None
 
 
-_PROTOCOLS: dict[type, Callable[[Run, Train], Found]] = {Mac: _mac, Mls: _mls, Shatter: _shatter}
+_PROCEDURES: dict[type, Callable[[Run, Train], Found]] = {Mac: _mac, Mls: _mls, Shatter: _shatter}
 
 
 def _measurement(run: Run, found: Found, seconds: float) -> Measurement:

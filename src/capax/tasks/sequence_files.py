@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,15 @@ def read(path: Path) -> Int[np.ndarray, "items seq_len"]:
 
 def _read_npy(path: Path) -> Int[np.ndarray, "items seq_len"]:
     try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise LibraryError(f"library: {path} is not a .npy array of integers: {error}") from None
+        with path.open("rb") as file:  # np.load would also open archives
+            array = np.lib.format.read_array(file, allow_pickle=False)
+    except (ValueError, OSError, EOFError, MemoryError, TokenError) as error:
+        reason = str(error).partition("\n")[0]
+        raise LibraryError(f"library: {path} is not a .npy array of integers: {reason}") from None
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
         raise LibraryError(f"library: {path} must be a 2-D array of integers, got {array.ndim}-D of {array.dtype}")
+    if array.size and array.max() > np.iinfo(np.int64).max:
+        raise LibraryError(f"library: {path}: token {array.max()} does not fit in 64 bits")
     return array.astype(np.int64)
 
 
@@ -55,16 +60,16 @@ def _read_txt(path: Path) -> Int[np.ndarray, "items seq_len"]:
             try:
                 row.append(int(word))
             except ValueError:
-                raise LibraryError(f"library: {path}, line {number}: {word!r} is not an integer") from None
+                raise LibraryError(f"library: {path}, line {number}: {word!r:.80} is not an integer") from None
+            if not -(2**63) <= row[-1] < 2**63:
+                raise LibraryError(f"library: {path}, line {number}: {word:.80} does not fit in 64 bits")
         if rows and len(row) != len(rows[0]):
             raise LibraryError(
                 f"library: {path}, line {number}: {len(row)} tokens, but line {first_line} has {len(rows[0])}"
             )
         first_line = first_line or number
         rows.append(row)
-    if any(not -(2**63) <= token < 2**63 for row in rows for token in row):
-        raise LibraryError(f"library: {path} has a token beyond 64 bits")
-    return np.array(rows, dtype=np.int64).reshape(len(rows), -1)
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 0)
 
 
 def content_hash(sequences: Int[np.ndarray, "items seq_len"]) -> str:

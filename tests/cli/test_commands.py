@@ -1,0 +1,129 @@
+"""The commands do what they say."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from capax.cli import main
+from capax.results import Info, Measurement
+from capax.store import Store
+
+ALONE = ["--workers", "1"]  # starting worker processes takes seconds
+SMALL = ["measure", "sequences", "--d-model", "16", "--loss", "last", "--restarts", "2"]
+MEASURE = [*SMALL, "--library-size", "8", *ALONE]
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as exit_:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 0, err
+    return out
+
+
+def test_json_is_one_object_with_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    out = said(capsys, *MEASURE, "--json")
+    result = json.loads(out)
+    promised = (
+        "memorized memorized_per_restart chance memorized_above_chance interval library_size bits bits_per_parameter "
+        "tokens_per_parameter parameters epochs steps seconds stop_reason spec key versions schema_version"
+    )
+    assert set(promised.split()) <= set(result)
+    assert set(result["parameters"]) == {"trainable", "total"}
+    assert result["memorized"] == 8
+    assert result["stop_reason"] == "complete"
+    assert result["chance"] == pytest.approx(0.08)
+    assert Measurement.from_json(out).to_json() + "\n" == out
+
+
+def test_a_stored_run_is_returned_and_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    first = said(capsys, *MEASURE, "--json")
+    assert said(capsys, *MEASURE, "--json") == first
+    fresh = json.loads(said(capsys, *MEASURE, "--json", "--fresh"))
+    assert fresh["seconds"] != json.loads(first)["seconds"]
+    assert fresh["members"] == json.loads(first)["members"]
+    with Store("capax.db", create=False) as store:
+        assert len(store.runs()) == 1
+
+
+def test_result_and_runs_are_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    table = said(capsys, *MEASURE)
+    assert "8 of 8" in table
+    assert "the library was complete" in table
+    said(capsys, *MEASURE, "--seed", "1", "--quiet")
+    assert len(said(capsys, "runs").splitlines()) == 3
+    assert [run["spec"]["seed"] for run in json.loads(said(capsys, "runs", "--json"))] == [0, 1]
+
+
+def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, *MEASURE, "--quiet") == ""
+
+
+def test_recall_of_a_kept_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("s.txt").write_text("1 2 3 4\n2 2 3 5\n\n3 2 3 6\n")
+    run = json.loads(
+        said(capsys, "measure", "sequences", "--library", "s.txt", "--restarts", "1", "--keep-weights", "--json")
+    )
+    assert run["memorized"] == 3
+    answer = json.loads(said(capsys, "recall", run["key"][:10], "--prefix", "2, 2, 3", "--json"))
+    assert answer["token"] == answer["library_token"] == 5
+    assert answer["agrees"] is True
+    assert 0 < answer["probability"] <= 1
+    assert "the library says the same" in said(capsys, "recall", run["key"], "--prefix", "1 2 3")
+    assert "does not hold" in said(capsys, "recall", run["key"], "--prefix", "1 1 1")
+
+
+def test_keep_weights_of_a_stored_run_trains_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+    without = json.loads(said(capsys, *MEASURE, "--json"))
+    kept = json.loads(said(capsys, *MEASURE, "--keep-weights", "--json"))
+    assert kept["members"] == without["members"]
+    assert Path("capax.db-weights", f"{kept['key']}.safetensors").is_file()
+
+
+def test_contradictions_that_are_kept_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("s.txt").write_text("1 2 3\n1 2 4\n2 2 5\n1 2 3\n")
+    flags = ["--library", "s.txt", "--duplicates", "keep", "--max-epochs", "3", "--restarts", "1", "--json"]
+    run = json.loads(said(capsys, "measure", "sequences", *flags))
+    assert run["recallable"] == 3
+    assert any("1 of 4 items contradict" in note for note in run["notes"])
+
+
+def test_version_and_info(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "--version").strip() == "0.1.0"
+    facts = Info.model_validate_json(said(capsys, "info", "--json"))
+    assert facts.versions["capax"] == "0.1.0"
+    assert "torch" in said(capsys, "info")
+
+
+def test_a_diverging_rate_ends_as_diverged(capsys: pytest.CaptureFixture[str]) -> None:
+    run = json.loads(said(capsys, *MEASURE, "--lr", "1e6", "--json"))
+    assert run["stop_reason"] == "diverged"
+    assert {member["stop_reason"] for member in run["members"]} == {"diverged"}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_interrupt_saves_what_was_finished(capsys: pytest.CaptureFixture[str], workers: str) -> None:
+    said(capsys, *MEASURE, "--quiet")
+    long = [*SMALL, "--library-size", "5000", "--patience", "100000", "--workers", workers]
+    command = [sys.executable, "-c", "from capax.cli import main; main()", *long]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    time.sleep(8)  # until it trains; sooner is as good: Ctrl-C counts at any time
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == b""
+    assert b"interrupted" in err
+    assert b"Traceback" not in err
+    with Store("capax.db", create=False) as store:
+        assert len(store.runs()) == 1
