@@ -274,7 +274,7 @@ def test_replace_of_all_prefixes_counts_them_anew() -> None:
 def test_replace_reads_a_file_again(tmp_path: Path) -> None:
     task = file_run(tmp_path / "a.txt", [[1, 2, 3], [3, 2, 1]]).task
     assert task.replace(loss="last").library_sha256 == task.library_sha256
-    with pytest.raises(CapaxError, match="seq_len: .* has 3, got 4"):
+    with pytest.raises(CapaxError, match=r"^seq_len: .* has 3, got 4"):
         task.replace(seq_len=4)
 
 
@@ -288,19 +288,19 @@ def test_total_key_dimension() -> None:
 @pytest.mark.parametrize(
     ("spec", "field", "value", "allowed"),
     [
-        (Sequences, "seq_len", 1, "greater than or equal to 2"),
-        (Sequences, "vocab_size", 1, "greater than or equal to 2"),
-        (Sequences, "library_size", 0, "greater than or equal to 1"),
+        (Sequences, "seq_len", 1, "at least 2"),
+        (Sequences, "vocab_size", 1, "at least 2"),
+        (Sequences, "library_size", 0, "at least 1"),
         (Sequences, "library_size", 1.5, "integer"),
         (Sequences, "library_size", "many", "integer"),
         (Sequences, "loss", "first", "'all' or 'last'"),
         (Sequences, "recall", "some", "'last' or 'all'"),
         (Sequences, "duplicates", "drop", "'refuse' or 'keep'"),
-        (Transformer, "n_layers", 0, "greater than or equal to 1"),
-        (Transformer, "n_heads", -1, "greater than or equal to 1"),
-        (Transformer, "d_model", 0, "greater than or equal to 1"),
+        (Transformer, "n_layers", 0, "at least 1"),
+        (Transformer, "n_heads", -1, "at least 1"),
+        (Transformer, "d_model", 0, "at least 1"),
         (Transformer, "d_head", None, "integer"),
-        (Transformer, "d_value", 0, "greater than or equal to 1"),
+        (Transformer, "d_value", 0, "at least 1"),
         (Transformer, "ffn", "swiglu", "'mlp', 'identity' or 'none'"),
         (Transformer, "activation", "tanh", "'gelu', 'relu', 'silu' or 'softmax'"),
         (Transformer, "embeddings", True, "'frozen' or 'trained'"),
@@ -310,22 +310,22 @@ def test_total_key_dimension() -> None:
         (Training, "lr", math.nan, "finite number"),
         (Training, "lr", math.inf, "finite number"),
         (Training, "lr", "fast", "number"),
-        (Training, "batch_size", 0, "greater than or equal to 1"),
-        (Training, "eval_every", 0, "greater than or equal to 1"),
-        (Training, "patience", 0, "greater than or equal to 1"),
+        (Training, "batch_size", 0, "at least 1"),
+        (Training, "eval_every", 0, "at least 1"),
+        (Training, "patience", 0, "at least 1"),
         (Training, "min_loss_drop", 1.0, "less than 1"),
-        (Training, "min_loss_drop", -0.1, "greater than or equal to 0"),
+        (Training, "min_loss_drop", -0.1, "at least 0"),
         (Training, "min_loss_drop", math.nan, "finite number"),
-        (Training, "max_epochs", 0, "greater than or equal to 1"),
+        (Training, "max_epochs", 0, "at least 1"),
         (Training, "time_limit", 0.0, "greater than 0"),
         (Training, "time_limit", math.inf, "finite number"),
         (Training, "precision", "float16", "'float32', 'float64' or 'bfloat16'"),
-        (Mac, "restarts", 0, "greater than or equal to 1"),
-        (Mls, "first_size", 0, "greater than or equal to 1"),
-        (Mls, "seeds", 1, "greater than or equal to 2"),
-        (Mls, "max_trainings", 7, "greater than or equal to 8"),
+        (Mac, "restarts", 0, "at least 1"),
+        (Mls, "first_size", 0, "at least 1"),
+        (Mls, "seeds", 1, "at least 2"),
+        (Mls, "max_trainings", 7, "at least 8"),
         (Mls, "tolerance", 1.0, "less than 1"),
-        (Shatter, "trials", 1, "greater than or equal to 2"),
+        (Shatter, "trials", 1, "at least 2"),
     ],
 )
 def test_a_value_out_of_range_is_named_with_what_is_allowed(
@@ -356,7 +356,7 @@ def test_a_mistake_inside_a_part_names_its_field() -> None:
     assert "n_head: unknown field" in refusal(Run, **{**parts, "model": {"n_head": 2}})
     assert "restarts: " in refusal(Run, **parts, protocol={"protocol": "mac", "restarts": 0})
     assert "'mac', 'mls', 'shatter'" in refusal(Run, **parts, protocol={"protocol": "best"})
-    with pytest.raises(SpecError, match="n_heads: .* got 0"):
+    with pytest.raises(SpecError, match=r"n_heads: .* got 0$"):
         Run.model_validate_json('{"task": {}, "model": {"n_heads": 0}}')
 
 

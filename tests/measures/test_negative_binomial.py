@@ -142,8 +142,8 @@ def assert_nominal(hits, studies):
 
 @pytest.mark.parametrize(("r", "last_epoch"), [(8, None), (8, 90), (15, None)])
 def test_intervals_hold_the_truth_as_often_as_they_say(r, last_epoch):
-    for hits in covered(r, r / 80, 60, last_epoch, 200):
-        assert_nominal(hits, 200)
+    for hits in covered(r, r / 80, 60, last_epoch, 100):
+        assert_nominal(hits, 100)
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ class ThresholdFit:
     Attributes:
         threshold: the size at which half of the seeds succeed.
         low, high: the profile-likelihood interval at `level`.
-        slope: how steep the transition is, `k` in `sigmoid(-k (log size - log threshold))`; positive in both directions.
+        slope: how steep the transition is, `k` in `sigmoid(-k (log size - log threshold))`; positive also where rising.
         largest_sure: the largest size tried such that all trials up to it succeeded, None when there is none; where
             success rises with size, the smallest one such that all trials from it on succeeded.
         trials: every trial, in order.
@@ -214,7 +214,7 @@ def _between_neighbours(fit: ThresholdFit) -> bool:
 
 
 def _place(fit: ThresholdFit, count: int, largest_size: int, rng: np.random.Generator) -> list[int]:
-    """Sizes for a round: evenly spread in log size over the interval and the transition, with jitter, distinct if can be."""
+    """Sizes for a round: spread in log size over the interval and the transition, distinct where there are enough."""
     small, large = min(trial.size for trial in fit.trials), max(trial.size for trial in fit.trials)
     if fit.stop_reason != "budget":
         return [min(2 * large, largest_size) if math.isinf(fit.high) else max(small // 2, 1)] * count

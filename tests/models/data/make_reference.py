@@ -7,8 +7,8 @@ Run it in an environment of its own with capax's torch, numpy, einops and safete
 
 (--no-deps: the package asks for nothing else that the environment lacks). For each of a few shapes the file holds,
 under `shape.kind.name` with x-transformers' own names: random weights, random tokens, the logits of every position, and
-the gradients of the all-position cross-entropy. The model computes in float64 (its softmax in float32, as it always does);
-the file holds float32. Weights are exact: they are rounded to float32 before anything is computed.
+the gradients of the all-position cross-entropy. The model computes in float64 (its softmax in float32, as it always
+does); the file holds float32. Weights are exact: they are rounded to float32 before anything is computed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,187 @@
+"""Measurements against known truth."""
+
+import numpy as np
+import pytest
+
+import capax
+from capax.errors import SpecError
+from capax.measures import chance, units
+from capax.measures.mac import best_of_restarts_interval
+from capax.results import Measurement, ResultError
+
+SMALL = capax.Sequences(seq_len=4, vocab_size=10, library_size=60, loss="last")
+NARROW = capax.Transformer(d_model=8, d_head=4)
+
+
+def outcome(run: Measurement) -> dict[str, object]:
+    """All of a measurement but how long it took."""
+    return run.model_dump(exclude={"seconds"})
+
+
+@pytest.mark.parametrize("vocab_size", [2, 10, 100])
+def test_untrained_models_recall_as_often_as_luck(vocab_size: int) -> None:
+    """The first evaluation, before any step: M/T of M, within the binomial's 99.9 % interval (frozen at random)."""
+    task = capax.Sequences(seq_len=6, vocab_size=vocab_size, library_size=30 if vocab_size == 2 else 2000)
+    run = capax.measure(task, capax.Transformer(d_model=32), capax.Training(max_epochs=1), restarts=8)
+    untrained = [member.curve.memorized[0] for member in run.members]
+    assert [member.curve.epoch[0] for member in run.members] == [0] * 8
+    probability = chance.guess_probability(task)
+    low, high = chance.interval(task.library_size, probability, 0.999)
+    assert sum(low <= count <= high for count in untrained) == 8
+    assert run.chance == pytest.approx(task.library_size / vocab_size)
+
+
+def test_untrained_models_recall_whole_sequences_as_often_as_luck() -> None:
+    task = capax.Sequences(seq_len=3, vocab_size=4, library=("all"), recall="all")
+    assert chance.guess_probability(task) == 1 / 16
+    run = capax.measure(task, NARROW, capax.Training(max_epochs=1), restarts=2)
+    assert run.chance == 1
+    assert run.bits == pytest.approx(run.memorized_above_chance * 4)
+
+
+def test_same_seed_same_result_and_another_seed_another() -> None:
+    training = capax.Training(max_epochs=3)
+    first, again, other = (capax.measure(SMALL, NARROW, training, restarts=2, seed=seed) for seed in (5, 5, 6))
+    assert outcome(first) == outcome(again)
+    assert outcome(first) != outcome(other)
+    assert first.key == again.key != other.key
+
+
+def test_restarts_share_the_library_and_differ_in_weights() -> None:
+    run = capax.measure(SMALL, NARROW, capax.Training(max_epochs=2), restarts=3)
+    losses = {member.curve.loss[1] for member in run.members}
+    assert len(losses) == 3
+    more = capax.measure(SMALL, NARROW, capax.Training(max_epochs=2), restarts=5)
+    assert more.members[:3] == run.members  # a restart is the same whoever else there is
+
+
+def test_units_agree_with_their_formulas() -> None:
+    run = capax.measure(SMALL, NARROW, capax.Training(max_epochs=20), restarts=2)
+    assert run.memorized == max(run.memorized_per_restart)
+    above = (run.memorized - 6) / (1 - 0.1)
+    assert run.memorized_above_chance == pytest.approx(above)
+    assert run.bits == pytest.approx(above * np.log2(10))
+    assert run.bits_per_parameter == pytest.approx(run.bits / run.parameters.trainable)
+    assert run.tokens_per_parameter == pytest.approx(4 * run.memorized / run.parameters.trainable)
+    assert units.above_chance(60, 6, 60) == pytest.approx(60)
+
+
+def test_chance_is_the_binomial() -> None:
+    pmf = chance.pmf(16, 0.25)
+    assert pmf.sum() == pytest.approx(1)
+    assert (pmf * np.arange(17)).sum() == pytest.approx(chance.mean(16, 0.25))
+    low, high = chance.interval(16, 0.25, 0.95)
+    assert pmf[:low].sum() <= 0.025
+    assert pmf[high + 1 :].sum() <= 0.025
+    assert pmf[low : high + 1].sum() >= 0.95
+
+
+def test_interval_of_the_best_restart_covers() -> None:
+    """Of 2000 pairs of studies with 5 normal restarts, the second's best lies in the first's interval 95 % of times."""
+    generator = np.random.default_rng(7)
+    hits = 0
+    for _ in range(2000):
+        counts, repeated = np.round(generator.normal(500, 30, size=(2, 5)))
+        interval = best_of_restarts_interval([int(count) for count in counts], 10_000)
+        assert interval is not None
+        assert interval.high is not None
+        hits += interval.low <= repeated.max() <= interval.high
+    assert 1875 <= hits <= 1925  # the 99 % range of binomial(2000, .95)
+
+
+def test_interval_needs_two_restarts_and_stays_in_the_library() -> None:
+    assert best_of_restarts_interval([3], 10) is None
+    interval = best_of_restarts_interval([9, 10, 2], 10)
+    assert interval is not None
+    assert (interval.low >= 0, interval.high) == (True, 10)
+
+
+def test_capacity_falls_with_length_under_the_all_position_loss_alone() -> None:
+    """With one head, tokens (counts times seq_len − 1) are constant when every position is learned; else counts are."""
+    model, training = capax.Transformer(d_model=24), capax.Training(max_epochs=150)
+
+    def above_chance(loss: str, seq_len: int) -> float:
+        task = capax.Sequences(seq_len=seq_len, vocab_size=64, library_size=500, loss=loss)
+        run = capax.measure(task, model, training, restarts=3)
+        return units.above_chance(float(np.mean(run.memorized_per_restart)), run.chance, 500)
+
+    ratio = {loss: above_chance(loss, 5) / above_chance(loss, 17) for loss in ("all", "last")}
+    assert 2.7 < ratio["all"] < 6  # 16 / 4
+    assert 0.85 < ratio["last"] < 1.15
+
+
+def test_mls_finds_the_largest_whole_library_of_a_small_model() -> None:
+    """A library well below the threshold is complete in every seed, one well above in none."""
+    model = capax.Transformer(d_model=4, d_head=4, ffn="none")
+    task = capax.Sequences(seq_len=3, vocab_size=8, library_size=64, loss="last")
+    training = capax.Training(lr=1e-2, patience=15)
+    run = capax.measure(task, model, training, protocol=capax.Mls(first_size=4, seeds=8, max_trainings=48))
+    assert run.search is not None
+    assert run.interval is not None
+    assert run.interval.high is not None
+    assert run.interval.low <= run.search.threshold <= run.interval.high
+    assert run.memorized == int(run.search.threshold)
+    assert run.chance == pytest.approx(run.memorized / 8)
+    for size, whole in ((max(1, run.memorized // 4), True), (min(64, run.memorized * 4), False)):
+        check = capax.measure(task.replace(library_size=size), model, training, restarts=4, seed=11)
+        assert all((count == size) == whole for count in check.memorized_per_restart)
+
+
+def test_shatter_counts_and_censors() -> None:
+    task = capax.Sequences(seq_len=4, vocab_size=10, library_size=4)
+    run = capax.measure(task, NARROW, capax.Training(max_epochs=60, lr=1e-2), protocol=capax.Shatter(trials=40))
+    shatter = run.shatter
+    assert shatter is not None
+    assert len(shatter.epochs) + len(shatter.censored) == 40
+    assert len(shatter.epochs) > 10
+    assert len(shatter.censored) > 0
+    assert set(shatter.censored) == {60}
+    assert max(shatter.epochs) <= 60
+    complete = [member for member in run.members if member.stop_reason == "complete"]
+    assert [member.epochs for member in complete] == list(shatter.epochs)
+    assert shatter.fit is not None
+    assert shatter.fit.mean > np.mean(shatter.epochs)  # censored trials pull the fit up
+
+
+def test_unreachable_targets_are_named() -> None:
+    """At width 2 most tokens lie inside the hull of the read-out's rows."""
+    task = capax.Sequences(seq_len=4, vocab_size=30, library_size=200, loss="last")
+    run = capax.measure(task, capax.Transformer(d_model=2), capax.Training(max_epochs=2), restarts=1)
+    assert run.unreachable is not None
+    assert len(run.unreachable) > 10
+    trained = capax.Transformer(d_model=2, readout="trained")
+    assert capax.measure(task, trained, capax.Training(max_epochs=2), restarts=1).unreachable is None
+
+
+def test_a_measurement_survives_json_and_nothing_else_is_one() -> None:
+    run = capax.measure(SMALL, NARROW, capax.Training(max_epochs=1), restarts=2)
+    assert Measurement.from_json(run.to_json()) == run
+    with pytest.raises(ResultError, match="memorized"):
+        Measurement.from_json("{}")
+    with pytest.raises(ResultError):
+        Measurement.from_json(run.to_json().replace('"schema_version":1', '"schema_version":2'))
+
+
+def test_progress_is_reported() -> None:
+    seen: list[capax.Progress] = []
+    capax.measure(SMALL, NARROW, capax.Training(max_epochs=2), restarts=3, progress=seen.append)
+    assert seen[-1].done == seen[-1].total == 3
+    assert seen[-1].leader.library_size == 60
+
+
+def test_time_limit_ends_as_budget() -> None:
+    training = capax.Training(time_limit=0.5, patience=10**6)
+    run = capax.measure(SMALL.replace(library_size=900), NARROW, training, restarts=2)
+    assert run.stop_reason == "budget"
+    assert run.seconds < 30
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    with pytest.raises(SpecError, match="keep_weights"):
+        capax.measure(SMALL, NARROW, keep_weights=True)
+    with pytest.raises(SpecError, match="restarts"):
+        capax.measure(SMALL, NARROW, protocol="mls", restarts=2)
+    with pytest.raises(SpecError, match="protocol"):
+        capax.measure(SMALL, NARROW, protocol="most")  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="library"):
+        capax.measure(SMALL.replace(library="all", library_size=1000), NARROW, protocol="mls")

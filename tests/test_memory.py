@@ -1,0 +1,35 @@
+"""A kept memory says what was counted."""
+
+from pathlib import Path
+
+import pytest
+
+import capax
+from capax.errors import CapaxError, StoreError
+
+TASK = capax.Sequences(seq_len=5, vocab_size=20, library_size=80, loss="last")
+
+
+def test_recall_of_every_item_adds_up_to_the_count(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    model, training = capax.Transformer(d_model=12, n_layers=2), capax.Training(max_epochs=60)
+    run = capax.measure(TASK, model, training, restarts=3, store=store, keep_weights=True)
+    assert 0 < run.memorized < 80
+    memory = capax.load(run.key[:9], store)
+    answers = [memory.recall(item[:-1].tolist()) for item in memory.library]
+    assert sum(bool(answer.agrees) for answer in answers) == run.memorized
+    assert all(answer.library_token == item[-1] for answer, item in zip(answers, memory.library, strict=True))
+    assert capax.measure(TASK, model, training, restarts=3, store=store, keep_weights=True) == run
+
+
+def test_damaged_weights_are_refused(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    run = capax.measure(
+        TASK, capax.Transformer(d_model=4), capax.Training(max_epochs=1), restarts=1, store=store, keep_weights=True
+    )
+    (path,) = (tmp_path / "s.db-weights").iterdir()
+    path.write_bytes(b"not weights")
+    with pytest.raises(StoreError, match="cannot read"):
+        capax.load(run.key, store)
+    with pytest.raises(CapaxError, match="no run"):
+        capax.load("", store)

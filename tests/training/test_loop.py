@@ -1,0 +1,188 @@
+"""Members are independent of their pack, and stop for the right reason."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+
+from capax.specs import Sequences, Training, Transformer
+from capax.training import workers
+from capax.training.loop import Outcome, Pack, train
+from capax.training.workers import Workers, split
+
+TASK = Sequences(seq_len=5, vocab_size=12, library_size=700, loss="last")
+MODEL = Transformer(n_heads=2, d_model=8, d_head=6)
+
+
+def pack(
+    members: Sequence[int],
+    task: Sequences = TASK,
+    model: Transformer = MODEL,
+    training: Training | None = None,
+    sizes: Sequence[int] | None = None,
+    one_library: bool = False,
+    seconds: float | None = None,
+) -> Pack:
+    sizes = tuple(sizes or [task.library_size] * len(members))
+    return Pack(
+        task,
+        model,
+        training or Training(max_epochs=4),
+        seed=3,
+        members=tuple(members),
+        sizes=sizes,
+        largest=max(sizes),
+        mixed=len(set(sizes)) > 1,
+        one_library=one_library,
+        seconds=seconds,
+    )
+
+
+def results(outcomes: list[Outcome]) -> list[tuple[object, ...]]:
+    return [(o.member, o.memorized, o.epochs, o.steps, o.stop_reason, o.curve) for o in outcomes]
+
+
+@pytest.mark.parametrize("loss", ["last", "all"])
+@pytest.mark.parametrize(
+    "model", [MODEL, Transformer(n_layers=2, d_model=8, d_head=4), Transformer(d_model=40, n_heads=2)]
+)
+def test_a_member_is_the_same_bit_for_bit_in_any_pack(loss: str, model: Transformer) -> None:
+    task = TASK.replace(loss=loss)
+    together = results(train(pack(range(4), task, model)))
+    alone = [result for member in range(4) for result in results(train(pack([member], task, model)))]
+    assert alone == together
+
+
+def test_members_that_leave_change_nothing_for_those_who_stay() -> None:
+    """Small libraries are complete early; the last to go trains alone by then."""
+    task = TASK.replace(library_size=6)
+    training = Training(max_epochs=300)
+    together = results(train(pack(range(5), task, training=training)))
+    assert len({epochs for _, _, epochs, *_ in together}) > 2
+    assert together[3:4] == results(train(pack([3], task, training=training)))
+
+
+def test_cutting_a_round_of_several_sizes_changes_nothing() -> None:
+    sizes = [3, 700, 40, 520]
+    whole = pack(range(4), sizes=sizes)
+    together = results(train(whole))
+    parts = [replace(whole, members=(m,), sizes=(sizes[m],)) for m in range(4)]
+    assert [result for part in parts for result in results(train(part))] == together
+
+
+def test_padding_does_not_change_what_is_learned() -> None:
+    """In float64 a member padded beside a larger one learns the same to rounding."""
+    training = Training(max_epochs=5, precision="float64")
+    beside = train(pack([0, 1], sizes=[30, 600], training=training))[0]
+    alone = train(pack([0], sizes=[30], training=training))[0]
+    losses = [[loss for *_, loss in outcome.curve[1:]] for outcome in (beside, alone)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-10)
+
+
+def test_two_processes_give_the_same_as_one() -> None:
+    with Workers(2) as two:
+        assert results(two.train(pack(range(3)))) == results(Workers(1).train(pack(range(3))))
+
+
+def test_a_surely_held_library_is_complete() -> None:
+    outcome = train(pack([0], Sequences(library_size=8), Transformer(d_model=16), Training()))[0]
+    assert outcome.stop_reason == "complete"
+    assert outcome.memorized == 8
+    assert outcome.curve[-1][:2] == (outcome.epochs, 8)
+
+
+def test_plateau_comes_after_patience_without_improvement() -> None:
+    """A model without width cannot learn: it stops `patience` evaluations after its last improvement."""
+    model = Transformer(d_model=1, d_head=1)
+    outcome = train(pack([0], model=model, training=Training(patience=7, eval_every=2)))[0]
+    assert outcome.stop_reason == "plateau"
+    last = [epoch for epoch, *_ in outcome.curve]
+    assert all(later - earlier == 2 for earlier, later in pairwise(last))
+    assert outcome.memorized == max(memorized for _, memorized, _ in outcome.curve)
+    assert outcome.epochs >= outcome.epoch_of_best + 14
+
+
+def test_budget_of_epochs_is_met_between_evaluations() -> None:
+    outcome = train(pack([0], training=Training(max_epochs=5, eval_every=3)))[0]
+    assert outcome.stop_reason == "budget"
+    assert [epoch for epoch, *_ in outcome.curve] == [0, 3, 5]
+    assert outcome.steps == 5 * 2  # 700 items in batches of 512
+
+
+def test_budget_of_seconds_ends_with_an_evaluation() -> None:
+    outcome = train(pack([0, 1], training=Training(), seconds=1e-6))[0]
+    assert outcome.stop_reason == "budget"
+    assert outcome.steps == 1
+
+
+def test_a_diverging_member_hurts_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Member 1's read-out is made infinite; the others learn what they would have learned."""
+    healthy = results(train(pack(range(3))))
+    import capax.training.loop as loop
+
+    draw = loop.TransformerEnsemble.initialize
+
+    def poisoned(*args: object, **kwargs: object) -> object:
+        ensemble = draw(*args, **kwargs)  # type: ignore[arg-type]
+        ensemble.parameters["readout"][1] = torch.inf
+        return ensemble
+
+    monkeypatch.setattr(loop.TransformerEnsemble, "initialize", poisoned)
+    monkeypatch.setattr(loop, "_unreachable", lambda pack, learner: [()] * 3)
+    ill = train(pack(range(3)))
+    assert ill[1].stop_reason == "diverged"
+    assert [results(ill)[0], results(ill)[2]] == [healthy[0], healthy[2]]
+
+
+def test_a_huge_learning_rate_diverges() -> None:
+    assert {o.stop_reason for o in train(pack(range(2), training=Training(lr=1e8)))} == {"diverged"}
+
+
+def test_weights_are_those_of_the_best_evaluation() -> None:
+    outcome = train(replace(pack(range(2), training=Training(max_epochs=40)), keep_weights=True))[1]
+    assert outcome.weights is not None
+    from capax.models.transformer import TransformerEnsemble
+    from capax.seeds import numpy_generator
+    from capax.tasks.sequences import draw
+
+    ensemble = TransformerEnsemble(MODEL, {name: tensor[None] for name, tensor in outcome.weights.items()})
+    library = torch.from_numpy(draw(TASK, 700, numpy_generator(3, "library", 1)))
+    with torch.no_grad():
+        logits = ensemble.logits(library[None, :, :-1], "last")
+    assert int((logits[0, :, 0].argmax(-1) == library[:, -1]).sum()) == outcome.memorized
+
+
+def test_packs_cover_all_members_and_share_the_seconds() -> None:
+    parts = split(replace(pack(range(1000), task=TASK.replace(library_size=16)), seconds=60.0), workers=2)
+    assert [member for part in parts for member in part.members] == list(range(1000))
+    assert max(len(part.members) for part in parts) <= workers.LARGEST_PACK
+    rounds = -(-len(parts) // 2)
+    assert {part.seconds for part in parts} == {60.0 / rounds}
+
+
+def test_reduced_precision_learns() -> None:
+    outcome = train(pack([0], Sequences(library_size=8), Transformer(d_model=16), Training(precision="bfloat16")))[0]
+    assert outcome.stop_reason == "complete"
+
+
+@pytest.mark.slow
+def test_compiled_equals_plain() -> None:
+    """Compiled kernels round differently: the losses of the first epochs agree closely, and no note says otherwise."""
+    task = TASK.replace(loss="all")
+    plain = train(pack([0], task, training=Training(max_epochs=3)))[0]
+    compiled = train(pack([0], task, training=Training(max_epochs=3, compile=True)))[0]
+    assert compiled.notes == ()
+    assert [p[2] for p in compiled.curve[1:]] == pytest.approx([p[2] for p in plain.curve[1:]], rel=1e-4)
+
+
+def test_without_a_compiler_the_run_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._inductor.config as inductor
+
+    monkeypatch.setattr(inductor.cpp, "cxx", ("no-such-compiler",))
+    task = TASK.replace(loss="all")
+    compiled = train(pack([0], task, training=Training(max_epochs=2, compile=True)))[0]
+    plain = train(pack([0], task, training=Training(max_epochs=2)))[0]
+    assert any("trained uncompiled" in note for note in compiled.notes)
+    assert compiled.curve == plain.curve
