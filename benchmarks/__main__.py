@@ -1,0 +1,24 @@
+"""`python -m benchmarks [step shatter workers memory micro_batch]`: runs the named benchmarks, or all of them."""
+
+import sys
+
+import torch
+
+from benchmarks import memory, micro_batch, shatter, step, workers
+from capax import machine
+
+BENCHMARKS = {
+    "step": step.main,
+    "shatter": shatter.main,
+    "workers": workers.main,
+    "memory": memory.main,
+    "micro_batch": micro_batch.main,
+}
+
+if __name__ == "__main__":
+    unknown = [name for name in sys.argv[1:] if name not in BENCHMARKS]
+    if unknown:
+        raise SystemExit(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    print(f"{machine.versions()}, {machine.cores()} cores, {torch.backends.cpu.get_cpu_capability()}", flush=True)
+    for name in sys.argv[1:] or BENCHMARKS:
+        BENCHMARKS[name]()
