@@ -1,4 +1,4 @@
-"""The shatter run of the paper: 1000 trials of 16 sequences of 8 tokens at d_model 16. Goal: under 120 s on two cores."""
+"""The paper's shatter run: 1000 trials of 16 sequences of 8 tokens at d_model 16. Goal: under 120 s on two cores."""
 
 from __future__ import annotations
 

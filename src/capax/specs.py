@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -18,6 +19,9 @@ from capax.errors import SpecError
 
 LARGEST_LIBRARY = 10_000_000
 """Items that a library may hold: more would not fit in memory beside the training."""
+
+LARGEST_VOCABULARY = 10_000_000
+LONGEST_SEQUENCE = 100_000
 
 Size = Annotated[int, Field(ge=1)]
 
@@ -68,8 +72,13 @@ class Sequences(Spec):
     """
 
     task: Literal["sequences"] = "sequences"
-    seq_len: Annotated[int, Field(ge=2, description="Tokens in a sequence; the last one is the target.")] = 8
-    vocab_size: Annotated[int, Field(ge=2, description="Different tokens (ours: the paper does not state it).")] = 100
+    seq_len: Annotated[
+        int, Field(ge=2, le=LONGEST_SEQUENCE, description="Tokens in a sequence; the last one is the target.")
+    ] = 8
+    vocab_size: Annotated[
+        int,
+        Field(ge=2, le=LARGEST_VOCABULARY, description="Different tokens (ours: the paper does not state it)."),
+    ] = 100
     library: Annotated[
         str,
         Field(
@@ -93,40 +102,59 @@ class Sequences(Spec):
         Field(description="What to do when a file repeats a prefix: refuse it, or keep all and report."),
     ] = "refuse"
     library_sha256: Annotated[
-        str | None, Field(description="Content of the file (filled in when it is read, checked when given).")
+        str | None,
+        Field(description="Content of the file: filled in when it is read, checked when the library is drawn."),
     ] = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _describe_file(cls, fields: Any) -> Any:
-        """Size, length, vocabulary and content hash of a user's file come from the file itself."""
-        library = fields.get("library", "random") if isinstance(fields, dict) else "random"
-        if library in ("random", "all"):
-            return fields
-        from capax.tasks.sequence_files import describe
-
-        return describe(Path(library), dict(fields))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.library not in ("random", "all"):
-            return self
-        if self.library_sha256 is not None:
+        if self.library == "random":
+            self._check_random()
+        elif self.library == "all":
+            self._enumerate()
+        elif self.library_sha256 is None:
+            self._describe_file()
+        if self.library in ("random", "all") and self.library_sha256 is not None:
             raise ValueError(f"library_sha256: only for a file, but library is {self.library!r}")
-        prefixes = self.vocab_size ** (self.seq_len - 1)
-        if self.library == "all":
-            if "library_size" in self.model_fields_set and self.library_size != prefixes:
-                raise ValueError(f"library_size: library='all' has {prefixes} prefixes, got {self.library_size}")
-            object.__setattr__(self, "library_size", prefixes)
-            self.model_fields_set.discard("library_size")
-        elif self.library_size > prefixes:
+        if self.library_size > LARGEST_LIBRARY:
+            raise ValueError(f"library_size: at most {LARGEST_LIBRARY} items, got {self.library_size}")
+        return self
+
+    def _prefixes(self) -> int | None:
+        """How many prefixes exist; None when they are more than any library can hold."""
+        if (self.seq_len - 1) * math.log(self.vocab_size) > math.log(LARGEST_LIBRARY) + 1:
+            return None
+        return int(self.vocab_size ** (self.seq_len - 1))
+
+    def _check_random(self) -> None:
+        prefixes = self._prefixes()
+        if prefixes is not None and self.library_size > prefixes:
             raise ValueError(
                 f"library_size: at most {prefixes} distinct prefixes exist "
                 f"(vocab_size {self.vocab_size}, seq_len {self.seq_len}), got {self.library_size}"
             )
-        if self.library_size > LARGEST_LIBRARY:
-            raise ValueError(f"library_size: at most {LARGEST_LIBRARY} items, got {self.library_size}")
-        return self
+
+    def _enumerate(self) -> None:
+        prefixes = self._prefixes()
+        if prefixes is None:
+            raise ValueError(
+                f"library_size: at most {LARGEST_LIBRARY} items, but library='all' has "
+                f"{self.vocab_size}^{self.seq_len - 1} prefixes"
+            )
+        if "library_size" in self.model_fields_set and self.library_size != prefixes:
+            raise ValueError(f"library_size: library='all' has {prefixes} prefixes, got {self.library_size}")
+        object.__setattr__(self, "library_size", prefixes)
+        self.model_fields_set.discard("library_size")
+
+    def _describe_file(self) -> None:
+        """Size, length, vocabulary and content hash of a user's file come from the file itself."""
+        from capax.tasks.sequence_files import describe
+
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        for name, value in describe(Path(self.library), given, self.duplicates).items():
+            object.__setattr__(self, name, value)
+            self.model_fields_set.add(name)
+        self.model_fields_set.discard("library_sha256")  # a copy with changes reads the file again
 
 
 class Transformer(Spec):

@@ -22,7 +22,7 @@ def unreachable_tokens(readout: Float[np.ndarray, "vocab d_model"], tokens: list
         tokens: token numbers to check.
     """
     readout = np.asarray(readout, dtype=np.float64)
-    scale = np.abs(readout).max()
+    scale = max(float(np.abs(readout).max()), np.finfo(np.float64).tiny)  # a read-out of zeros reaches nothing
     return [token for token in tokens if not _reachable(readout / scale, token)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -11,6 +12,9 @@ import numpy as np
 from jaxtyping import Int
 
 from capax.errors import LibraryError
+from capax.specs import LARGEST_VOCABULARY
+
+INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def read(path: Path) -> Int[np.ndarray, "items seq_len"]:
@@ -57,10 +61,9 @@ def _read_txt(path: Path) -> Int[np.ndarray, "items seq_len"]:
             continue
         row = []
         for word in line.split():
-            try:
-                row.append(int(word))
-            except ValueError:
-                raise LibraryError(f"library: {path}, line {number}: {word!r:.80} is not an integer") from None
+            if not INTEGER.fullmatch(word):
+                raise LibraryError(f"library: {path}, line {number}: {word!r:.80} is not an integer")
+            row.append(int(word) if len(word) < 30 else 2**63)
             if not -(2**63) <= row[-1] < 2**63:
                 raise LibraryError(f"library: {path}, line {number}: {word:.80} does not fit in 64 bits")
         if rows and len(row) != len(rows[0]):
@@ -85,33 +88,29 @@ def repeated_prefixes(sequences: Int[np.ndarray, "items seq_len"]) -> tuple[int,
     return (int(first_row[group.ravel()[repeats[0]]]), int(repeats[0])) if len(repeats) else None
 
 
-def describe(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
-    """Fill a spec's fields from the file and check those that were given against it.
+def describe(path: Path, given: dict[str, Any], duplicates: str) -> dict[str, Any]:
+    """A spec's fields that follow from the file, after those that were given have been checked against it.
 
     Raises `LibraryError` for a field that contradicts the file, for tokens outside the vocabulary, and for repeated
-    prefixes unless `duplicates="keep"`.
+    prefixes unless `duplicates` is "keep".
     """
     sequences = read(path)
-    found = {
-        "library_size": len(sequences),
-        "seq_len": sequences.shape[1],
-        "library_sha256": content_hash(sequences),
-    }
+    found = {"library_size": len(sequences), "seq_len": sequences.shape[1]}
     for name, value in found.items():
-        if fields.get(name) not in (None, value):
-            raise LibraryError(f"{name}: {path} has {value}, got {fields[name]}")
-    vocab_size = fields.get("vocab_size")
-    if vocab_size is None:
-        vocab_size = max(2, int(sequences.max()) + 1)
-    outside = np.argwhere((sequences < 0) | (sequences >= int(vocab_size)))
+        if given.get(name, value) != value:
+            raise LibraryError(f"{name}: {path} has {value}, got {given[name]}")
+    vocab_size = given.get("vocab_size", max(2, int(sequences.max()) + 1))
+    if vocab_size > LARGEST_VOCABULARY:
+        raise LibraryError(f"vocab_size: at most {LARGEST_VOCABULARY}, but {path} has token {vocab_size - 1}")
+    outside = np.argwhere((sequences < 0) | (sequences >= vocab_size))
     if len(outside):
         row, column = outside[0]
         raise LibraryError(
-            f"library: {path}, sequence {row + 1}: token {sequences[row, column]} is outside 0..{int(vocab_size) - 1} "
+            f"library: {path}, sequence {row + 1}: token {sequences[row, column]} is outside 0..{vocab_size - 1} "
             f"(vocab_size {vocab_size})"
         )
     pair = repeated_prefixes(sequences)
-    if pair is not None and fields.get("duplicates", "refuse") == "refuse":
+    if pair is not None and duplicates == "refuse":
         one, two = pair
         first, second = sequences[one, -1], sequences[two, -1]
         contradict = f"contradict each other (one prefix, targets {first} and {second})"
@@ -119,4 +118,9 @@ def describe(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
         raise LibraryError(
             f"library: {path}: sequences {one + 1} and {two + 1} {kind}; duplicates='keep' accepts and reports them"
         )
-    return {**fields, **found, "library": str(path), "vocab_size": vocab_size}
+    return {
+        **found,
+        "library": str(path.resolve()),
+        "vocab_size": vocab_size,
+        "library_sha256": content_hash(sequences),
+    }

@@ -28,7 +28,8 @@ def draw(spec: Sequences, size: int, generator: np.random.Generator) -> Int[np.n
         prefixes = _distinct_prefixes(spec, size, generator)
     else:
         sequences = sequence_files.read(Path(spec.library))
-        if sequence_files.content_hash(sequences) != spec.library_sha256:
+        same = sequence_files.content_hash(sequences) == spec.library_sha256
+        if not same or sequences.shape != (spec.library_size, spec.seq_len):
             raise LibraryError(f"library: {spec.library} has changed since it was read")
         return sequences
     targets = generator.integers(spec.vocab_size, size=(size, 1))
