@@ -73,7 +73,7 @@ class BatchOrder:
         self._steps = [self._steps[m] for m in members]
         self._orders = [self._orders[m] for m in members]
 
-    def _padded(self, parts: list[Int[Tensor, " rows"]]) -> tuple[Int[Tensor, "e b"], Float[Tensor, "e b"]]:
+    def _padded(self, parts: list[Int[Tensor, " _"]]) -> tuple[Int[Tensor, "e b"], Float[Tensor, "e b"]]:
         rows = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
         if self.padded_to is not None:
             rows = torch.nn.functional.pad(rows, (0, self.padded_to - rows.shape[1]))
