@@ -185,3 +185,14 @@ def test_what_does_not_go_together_is_refused() -> None:
         capax.measure(SMALL, NARROW, protocol="most")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="library"):
         capax.measure(SMALL.replace(library="all", library_size=1000), NARROW, protocol="mls")
+
+
+def test_time_limit_ends_a_search_without_counting_what_it_cut_short() -> None:
+    task = capax.Sequences(seq_len=4, vocab_size=50, library_size=5000, loss="last")
+    training = capax.Training(time_limit=4.0)
+    run = capax.measure(task, capax.Transformer(d_model=16), training, protocol=capax.Mls(seeds=2))
+    assert run.search is not None
+    assert run.members
+    assert all(member.stop_reason != "budget" for member in run.members)
+    with pytest.raises(SpecError, match="time_limit"):
+        capax.measure(task, capax.Transformer(d_model=16), capax.Training(time_limit=1e-3), protocol="mls")

@@ -18,7 +18,7 @@ from capax.measures import chance, units
 from capax.measures.mac import LEVEL, best_of_restarts_interval
 from capax.measures.negative_binomial import fit_negative_binomial
 from capax.measures.progress import Callback, Tracker
-from capax.measures.search import ThresholdFit, search_threshold
+from capax.measures.search import ThresholdFit, Trial, fit_threshold, search_threshold
 from capax.results import Curve, Interval, Measurement, Member, NegativeBinomial, Parameters, Search, ShatterEpochs
 from capax.seeds import numpy_generator
 from capax.specs import PROTOCOLS, Mac, Mls, Run, Sequences, Shatter, Training, Transformer
@@ -168,18 +168,26 @@ def _mls(run: Run, train: Train) -> Found:
     def learn(round_: list[tuple[int, int]]) -> list[bool]:
         sizes, members = zip(*round_, strict=True)
         trained = train(members, sizes, False)
+        if any(_out_of_time(outcome, run.training) for outcome in trained):
+            raise _OutOfTime  # what was cut short is no failure: the whole round does not count
         outcomes.extend(trained)
         return [outcome.stop_reason == "complete" for outcome in trained]
 
-    fit = search_threshold(
-        learn,
-        first_size=min(run.protocol.first_size, run.task.library_size),
-        largest_size=run.task.library_size,
-        seeds_per_round=run.protocol.seeds,
-        max_trials=run.protocol.max_trainings,
-        precision=run.protocol.tolerance,
-        seed=int(numpy_generator(run.seed, "search").integers(2**31)),
-    )
+    try:
+        fit = search_threshold(
+            learn,
+            first_size=min(run.protocol.first_size, run.task.library_size),
+            largest_size=run.task.library_size,
+            seeds_per_round=run.protocol.seeds,
+            max_trials=run.protocol.max_trainings,
+            precision=run.protocol.tolerance,
+            seed=int(numpy_generator(run.seed, "search").integers(2**31)),
+        )
+    except _OutOfTime:
+        if not outcomes:
+            limit = run.training.time_limit
+            raise SpecError(f"time_limit: should allow for the first round of the search, got {limit}") from None
+        fit = fit_threshold(Trial(o.library_size, o.member, o.stop_reason == "complete") for o in outcomes)
     memorized = _whole_library(fit)
     complete = [outcome for outcome in outcomes if outcome.stop_reason == "complete"] or outcomes
     best = min(complete, key=lambda outcome: abs(outcome.library_size - memorized))
@@ -193,6 +201,14 @@ def _mls(run: Run, train: Train) -> Found:
         threshold=fit.threshold, slope=fit.slope, largest_sure=fit.largest_sure, stop_reason=fit.stop_reason
     )
     return Found(memorized, best, outcomes, run.task.library_size, interval, search=search)
+
+
+class _OutOfTime(Exception):
+    """The time limit ended a round of a search."""
+
+
+def _out_of_time(outcome: Outcome, training: Training) -> bool:
+    return outcome.stop_reason == "budget" and outcome.epochs != training.max_epochs
 
 
 def _whole_library(fit: ThresholdFit) -> int:

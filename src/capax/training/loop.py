@@ -105,7 +105,7 @@ def train(pack: Pack, watch: Callable[[list[Status]], None] = lambda _: None) ->
     counts = learner.ensemble.parameter_counts()
     weights: dict[int, dict[str, Tensor]] = {}
     active = list(range(len(pack.members)))
-    sums, steps_since = torch.zeros(len(active)), [0] * len(active)
+    sums, steps_since = torch.zeros(len(active), device=pack.device), [0] * len(active)
 
     def evaluate(places: list[int]) -> None:
         """Evaluate the members at some places of the learner."""
@@ -136,7 +136,7 @@ def train(pack: Pack, watch: Callable[[list[Status]], None] = lambda _: None) ->
             active = [active[place] for place in staying]
             sums, steps_since = sums[staying], [steps_since[place] for place in staying]
         losses, ended = learner.step()
-        sums = sums + losses.cpu()
+        sums = sums + losses
         for place, member in enumerate(active):
             records[member].steps += 1
             steps_since[place] += 1

@@ -36,6 +36,12 @@ class WorkerDied(CapaxError):
     exit_code = 1
 
 
+class OutOfMemory(CapaxError):
+    """The machine or the GPU has not the memory that a training needs."""
+
+    exit_code = 1
+
+
 class Workers:
     """Trains members, cut into packs, on some processes; a context manager that ends them.
 
@@ -66,10 +72,16 @@ class Workers:
 
         Raises:
             WorkerDied: when a worker process is gone.
+            OutOfMemory: when memory cannot be had.
         """
         packs = split(members, self.workers)
         alone = self.workers == 1 or len(packs) == 1
-        outcomes = self._here(packs, watch) if alone else self._in_pool(packs, watch)
+        try:
+            outcomes = self._here(packs, watch) if alone else self._in_pool(packs, watch)
+        except RuntimeError as error:  # torch has no class of its own for a CPU without memory
+            if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+                raise OutOfMemory("not enough memory for this model and batch: try a smaller one") from None
+            raise
         place = {member: place for place, member in enumerate(members.members)}
         return sorted(outcomes, key=lambda outcome: place[outcome.member])
 
