@@ -24,6 +24,7 @@ def _app() -> App:
         "Add --debug to any command to see where an error comes from.",
         version=lambda: version("capax"),
         help_on_error=False,
+        suppress_keyboard_interrupt=False,
     )
     app.command(measure.app)
     app.command(runs.runs)
