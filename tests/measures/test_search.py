@@ -1,6 +1,6 @@
 """The threshold search against learners whose threshold is known.
 
-Coverage of the 95 % interval, measured with `pytest -m slow tests/measures/test_search.py` (see COVERAGE for counts).
+The slow tests measure the coverage of the 95 % interval over many searches.
 """
 
 import math
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.optimize import minimize, minimize_scalar
+from scipy.stats import binom, f
 
 from capax.measures.search import Trial, fit_threshold, search_threshold
 
@@ -106,6 +107,31 @@ def test_overlapping_trials_give_the_logistic_50_percent_point():
     assert fit.slope == pytest.approx(4, rel=0.1)
 
 
+def penalized(a, k, log_size, left):
+    """Minus the log-likelihood and Jeffreys' penalty, with `a = k log threshold`; independent of capax."""
+    p = 1 / (1 + np.exp(k * log_size - a))
+    design = np.stack([np.ones_like(log_size), log_size], 1)
+    information = design.T @ (design * (p * (1 - p))[:, None])
+    return -np.log(np.where(left, p, 1 - p)).sum() - 0.5 * np.linalg.slogdet(information)[1]
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_point_slope_and_interval_are_those_of_an_optimizer(index):
+    rng = np.random.default_rng([8, index])
+    size = rng.integers(40, 240, 60)
+    left = rng.random(60) < 1 / (1 + (size / 110.0) ** 5)
+    x = np.log(size)
+    best = minimize(lambda v: penalized(v[0] * v[1], v[1], x, left), [4.7, 5.0], method="Nelder-Mead", tol=1e-9)
+    fit = fit_threshold([Trial(int(s), 0, bool(ok)) for s, ok in zip(size, left, strict=True)])
+    assert fit.threshold == pytest.approx(np.exp(best.x[0]), rel=0.02)
+    assert fit.slope == pytest.approx(best.x[1], rel=0.1)
+    for end in (fit.low, fit.high):
+        at_end = minimize_scalar(
+            lambda k, end=end: penalized(math.log(end) * k, k, x, left), (2.0, 5.0), method="brent"
+        )
+        assert 2 * (at_end.fun - best.fun) == pytest.approx(f.ppf(0.95, 1, 58), abs=0.1)
+
+
 def test_when_all_succeed_the_threshold_is_at_least_the_largest_size():
     sizes = []
 
@@ -125,9 +151,9 @@ def test_when_all_fail_the_threshold_is_at_most_the_smallest_size():
     assert fit.high >= 1
 
 
-def test_success_up_to_a_size_below_the_largest_allowed_is_a_spent_budget():
+def test_success_up_to_the_last_size_that_the_budget_allows_bounds_the_threshold():
     fit = search(lambda pairs: [True] * len(pairs), max_trials=3)
-    assert (fit.stop_reason, len(fit.trials), fit.high) == ("budget", 3, math.inf)
+    assert (fit.stop_reason, len(fit.trials), fit.high) == ("all_succeeded", 3, math.inf)
 
 
 outcomes = st.lists(st.tuples(st.integers(1, 60), st.booleans()), min_size=3, max_size=20)

@@ -52,11 +52,11 @@ class NegativeBinomialFit:
     censored: int
     distance: float
 
-    def pmf(self, n: ArrayLike) -> Floats:
+    def pmf(self, n: Ints) -> Floats:
         """Probability that a trial completes in epoch `n` (any shape)."""
         return np.asarray(nbinom.pmf(n, self.r, self.p, loc=self.r), dtype=np.float64)
 
-    def cdf(self, n: ArrayLike) -> Floats:
+    def cdf(self, n: Ints) -> Floats:
         """Probability that a trial has completed by epoch `n` (any shape)."""
         return np.asarray(nbinom.cdf(n, self.r, self.p, loc=self.r), dtype=np.float64)
 

@@ -11,7 +11,8 @@ Three choices keep the interval honest; without them it held the truth in 80 to 
 - A search stops when its interval is narrow enough at two looks in a row, and it looks only when the trials have grown
   by a quarter: a rule that stops at the first narrow interval prefers those that are narrow by luck (92 to 93 %).
 - The drop of the profile that bounds the interval is that of the F distribution with 1 and `trials - 2` degrees of
-  freedom (chi-square's small-sample form) times 1.15, a correction for what is left of both, set by simulation.
+  freedom (chi-square's small-sample form). Where the width of the interval decides when to stop, the drop is 1.15 times
+  that, a correction for the rest of that preference, set by simulation; trials that were simply spent need none.
 
 Where the asked precision is coarser than the transition is wide, the interval is that of a nearly deterministic
 threshold and holds the truth more often than 95 %.
@@ -64,9 +65,9 @@ class ThresholdFit:
         largest_sure: the largest size tried such that all trials up to it succeeded, None when there is none; where
             success rises with size, the smallest one such that all trials from it on succeeded.
         trials: every trial, in order.
-        stop_reason: `precise`; `budget`, all trials were spent (or given); `all_succeeded` and `all_failed`: the
-            threshold lies outside the sizes tried. It is then only bounded: `threshold` is the outermost size, and
-            `high` is infinite (success up to the largest size), or `low` is 0 (failure down to the smallest one).
+        stop_reason: `precise`; `budget`, all trials were spent (or given); `all_succeeded` and `all_failed`: so did
+            every trial, and the threshold is only bounded. `threshold` is then the outermost size tried, and `high` is
+            infinite (success up to the largest size) or `low` is 0 (failure down to the smallest one).
         level: the level of the interval.
     """
 
@@ -96,11 +97,13 @@ def fit_threshold(trials: Iterable[Trial], rising: bool = False) -> ThresholdFit
 
     Source: the form is capax's own; Härmä et al. 2024 do not say how noisy seeds decide on the MLS.
     """
-    trials = tuple(trials)
+    return _fit(tuple(trials), rising, correction=1.0)
+
+
+def _fit(trials: tuple[Trial, ...], rising: bool, correction: float) -> ThresholdFit:
     if not trials or min(trial.size for trial in trials) < 1:
         raise ValueError(f"trials: needs at least one, of sizes of at least 1, got {len(trials)} trials")
-    curve = _Curve(trials, rising)
-    point, low, high, slope = curve.fit()
+    point, low, high, slope = _Curve(trials, rising).fit(correction)
     threshold, low, high = math.exp(point), math.exp(low), math.exp(high)
     reason: StopReason = "budget"
     left = [t.size for t in trials if t.success != rising]
@@ -163,11 +166,12 @@ def search_threshold(
         sizes = _outwards(trials, largest_size, rising)
     narrow_before = False
     while True:
-        fit = fit_threshold(trials, rising)
+        fit = _fit(tuple(trials), rising, _CORRECTION)
         narrow = fit.stop_reason == "budget" and fit.high - fit.low <= precision * fit.threshold
-        reason = _reason_to_stop(fit, narrow and narrow_before, max_trials, largest_size)
-        if reason:
-            return replace(fit, stop_reason=reason)
+        if (narrow and narrow_before) or _between_neighbours(fit):
+            return replace(fit, stop_reason="precise")
+        if len(trials) >= max_trials or _beyond(fit, largest_size):
+            return fit_threshold(trials, rising)
         narrow_before = narrow
         look = min(_GROWTH * len(trials), max_trials)
         while len(trials) < look:
@@ -197,18 +201,10 @@ def _outwards(trials: Sequence[Trial], largest_size: int, rising: bool) -> list[
     return []
 
 
-def _reason_to_stop(fit: ThresholdFit, precise: bool, max_trials: int, largest_size: int) -> StopReason | None:
-    if fit.stop_reason != "budget":
-        last = largest_size if math.isinf(fit.high) else 1
-        if sum(trial.size == last for trial in fit.trials) >= _SURE:
-            return fit.stop_reason
-    elif precise or _between_neighbours(fit):
-        return "precise"
-    if len(fit.trials) < max_trials:
-        return None
-    tried = {trial.size for trial in fit.trials}
-    outermost = largest_size in tried if math.isinf(fit.high) else 1 in tried
-    return fit.stop_reason if outermost else "budget"
+def _beyond(fit: ThresholdFit, largest_size: int) -> bool:
+    """Whether outcomes at the last size that may be tried, all equal, say that the threshold lies beyond it."""
+    last = largest_size if math.isinf(fit.high) else 1
+    return fit.stop_reason != "budget" and sum(trial.size == last for trial in fit.trials) >= _SURE
 
 
 def _between_neighbours(fit: ThresholdFit) -> bool:
@@ -219,11 +215,8 @@ def _between_neighbours(fit: ThresholdFit) -> bool:
     """
     gap = math.floor(fit.threshold)
     whole = math.isclose(fit.low, gap) and math.isclose(fit.high, gap + 1)
-    sides = (
-        {trial.success for trial in fit.trials if trial.size <= gap},
-        {t.success for t in fit.trials if t.size > gap},
-    )
-    return whole and len(sides[0]) == len(sides[1]) == 1
+    outcomes = {(trial.size > gap, trial.success) for trial in fit.trials}
+    return whole and len(outcomes) == 2
 
 
 def _place(fit: ThresholdFit, count: int, largest_size: int, rng: np.random.Generator) -> list[int]:
@@ -275,23 +268,31 @@ class _Curve:
             value += 0.5 * np.log(np.maximum(moment[0] * moment[2] - moment[1] ** 2, 1e-290))
         return np.asarray(value, dtype=np.float64)
 
-    def fit(self) -> tuple[float, float, float, float]:
-        """Point, low and high in log size (infinite where beyond reach), and the slope."""
+    def _first_grid(self) -> Floats:
+        """Tried sizes and middles between them, thinned, but always the middle of a gap that separates the outcomes."""
         u = self.log_size
-        trials = int(self.number.sum())
-        drop = _CORRECTION * float(f.ppf(LEVEL, 1, max(trials - 2, 1))) / 2
+        every = np.sort(np.concatenate([u, (u[1:] + u[:-1]) / 2]))
+        thinned = every[:: max(len(every) // 50, 1)]
+        gap = u[self.left > 0][-1:], u[self.left < self.number][:1]
+        middle = (gap[0] + gap[1]) / 2 if len(gap[0]) and len(gap[1]) else u[:0]
         beyond = np.array([0.3, 1.0, _REACH])
-        at = np.unique(np.concatenate([u, (u[1:] + u[:-1]) / 2, u[0] - beyond, u[-1] + beyond]))
+        return np.unique(np.concatenate([thinned, middle, u[0] - beyond, u[-1] + beyond]))
+
+    def fit(self, correction: float) -> tuple[float, float, float, float]:
+        """Point, low and high in log size (infinite where beyond reach), and the slope."""
+        trials = int(self.number.sum())
+        drop = correction * float(f.ppf(LEVEL, 1, max(trials - 2, 1))) / 2
+        at = self._first_grid()
         ends = at[0], at[-1]
         slope = np.geomspace(*SLOPES, 25)
         value = self.surface(at, slope)
-        for _ in range(2):
-            # a margin below the drop, since the true maximum lies above that of a coarse grid
-            high = value >= value.max() - drop - 0.3
+        for margin in (2.0, 0.3):  # below the drop, since the true maxima lie above those of a coarse grid
+            high = value >= value.max() - drop - margin
             at, slope = np.linspace(*_around(at, high.any(1)), 40), np.geomspace(*_around(slope, high.any(0)), 24)
             value = self.surface(at, slope)
         best = np.unravel_index(int(value.argmax()), value.shape)
-        profile = value.max(1) - value.max() + drop
+        profile = _row_maxima(value)
+        profile += drop - profile.max()
         inside = np.flatnonzero(profile >= 0)
         low = _crossing(at, profile, int(inside[0]), -1) if at[0] > ends[0] or inside[0] > 0 else -math.inf
         last = len(at) - 1
@@ -303,6 +304,15 @@ def _around(grid: Floats, inside: NDArray[np.bool_]) -> tuple[float, float]:
     """The ends of the marked part of a grid, one cell wider on either side."""
     marked = np.flatnonzero(inside)
     return float(grid[max(marked[0] - 1, 0)]), float(grid[min(marked[-1] + 1, len(grid) - 1)])
+
+
+def _row_maxima(value: Floats) -> Floats:
+    """The maximum of each row, between grid points too: the vertex of the parabola through the best three."""
+    best = np.clip(value.argmax(1), 1, value.shape[1] - 2)
+    left, middle, right = (np.take_along_axis(value, best[:, None] + step, 1)[:, 0] for step in (-1, 0, 1))
+    bend = np.minimum(left - 2 * middle + right, -1e-12)
+    vertex = middle - (left - right) ** 2 / (8 * bend)
+    return np.where((middle >= left) & (middle >= right), vertex, value.max(1))
 
 
 def _crossing(at: Floats, profile: Floats, inside: int, step: int) -> float:
