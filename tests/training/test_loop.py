@@ -1,5 +1,6 @@
 """Members are independent of their pack, and stop for the right reason."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -168,6 +169,7 @@ def test_reduced_precision_learns() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_equals_plain() -> None:
     """Compiled kernels round differently: the losses of the first epochs agree closely, and no note says otherwise."""
     task = TASK.replace(loss="all")

@@ -42,7 +42,7 @@ def demo(
 
     lengths, heads, widths = ((8,), (1, 2), (8, 16)) if quick else ((4, 8, 16), (1, 2), (16, 32, 64))
     library_size = 200 if quick else 1000
-    training = Training(max_epochs=60 if quick else 200)
+    training = Training(max_epochs=60 if quick else 120)
     runs = []
     cells = list(product(lengths, heads, widths))
     with Store(store) as opened, Workers(min(machine.cores(), 2)) as workers:
