@@ -197,9 +197,7 @@ def _mls(run: Run, train: Train) -> Found:
         level=fit.level,
         of="library size at which half of the trainings memorize the whole library",
     )
-    search = Search(
-        threshold=fit.threshold, slope=fit.slope, largest_sure=fit.largest_sure, stop_reason=fit.stop_reason
-    )
+    search = Search.model_validate(fit, from_attributes=True)
     return Found(memorized, best, outcomes, run.task.library_size, interval, search=search)
 
 
@@ -228,17 +226,7 @@ def _shatter(run: Run, train: Train) -> Found:
         censored=tuple(censored),
         completed_share=Interval(low=share.low, high=share.high, level=LEVEL, of="share of trials that complete"),
         median=_median(epochs, len(censored)),
-        fit=None
-        if fit is None
-        else NegativeBinomial(
-            r=fit.r,
-            p=fit.p,
-            r_interval=fit.r_interval,
-            p_interval=fit.p_interval,
-            mean=fit.mean,
-            log_likelihood=fit.log_likelihood,
-            distance=fit.distance,
-        ),
+        fit=None if fit is None else NegativeBinomial.model_validate(fit, from_attributes=True),
     )
     best = max(outcomes, key=lambda outcome: outcome.memorized)
     return Found(best.memorized, best, outcomes, size, None, shatter=shatter)
