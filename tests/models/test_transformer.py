@@ -234,7 +234,10 @@ def test_every_path_equals_the_plain_computation(
 
 
 @pytest.mark.parametrize("scored", ["all", "last"])
-def test_the_number_of_sequences_changes_the_path_but_not_the_result(scored: Scored) -> None:
+def test_the_number_of_sequences_changes_the_path_but_not_the_result(
+    scored: Scored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transformer, "LOOK_UP", 1)
     ensemble = randomized(Transformer(n_heads=2, d_model=16), vocab_size=50, context=12, members=2, seed=0)
     tokens = random_tokens(2, 64, 12, 50, seed=0)
     few, many = (ensemble.shared(scored, number) for number in (1, 64))
@@ -307,6 +310,7 @@ def trained(learner: Learner, steps: int) -> dict[str, Tensor]:
 def test_micro_batches_change_nothing(
     fields: dict[str, Any], loss: Scored, vocab_size: int, sign: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(transformer, "LOOK_UP", 1)
     spec = Transformer(**{"n_heads": 2, "d_model": 6, "d_head": 4, **fields})
     task = Sequences(seq_len=5, vocab_size=vocab_size, library_size=30, loss=loss)
     pieces: list[int] = []

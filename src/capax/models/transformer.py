@@ -19,6 +19,8 @@ from capax.models import attention
 from capax.specs import Transformer
 
 NORM_EPS = 1e-5
+LOOK_UP = 8
+"""Sequences per token of the vocabulary from which looking projections up is faster than computing them (measured)."""
 Scored = Literal["all", "last"]
 """Positions whose next token is predicted: every one, or the last alone."""
 
@@ -100,7 +102,7 @@ class TransformerEnsemble:
         if scored == "last" and self.spec.n_layers == 1:
             if _factoring_pays(n_sequences, n, t, c, self.spec.n_heads):
                 shared |= self._factored_input(token, position)
-        elif t < n_sequences and attention.mixes_inputs(self._weights(0), n):
+        elif t * LOOK_UP <= n_sequences and attention.mixes_inputs(self._weights(0), n):
             inputs = self._normed(token[:, None] + position[:, :, None])
             shared |= attention.tabulate(inputs, self._weights(0))
         return shared
