@@ -16,6 +16,10 @@ from capax.tasks.sequences import SequenceLibrary
 CACHE_FLOATS = 2**20
 """Numbers in the widest activation of a micro-batch on a CPU: 4 MB (measured: see benchmarks)."""
 
+KEPT_BYTES = 2**25 - 2**16
+"""A block that is taken and freed once: glibc then keeps up to twice as much freed memory instead of handing it back,
+which costs page faults (10 to 15 % of an all-position step in a process of its own); 32 MB is the most it heeds."""
+
 
 class BatchOrder:
     """Each member's own order through its library: shuffled anew every epoch from its own generator.
@@ -98,6 +102,7 @@ class Learner:
         self._optimizer = self._adam()
         self._losses: Callable[..., Float[Tensor, " e"]] = _losses
         self._compile_next = training.compile
+        torch.empty(KEPT_BYTES, dtype=torch.uint8)
 
     def _adam(self) -> torch.optim.Adam:
         return torch.optim.Adam(list(self.ensemble.trainable.values()), lr=self.training.lr, fused=True)
