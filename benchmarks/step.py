@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from x_transformers import Decoder, TransformerWrapper
 
 from capax.specs import Sequences, Training, Transformer
-from capax.training.loop import Pack, _learner
+from capax.training.loop import Pack, prepare
 
 BATCH, WIDTH, HEADS = 512, 64, 2
 MEMBERS = {"last": 4, "all": 1}
@@ -76,7 +76,7 @@ def capax_step(case: Case) -> Callable[[], None]:
     pack = Pack(
         task, model, training, 0, tuple(range(members)), (BATCH,) * members, BATCH, mixed=False, one_library=False
     )
-    learner = _learner(pack)
+    learner = prepare(pack)
 
     def step() -> None:
         learner.step()

@@ -99,7 +99,7 @@ def train(pack: Pack, watch: Callable[[list[Status]], None] = lambda _: None) ->
         watch: called now and then with the state of all members; what it raises ends the training.
     """
     started = time.monotonic()
-    learner = _learner(pack)
+    learner = prepare(pack)
     records = [Record(size) for size in pack.sizes]
     unreachable = _unreachable(pack, learner)
     counts = learner.ensemble.parameter_counts()
@@ -179,8 +179,8 @@ def _status(pack: Pack, place: int, record: Record) -> Status:
     return Status(pack.members[place], record.library_size, epoch, record.best, loss, record.stop_reason, left)
 
 
-def _learner(pack: Pack) -> Learner:
-    """Draw libraries, weights and batch orders from their streams."""
+def prepare(pack: Pack) -> Learner:
+    """A pack before its first step: libraries, weights and batch orders drawn from their streams."""
     dtype = DTYPES[pack.training.precision]
     owners = [0] if pack.one_library else list(pack.members)
     draws = [numpy_generator(pack.seed, "library", m) for m in owners]
