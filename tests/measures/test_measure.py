@@ -39,6 +39,15 @@ def test_untrained_models_recall_whole_sequences_as_often_as_luck() -> None:
     assert run.bits == pytest.approx(run.memorized_above_chance * 4)
 
 
+def test_whole_sequences_are_recalled_once_per_first_token_at_most() -> None:
+    """4 tokens and all 64 prefixes: a predictor that follows one path from each first token recalls 4 items."""
+    task = capax.Sequences(seq_len=4, vocab_size=4, library="all", recall="all")
+    run = capax.measure(task, capax.Transformer(d_model=16), capax.Training(max_epochs=200, lr=1e-2), restarts=2)
+    assert run.recallable == 4
+    assert run.memorized <= 4
+    assert any("60 of 64 items contradict" in note for note in run.notes)
+
+
 def test_same_seed_same_result_and_another_seed_another() -> None:
     training = capax.Training(max_epochs=3)
     first, again, other = (capax.measure(SMALL, NARROW, training, restarts=2, seed=seed) for seed in (5, 5, 6))

@@ -248,12 +248,13 @@ def _measurement(run: Run, found: Found, seconds: float) -> Measurement:
     lucky = chance.mean(size, chance.guess_probability(task))
     above = units.above_chance(found.memorized, lucky, size)
     bits = above * units.bits_per_item(task)
-    recallable = size
-    notes = list(dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes))
-    if task.library_sha256 is not None and task.duplicates == "keep":
-        recallable = sequences.reachable_items(sequences.draw(task, size, np.random.default_rng(0)))
+    recallable, notes = size, list(dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes))
+    if isinstance(run.protocol, Mac) and (task.recall == "all" or task.duplicates == "keep"):
+        library = sequences.draw(task, size, numpy_generator(run.seed, "library", 0))
+        recallable = sequences.reachable_items(library, task.recall)
         if recallable < size:
-            notes.append(f"{size - recallable} of {size} items contradict others (one prefix, two targets)")
+            why = "one prefix, two targets" if task.recall == "last" else "one first token leads to one sequence only"
+            notes.append(f"{size - recallable} of {size} items contradict others ({why})")
     unreachable = sorted({token for outcome in found.outcomes for token in outcome.unreachable})
     return Measurement(
         memorized=found.memorized,

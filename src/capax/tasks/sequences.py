@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -56,12 +57,17 @@ def _distinct_prefixes(spec: Sequences, size: int, generator: np.random.Generato
         prefixes[repeated] = generator.integers(spec.vocab_size, size=(int(repeated.sum()), spec.seq_len - 1))
 
 
-def reachable_items(sequences: Int[np.ndarray, "size seq_len"]) -> int:
-    """Items that one predictor can recall at most: among those that share a prefix, those with its commonest target."""
-    groups = np.unique(sequences[:, :-1], axis=0, return_inverse=True)[1].ravel()
-    pairs, counts = np.unique(np.stack([groups, sequences[:, -1]], 1), axis=0, return_counts=True)
+def reachable_items(sequences: Int[np.ndarray, "size seq_len"], recall: Literal["last", "all"] = "last") -> int:
+    """Items that one predictor can recall at most.
+
+    Of those that share a prefix, those with its commonest target. When every next token counts, a first token leads to
+    one sequence only: the number of different first tokens (the commonest item of each, if items repeat).
+    """
+    prefix = sequences[:, :-1] if recall == "last" else sequences[:, :1]
+    groups = np.unique(prefix, axis=0, return_inverse=True)[1].ravel()
+    items, counts = np.unique(np.column_stack([groups, sequences]), axis=0, return_counts=True)
     best = np.zeros(groups.max() + 1, dtype=np.int64)
-    np.maximum.at(best, pairs[:, 0], counts)
+    np.maximum.at(best, items[:, 0], counts)
     return int(best.sum())
 
 
