@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from capax.results import Measurement
+from typing import Any
 
 
 class CapaxError(Exception):
@@ -34,8 +31,8 @@ class StoreWriteError(StoreError):
     """A finished run could not be written; what was in the store before is untouched.
 
     Attributes:
-        unsaved: the finished run, so that it is not lost.
+        unsaved: the finished run (a `Measurement`), so that it is not lost.
     """
 
     exit_code = 1
-    unsaved: Measurement | None = None
+    unsaved: Any = None

@@ -151,7 +151,11 @@ class Sequences(Spec):
         from capax.tasks.sequence_files import describe
 
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        for name, value in describe(Path(self.library), given, self.duplicates).items():
+        described = describe(Path(self.library), given, self.duplicates)
+        if described["vocab_size"] > LARGEST_VOCABULARY:
+            token = described["vocab_size"] - 1
+            raise ValueError(f"vocab_size: at most {LARGEST_VOCABULARY}, but {self.library} has token {token}")
+        for name, value in described.items():
             object.__setattr__(self, name, value)
             self.model_fields_set.add(name)
         self.model_fields_set.discard("library_sha256")  # a copy with changes reads the file again

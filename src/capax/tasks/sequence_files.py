@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Int
 
 from capax.errors import LibraryError
-from capax.specs import LARGEST_VOCABULARY
 
 INTEGER = re.compile(r"[+-]?[0-9]+")
 
@@ -100,8 +99,6 @@ def describe(path: Path, given: dict[str, Any], duplicates: str) -> dict[str, An
         if given.get(name, value) != value:
             raise LibraryError(f"{name}: {path} has {value}, got {given[name]}")
     vocab_size = given.get("vocab_size", max(2, int(sequences.max()) + 1))
-    if vocab_size > LARGEST_VOCABULARY:
-        raise LibraryError(f"vocab_size: at most {LARGEST_VOCABULARY}, but {path} has token {vocab_size - 1}")
     outside = np.argwhere((sequences < 0) | (sequences >= vocab_size))
     if len(outside):
         row, column = outside[0]
