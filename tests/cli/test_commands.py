@@ -116,11 +116,16 @@ def test_a_diverging_rate_ends_as_diverged(capsys: pytest.CaptureFixture[str]) -
 def test_interrupt_saves_what_was_finished(capsys: pytest.CaptureFixture[str], workers: str) -> None:
     said(capsys, *MEASURE, "--quiet")
     long = [*SMALL, "--library-size", "5000", "--patience", "100000", "--workers", workers]
-    command = [sys.executable, "-c", "from capax.cli import main; main()", *long]
+    # A test run in the background may have been started with Ctrl-C ignored, and its children inherit that.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from capax.cli import main; main()"
+    command = [sys.executable, "-c", code, *long]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-    time.sleep(8)  # until it trains; sooner is as good: Ctrl-C counts at any time
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        time.sleep(8)  # until it trains; sooner is as good: Ctrl-C counts at any time
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130, err
     assert out == b""
     assert b"interrupted" in err
