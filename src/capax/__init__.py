@@ -9,9 +9,20 @@ __version__: str
 
 if TYPE_CHECKING:
     from capax.errors import CapaxError as CapaxError
+    from capax.laws.bits import BitsLaw as BitsLaw
+    from capax.laws.compare import compare as compare
+    from capax.laws.ecm import ECM as ECM
+    from capax.laws.files import load_law as load_law
+    from capax.laws.files import save_law as save_law
+    from capax.laws.polynomial import Polynomial as Polynomial
+    from capax.laws.power import DepthLaw as DepthLaw
+    from capax.laws.power import PowerLaw as PowerLaw
     from capax.measures.measure import measure as measure
     from capax.measures.progress import Progress as Progress
     from capax.memory import load as load
+    from capax.planning.plan import plan as plan
+    from capax.planning.predict import predict as predict
+    from capax.planning.verify import verify as verify
     from capax.results import Measurement as Measurement
     from capax.specs import Mac as Mac
     from capax.specs import Mls as Mls
@@ -21,12 +32,18 @@ if TYPE_CHECKING:
     from capax.specs import Training as Training
     from capax.specs import Transformer as Transformer
     from capax.store import Store as Store
+    from capax.tables import read as read
 
 _HOMES = {
+    "BitsLaw": "capax.laws.bits",
     "CapaxError": "capax.errors",
+    "DepthLaw": "capax.laws.power",
+    "ECM": "capax.laws.ecm",
     "Mac": "capax.specs",
     "Measurement": "capax.results",
     "Mls": "capax.specs",
+    "Polynomial": "capax.laws.polynomial",
+    "PowerLaw": "capax.laws.power",
     "Progress": "capax.measures.progress",
     "Run": "capax.specs",
     "Sequences": "capax.specs",
@@ -34,8 +51,15 @@ _HOMES = {
     "Store": "capax.store",
     "Training": "capax.specs",
     "Transformer": "capax.specs",
+    "compare": "capax.laws.compare",
     "load": "capax.memory",
+    "load_law": "capax.laws.files",
     "measure": "capax.measures.measure",
+    "plan": "capax.planning.plan",
+    "predict": "capax.planning.predict",
+    "read": "capax.tables",
+    "save_law": "capax.laws.files",
+    "verify": "capax.planning.verify",
 }
 
 __all__ = [*_HOMES, "__version__"]

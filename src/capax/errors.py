@@ -36,3 +36,15 @@ class StoreWriteError(StoreError):
 
     exit_code = 1
     unsaved: Any = None
+
+
+class TableError(CapaxError, ValueError):
+    """A table of measurements lacks a column, or holds a value that cannot be."""
+
+
+class LawError(CapaxError, ValueError):
+    """A law cannot be fitted to these measurements, or does not hold where it is asked."""
+
+
+class ReportError(CapaxError):
+    """A figure or a report cannot be drawn or written."""

@@ -16,17 +16,20 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import demo, info, measure, runs
+    from capax.cli import demo, info, laws, measure, plan, runs
 
     app = App(
         name="capax",
-        help="How much can attention remember? Measure the memory capacity of transformers. "
+        help="How much can attention remember? Measure, predict and plan the memory capacity of transformers. "
         "Add --debug to any command to see where an error comes from.",
         version=lambda: version("capax"),
         help_on_error=False,
         suppress_keyboard_interrupt=False,
     )
     app.command(measure.app)
+    app.command(laws.fit)
+    app.command(laws.predict)
+    app.command(plan.app)
     app.command(runs.runs)
     app.command(runs.recall)
     app.command(demo.demo)

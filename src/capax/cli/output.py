@@ -56,13 +56,13 @@ def show(run: Measurement) -> None:
     for name, value in _rows(run):
         table.add_row(name, value)
     task, model = spec.task, spec.model
-    console = _console()
-    console.print(
+    screen = console()
+    screen.print(
         f"{model.n_layers} layer{'s' * (model.n_layers > 1)}, {model.n_heads} head{'s' * (model.n_heads > 1)} of "
         f"{model.d_head}, width {model.d_model}; {task.seq_len} tokens from {task.vocab_size}, loss on {task.loss} "
         f"position{'s' * (task.loss == 'all')}; protocol {spec.protocol.protocol}, seed {spec.seed}"
     )
-    console.print(table)
+    screen.print(table)
 
 
 def _rows(run: Measurement) -> list[tuple[str, str]]:
@@ -124,7 +124,7 @@ def _shatter_rows(run: Measurement) -> list[tuple[str, str]]:
     return rows
 
 
-def _console() -> Console:
+def console() -> Console:
     """Stdout; as wide as the text needs where it is a file or a pipe."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
@@ -160,4 +160,4 @@ def show_runs(runs: list[Measurement]) -> None:
             f"{run.seconds:.1f}",
             run.stop_reason,
         )
-    _console().print(table)
+    console().print(table)

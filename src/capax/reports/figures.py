@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, ScalarFormatter
 
+from capax.errors import ReportError
+from capax.laws.compare import Comparison
 from capax.reports.data import WidthLine
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
@@ -46,4 +49,48 @@ def draw_memorized_against_width(lines: list[WidthLine], path: Path, title: str)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     figure.suptitle(title)
-    figure.savefig(path, dpi=150)
+    save(figure, path)
+
+
+def draw_comparison(comparison: Comparison, path: Path) -> None:
+    """A panel per law: what it says of configurations that were left out, against what was measured.
+
+    Raises:
+        ReportError: when no law could be fitted, or the file cannot be written.
+    """
+    shown = [score for score in comparison.scores if score.predicted_left_out is not None]
+    if not shown:
+        raise ReportError("picture: no law could be fitted with configurations left out")
+    figure = Figure(figsize=(0.8 + 2.9 * len(shown), 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, len(shown), sharex=True, sharey=True, squeeze=False)[0]
+    counts, heads = np.array(comparison.counts), np.array(comparison.n_heads)
+    ends = np.array([0.7 * counts.min(), 1.4 * counts.max()])
+    for panel, score in zip(panels, shown, strict=True):
+        predicted = np.clip(np.array(score.predicted_left_out), *ends)
+        panel.plot(ends, ends, color="0.3", linewidth=1)
+        for place, number in enumerate(np.unique(heads).tolist()):
+            here = heads == number
+            label = f"{number:g} head{'s' * (number > 1)}"
+            style = {"color": COLORS[place % len(COLORS)], "marker": MARKERS[place % len(MARKERS)]}
+            panel.plot(counts[here], predicted[here], linestyle="none", label=label, alpha=0.8, **style)
+        panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured")
+        panel.set_title(f"{score.law}: mean error {score.mape_left_out:.0%}")
+        panel.grid(alpha=0.25)
+    panels[0].set_ylabel("predicted from the others")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.suptitle("Sequences memorized: each law against configurations left out of its fit")
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure in the format of the path's ending.
+
+    Raises:
+        ReportError: when it cannot be written.
+    """
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise ReportError(f"picture: cannot write {path}: {error}") from None

@@ -1,0 +1,258 @@
+"""`capax fit` and `capax predict`: measurements to a law, and a law to a number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+if TYPE_CHECKING:
+    from capax.laws.compare import Comparison
+    from capax.laws.report import FitReport
+    from capax.planning.predict import Prediction
+
+Flag = Parameter(negative="")
+LawNames = Literal["ecm", "polynomial", "bits", "power", "depth"]
+
+
+def fit(
+    *,
+    store: Path = Path("capax.db"),
+    data: Path | None = None,
+    where: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    law: LawNames = "ecm",
+    method: Literal["joint", "stages"] | None = None,
+    as_printed: Annotated[bool, Flag] = False,
+    degree: int | None = None,
+    target: str | None = None,
+    level: float = 0.95,
+    compare: Annotated[bool, Flag] = False,
+    picture: Path | None = None,
+    out: Path | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Fit a law of capacity to measurements: parameters with intervals, and how well laws say what was left out.
+
+    Parameters
+    ----------
+    store
+        SQLite file of finished runs.
+    data
+        A .csv or .parquet table instead: columns seq_len, n_heads, d_model, library_size, memorized, ...
+    where
+        Only rows with column=value; may be given more than once.
+    law
+        ecm: Härmä et al. 2024; polynomial: its rival there; bits: constant bits per parameter; power: powers of length,
+        heads and width; depth: the same with layers.
+    method
+        Of the ecm: all parameters at once, or the paper's stages. [default: joint]
+    as_printed
+        The ecm with max for min, as the paper prints it.
+    degree
+        Of the polynomial. [default: 5]
+    target
+        Column of counts. [default: memorized_above_chance, or memorized where a file has no such column]
+    level
+        Of the intervals.
+    compare
+        Set all laws side by side (that of depth where there is more than one).
+    picture
+        With --compare: where to draw predicted against measured (PNG or PDF).
+    out
+        Where to write the law (JSON), for predict and plan.
+    as_json
+        Print one JSON object (docs/schemas/fit.json).
+    """
+    from capax import tables
+    from capax.errors import LawError, TableError
+    from capax.laws.compare import compare as compare_laws
+    from capax.laws.files import LAWS, save_law
+    from capax.laws.report import report
+
+    if picture is not None and not compare:
+        raise LawError("picture: only with --compare")
+    if not 0 < level < 1:
+        raise LawError(f"level: between 0 and 1, got {level}")
+    rows = tables.read(store) if data is None else tables.from_file(data)
+    if rows.is_empty():
+        raise TableError(f"store: {store} holds no runs")
+    rows = tables.where(rows, where)
+    counted = target or ("memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized")
+    rows, left_out = tables.above_zero(rows, counted) if data is None else (rows, 0)
+    options: dict[str, dict[str, Any]] = {name: {"target": counted} for name in LAWS}
+    options["ecm"] |= {"method": method or "joint", "as_printed": as_printed}
+    options["polynomial"] |= {"degree": 5 if degree is None else degree}
+    if "loss" in rows.columns:
+        options["bits"] |= {"loss": rows["loss"][0]}
+    for name, given in (("ecm", method or as_printed), ("polynomial", degree)):
+        if given and law != name and not compare:
+            raise LawError(f"{'degree' if name == 'polynomial' else 'method, as_printed'}: only for {name}, not {law}")
+    fitted = LAWS[law](**options[law]).fit(rows)
+    if left_out:
+        fitted.notes_.append(f"{left_out} runs that were not above chance were left out")
+    one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
+    laws = [kind(**options[name]) for name, kind in LAWS.items() if name != "depth" or not one_depth]
+    found = report(fitted, level, compare_laws(rows, laws) if compare else None)
+    if picture is not None and found.comparison is not None:
+        from capax.reports.figures import draw_comparison
+
+        draw_comparison(found.comparison, picture)
+    if out is not None:
+        save_law(fitted, out)
+    if as_json:
+        print(found.model_dump_json())
+        return
+    _show_fit(found)
+    for what, path in (("Law", out), ("Picture", picture)):
+        if path is not None:
+            print(f"{what}: {path}")
+
+
+predict = App(name="predict", help="Ask a law how much an architecture memorizes.")
+
+
+@predict.default
+@predict.command(name="sequences")
+def predict_sequences(
+    *,
+    n_heads: int,
+    d_model: int,
+    seq_len: int,
+    vocab_size: int | None = None,
+    n_layers: int | None = None,
+    d_head: int | None = None,
+    law: str = "published:harma2024",
+    level: float = 0.95,
+    extrapolate: Annotated[bool, Flag] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """How many sequences an architecture memorizes, with the interval of a new measurement.
+
+    Parameters
+    ----------
+    n_heads
+        Attention heads per block.
+    d_model
+        Width.
+    seq_len
+        Tokens in a sequence.
+    vocab_size
+        Different tokens. [default: the law's]
+    n_layers
+        Blocks. [default: the law's]
+    d_head
+        Channels of a query and a key. [default: the law's]
+    law
+        A file of `capax fit --out`, or published:harma2024.
+    level
+        Of the interval.
+    extrapolate
+        Answer outside the domain of the law, too.
+    as_json
+        Print one JSON object (docs/schemas/prediction.json).
+    """
+    from capax.laws.files import load_law
+    from capax.planning.candidates import model
+    from capax.planning.predict import predict as ask
+
+    found = load_law(law)
+    answer = ask(
+        found,
+        model(found, n_layers, n_heads, d_model, d_head),
+        seq_len,
+        vocab_size,
+        level=level,
+        extrapolate=extrapolate,
+    )
+    if as_json:
+        print(answer.model_dump_json())
+    else:
+        _show_prediction(answer)
+
+
+def _show_fit(found: FitReport) -> None:
+    from rich.table import Table
+
+    from capax.cli.output import console
+
+    screen = console()
+    rows = f"{found.n_rows} rows, of which {found.n_complete} complete" if found.n_complete else f"{found.n_rows} rows"
+    scale = "counts" if found.law == "polynomial" else "log counts"
+    screen.print(f"{found.law}: {rows}; mean error {found.mape:.1%} in sample, spread of {scale} {found.sigma:.3g}")
+    if len(found.parameters) <= 8:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("parameter")
+        table.add_column("value", justify="right")
+        table.add_column(f"{found.level:.0%} interval")
+        for parameter in found.parameters:
+            if parameter.value is None:
+                table.add_row(parameter.name, "–", f"not determined: {parameter.reason}")
+            else:
+                table.add_row(parameter.name, f"{parameter.value:.4g}", _ends(parameter.low, parameter.high))
+        screen.print(table)
+    else:
+        screen.print(f"{len(found.parameters)} coefficients (--json shows them)")
+    screen.print(f"domain: {found.domain.in_words()}")
+    for note in found.notes:
+        screen.print(f"note: {note}")
+    if found.comparison is not None:
+        _show_comparison(found.comparison)
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    if low is None and high is None:
+        return "no limit on either side"
+    if low is None:
+        return f"below {high:.4g}"
+    return f"above {low:.4g}" if high is None else f"{low:.4g} to {high:.4g}"
+
+
+def _show_comparison(found: Comparison) -> None:
+    from rich.table import Table
+
+    from capax.cli.output import console
+
+    screen = console()
+    table = Table(box=None, pad_edge=False, title="\nMean error of each law", title_justify="left")
+    table.add_column("law")
+    left_out = (f"width {found.largest_width:g}", f"{found.largest_heads:g} heads")
+    for name in ("parameters", "in sample", "left out", *left_out, "AIC", "BIC"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for score in found.scores:
+        errors = (score.mape, score.mape_left_out, score.mape_largest, score.mape_heads)
+        table.add_row(
+            score.law,
+            "–" if score.n_parameters is None else str(score.n_parameters),
+            *("–" if error is None else f"{error:.1%}" for error in errors),
+            *("–" if value is None else f"{value:.1f}" for value in (score.aic, score.bic)),
+        )
+    screen.print(table)
+    screen.print("left out: a fifth of the configurations at a time; the next two: the largest width, the most heads")
+    for score in found.scores:
+        for reason in score.reasons:
+            screen.print(f"– for {score.law}: {reason}")
+
+
+def _show_prediction(answer: Prediction) -> None:
+    from capax.cli.output import console
+
+    screen = console()
+    interval = answer.interval
+    heads = f"{answer.n_heads} head{'s' * (answer.n_heads > 1)} of {answer.d_head}"
+    vocabulary = "" if answer.vocab_size is None else f" from {answer.vocab_size}"
+    screen.print(
+        f"{answer.n_layers} layer{'s' * (answer.n_layers > 1)}, {heads}, width {answer.d_model}; "
+        f"{answer.seq_len} tokens{vocabulary}"
+    )
+    screen.print(
+        f"memorizes about {answer.value:.4g} sequences; a new measurement falls between {interval.low:.4g} and "
+        f"{interval.high:.4g} with probability {interval.level:.0%}"
+    )
+    screen.print(f"law: {answer.law} ({answer.source})")
+    if answer.inside_domain:
+        screen.print(f"inside its domain: {answer.domain.in_words()}")
+    else:
+        screen.print(f"OUTSIDE its domain: {'; '.join(answer.outside)}")
+    for note in answer.notes:
+        screen.print(f"note: {note}")

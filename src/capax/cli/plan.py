@@ -1,0 +1,191 @@
+"""`capax plan`: a target in, architectures out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
+
+if TYPE_CHECKING:
+    from capax.planning.plan import Architecture, Frontier, Verification
+
+Flag = Parameter(negative="")
+
+app = App(name="plan", help="Choose an architecture that holds a target.")
+
+
+@app.default
+@app.command(name="sequences")
+def sequences(
+    *,
+    sequences: int,
+    seq_len: int,
+    vocab_size: int | None = None,
+    probability: float = 0.9,
+    n_heads: str | None = None,
+    n_layers: str | None = None,
+    d_model: str | None = None,
+    width_multiple: int = 8,
+    max_parameters: int | None = None,
+    precision: Literal["float32", "float64", "bfloat16"] = "float32",
+    law: str = "published:harma2024",
+    extrapolate: Annotated[bool, Flag] = False,
+    verify: Annotated[bool, Flag] = False,
+    seed: int = 0,
+    workers: int | None = None,
+    store: Path = Path("capax.db"),
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """The smallest architecture of each number of heads that holds so many sequences, smallest first.
+
+    Parameters
+    ----------
+    sequences
+        How many are to be memorized.
+    seq_len
+        Tokens in a sequence.
+    vocab_size
+        Different tokens. [default: the law's]
+    probability
+        With which a new measurement is to reach the target.
+    n_heads
+        Head counts to choose from: "1,2,4". [default: those of the law's domain]
+    n_layers
+        Depths to choose from. [default: those of the law's domain]
+    d_model
+        Widths to choose from. [default: multiples of the next in the law's domain]
+    width_multiple
+        What widths are multiples of.
+    max_parameters
+        Most trainable parameters.
+    precision
+        In which bytes are counted.
+    law
+        A file of `capax fit --out`, or published:harma2024.
+    extrapolate
+        Go outside the domain of the law.
+    verify
+        Train the first architecture on a library of that size, and say whether it holds.
+    seed
+        Of the verification.
+    workers
+        Worker processes of the verification. [default: one per core, at most 8]
+    store
+        Where the verification's run is kept.
+    as_json
+        Print one JSON object (docs/schemas/plan.json).
+    """
+    from capax.laws.files import load_law
+    from capax.planning.plan import plan
+
+    found = load_law(law)
+    frontier = plan(
+        sequences,
+        seq_len,
+        vocab_size,
+        found,
+        probability=probability,
+        n_heads=_integers("n_heads", n_heads),
+        n_layers=_integers("n_layers", n_layers),
+        d_model=_integers("d_model", d_model),
+        width_multiple=width_multiple,
+        max_parameters=max_parameters,
+        precision=precision,
+        extrapolate=extrapolate,
+    )
+    if not as_json:
+        _show(frontier)
+    checked = None
+    if verify:
+        from capax import machine
+        from capax.cli import output
+        from capax.planning.verify import verify as train
+
+        with output.progress_bar() as progress:
+            processes = min(machine.cores(), 8) if workers is None else workers
+            checked = train(frontier, found, store=store, seed=seed, workers=processes, progress=progress)
+        if not as_json:
+            _show_verification(checked)
+    if as_json:
+        print(frontier.model_copy(update={"verification": checked}).model_dump_json())
+
+
+def _integers(name: str, text: str | None) -> list[int] | None:
+    """The numbers of "1,2,4"."""
+    from capax.errors import CapaxError
+
+    if text is None:
+        return None
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise CapaxError(f"{name}: integers separated by commas, got {text!r}") from None
+
+
+def _show(found: Frontier) -> None:
+    from rich.table import Table
+
+    from capax.cli.output import console
+
+    screen = console()
+    screen.print(
+        f"{found.sequences} sequences of {found.seq_len} tokens from {found.vocab_size}, with probability "
+        f"{found.probability:.0%}; law: {found.law} ({found.source})"
+    )
+    shown = found.architectures or tuple(filter(None, (found.nearest,)))
+    if not found.architectures:
+        screen.print(f"No architecture in the domain ({found.domain.in_words()}) holds them. The nearest:")
+    table = Table(box=None, pad_edge=False)
+    for name in (
+        "layers",
+        "heads",
+        "width",
+        "trainable",
+        "total",
+        "size",
+        "expected",
+        "at least",
+        "tokens/par.",
+        "+head",
+        "+width",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in shown:
+        table.add_row(*_cells(row))
+    screen.print(table)
+    screen.print(
+        f"trainable, total: parameters; size: of all parameters as {found.precision}; expected, at least "
+        f"({found.probability:.0%}): sequences; +head, +width: sequences gained per 1000 trainable parameters by one "
+        "more head, and by the next width"
+    )
+    for note in found.notes:
+        screen.print(f"note: {note}")
+
+
+def _cells(row: Architecture) -> list[str]:
+    gains = ["–" if gain is None else f"{gain:.3g}" for gain in (row.gain_of_head, row.gain_of_width)]
+    return [
+        *map(str, (row.n_layers, row.n_heads, row.d_model, row.trainable_parameters, row.total_parameters)),
+        _size(row.bytes),
+        f"{row.memorized:.0f}",
+        f"{row.at_least:.0f}",
+        f"{row.tokens_per_parameter:.3g}",
+        *gains,
+    ]
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} B"
+
+
+def _show_verification(found: Verification) -> None:
+    run = found.measurement
+    what = f"{run.memorized} of {run.library_size} memorized"
+    if found.held:
+        print(f"Verified: it holds: {what} (run {run.key[:12]}).")
+    else:
+        print(f"Verified: it does not hold: {what}, a miss of {found.miss_percent:.1f} % (run {run.key[:12]}).")

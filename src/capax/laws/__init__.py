@@ -1,0 +1,1 @@
+"""How capacity depends on the architecture, fitted to measurements."""

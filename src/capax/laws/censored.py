@@ -1,0 +1,184 @@
+"""Least squares in which some values are only lower bounds (a Tobit regression), by lmfit.
+
+Values are y = μ(θ) + σε with ε standard normal; of a censored row only y ≥ bound is known. Given σ, minus twice the log
+likelihood is a sum of squares: ((μ − y)/σ)² for a value, −2 log Φ((μ − bound)/σ) for a bound. θ and σ are improved in
+turn until σ settles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import lmfit
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+from scipy.stats import f as f_distribution
+
+Vector = np.ndarray
+Model = Callable[[Vector], tuple[Vector, np.ndarray]]
+"""θ (k) → μ (rows) and its derivatives (rows, k)."""
+
+ROUNDS = 25
+SMALLEST_SPREAD = 1e-9
+STEPS = 40
+EVALUATIONS = 300
+"""Of the law in one least-squares fit: enough for any that ends, and an end for those that run off along a valley."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen, on the scale of the residuals.
+
+    Attributes:
+        values: `(rows,)` the values; of a censored row its bound.
+        censored: `(rows,)` whether the row is only a lower bound.
+    """
+
+    values: Vector
+    censored: np.ndarray
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The parameters that fit best.
+
+    Attributes:
+        values: every parameter by name, the fixed ones too.
+        free: names of those that were fitted.
+        sigma: spread of a value about μ, from uncensored rows less the number of free parameters.
+        dof: those degrees of freedom.
+        deviance: sum of squares at the solution, in units of σ².
+    """
+
+    values: dict[str, float]
+    free: tuple[str, ...]
+    sigma: float
+    dof: int
+    deviance: float
+
+    @property
+    def criterion(self) -> float:
+        """Minus twice the log likelihood, up to a constant: the smaller of two solutions fits better."""
+        return 2 * (self.dof + len(self.free)) * float(np.log(self.sigma)) + self.deviance
+
+
+def standardized(mu: Vector, observed: Observed, sigma: float) -> tuple[Vector, Vector]:
+    """Residuals in units of σ, whose squares sum to the deviance, and their derivatives by μ."""
+    residuals = (mu - observed.values) / sigma
+    slopes = np.full_like(residuals, 1 / sigma)
+    z = residuals[observed.censored]
+    root = np.sqrt(-2 * log_ndtr(z))
+    slope = np.divide(-_hazard(z), root, out=np.zeros_like(root), where=root > 1e-150)
+    residuals[observed.censored], slopes[observed.censored] = root, slope / sigma
+    return residuals, slopes
+
+
+def _hazard(z: Vector) -> Vector:
+    """φ(z) / Φ(z), which tends to −z far below zero."""
+    near = np.maximum(z, -1e4)
+    return np.where(z < -1e4, -z, np.exp(-(near**2) / 2 - log_ndtr(near)) / np.sqrt(2 * np.pi))
+
+
+def solve(model: Model, start: lmfit.Parameters, observed: Observed) -> Solution:
+    """The best θ and σ from a start; parameters that do not vary stay."""
+    free = tuple(name for name, parameter in start.items() if parameter.vary)
+    dof = int((~observed.censored).sum()) - len(free)
+    mu, _ = model(_vector(start))
+    sigma = _spread(mu, observed, max(dof, 1), 1.0)
+    for _ in range(ROUNDS):
+        start = _minimize(model, start, observed, sigma)
+        mu, _ = model(_vector(start))
+        before, sigma = sigma, _spread(mu, observed, max(dof, 1), sigma)
+        if not observed.censored.any() or abs(sigma - before) < 1e-6 * before:
+            break
+    residuals, _ = standardized(mu, observed, sigma)
+    return Solution(dict(start.valuesdict()), free, sigma, dof, float(residuals @ residuals))
+
+
+def _vector(parameters: lmfit.Parameters) -> Vector:
+    return np.array([parameter.value for parameter in parameters.values()])
+
+
+def _minimize(model: Model, start: lmfit.Parameters, observed: Observed, sigma: float) -> lmfit.Parameters:
+    """One least-squares fit with σ given (Levenberg and Marquardt's method, derivatives given)."""
+    if not any(parameter.vary for parameter in start.values()):
+        return start
+    varies = np.array([parameter.vary for parameter in start.values()])
+
+    def residuals(parameters: lmfit.Parameters) -> Vector:
+        mu, _ = model(_vector(parameters))
+        return standardized(mu, observed, sigma)[0]
+
+    def derivatives(parameters: lmfit.Parameters) -> np.ndarray:
+        mu, by_parameter = model(_vector(parameters))
+        return standardized(mu, observed, sigma)[1][:, None] * by_parameter[:, varies]
+
+    minimizer = lmfit.Minimizer(residuals, start, calc_covar=False, max_nfev=EVALUATIONS)
+    fitted = minimizer.minimize(method="leastsq", Dfun=derivatives, xtol=1e-10, ftol=1e-10)
+    return fitted.params
+
+
+def _spread(mu: Vector, observed: Observed, dof: int, sigma: float) -> float:
+    """The likelihood's σ for given μ, with degrees of freedom in place of the number of values.
+
+    A bound that is nearly reached also tells of σ: Σr²/σ² = dof + Σ z·φ(z)/Φ(z) over censored rows.
+    """
+    residuals = (mu - observed.values)[~observed.censored]
+    z = (mu - observed.values)[observed.censored] / sigma
+    told = float((z * _hazard(z)).sum())
+    return max(float(np.sqrt(residuals @ residuals / max(dof + told, 0.5 * dof))), SMALLEST_SPREAD)
+
+
+def profile(
+    model: Model, solution: Solution, observed: Observed, name: str, level: float
+) -> tuple[float | None, float | None]:
+    """The range of one parameter that the data do not contradict, by profile likelihood.
+
+    It ends where the deviance, with the other parameters fitted anew, has risen by the F quantile (1 and dof degrees of
+    freedom). None stands for an end that was not found: the data set no limit on that side.
+    """
+    threshold = float(f_distribution.ppf(level, 1, solution.dof))
+    best = solution.values[name]
+    step = _standard_error(model, solution, observed, name)
+    return tuple(_end(model, solution, observed, name, best, sign * step, threshold) for sign in (-1, 1))  # type: ignore[return-value]
+
+
+def _standard_error(model: Model, solution: Solution, observed: Observed, name: str) -> float:
+    """σ of the linearized fit: only the first step of a profile."""
+    mu, by_parameter = model(np.array(list(solution.values.values())))
+    _, slope = standardized(mu, observed, solution.sigma)
+    places = [list(solution.values).index(free) for free in solution.free]
+    weighted = slope[:, None] * by_parameter[:, places]
+    covariance = np.linalg.pinv(weighted.T @ weighted, hermitian=True)
+    found = float(np.sqrt(max(covariance[(at := solution.free.index(name)), at], 0.0)))
+    return found if found > 0 else max(abs(solution.values[name]), 1.0) * 1e-3
+
+
+def _end(
+    model: Model, solution: Solution, observed: Observed, name: str, best: float, step: float, threshold: float
+) -> float | None:
+    """Walk out from the best value in growing steps, then close in on where the deviance crosses the threshold."""
+    warm = lmfit.Parameters()
+    for other, value in solution.values.items():
+        warm.add(other, value, vary=other in solution.free and other != name)
+
+    def rise(value: float) -> float:
+        nonlocal warm
+        warm[name].value = value
+        fitted = _minimize(model, warm, observed, solution.sigma)
+        mu, _ = model(_vector(fitted))
+        residuals, _ = standardized(mu, observed, solution.sigma)
+        warm = fitted
+        return float(residuals @ residuals) - solution.deviance - threshold
+
+    inside = best
+    for _ in range(STEPS):
+        outside = inside + step
+        if abs(outside - best) > 1e6 * max(abs(best), 1.0):
+            return None
+        if rise(outside) > 0:
+            return float(brentq(rise, inside, outside, rtol=1e-6, xtol=1e-12)) if rise(inside) < 0 else outside
+        inside, step = outside, 1.5 * step
+    return None

@@ -1,0 +1,153 @@
+"""Laws side by side: in sample, on configurations left out, on the largest models, and on a head count never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold
+
+from capax import tables
+from capax.errors import CapaxError, LawError
+from capax.laws.law import Law, Rows
+
+FOLDS = 5
+
+
+class Part(BaseModel):
+    """Base of the parts of a comparison."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Score(Part):
+    """How well one law says what was measured, and what was left out of its fit.
+
+    A MAPE is the mean of |predicted − measured| / measured (0.5 is 50 %); a prediction above the library's size counts
+    as the whole library.
+    """
+
+    law: str
+    n_parameters: Annotated[int | None, Field(description="Parameters that were fitted.")] = None
+    mape: Annotated[float | None, Field(description="In sample, as in the paper.")] = None
+    mape_left_out: Annotated[float | None, Field(description="Configurations left out, a fifth at a time.")] = None
+    mape_largest: Annotated[float | None, Field(description="The largest width left out.")] = None
+    mape_heads: Annotated[float | None, Field(description="The largest head count left out (the paper's test).")] = None
+    aic: float | None = None
+    bic: float | None = None
+    predicted_left_out: Annotated[
+        tuple[float, ...] | None, Field(description="Per row, from a fit without its configuration.")
+    ] = None
+    reasons: Annotated[tuple[str, ...], Field(description="Why a number is missing.")] = ()
+
+
+class Comparison(Part):
+    """Laws on the same measurements, the best first by the error on configurations that were left out."""
+
+    counts: Annotated[tuple[float, ...], Field(description="What was measured.")]
+    n_heads: tuple[float, ...]
+    largest_width: float
+    largest_heads: float
+    scores: tuple[Score, ...]
+
+
+def mape(law: Law, rows: Rows) -> float:
+    """Mean absolute relative error of a fitted law on rows, as a fraction."""
+    return float(np.mean(np.abs(_capped(law, rows) - rows.counts) / rows.counts))
+
+
+def _capped(law: Law, rows: Rows) -> np.ndarray:
+    return np.minimum(law._predict(rows.columns), rows.library)
+
+
+def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
+    """Fit laws to the same table and measure their errors.
+
+    Args:
+        table: named columns, `n_heads` and `d_model` among them.
+        laws: unfitted laws; they are cloned.
+        y: counts; the table's column `target` of each law when not given.
+
+    Raises:
+        TableError: when the table has no named columns, or lacks those two.
+    """
+    if not tables.is_table(table):
+        raise LawError("compare: a table with named columns is needed, since laws differ in theirs")
+    heads, widths = tables.numbers(table, "n_heads"), tables.numbers(table, "d_model")
+    scores, counts = [], np.empty(0)
+    for law in laws:
+        try:
+            rows = law.read(table, y)
+            counts = rows.counts
+            scores.append(_score(law, rows, table, heads, widths))
+        except CapaxError as error:
+            scores.append(Score(law=law.name, reasons=(str(error),)))
+    scores.sort(key=lambda score: np.inf if score.mape_left_out is None else score.mape_left_out)
+    return Comparison(
+        counts=tuple(counts.tolist()),
+        n_heads=tuple(heads.tolist()),
+        largest_width=float(widths.max()),
+        largest_heads=float(heads.max()),
+        scores=tuple(scores),
+    )
+
+
+def _score(law: Law, rows: Rows, table: Any, heads: np.ndarray, widths: np.ndarray) -> Score:
+    fitted = clone(law).fit_rows(rows, table)
+    aic, bic = fitted.information()
+    configuration = np.unique(np.column_stack(list(rows.columns.values())), axis=0, return_inverse=True)[1].ravel()
+    reasons: list[str] = []
+    predicted = np.full(len(rows.counts), np.nan)
+    for held in _folds(configuration):
+        found = _left_out(law, rows, held, "left out", reasons)
+        if found is None:
+            break
+        predicted[held] = found
+    whole = bool(np.isfinite(predicted).all())
+    return Score(
+        law=law.name,
+        n_parameters=len(fitted.solution_.free),
+        mape=mape(fitted, rows),
+        mape_left_out=_error(predicted, rows.counts) if whole else None,
+        mape_largest=_largest(law, rows, widths, "largest", reasons),
+        mape_heads=_largest(law, rows, heads, "heads", reasons),
+        aic=aic,
+        bic=bic,
+        predicted_left_out=tuple(predicted.tolist()) if whole else None,
+        reasons=tuple(dict.fromkeys(reasons)),
+    )
+
+
+def _folds(configuration: np.ndarray) -> Iterator[np.ndarray]:
+    """Masks of the rows left out: a configuration's repeated measurements together."""
+    folds = min(FOLDS, len(np.unique(configuration)))
+    splitter = GroupKFold(folds, shuffle=True, random_state=0)
+    for _, test in splitter.split(configuration, groups=configuration):
+        held = np.zeros(len(configuration), dtype=bool)
+        held[test] = True
+        yield held
+
+
+def _largest(law: Law, rows: Rows, values: np.ndarray, label: str, reasons: list[str]) -> float | None:
+    held = values == values.max()
+    if held.all():
+        reasons.append(f"{label}: there is one value only")
+        return None
+    predicted = _left_out(law, rows, held, label, reasons)
+    return None if predicted is None else _error(predicted, rows.counts[held])
+
+
+def _left_out(law: Law, rows: Rows, held: np.ndarray, label: str, reasons: list[str]) -> np.ndarray | None:
+    """Predictions of the rows that are held out; None, with the reason, when the others do not suffice for a fit."""
+    try:
+        return _capped(clone(law).fit_rows(rows.take(~held)), rows.take(held))
+    except LawError as error:
+        reasons.append(f"{label}: {error}")
+        return None
+
+
+def _error(predicted: np.ndarray, counts: np.ndarray) -> float:
+    return float(np.mean(np.abs(predicted - counts) / counts))

@@ -1,0 +1,93 @@
+"""Where a law is known to hold: the ranges and the protocol of the data that it was fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from capax import tables
+from capax.errors import LawError
+
+ARCHITECTURE = ("seq_len", "n_heads", "d_model")
+"""Columns whose ranges are kept even where the law does not look at them."""
+
+Value = bool | int | float | str | None
+
+
+class OutsideDomainWarning(UserWarning):
+    """A law was asked about architectures that it was not fitted to."""
+
+
+class Domain(BaseModel):
+    """Ranges of a law's columns, and how its data were measured."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ranges: Annotated[dict[str, tuple[float, float]], Field(description="Smallest and largest value by column.")]
+    protocol: Annotated[dict[str, Value], Field(description="What was the same for all rows.")] = {}
+    largest_library: Annotated[float | None, Field(description="Largest library_size, where it is known.")] = None
+    usable: Annotated[bool, Field(description="False for a law that holds nowhere as it was published.")] = True
+
+    @classmethod
+    def of(cls, names: Sequence[str], columns: Mapping[str, np.ndarray], table: Any, library: np.ndarray) -> Self:
+        """The domain of a table.
+
+        Raises:
+            LawError: when rows were measured in different ways: one law describes one protocol.
+        """
+        protocol: dict[str, Value] = {}
+        for name in tables.PROTOCOL:
+            if name in names or name not in tables.names(table):
+                continue
+            values = list(dict.fromkeys(tables.values(table, name)))
+            if len(values) > 1:
+                shown = ", ".join(map(str, values[:5]))
+                raise LawError(f"{name}: the rows mix {shown}; a law describes one, so choose among the rows")
+            protocol[name] = values[0]
+        further = [name for name in ARCHITECTURE if name in tables.names(table) and name not in names]
+        known = {**columns, **{name: tables.numbers(table, name) for name in further}}
+        ranges = {name: (float(values.min()), float(values.max())) for name, values in known.items()}
+        largest = float(library.max())
+        return cls(ranges=ranges, protocol=protocol, largest_library=largest if np.isfinite(largest) else None)
+
+    def inside(self, columns: Mapping[str, np.ndarray], table: Any = None) -> np.ndarray:
+        """Which rows lie inside: in every range, and of the same protocol where the table says it."""
+        rows = len(next(iter(columns.values())))
+        result = np.full(rows, self.usable)
+        for name, (low, high) in self.ranges.items():
+            if name in columns or (table is not None and name in tables.names(table)):
+                values = columns[name] if name in columns else tables.numbers(table, name)
+                result &= (values >= low) & (values <= high)
+        for name, value in self.protocol.items():
+            if table is not None and name in tables.names(table):
+                result &= np.array([given == value for given in tables.values(table, name)], dtype=bool)
+        return result
+
+    def outside_in_words(self, row: Mapping[str, Any]) -> list[str]:
+        """Why one configuration lies outside; empty when it does not."""
+        reasons = [] if self.usable else ["this law is not usable as published"]
+        for name, (low, high) in self.ranges.items():
+            if name in row and not low <= row[name] <= high:
+                reasons.append(f"{name} {row[name]:g} is outside {_range(low, high)}")
+        for name, value in self.protocol.items():
+            if name in row and row[name] != value:
+                reasons.append(f"{name} {row[name]} is not {value}")
+        return reasons
+
+    def in_words(self) -> str:
+        """The ranges, and the protocol's most telling fields, on one line."""
+        ranges = [f"{name} {_range(low, high)}" for name, (low, high) in self.ranges.items()]
+        told = [
+            f"{name} {self.protocol[name]}"
+            for name in ("vocab_size", "loss", "recall", "n_layers", "d_head")
+            if self.protocol.get(name) is not None
+        ]
+        library = [] if self.largest_library is None else [f"libraries up to {self.largest_library:g}"]
+        return ", ".join([*ranges, *told, *library])
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"

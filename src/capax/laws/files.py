@@ -1,0 +1,138 @@
+"""Laws by name, to and from JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from capax.errors import LawError
+from capax.laws.bits import BitsLaw
+from capax.laws.censored import Solution
+from capax.laws.domain import Domain
+from capax.laws.ecm import ECM
+from capax.laws.law import Law, Rows
+from capax.laws.polynomial import Polynomial
+from capax.laws.power import DepthLaw, PowerLaw
+
+LAWS: dict[str, type[Law]] = {law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw)}
+LawName = Literal["ecm", "polynomial", "bits", "power", "depth"]
+DEFAULT = "published:harma2024"
+
+
+class LawFile(BaseModel):
+    """A fitted law as `capax fit --out` writes it: enough to predict, to plan, and to fit it anew with more rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    law: LawName
+    options: Annotated[dict[str, Any], Field(description="Arguments of the law.")]
+    values: Annotated[dict[str, float], Field(description="Numbers behind a prediction, by parameter.")]
+    held: Annotated[
+        dict[str, tuple[float, str]], Field(description="Parameters that were not fitted: their value, and why.")
+    ]
+    undetermined: Annotated[dict[str, str], Field(description="Parameters that the data do not determine, and why.")]
+    sigma: Annotated[float, Field(description="Spread of log counts about the law (polynomial: of counts).")]
+    dof: int
+    deviance: float
+    domain: Domain
+    source: str
+    notes: tuple[str, ...]
+    columns: Annotated[dict[str, tuple[float, ...]], Field(description="The rows that it was fitted to.")]
+    counts: tuple[float, ...]
+    library: tuple[float, ...]
+    draws: Annotated[
+        tuple[tuple[float, ...], ...], Field(description="Parameters, and sigma last, of the bootstrap's refits.")
+    ]
+    schema_version: Literal[1] = 1
+
+
+def to_json(law: Law) -> str:
+    """A fitted law as one JSON object; `from_json` gives back the same predictions bit for bit."""
+    draws = law.bootstrap()
+    rows, solution = getattr(law, "rows_", None), law.solution_
+    return LawFile(
+        law=law.name,  # type: ignore[arg-type]
+        options=law.get_params(),
+        values=solution.values,
+        held=getattr(law, "held_", {}),
+        undetermined=law.undetermined_,
+        sigma=solution.sigma,
+        dof=solution.dof,
+        deviance=solution.deviance,
+        domain=law.domain_,
+        source=law.source_,
+        notes=tuple(law.notes_),
+        columns={} if rows is None else {name: tuple(values.tolist()) for name, values in rows.columns.items()},
+        counts=() if rows is None else tuple(rows.counts.tolist()),
+        library=() if rows is None else tuple(rows.library.tolist()),
+        draws=tuple(map(tuple, draws.tolist())),
+    ).model_dump_json()
+
+
+def from_json(text: str | bytes) -> Law:
+    """Read a law back.
+
+    Raises:
+        LawError: when the text is not a law of this schema version.
+    """
+    try:
+        file = LawFile.model_validate_json(text)
+        law = LAWS[file.law](**file.options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise LawError(f"not a law: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except TypeError as error:
+        raise LawError(f"not a law: options: {error}") from None
+    if set(file.values) != set(law.names) or any(len(draw) != len(law.names) + 1 for draw in file.draws):
+        raise LawError(f"not a law: values: {', '.join(law.names)} are needed, got {', '.join(file.values)}")
+    values = {name: file.values[name] for name in law.names}
+    free = tuple(name for name in law.names if name not in file.held)
+    law.solution_ = Solution(values, free, file.sigma, file.dof, file.deviance)
+    law.sigma_, law.held_, law.undetermined_ = file.sigma, file.held, file.undetermined
+    law.parameters_ = {name: None if name in file.undetermined else value for name, value in values.items()}
+    law.domain_, law.source_, law.notes_ = file.domain, file.source, list(file.notes)
+    law.draws_ = np.array(file.draws)
+    law.n_features_in_ = len(law.columns)
+    if file.counts:
+        columns = {name: np.array(column) for name, column in file.columns.items()}
+        law.rows_ = Rows(columns, np.array(file.counts), np.array(file.library))
+    return law
+
+
+def save_law(law: Law, path: Path | str) -> None:
+    """Write a law as JSON, whole or not at all.
+
+    Raises:
+        LawError: when the file cannot be written.
+    """
+    path = Path(path)
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(to_json(law) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise LawError(f"out: cannot write {path}: {error.strerror}") from None
+
+
+def load_law(name: Path | str = DEFAULT) -> Law:
+    """A law by name: a JSON file, or `published:harma2024` (`published:harma2024:2` for two layers).
+
+    Raises:
+        LawError: when there is no such law.
+    """
+    if str(name).startswith("published:"):
+        _, source, *layers = str(name).split(":")
+        if len(layers) > 1 or not all(layer.isdecimal() for layer in layers):
+            raise LawError(f"law: published:SOURCE or published:SOURCE:LAYERS, got {str(name)!r}")
+        return ECM.published(source, n_layers=int(layers[0]) if layers else 1)
+    path = Path(name)
+    if not path.is_file():
+        raise LawError(f"law: a JSON file or {DEFAULT}, got {str(name)!r}")
+    try:
+        return from_json(path.read_bytes())
+    except OSError as error:
+        raise LawError(f"law: cannot read {path}: {error.strerror}") from None

@@ -1,0 +1,395 @@
+"""What all laws share: tables in, a censored fit, intervals, and the domain in which the law is known to hold."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import lmfit
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from capax import tables
+from capax.errors import LawError, TableError
+from capax.laws.censored import Observed, Solution, profile, solve, standardized
+from capax.laws.domain import Domain, OutsideDomainWarning
+
+Columns = dict[str, np.ndarray]
+Vector = np.ndarray
+LIBRARY = "library_size"
+LEAST = 0.01
+"""Counts below this differ by so little that their logarithms need not be told apart."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Measurements that a law is fitted to.
+
+    Attributes:
+        columns: the law's columns by name, `(rows,)` each.
+        counts: items that were memorized.
+        library: items that were to be memorized; infinite where it is not known. A count as large is a lower bound.
+    """
+
+    columns: Columns
+    counts: Vector
+    library: Vector
+
+    @property
+    def complete(self) -> np.ndarray:
+        """Which libraries were memorized whole."""
+        return self.counts >= self.library * (1 - 1e-12)
+
+    def take(self, kept: np.ndarray) -> Rows:
+        """Some of the rows."""
+        columns = {name: values[kept] for name, values in self.columns.items()}
+        return Rows(columns, self.counts[kept], self.library[kept])
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A form of a law that may suit the data.
+
+    Attributes:
+        held: parameters that are not fitted: their value, and why.
+        starts: where the fit begins, every parameter by name; several where it may end in different places.
+    """
+
+    held: dict[str, tuple[float, str]]
+    starts: list[dict[str, float]]
+
+
+class Law(RegressorMixin, BaseEstimator, ABC):
+    """A scikit-learn regressor of capacity on architecture columns.
+
+    `fit` and `predict` take a table with named columns (a data frame of polars or pandas, a mapping of arrays; more
+    columns than the law's do no harm) or an array with the columns in the order of `columns`. A further column
+    `library_size` (last, in an array) says how many items there were: a count as large is a lower bound, not a value.
+    Residuals are relative: log count = log law + sigma·ε.
+
+    Attributes:
+        columns: names of the columns of X, in the order of a plain array.
+        names: names of the parameters.
+        parameters_: the law's parameters by name; None for those that the data do not determine.
+        undetermined_: why not, by name.
+        sigma_: spread of log counts about the law.
+        domain_: where and how the data were measured; outside, `predict` warns and `inside_domain` is False.
+        source_: what it was fitted to, or who published it.
+        notes_: what a reader must know of this fit.
+    """
+
+    columns: ClassVar[tuple[str, ...]]
+    name: ClassVar[str]
+
+    target: str
+    n_bootstrap: int
+    random_state: int
+
+    # What a law defines
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Its parameters."""
+
+    @abstractmethod
+    def _structures(self, rows: Rows) -> list[Structure]:
+        """The forms to fit; the best by BIC is kept. Raises `LawError` when the rows suit none."""
+
+    @abstractmethod
+    def _capacity(self, theta: Vector, columns: Columns) -> tuple[Vector, np.ndarray]:
+        """Capacity `(rows,)` and its derivatives `(rows, parameters)`; both may be anything where there is none."""
+
+    def _refuse(self, columns: Columns) -> None:
+        """Raise where the law has no meaning."""
+
+    def reading_notes(self) -> list[str]:
+        """What a reader must know of the options that were chosen."""
+        return []
+
+    # Fitting
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the law to measurements.
+
+        Args:
+            X: a table with the law's columns, or an array in the order of `columns`; `library_size` may be among them.
+            y: counts, `(rows,)`; for a table, its column `target` when not given.
+
+        Raises:
+            TableError: when a column is missing or a value is not a positive number.
+            LawError: when rows are too few, all complete, or measured in different ways.
+        """
+        return self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
+
+    def fit_rows(self, rows: Rows, table: Any = None) -> Self:
+        """Fit to measurements that were read; a table adds its protocol to the domain."""
+        self.domain_ = Domain.of(self.columns, rows.columns, {} if table is None else table, rows.library)
+        self.rows_ = rows
+        self.draws_: np.ndarray | None = None
+        values = int((~rows.complete).sum())
+        best = np.inf
+        structures = self._structures(rows)
+        for structure in structures:
+            free = len(self.names) - len(structure.held)
+            if values < free + 2:
+                continue
+            for start in structure.starts:
+                solution = self._solve(self._parameters(start, structure.held), rows, self._observed(rows))
+                information = solution.criterion + free * np.log(values)
+                if information < best:
+                    best, self.solution_, self.held_ = information, solution, structure.held
+        if best == np.inf:
+            fewest = min(len(self.names) - len(structure.held) for structure in structures)
+            raise LawError(
+                f"{self.name}: {fewest} parameters need at least {fewest + 2} rows below their library size, "
+                f"got {values} of {len(rows.counts)}"
+            )
+        self._describe()
+        return self
+
+    def _describe(self) -> None:
+        """The fitted attributes that follow from the solution."""
+        rows, solution = self.rows_, self.solution_
+        self.sigma_ = solution.sigma
+        self.undetermined_ = {name: reason for name, (_, reason) in self.held_.items()} | self._not_told(solution)
+        self.parameters_ = {
+            name: None if name in self.undetermined_ else value for name, value in solution.values.items()
+        }
+        self.source_ = f"{len(rows.counts)} measurements"
+        self.notes_: list[str] = self.reading_notes()
+        repeated = len(rows.counts) - len(np.unique(np.stack(list(rows.columns.values())), axis=1).T)
+        if repeated:
+            self.notes_.append(f"{repeated} rows repeat a configuration; each counts as a measurement of its own")
+        if complete := int(rows.complete.sum()):
+            self.notes_.append(f"{complete} of {len(rows.counts)} libraries were memorized whole: lower bounds")
+
+    def _observed(self, rows: Rows) -> Observed:
+        return Observed(self._scale(np.where(rows.complete, rows.library, rows.counts)), rows.complete)
+
+    def _solve(self, start: lmfit.Parameters, rows: Rows, observed: Observed) -> Solution:
+        return solve(self._model(rows.columns), start, observed)
+
+    def _model(self, columns: Columns) -> Any:
+        def model(theta: Vector) -> tuple[Vector, np.ndarray]:
+            capacity, derivatives = self._capacity(theta, columns)
+            return self._scale(capacity), derivatives / np.maximum(capacity, LEAST)[:, None]
+
+        return model
+
+    def _scale(self, counts: Vector) -> Vector:
+        """Counts on the scale on which residuals are alike: logarithms.
+
+        Below `LEAST` the line that touches there goes on, so that a fit that strays below zero finds its way back.
+        """
+        return np.log(np.maximum(counts, LEAST)) + np.minimum(counts / LEAST - 1, 0.0)
+
+    def _unscale(self, values: Vector) -> Vector:
+        return np.exp(values)
+
+    def _not_told(self, solution: Solution) -> dict[str, str]:
+        """Free parameters on which no row, or only a combination with others, depends."""
+        rows = self.rows_
+        mu, derivatives = self._model(rows.columns)(np.array(list(solution.values.values())))
+        _, slope = standardized(mu, self._observed(rows), solution.sigma)
+        places = [self.names.index(name) for name in solution.free]
+        weighted = (slope[:, None] * derivatives)[~rows.complete][:, places]
+        size = np.linalg.norm(weighted, axis=0)
+        _, singular, directions = np.linalg.svd(weighted / np.where(size > 0, size, 1.0))
+        singular = np.pad(singular, (0, len(places) - len(singular)))
+        loose = directions[singular < 1e-7 * max(singular[0], 1e-300)]
+        share = (loose**2).sum(0)
+        return {
+            name: "the rows do not depend on it" if size[place] == 0 else "only a combination with others shows"
+            for place, name in enumerate(solution.free)
+            if size[place] == 0 or share[place] > 1e-4
+        }
+
+    def information(self) -> tuple[float, float]:
+        """AIC and BIC, of the density of the counts themselves, so that laws on different scales compare."""
+        rows, solution = self.rows_, self.solution_
+        values = ~rows.complete
+        n, free = int(values.sum()), len(solution.free) + 1
+        sigma = solution.sigma * np.sqrt(max(solution.dof, 1) / n)
+        center, observed = self._scale(self._predict(rows.columns)), self._observed(rows)
+        residuals, _ = standardized(center, observed, sigma)
+        log_likelihood = -residuals @ residuals / 2 - n * np.log(sigma * np.sqrt(2 * np.pi))
+        log_likelihood += self._log_slope(rows.counts[values]).sum()
+        return float(2 * free - 2 * log_likelihood), float(np.log(n) * free - 2 * log_likelihood)
+
+    def _log_slope(self, counts: Vector) -> Vector:
+        """Logarithm of the derivative of `_scale`."""
+        return -np.log(counts)
+
+    # Predicting
+
+    def predict(self, X: Any) -> Vector:
+        """Capacity of each row; not capped by a library. Warns of rows outside the domain (`inside_domain`).
+
+        Raises:
+            TableError: when a column is missing or a value is not a positive number.
+            LawError: where the law has no meaning.
+        """
+        columns = self._columns_of(X)
+        self._refuse(columns)
+        outside = int((~self.domain_.inside(columns, X if tables.is_table(X) else {})).sum())
+        if outside:
+            warnings.warn(
+                f"{outside} of {len(next(iter(columns.values())))} rows lie outside the domain of this law "
+                f"({self.domain_.in_words()})",
+                OutsideDomainWarning,
+                stacklevel=2,
+            )
+        return self._predict(columns)
+
+    def _predict(self, columns: Columns) -> Vector:
+        return self._capacity(self._theta(), columns)[0]
+
+    def _theta(self) -> Vector:
+        return np.array(list(self.solution_.values.values()))
+
+    def inside_domain(self, X: Any) -> np.ndarray:
+        """Which rows lie where the law was fitted: in the range of every column, and measured in the same way."""
+        columns = self._columns_of(X)
+        return self.domain_.inside(columns, X if tables.is_table(X) else {})
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R² of the counts; a prediction above the library's size counts as the whole library."""
+        rows = self.read(X, y, reset=False)
+        predicted = np.minimum(self.predict(X), rows.library)
+        return float(r2_score(rows.counts, predicted, sample_weight=sample_weight))
+
+    # Intervals
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Vector, Vector]:
+        """Where a new count of the same protocol falls with probability `level`: low and high, `(rows,)` each.
+
+        A parametric bootstrap (`n_bootstrap` refits, computed once): counts are drawn from the fitted law with its
+        spread and censored as the data were, the law is fitted anew, and the error of its prediction of a new count is
+        measured in units of its own spread. (Resampling the restarts of a best-of-restarts count could only lower it.)
+        """
+        return self.quantile(X, (1 - level) / 2), self.quantile(X, (1 + level) / 2)
+
+    def quantile(self, X: Any, probability: float) -> Vector:
+        """The count below which a new measurement falls with this probability."""
+        if not 0 < probability < 1:
+            raise LawError(f"probability: between 0 and 1, got {probability}")
+        columns = self._columns_of(X)
+        self._refuse(columns)
+        center = self._scale(self._predict(columns))
+        draws = self.bootstrap()
+        normal = ndtri((np.arange(len(draws)) + 0.5) / len(draws))
+        noise = np.random.default_rng([self.random_state, 1]).permutation(normal)
+        drawn = np.stack([self._scale(self._capacity(draw[:-1], columns)[0]) for draw in draws])
+        errors = (center + self.sigma_ * noise[:, None] - drawn) / draws[:, -1:]
+        return self._unscale(center + self.sigma_ * np.quantile(errors, probability, axis=0, method="weibull"))
+
+    def bootstrap(self) -> np.ndarray:
+        """Parameters, and sigma last, of `n_bootstrap` refits to data drawn from the fitted law."""
+        check_is_fitted(self, "solution_")
+        if self.draws_ is None:
+            rng = np.random.default_rng([self.random_state, 0])
+            self.draws_ = np.stack([self._refit(rng) for _ in range(self.n_bootstrap)])
+        return self.draws_
+
+    def _refit(self, rng: np.random.Generator) -> Vector:
+        rows, solution = self.rows_, self.solution_
+        center = self._scale(self._predict(rows.columns))
+        values = center + self.sigma_ * rng.standard_normal(len(center))
+        bounds = self._scale(rows.library)
+        observed = Observed(np.minimum(values, bounds), values >= bounds)
+        if (~observed.censored).sum() <= len(solution.free):
+            return np.append(self._theta(), self.sigma_)
+        drawn = Rows(rows.columns, self._unscale(observed.values), rows.library)
+        found = self._solve(self._parameters(solution.values, self.held_), drawn, observed)
+        return np.append(list(found.values.values()), found.sigma)
+
+    def _parameters(self, values: dict[str, float], held: dict[str, tuple[float, str]]) -> lmfit.Parameters:
+        found = lmfit.Parameters()
+        for name in self.names:
+            found.add(name, held[name][0] if name in held else values[name], vary=name not in held)
+        return found
+
+    def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
+        """The range of each parameter by profile likelihood, with the F quantile for the spread that is estimated.
+
+        None stands for an end that the data do not set; a parameter in `undetermined_` has neither end.
+        """
+        check_is_fitted(self, "solution_")
+        model, observed = self._model(self.rows_.columns), self._observed(self.rows_)
+        return {
+            name: (None, None) if name in self.undetermined_ else profile(model, self.solution_, observed, name, level)
+            for name in self.names
+        }
+
+    # Reading tables and arrays
+
+    def read(self, X: Any, y: Any = None, reset: bool = True) -> Rows:
+        """The rows of a table or an array, checked; the arguments and errors are those of `fit`."""
+        if tables.is_table(X):
+            counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
+            columns = {name: tables.numbers(X, name) for name in self.columns}
+            library = tables.numbers(X, LIBRARY) if LIBRARY in tables.names(X) else None
+            if reset:
+                self.n_features_in_ = len(self.columns)
+            label = self.target if y is None else "y"
+        else:
+            if y is None:
+                raise ValueError(
+                    f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+                )
+            array, counts = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
+            columns, library = self._split(array)
+            label = "y"
+        lengths = {name: len(values) for name, values in columns.items()} | {label: len(counts)}
+        if len(set(lengths.values())) > 1:
+            raise TableError(f"columns of different lengths: {lengths}")
+        if not len(counts):
+            raise TableError(f"{label}: the table holds no rows")
+        library = np.full(len(counts), np.inf) if library is None else library
+        for name, values in {**columns, LIBRARY: library, label: counts}.items():
+            _check_positive(name, values, infinite=name == LIBRARY)
+        if (above := np.flatnonzero(counts > library * (1 + 1e-12))).size:
+            raise TableError(
+                f"{label}: row {above[0]}: {counts[above[0]]:g} memorized of {library[above[0]]:g} (library_size)"
+            )
+        return Rows(columns, np.asarray(counts, dtype=np.float64), library)
+
+    def _columns_of(self, X: Any) -> Columns:
+        check_is_fitted(self, "solution_")
+        if tables.is_table(X):
+            columns = {name: tables.numbers(X, name) for name in self.columns}
+        else:
+            columns, _ = self._split(validate_data(self, X, dtype=np.float64, reset=False))
+        for name, values in columns.items():
+            _check_positive(name, values)
+        return columns
+
+    def _split(self, array: np.ndarray) -> tuple[Columns, Vector | None]:
+        expected = (len(self.columns), len(self.columns) + 1)
+        if array.shape[1] not in expected:
+            raise TableError(
+                f"X: {expected[0]} columns ({', '.join(self.columns)}), or {expected[1]} with {LIBRARY}, "
+                f"got n_features = {array.shape[1]}"
+            )
+        columns = {name: array[:, place] for place, name in enumerate(self.columns)}
+        return columns, array[:, -1] if array.shape[1] == expected[1] else None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def _check_positive(name: str, values: Vector, infinite: bool = False) -> None:
+    wrong = ~(values > 0) | (~np.isfinite(values) & (not infinite))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise TableError(f"{name}: row {row}: should be a positive number, got {values[row]:g}")

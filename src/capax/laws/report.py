@@ -1,0 +1,71 @@
+"""What a fit found, for people and for other programs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from capax.laws.compare import Comparison, mape
+from capax.laws.domain import Domain
+from capax.laws.law import Law
+from capax.results import Result
+
+
+class FittedParameter(Result):
+    """A parameter of a law with its interval."""
+
+    name: str
+    value: Annotated[float | None, Field(description="None when the data do not determine it.")]
+    low: Annotated[float | None, Field(description="None when the data set no lower end.")]
+    high: Annotated[float | None, Field(description="None when the data set no upper end.")]
+    reason: Annotated[str | None, Field(description="Why it is not determined.")]
+
+
+class FitReport(Result):
+    """A fitted law."""
+
+    law: str
+    options: dict[str, Any]
+    parameters: tuple[FittedParameter, ...]
+    level: Annotated[float, Field(description="Of the parameters' intervals.")]
+    sigma: Annotated[float, Field(description="Spread of log counts about the law (polynomial: of counts).")]
+    mape: Annotated[float, Field(description="Mean |predicted − measured| / measured in sample; 0.5 is 50 %.")]
+    aic: float
+    bic: float
+    n_rows: int
+    n_complete: Annotated[int, Field(description="Rows whose library was memorized whole: lower bounds.")]
+    domain: Domain
+    notes: tuple[str, ...]
+    comparison: Comparison | None = None
+    schema_version: Literal[1] = 1
+
+
+def report(law: Law, level: float = 0.95, comparison: Comparison | None = None) -> FitReport:
+    """Describe a law that was fitted to measurements, with parameter intervals by profile likelihood."""
+    intervals = law.parameter_intervals(level)
+    aic, bic = law.information()
+    return FitReport(
+        law=law.name,
+        options=law.get_params(),
+        parameters=tuple(
+            FittedParameter(
+                name=name,
+                value=law.parameters_[name],
+                low=intervals[name][0],
+                high=intervals[name][1],
+                reason=law.undetermined_.get(name),
+            )
+            for name in law.names
+        ),
+        level=level,
+        sigma=law.sigma_,
+        mape=mape(law, law.rows_),
+        aic=aic,
+        bic=bic,
+        n_rows=len(law.rows_.counts),
+        n_complete=int(law.rows_.complete.sum()),
+        domain=law.domain_,
+        notes=tuple(law.notes_),
+        comparison=comparison,
+    )

@@ -1,0 +1,1 @@
+"""Laws turned round: a target in, architectures out."""

@@ -1,0 +1,174 @@
+"""Measurements as tables: one row per run, one named column per field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from polars.exceptions import PolarsError
+
+from capax.errors import TableError
+from capax.results import Measurement
+from capax.store import DEFAULT, Store
+
+PROTOCOL = (
+    "task",
+    "protocol",
+    "vocab_size",
+    "library",
+    "loss",
+    "recall",
+    "n_layers",
+    "d_head",
+    "d_value",
+    "ffn",
+    "activation",
+    "embeddings",
+    "positions",
+    "readout",
+    "norms",
+    "skips",
+    "lr",
+    "batch_size",
+    "eval_every",
+    "patience",
+    "min_loss_drop",
+    "max_epochs",
+    "time_limit",
+    "precision",
+    "restarts",
+)
+"""Columns that say how a row was measured: rows that differ in one of them are not of one kind."""
+
+
+def read(store: Path | str = DEFAULT) -> pl.DataFrame:
+    """The finished runs of a store as a table, oldest first.
+
+    Returns:
+        One row per run: `key`, the fields of its task, model, training and protocol, `seed`, the counts (`memorized`,
+        `chance`, `memorized_above_chance`), their units, parameter counts, epochs, seconds and `stop_reason`. A field
+        that a run's protocol does not have is null.
+
+    Raises:
+        StoreError: when the file is missing or no store.
+    """
+    with Store(store, create=False) as opened:
+        return table(opened.runs())
+
+
+def table(runs: Iterable[Measurement]) -> pl.DataFrame:
+    """Measurements as a table with the columns of `read`."""
+    return pl.DataFrame([_row(run) for run in runs], infer_schema_length=None)
+
+
+def _row(run: Measurement) -> dict[str, Any]:
+    spec = run.spec
+    parts = (spec.task, spec.model, spec.training, spec.protocol)
+    fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
+    counts = ("memorized", "chance", "memorized_above_chance", "bits", "bits_per_parameter", "tokens_per_parameter")
+    return {
+        "key": run.key,
+        **fields,
+        "seed": spec.seed,
+        **{name: getattr(run, name) for name in counts},
+        "trainable_parameters": run.parameters.trainable,
+        "total_parameters": run.parameters.total,
+        "epochs": run.epochs,
+        "steps": run.steps,
+        "seconds": run.seconds,
+        "stop_reason": run.stop_reason,
+    }
+
+
+def from_file(path: Path | str) -> pl.DataFrame:
+    """A table of somebody's measurements: a .csv or .parquet file with named columns.
+
+    Raises:
+        TableError: when it cannot be read, has another ending, or holds no rows.
+    """
+    path = Path(path)
+    readers: dict[str, Callable[[Path], pl.DataFrame]] = {".csv": pl.read_csv, ".parquet": pl.read_parquet}
+    if path.suffix not in readers:
+        raise TableError(f"data: a .csv or .parquet file, got {path}")
+    if not path.is_file():
+        raise TableError(f"data: no such file: {path}")
+    try:
+        found = readers[path.suffix](path)
+    except (PolarsError, OSError, UnicodeDecodeError) as error:
+        raise TableError(f"data: cannot read {path}: {error}") from None
+    if found.is_empty():
+        raise TableError(f"data: {path} holds no rows")
+    return found
+
+
+def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
+    """The rows that meet every condition `column=value`.
+
+    Raises:
+        TableError: for a condition of another form, an unknown column, or when no row is left.
+    """
+    for condition in conditions:
+        name, equals, value = (part.strip() for part in condition.partition("="))
+        if not equals or not value:
+            raise TableError(f"where: column=value, got {condition!r}")
+        if name not in rows.columns:
+            raise TableError(f"where: no column {name!r}; the table has {', '.join(rows.columns)}")
+        column = rows[name]
+        if column.dtype.is_numeric():
+            try:
+                kept = column == float(value)
+            except ValueError:
+                raise TableError(f"where: {name} holds numbers, got {value!r}") from None
+        else:
+            kept = column.cast(pl.String).str.to_lowercase() == value.lower()
+        rows = rows.filter(kept)
+        if rows.is_empty():
+            raise TableError(f"where: no row has {condition}")
+    return rows
+
+
+def above_zero(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, int]:
+    """The rows whose count is above zero, and how many were not: a run that remembers nothing has no logarithm."""
+    kept = rows.filter(pl.Series(numbers(rows, name) > 0))
+    if kept.is_empty():
+        raise TableError(f"{name}: no run has a count above zero")
+    return kept, len(rows) - len(kept)
+
+
+def is_table(data: Any) -> bool:
+    """Whether data has named columns: a mapping of arrays, or a data frame (polars, pandas)."""
+    if isinstance(data, Mapping):
+        return all(isinstance(name, str) for name in data)  # a sparse matrix may be a mapping, too
+    return hasattr(data, "columns")
+
+
+def names(data: Any) -> list[str]:
+    """The names of a table's columns."""
+    return list(data) if isinstance(data, Mapping) else list(data.columns)
+
+
+def numbers(data: Any, name: str) -> np.ndarray:
+    """A column of a table as float64.
+
+    Raises:
+        TableError: when it is missing or holds something else than numbers.
+    """
+    if name not in names(data):
+        raise TableError(f"{name}: no such column; the table has {', '.join(map(str, names(data)))}")
+    column = np.asarray(data[name])
+    try:
+        found = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TableError(f"{name}: should be numbers, got {column.dtype} such as {column.flat[0]!r}") from None
+    if found.ndim != 1:
+        raise TableError(f"{name}: should have one value a row, got an array of shape {found.shape}")
+    return found
+
+
+def values(data: Any, name: str) -> list[Any]:
+    """A column of a table as a list, None for what is missing."""
+    found = data[name].to_list() if hasattr(data[name], "to_list") else np.asarray(data[name]).tolist()
+    return [None if value != value else value for value in found]
