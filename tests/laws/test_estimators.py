@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted, validate_data
+from studies import study
 
 from capax.laws.bits import BitsLaw
 from capax.laws.ecm import ECM
@@ -20,7 +21,6 @@ from capax.laws.files import LAWS
 from capax.laws.law import Columns, Law, Rows
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import DepthLaw, PowerLaw
-from studies import study
 
 COLUMNS = "draws X with another number of columns than the law's, which have names"
 POSITIVE = "draws X with zeros: no architecture has a size of zero"
@@ -129,3 +129,18 @@ def test_passes_the_checks_that_draw_other_columns(kind: type[Law]) -> None:
     }
     options = {"degree": 1} if kind is AnyPolynomial else {}
     checked(kind(n_bootstrap=10, **options), expected)
+
+
+def test_work_in_pipelines_searches_and_cross_validation() -> None:
+    rows = study()
+    frame, counts = rows.to_pandas(), rows["memorized_above_chance"].to_numpy()
+    array = rows.select("seq_len", "n_heads", "d_model", "library_size").to_numpy()
+    for X in (frame, array):
+        assert cross_val_score(ECM(), X, counts, cv=4).min() > 0.95
+        piped = make_pipeline(FunctionTransformer(), ECM()).fit(X, counts)
+        assert piped.score(X, counts) > 0.98
+    search = GridSearchCV(Polynomial(), {"degree": [1, 3]}, cv=4).fit(frame, counts)
+    assert search.best_params_ == {"degree": 3}
+    copy = clone(ECM(method="stages", random_state=3))
+    assert copy.get_params()["method"] == "stages"
+    assert not hasattr(copy, "solution_")

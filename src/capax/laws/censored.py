@@ -23,6 +23,8 @@ Model = Callable[[Vector], tuple[Vector, np.ndarray]]
 ROUNDS = 25
 SMALLEST_SPREAD = 1e-9
 STEPS = 40
+NO_LAW = 1e9
+"""Stands for the rise of the deviance where the law has no value."""
 EVALUATIONS = 300
 """Of the law in one least-squares fit: enough for any that ends, and an end for those that run off along a valley."""
 
@@ -146,14 +148,15 @@ def profile(
 
 
 def _standard_error(model: Model, solution: Solution, observed: Observed, name: str) -> float:
-    """σ of the linearized fit: only the first step of a profile."""
+    """σ of the linearized fit, at most the parameter's size: only the first step of a profile."""
     mu, by_parameter = model(np.array(list(solution.values.values())))
     _, slope = standardized(mu, observed, solution.sigma)
     places = [list(solution.values).index(free) for free in solution.free]
     weighted = slope[:, None] * by_parameter[:, places]
     covariance = np.linalg.pinv(weighted.T @ weighted, hermitian=True)
     found = float(np.sqrt(max(covariance[(at := solution.free.index(name)), at], 0.0)))
-    return found if found > 0 else max(abs(solution.values[name]), 1.0) * 1e-3
+    size = max(abs(solution.values[name]), 1.0)
+    return min(found, size) if found > 0 else 1e-3 * size
 
 
 def _end(
@@ -170,8 +173,11 @@ def _end(
         fitted = _minimize(model, warm, observed, solution.sigma)
         mu, _ = model(_vector(fitted))
         residuals, _ = standardized(mu, observed, solution.sigma)
+        found = float(residuals @ residuals) - solution.deviance - threshold
+        if not np.isfinite(found):
+            return NO_LAW
         warm = fitted
-        return float(residuals @ residuals) - solution.deviance - threshold
+        return found
 
     inside = best
     for _ in range(STEPS):

@@ -152,8 +152,7 @@ class ECM(Law):
             return None
         heads, counts = rows.columns["n_heads"][series.saturated], rows.counts[series.saturated]
         if len(seen := np.unique(heads)) == 1:
-            reason = f"a plateau shows at {seen[0]:g} heads only; taken as the same for all"
-            return {"alpha": (0.0, reason)}, {"alpha": 0.0, "beta": float(counts.mean())}
+            return _one_level(rows, float(seen[0]), float(counts.mean()))
         alpha, beta = np.linalg.lstsq(np.stack([heads, np.ones_like(heads)], axis=1), counts)[0]
         return {}, {"alpha": float(alpha), "beta": float(beta)}
 
@@ -200,6 +199,22 @@ def _slope(f: Any, n: np.ndarray, h: np.ndarray) -> np.ndarray:
     a, b, c, d, e = f
     with np.errstate(over="ignore", divide="ignore"):
         return np.asarray(a / (n ** (b * h + c) + d) + e)
+
+
+def _one_level(rows: Rows, heads: float, level: float) -> tuple[dict[str, tuple[float, str]], dict[str, float]] | None:
+    """A plateau at one head count: α is held, at zero or as near as the counts of the other head counts allow."""
+    low, high = -np.inf, np.inf
+    for other in np.unique(rows.columns["n_heads"]):
+        most = 1.2 * rows.counts[rows.columns["n_heads"] == other].max()
+        if other > heads:
+            low = max(low, (most - level) / (other - heads))
+        elif other < heads:
+            high = min(high, (most - level) / (other - heads))
+    if low > high:
+        return None
+    alpha = float(np.clip(0.0, low, high))
+    reason = f"a plateau shows at one head count only ({heads:g}); held at {alpha:.4g}, which the others allow"
+    return {"alpha": (alpha, reason)}, {"alpha": alpha, "beta": level - alpha * heads}
 
 
 @dataclass(frozen=True)
