@@ -148,7 +148,7 @@ def profile(
 
 
 def _standard_error(model: Model, solution: Solution, observed: Observed, name: str) -> float:
-    """σ of the linearized fit, at most the parameter's size: only the first step of a profile."""
+    """σ of the linearized fit, within reason: only the first step of a profile."""
     mu, by_parameter = model(np.array(list(solution.values.values())))
     _, slope = standardized(mu, observed, solution.sigma)
     places = [list(solution.values).index(free) for free in solution.free]
@@ -156,7 +156,7 @@ def _standard_error(model: Model, solution: Solution, observed: Observed, name: 
     covariance = np.linalg.pinv(weighted.T @ weighted, hermitian=True)
     found = float(np.sqrt(max(covariance[(at := solution.free.index(name)), at], 0.0)))
     size = max(abs(solution.values[name]), 1.0)
-    return min(found, size) if found > 0 else 1e-3 * size
+    return float(np.clip(found, 1e-4 * size, size))
 
 
 def _end(

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from capax import tables
 from capax.errors import LawError, TableError
@@ -261,8 +261,10 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R² of the counts; a prediction above the library's size counts as the whole library."""
+        check_is_fitted(self, "solution_")
         rows = self.read(X, y, reset=False)
-        predicted = np.minimum(self.predict(X), rows.library)
+        self._refuse(rows.columns)
+        predicted = np.minimum(self._predict(rows.columns), rows.library)
         return float(r2_score(rows.counts, predicted, sample_weight=sample_weight))
 
     # Intervals
@@ -366,7 +368,9 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         if tables.is_table(X):
             columns = {name: tables.numbers(X, name) for name in self.columns}
         else:
-            columns, _ = self._split(validate_data(self, X, dtype=np.float64, reset=False))
+            legal = np.ndim(X) == 2 and np.shape(X)[1] in (len(self.columns), len(self.columns) + 1)
+            array = check_array(X, dtype=np.float64) if legal else validate_data(self, X, dtype=np.float64, reset=False)
+            columns, _ = self._split(array)
         for name, values in columns.items():
             _check_positive(name, values)
         return columns

@@ -1,0 +1,303 @@
+"""What all laws share: tables in, domains, intervals, files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from studies import REAL, TABLE_1, capacity, grid, study
+
+import capax
+from capax.errors import CapaxError, LawError, TableError
+from capax.laws.domain import OutsideDomainWarning
+from capax.laws.files import LAWS, from_json, load_law, save_law, to_json
+from capax.laws.law import Law
+
+
+def real() -> pl.DataFrame:
+    return pl.read_csv(REAL)
+
+
+def fitted(name: str) -> Law:
+    options = {"degree": 2} if name == "polynomial" else {}
+    return LAWS[name](n_bootstrap=50, **options).fit(real())
+
+
+# Tables
+
+
+def test_every_kind_of_table_gives_the_same_law() -> None:
+    rows = study()
+    plain = rows.to_dict(as_series=False)
+    array = rows.select("seq_len", "n_heads", "d_model", "library_size").to_numpy()
+    counts = rows["memorized_above_chance"].to_numpy()
+    laws = [
+        capax.PowerLaw().fit(rows),
+        capax.PowerLaw().fit(pd.DataFrame(plain)),
+        capax.PowerLaw().fit(plain),
+        capax.PowerLaw().fit({name: np.array(values) for name, values in plain.items()}),
+        capax.PowerLaw().fit(rows.drop("memorized_above_chance"), counts),
+        capax.PowerLaw().fit(array, counts),
+        capax.PowerLaw().fit(rows.select(reversed(rows.columns))),
+    ]
+    assert len({tuple(law.solution_.values.items()) for law in laws}) == 1
+    assert (laws[0].predict(rows) == laws[0].predict(array)).all()
+    assert (laws[0].predict(array) == laws[0].predict(array[:, :3])).all()
+
+
+def without(name: str) -> pl.DataFrame:
+    return study().drop(name)
+
+
+def changed(name: str, value: Any) -> pl.DataFrame:
+    rows = study()
+    values = rows[name].to_list()
+    values[7] = value
+    return rows.with_columns(pl.Series(name, values, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (without("n_heads"), "n_heads: no such column; the table has seq_len, d_model"),
+        (without("memorized_above_chance"), "memorized_above_chance: no such column"),
+        (changed("seq_len", float("nan")), "seq_len: row 7: should be a positive number, got nan"),
+        (changed("seq_len", None), "seq_len: row 7: should be a positive number, got nan"),
+        (changed("d_model", float("inf")), "d_model: row 7: should be a positive number, got inf"),
+        (changed("d_model", -3.0), "d_model: row 7: should be a positive number, got -3"),
+        (changed("n_heads", 0.0), "n_heads: row 7: should be a positive number, got 0"),
+        (changed("memorized_above_chance", 0.0), "memorized_above_chance: row 7: should be a positive number, got 0"),
+        (changed("memorized_above_chance", 17e3), r"row 7: 17000 memorized of 16000 \(library_size\)"),
+        (changed("library_size", float("nan")), "library_size: row 7: should be a positive number"),
+        (study().with_columns(n_heads=pl.lit("two")), "n_heads: should be numbers"),
+        (study().clear(), "the table holds no rows"),
+        ({"seq_len": [8], "n_heads": [1], "d_model": [16, 32], "memorized_above_chance": [3]}, "different lengths"),
+        (study().with_columns(vocab_size=pl.Series([16, 100] * 40)), "vocab_size: the rows mix 16, 100"),
+        (study().with_columns(loss=pl.Series(["all"] * 79 + ["last"])), "loss: the rows mix all, last"),
+    ],
+)
+@pytest.mark.parametrize("law", [capax.ECM(), capax.PowerLaw()], ids=["ecm", "power"])
+def test_bad_tables_are_refused(law: Law, rows: Any, said: str) -> None:
+    with pytest.raises(CapaxError, match=said) as caught:
+        law.fit(rows)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_arrays_are_refused() -> None:
+    with pytest.raises(TableError, match=r"3 columns \(seq_len, n_heads, d_model\), or 4 with library_size, got .* 2"):
+        capax.ECM().fit(np.ones((9, 2)), np.ones(9))
+    with pytest.raises(ValueError, match="NaN"):
+        capax.ECM().fit(np.full((9, 3), np.nan), np.ones(9))
+    with pytest.raises(ValueError, match="requires y"):
+        capax.ECM().fit(np.ones((9, 3)))
+
+
+def test_repeated_configurations_count_each_and_are_noted() -> None:
+    rows = study(sigma=0.1)
+    twice = pl.concat([rows, study(sigma=0.1, seed=1)])
+    law = capax.PowerLaw().fit(twice)
+    assert any("80 rows repeat a configuration" in note for note in law.notes_)
+    once = capax.PowerLaw().fit(rows).parameter_intervals()["r"]
+    low, high = law.parameter_intervals()["r"]
+    assert high - low < once[1] - once[0]
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_too_few_rows_are_refused(name: str) -> None:
+    with pytest.raises(LawError, match="need"):
+        LAWS[name]().fit(real().head(2))
+
+
+# Domain
+
+
+def test_rows_outside_the_domain_are_flagged() -> None:
+    law = capax.PowerLaw().fit(study(columns=grid(heads=(1, 2, 4))))
+    rows = {"seq_len": [8, 200, 32], "n_heads": [1, 1, 5], "d_model": [16, 16, 16]}
+    assert law.inside_domain(rows).tolist() == [True, False, False]
+    with pytest.warns(OutsideDomainWarning, match=r"2 of 3 rows lie outside .*n_heads 1 to 4"):
+        law.predict(rows)
+    law.predict({name: values[:1] for name, values in rows.items()})
+
+
+def test_another_protocol_is_outside_the_domain() -> None:
+    law = capax.PowerLaw().fit(real())
+    rows = real().head(2).with_columns(vocab_size=pl.Series([100, 50]))
+    assert law.inside_domain(rows).tolist() == [True, False]
+    assert law.domain_.outside_in_words({"vocab_size": 50, "d_model": 16}) == ["vocab_size 50 is not 100"]
+    assert law.domain_.ranges["d_model"] == (16, 64)
+
+
+# Rivals against independent computations
+
+
+def test_the_polynomial_is_scikit_learns() -> None:
+    rows = study(columns=grid(widths=(16, 64, 256, 400, 512)), library_size=1e9, sigma=0.1)
+    X, y = rows.select("seq_len", "n_heads", "d_model").to_numpy(), rows["memorized_above_chance"].to_numpy()
+    law = capax.Polynomial().fit(X, y)
+    assert len(law.names) == 56
+    low, high = X.min(0), X.max(0)
+    scaled = (2 * X - low - high) / (high - low)
+    theirs = make_pipeline(PolynomialFeatures(5), LinearRegression(fit_intercept=False)).fit(scaled, y)
+    np.testing.assert_allclose(law.predict(X), theirs.predict(scaled), rtol=1e-6, atol=1e-6 * y.max())
+
+
+def test_the_power_law_is_a_regression_of_logarithms() -> None:
+    rows = study(library_size=1e9, sigma=0.2)
+    X, y = rows.select("seq_len", "n_heads", "d_model").to_numpy(), rows["memorized_above_chance"].to_numpy()
+    law = capax.PowerLaw().fit(X, y)
+    logs = np.log(X - [1, 0, 0])
+    theirs = LinearRegression().fit(logs, np.log(y))
+    np.testing.assert_allclose(law.predict(X), np.exp(theirs.predict(logs)), rtol=1e-8)
+    assert law.parameters_["p"] == pytest.approx(-theirs.coef_[0], rel=1e-7)
+    assert law.parameters_["k"] == pytest.approx(np.exp(theirs.intercept_), rel=1e-7)
+
+
+def test_the_bits_law_is_one_number() -> None:
+    rows = real()
+    law = capax.BitsLaw().fit(rows)
+    bits = rows["memorized_above_chance"] * (rows["seq_len"] - 1) * np.log2(100) / rows["trainable_parameters"]
+    assert law.parameters_["k"] == pytest.approx(float(np.exp(np.log(bits.to_numpy()).mean())), rel=1e-8)
+    with pytest.raises(LawError, match="trained on 'all' positions, the law is for 'last'"):
+        capax.BitsLaw(loss="last").fit(rows)
+
+
+def test_depth_is_an_exponent() -> None:
+    flat = grid(widths=(16, 64))
+    columns = {name: np.tile(values, 3) for name, values in flat.items()} | {"n_layers": np.repeat([1.0, 2, 4], 40)}
+    counts = 3 * (columns["seq_len"] - 1) ** -0.9 * columns["n_heads"] ** 0.5 * columns["d_model"] ** 1.5
+    counts *= columns["n_layers"] ** 0.7
+    law = capax.DepthLaw().fit(columns, counts * np.exp(0.01 * np.random.default_rng(0).standard_normal(120)))
+    assert law.parameters_ == pytest.approx({"k": 3, "p": 0.9, "q": 0.5, "r": 1.5, "s": 0.7}, rel=0.02)
+
+
+def test_a_constant_column_determines_no_exponent() -> None:
+    law = capax.PowerLaw().fit(study(columns=grid(lengths=(16,), heads=(2,))))
+    assert law.parameters_["p"] is None
+    assert law.parameters_["q"] is None
+    assert law.parameters_["r"] == pytest.approx(1, abs=0.1)
+    assert "one value of seq_len only (16); held at 1" in law.undetermined_["p"]
+    assert law.predict(study(columns=grid(lengths=(16,), heads=(2,))))[0] == pytest.approx(
+        capacity(TABLE_1, np.array([16.0]), np.array([2.0]), np.array([16.0]))[0], rel=0.1
+    )
+
+
+# Intervals
+
+
+def test_wider_levels_hold_narrower_ones() -> None:
+    law, rows = fitted("power"), real().head(5)
+    lows, highs = zip(*(law.predict_interval(rows, level) for level in (0.5, 0.9, 0.99)), strict=True)
+    assert (np.diff(np.stack(lows), axis=0) < 0).all()
+    assert (np.diff(np.stack(highs), axis=0) > 0).all()
+    assert (lows[0] < law.predict(rows)).all()
+    with pytest.raises(LawError, match="probability: between 0 and 1"):
+        law.quantile(rows, 1.0)
+
+
+def test_the_interval_of_a_linear_law_is_the_exact_one() -> None:
+    """Without bounds the logarithms are a linear regression, whose prediction interval is known."""
+    rows = study(library_size=1e9, sigma=0.1, columns=grid(widths=(16, 64)))
+    law = capax.PowerLaw(n_bootstrap=4000).fit(rows)
+    from scipy.stats import t as t_distribution
+
+    def design(table: pl.DataFrame) -> np.ndarray:
+        X = table.select("seq_len", "n_heads", "d_model").to_numpy()
+        return np.column_stack([np.ones(len(X)), np.log(X - [1, 0, 0])])
+
+    asked = rows.head(3)
+    at, whole = design(asked), design(rows)
+    spread = law.sigma_ * np.sqrt(1 + np.einsum("ij,jk,ik->i", at, np.linalg.inv(whole.T @ whole), at))
+    half = t_distribution.ppf(0.975, len(rows) - 4) * spread
+    low, high = law.predict_interval(asked)
+    np.testing.assert_allclose(np.log(high / low) / 2, half, rtol=0.05)
+
+
+def test_the_bootstrap_is_seeded() -> None:
+    rows = real().head(3)
+    one, two = fitted("power"), fitted("power")
+    assert (one.predict_interval(rows)[0] == two.predict_interval(rows)[0]).all()
+    other = capax.PowerLaw(n_bootstrap=50, random_state=1).fit(real())
+    assert (one.predict_interval(rows)[0] != other.predict_interval(rows)[0]).all()
+
+
+# Files
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
+    law, rows = fitted(name), real()
+    save_law(law, tmp_path / "law.json")
+    back = load_law(tmp_path / "law.json")
+    assert (back.predict(rows) == law.predict(rows)).all()
+    assert np.array_equal(back.predict_interval(rows), law.predict_interval(rows))
+    assert back.get_params() == law.get_params()
+    assert back.parameters_ == law.parameters_
+    assert back.domain_ == law.domain_
+    if name in ("ecm", "power"):
+        assert back.parameter_intervals() == law.parameter_intervals()
+    assert json.loads(to_json(back)) == json.loads(to_json(law))
+
+
+def test_a_published_law_comes_back_too() -> None:
+    law = load_law("published:harma2024")
+    back = from_json(to_json(law))
+    assert (back.predict(grid()) == law.predict(grid())).all()
+    assert back.source_ == "published:harma2024"
+
+
+def broken(change: dict[str, Any]) -> str:
+    return json.dumps(json.loads(to_json(fitted("power"))) | change)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not a law"),
+        ("{}", "not a law: law: Field required"),
+        (broken({"law": "magic"}), "not a law: law"),
+        (broken({"schema_version": 2}), "not a law: schema_version"),
+        (broken({"options": {"degree": 3}}), "not a law: options"),
+        (broken({"values": {"k": 1.0}}), "not a law: values: k, p, q, r are needed, got k"),
+        (broken({"extra": 1}), "not a law: extra"),
+    ],
+)
+def test_files_that_are_no_laws_are_refused(text: str, said: str) -> None:
+    with pytest.raises(LawError, match=said):
+        from_json(text)
+
+
+def test_saving_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(LawError, match="out: cannot write"):
+        save_law(fitted("power"), tmp_path / "none" / "law.json")
+    (tmp_path / "law.json").mkdir()
+    with pytest.raises(LawError, match="out: cannot write"):
+        save_law(fitted("power"), tmp_path / "law.json")
+    assert list(tmp_path.iterdir()) == [tmp_path / "law.json"]
+
+
+@pytest.mark.parametrize("name", ["nowhere.json", "published:", "published:harma2024:three", "published:harma2024:1:2"])
+def test_laws_that_do_not_exist(name: str) -> None:
+    with pytest.raises(LawError, match="law|published"):
+        load_law(name)
+
+
+@given(factor=st.floats(0.01, 100))
+def test_a_unit_of_counting_changes_only_the_scale(factor: float) -> None:
+    """Counting in other units multiplies a, e, alpha, beta and every prediction, and changes no exponent."""
+    rows = study(sigma=0.1, library_size=1e9)
+    counts = rows["memorized_above_chance"].to_numpy()
+    columns = rows.drop("library_size")
+    one, other = capax.ECM().fit(columns, counts), capax.ECM().fit(columns, counts * factor)
+    np.testing.assert_allclose(other.predict(columns), factor * one.predict(columns), rtol=1e-4)
+    assert other.sigma_ == pytest.approx(one.sigma_, rel=1e-5)
