@@ -5,7 +5,7 @@ from __future__ import annotations
 import lmfit
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import norm
@@ -111,6 +111,7 @@ def test_a_parameter_without_a_limit_has_no_end() -> None:
     assert 2 < low < found.values["b"]
 
 
+@settings(derandomize=True, max_examples=60, deadline=None)
 @given(
     mu=st.floats(-50, 50),
     value=st.floats(-50, 50),

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
@@ -288,10 +288,11 @@ def test_saving_where_nothing_can_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nowhere.json", "published:", "published:harma2024:three", "published:harma2024:1:2"])
 def test_laws_that_do_not_exist(name: str) -> None:
-    with pytest.raises(LawError, match="law|published"):
+    with pytest.raises(LawError, match=r"law|published"):
         load_law(name)
 
 
+@settings(derandomize=True, max_examples=60, deadline=None)
 @given(factor=st.floats(0.01, 100))
 def test_a_unit_of_counting_changes_only_the_scale(factor: float) -> None:
     """Counting in other units multiplies a, e, alpha, beta and every prediction, and changes no exponent."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from capax.errors import LawError
 from capax.laws.law import Law
 from capax.models.size import parameter_counts
 from capax.specs import Sequences, Transformer
@@ -54,3 +56,22 @@ def outside_message(law: Law, reasons: Iterable[str]) -> str:
         f"outside the domain of {law.name} ({law.source_}): {'; '.join(reasons)}; "
         f"choose another law, or extrapolate all the same"
     )
+
+
+def choices(name: str, given: Sequence[int] | None, law: Law, multiple: int = 1) -> list[int]:
+    """What was given, or what the law's domain holds, rising."""
+    if given is not None:
+        values = sorted({int(value) for value in given})
+        if not values or values[0] < 1:
+            raise LawError(f"{name}: positive integers, got {', '.join(map(str, given)) or 'none'}")
+        return values
+    if name in law.domain_.ranges:
+        low, high = law.domain_.ranges[name]
+        found = list(range(math.ceil(low / multiple) * multiple, math.floor(high) + 1, multiple))
+        if found:
+            return found
+    elif isinstance(told := law.domain_.protocol.get(name), int):
+        return [told]
+    elif name == "n_layers":
+        return [1]
+    raise LawError(f"{name}: the law's domain ({law.domain_.in_words()}) offers none; give the values to choose from")

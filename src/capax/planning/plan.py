@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -16,7 +15,7 @@ from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.measures.units import tokens_per_parameter
-from capax.planning.candidates import Table, model, outside_message, rows, vocabulary
+from capax.planning.candidates import Table, choices, model, outside_message, rows, vocabulary
 from capax.results import Measurement, Result
 
 Precision = Literal["float32", "float64", "bfloat16"]
@@ -117,18 +116,18 @@ def plan(
     """
     law = law if isinstance(law, Law) else load_law(law or DEFAULT)
     _check(sequences, seq_len, probability, width_multiple, max_parameters, precision)
-    choices = {
-        "n_layers": _choices("n_layers", n_layers, law),
-        "n_heads": _choices("n_heads", n_heads, law),
-        "d_model": _choices("d_model", d_model, law, width_multiple),
+    grid = {
+        "n_layers": choices("n_layers", n_layers, law),
+        "n_heads": choices("n_heads", n_heads, law),
+        "d_model": choices("d_model", d_model, law, width_multiple),
     }
     asked = {"seq_len": seq_len} | ({} if vocab_size is None else {"vocab_size": vocab_size})
-    ends = [asked | {name: end(values) for name, values in choices.items()} for end in (min, max)]
+    ends = [asked | {name: end(values) for name, values in grid.items()} for end in (min, max)]
     outside = list(dict.fromkeys(reason for end in ends for reason in law.domain_.outside_in_words(end)))
     if outside and not extrapolate:
         raise LawError(outside_message(law, outside))
     tokens = vocabulary(law, vocab_size)
-    models = [model(law, *sizes) for sizes in itertools.product(*choices.values())]
+    models = [model(law, *sizes) for sizes in itertools.product(*grid.values())]
     table = rows(models, seq_len, tokens)
     kept = np.full(len(models), True) if extrapolate else law.inside_domain(table)
     if max_parameters is not None:
@@ -138,7 +137,7 @@ def plan(
             f"max_parameters: at least {table['trainable_parameters'].min()} for the smallest architecture to choose "
             f"from, got {max_parameters}"
         )
-    candidates = _Candidates(law, table, choices, probability)
+    candidates = _Candidates(law, table, grid, probability)
     found = candidates.smallest_that_hold(sequences, kept)
     nearest = None if found else int(np.flatnonzero(kept)[np.argmax(candidates.at_least[kept])])
     return Frontier(
@@ -159,9 +158,9 @@ def plan(
 class _Candidates:
     """All architectures to choose from: a grid over depth, heads and width, in this order, with what each holds."""
 
-    def __init__(self, law: Law, table: Table, choices: dict[str, list[int]], probability: float) -> None:
+    def __init__(self, law: Law, table: Table, grid: dict[str, list[int]], probability: float) -> None:
         self.table = table
-        self.shape = tuple(len(values) for values in choices.values())
+        self.shape = tuple(len(values) for values in grid.values())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OutsideDomainWarning)
             self.memorized = law.predict(table)
@@ -206,25 +205,6 @@ class _Candidates:
         step = int(np.ravel_multi_index(at, self.shape))
         size = self.table["trainable_parameters"]
         return 1000 * float((self.memorized[step] - self.memorized[place]) / (size[step] - size[place]))
-
-
-def _choices(name: str, given: Sequence[int] | None, law: Law, multiple: int = 1) -> list[int]:
-    """What was given, or what the law's domain holds, rising."""
-    if given is not None:
-        values = sorted({int(value) for value in given})
-        if not values or values[0] < 1:
-            raise LawError(f"{name}: positive integers, got {', '.join(map(str, given)) or 'none'}")
-        return values
-    if name in law.domain_.ranges:
-        low, high = law.domain_.ranges[name]
-        found = list(range(math.ceil(low / multiple) * multiple, math.floor(high) + 1, multiple))
-        if found:
-            return found
-    elif isinstance(told := law.domain_.protocol.get(name), int):
-        return [told]
-    elif name == "n_layers":
-        return [1]
-    raise LawError(f"{name}: the law's domain ({law.domain_.in_words()}) offers none; give the values to choose from")
 
 
 def _check(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from capax.laws.domain import OutsideDomainWarning
+from capax.laws.law import Law
+from capax.planning.candidates import choices, model, rows, vocabulary
 from capax.results import Measurement
 
 
@@ -50,3 +54,44 @@ def memorized_against_width(runs: Iterable[Measurement]) -> list[WidthLine]:
             )
         )
     return result
+
+
+@dataclass(frozen=True)
+class ParameterLine:
+    """Expected capacity against trainable parameters, for one number of heads (Härmä et al. 2024, Fig. 11).
+
+    Attributes:
+        widths: d_model, rising; the other columns follow it.
+        trainable_parameters: of the transformer of that width.
+        memorized: items that the law expects it to memorize.
+        inside_domain: whether the law was fitted there.
+    """
+
+    n_heads: int
+    widths: tuple[int, ...]
+    trainable_parameters: tuple[int, ...]
+    memorized: tuple[float, ...]
+    inside_domain: tuple[bool, ...]
+
+
+def capacity_against_parameters(
+    law: Law, seq_len: int, n_heads: Sequence[int] | None = None, d_model: Sequence[int] | None = None
+) -> list[ParameterLine]:
+    """One line per head count: what the law expects of growing widths; heads and widths are the domain's by default."""
+    heads, widths = choices("n_heads", n_heads, law), choices("d_model", d_model, law)
+    lines = []
+    for number in heads:
+        table = rows([model(law, None, number, width) for width in widths], seq_len, vocabulary(law, None))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OutsideDomainWarning)
+            memorized = law.predict(table)
+        lines.append(
+            ParameterLine(
+                number,
+                tuple(widths),
+                tuple(table["trainable_parameters"].tolist()),
+                tuple(memorized.tolist()),
+                tuple(law.inside_domain(table).tolist()),
+            )
+        )
+    return lines

@@ -1,0 +1,91 @@
+"""Laws side by side: errors that are what they say, and reasons where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from studies import REAL, WITH_PLATEAU, grid, study
+
+import capax
+from capax.errors import LawError, ReportError
+from capax.laws.compare import compare
+from capax.reports.figures import draw_comparison
+
+
+def test_the_law_that_made_the_data_wins() -> None:
+    rows = study(WITH_PLATEAU, columns=grid(widths=(16, 64, 128, 256, 512)), library_size=8000, sigma=0.08)
+    found = compare(rows, [capax.PowerLaw(), capax.Polynomial(degree=3), capax.ECM()])
+    assert found.scores[0].law == "ecm"
+    ecm = found.scores[0]
+    assert ecm.n_parameters == 7
+    assert ecm.mape < ecm.mape_left_out < 0.1
+    assert ecm.mape_heads is not None
+    assert ecm.bic == min(score.bic for score in found.scores)
+    assert found.largest_heads == 4
+    assert found.largest_width == 512
+
+
+def test_errors_are_those_of_laws_fitted_without_the_rows() -> None:
+    rows = pl.read_csv(REAL)
+    score = compare(rows, [capax.PowerLaw()]).scores[0]
+    widest = rows["d_model"].to_numpy() == 64
+    law = capax.PowerLaw().fit(rows.filter(~pl.Series(widest)))
+    counts = rows["memorized_above_chance"].to_numpy()[widest]
+    with pytest.warns(UserWarning, match="outside"):
+        predicted = law.predict(rows.filter(pl.Series(widest)))
+    assert score.mape_largest == pytest.approx(np.mean(np.abs(np.minimum(predicted, 2000) - counts) / counts), rel=1e-9)
+    assert score.mape == pytest.approx(
+        np.mean(np.abs(capax.PowerLaw().fit(rows).predict(rows) / rows["memorized_above_chance"].to_numpy() - 1))
+    )
+    assert score.predicted_left_out is not None
+    assert len(score.predicted_left_out) == len(rows)
+
+
+def test_repeats_of_a_configuration_are_left_out_together() -> None:
+    """Counts that only their own repeat foretells: with it left out, too, no law can do better than the spread."""
+    rng = np.random.default_rng(0)
+    columns = grid(widths=(16, 64))
+    counts = 50 * np.exp(rng.standard_normal(40))
+    doubled = {name: np.tile(values, 2) for name, values in columns.items()}
+    found = compare(doubled, [capax.Polynomial(degree=4)], np.tile(counts, 2))
+    assert found.scores[0].mape_left_out > 1.5 * found.scores[0].mape
+
+
+def test_information_criteria_compare_scales() -> None:
+    """A lognormal law's AIC is that of the density of the counts, not of their logarithms."""
+    from scipy.stats import lognorm, norm
+
+    rows = study(sigma=0.2, library_size=1e9)
+    law = capax.PowerLaw().fit(rows)
+    y, mu = rows["memorized_above_chance"].to_numpy(), law.predict(rows)
+    sigma = np.sqrt(np.mean(np.log(y / mu) ** 2))
+    assert law.information()[0] == pytest.approx(2 * 5 - 2 * lognorm.logpdf(y, sigma, scale=mu).sum(), rel=1e-9)
+    line = capax.Polynomial(degree=1).fit(rows)
+    mu = line.predict(rows)
+    sigma = np.sqrt(np.mean((y - mu) ** 2))
+    assert line.information()[0] == pytest.approx(2 * 5 - 2 * norm.logpdf(y, mu, sigma).sum(), rel=1e-9)
+
+
+def test_what_cannot_be_fitted_says_why() -> None:
+    rows = study(columns=grid(heads=(2,), widths=(16, 64)))
+    found = {score.law: score for score in compare(rows, [capax.Polynomial(), capax.PowerLaw()]).scores}
+    assert found["polynomial"].mape is None
+    assert "need at least 58 rows" in found["polynomial"].reasons[0]
+    assert found["power"].mape_heads is None
+    assert found["power"].reasons == ("heads: there is one value only",)
+    with pytest.raises(LawError, match="named columns"):
+        compare(np.ones((9, 3)), [capax.PowerLaw()], np.ones(9))
+
+
+def test_the_figure_is_drawn(tmp_path: Path) -> None:
+    rows = pl.read_csv(REAL)
+    found = compare(rows, [capax.PowerLaw(), capax.Polynomial(degree=2)])
+    draw_comparison(found, tmp_path / "c.png")
+    assert (tmp_path / "c.png").stat().st_size > 20_000
+    with pytest.raises(ReportError, match="cannot write"):
+        draw_comparison(found, tmp_path / "none" / "c.png")
+    with pytest.raises(ReportError, match="no law could be fitted"):
+        draw_comparison(compare(rows, [capax.Polynomial()]), tmp_path / "d.png")

@@ -1,0 +1,238 @@
+"""Plans: what holds a target, what comes nearest, and whether a trained model keeps the promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import capax
+from capax.errors import CapaxError, LawError
+from capax.laws.law import Law
+from capax.models.size import parameter_counts
+from capax.models.transformer import TransformerEnsemble
+from capax.planning.candidates import rows
+from capax.reports.data import capacity_against_parameters
+
+REAL = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
+
+
+@pytest.fixture(scope="module")
+def law() -> Law:
+    return capax.PowerLaw(n_bootstrap=200).fit(pl.read_csv(REAL))
+
+
+# Sizes
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(
+    sizes=st.tuples(*[st.integers(1, 5)] * 3, st.integers(1, 9), st.none() | st.integers(1, 9)),
+    ffn=st.sampled_from(["mlp", "identity", "none"]),
+    states=st.tuples(*[st.sampled_from(["frozen", "trained"])] * 3),
+    norms=st.booleans(),
+    tokens=st.tuples(st.integers(2, 9), st.integers(1, 6)),
+)
+def test_counts_are_those_of_the_tensors(
+    sizes: tuple[int, int, int, int, int | None], ffn: Any, states: Any, norms: bool, tokens: tuple[int, int]
+) -> None:
+    n_layers, n_heads, d_model, d_head, d_value = sizes
+    embeddings, positions, readout = states
+    spec = capax.Transformer(
+        n_layers=n_layers,
+        n_heads=n_heads,
+        d_model=d_model,
+        d_head=d_head,
+        d_value=d_value,
+        ffn=ffn,
+        embeddings=embeddings,
+        positions=positions,
+        readout=readout,
+        norms=norms,
+    )
+    built = TransformerEnsemble.initialize(
+        spec, vocab_size=tokens[0], context=tokens[1], generators=[torch.Generator().manual_seed(0)]
+    )
+    assert parameter_counts(spec, *tokens) == built.parameter_counts()
+
+
+@pytest.mark.parametrize(("d_model", "n_heads", "published"), [(16, 1, 6_272), (256, 1, 591_872), (512, 4, 2_625_536)])
+def test_counts_are_those_of_x_transformers(d_model: int, n_heads: int, published: int) -> None:
+    """Blocks, norms and no tables: L·(8B² + 256HB + 7B) + B."""
+    spec = capax.Transformer(d_model=d_model, n_heads=n_heads, positions="frozen")
+    assert parameter_counts(spec, 100, 31)["trainable"] == published
+
+
+# Plans
+
+
+def test_each_architecture_holds_and_the_next_smaller_does_not(law: Law) -> None:
+    found = capax.plan(300, 8, law=law, width_multiple=4)
+    assert [row.n_heads for row in found.architectures] == sorted(
+        (row.n_heads for row in found.architectures),
+        key=lambda heads: next(row.trainable_parameters for row in found.architectures if row.n_heads == heads),
+    )
+    for row in found.architectures:
+        assert row.at_least >= 300
+        smaller = rows([capax.Transformer(n_heads=row.n_heads, d_model=row.d_model - 4)], 8, 100)
+        assert law.quantile(smaller, 0.1)[0] < 300
+        here = rows([capax.Transformer(n_heads=row.n_heads, d_model=row.d_model)], 8, 100)
+        assert law.quantile(here, 0.1)[0] == row.at_least
+        assert law.predict(here)[0] == row.memorized
+        assert row.tokens_per_parameter == pytest.approx(8 * row.memorized / row.trainable_parameters)
+        assert row.bytes == 4 * row.total_parameters
+    assert found.architectures[0].efficient
+    assert found.nearest is None
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(target=st.integers(20, 1200), probability=st.floats(0.55, 0.99))
+def test_more_or_surer_needs_no_less(target: int, probability: float) -> None:
+    law = FITTED
+
+    def size(sequences: int, sure: float) -> float:
+        found = capax.plan(sequences, 8, law=law, probability=sure)
+        return found.architectures[0].trainable_parameters if found.architectures else np.inf
+
+    assert size(target, probability) <= size(target + 100, probability)
+    assert size(target, probability) <= size(target, (1 + probability) / 2)
+
+
+FITTED = capax.PowerLaw(n_bootstrap=100).fit(pl.read_csv(REAL))
+
+
+def test_gains_are_differences_per_parameter(law: Law) -> None:
+    first = next(row for row in capax.plan(300, 8, law=law).architectures if row.n_heads == 2)
+    grown = {
+        "gain_of_head": capax.Transformer(n_heads=3, d_model=first.d_model),
+        "gain_of_width": capax.Transformer(n_heads=2, d_model=first.d_model + 8),
+    }
+    for name, spec in grown.items():
+        table = rows([spec], 8, 100)
+        more = law.predict(table)[0] - first.memorized
+        assert getattr(first, name) == pytest.approx(
+            1000 * more / (table["trainable_parameters"][0] - first.trainable_parameters)
+        )
+    most = next(row for row in capax.plan(300, 8, law=law).architectures if row.n_heads == 4)
+    assert most.gain_of_head is None
+
+
+def test_constraints_are_kept(law: Law) -> None:
+    found = capax.plan(100, 16, law=law, n_heads=[4, 2], width_multiple=16, precision="bfloat16", probability=0.5)
+    assert {row.n_heads for row in found.architectures} == {2, 4}
+    assert all(row.d_model % 16 == 0 for row in found.architectures)
+    assert all(row.bytes == 2 * row.total_parameters for row in found.architectures)
+    tight = capax.plan(300, 8, law=law, max_parameters=35_000)
+    assert {row.n_heads for row in tight.architectures} < {1, 2, 3, 4}
+    assert all(row.trainable_parameters <= 35_000 for row in tight.architectures)
+    exact = capax.plan(300, 8, law=law, d_model=[50], n_heads=[1])
+    assert [row.d_model for row in exact.architectures] == [50]
+
+
+def test_a_target_that_nothing_holds_gives_the_nearest(law: Law) -> None:
+    found = capax.plan(10**6, 8, law=law)
+    assert found.architectures == ()
+    assert found.nearest is not None
+    assert (found.nearest.n_heads, found.nearest.d_model) == (4, 64)
+    assert found.nearest.at_least < 10**6
+
+
+def test_the_default_law_is_the_published_one() -> None:
+    found = capax.plan(1000, 32)
+    assert found.source == "published:harma2024"
+    assert [row.n_heads for row in found.architectures] == [4, 3, 2]
+    assert any("Table 1" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sequences": 0}, "sequences: at least 1, got 0"),
+        ({"seq_len": 1}, "seq_len: at least 2, got 1"),
+        ({"seq_len": 64}, "seq_len 64 is outside 8 to 32"),
+        ({"vocab_size": 16}, "vocab_size 16 is not 100"),
+        ({"vocab_size": 1}, "vocab_size"),
+        ({"n_heads": [8]}, "n_heads 8 is outside 1 to 4"),
+        ({"n_heads": []}, "n_heads: positive integers, got none"),
+        ({"n_heads": [0]}, "n_heads: positive integers, got 0"),
+        ({"n_layers": [2]}, "n_layers 2 is not 1"),
+        ({"d_model": [512]}, "d_model 512 is outside 16 to 64"),
+        ({"width_multiple": 100}, "d_model: the law's domain .* offers none"),
+        ({"width_multiple": 0}, "width_multiple: at least 1, got 0"),
+        ({"max_parameters": 10}, "max_parameters: at least 6384 .*, got 10"),
+        ({"probability": 1.0}, "probability: between 0 and 1, got 1.0"),
+        ({"precision": "int8"}, "precision: float32, float64, bfloat16, got 'int8'"),
+    ],
+)
+def test_bad_plans_are_refused(law: Law, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(CapaxError, match=said):
+        capax.plan(**{"sequences": 100, "seq_len": 8, "law": law} | changes)
+
+
+def test_extrapolation_is_said(law: Law) -> None:
+    found = capax.plan(5000, 8, law=law, n_heads=[8], d_model=[64, 128, 256], extrapolate=True)
+    assert found.architectures[0].d_model == 128
+    assert any("n_heads 8 is outside 1 to 4" in note for note in found.notes)
+    with pytest.raises(LawError, match="changes sign"):
+        capax.plan(5000, 8, n_heads=[12], extrapolate=True)
+
+
+def test_predictions_say_where_they_stand(law: Law) -> None:
+    inside = capax.predict(law, capax.Transformer(n_heads=2, d_model=40), 16)
+    assert inside.inside_domain
+    assert inside.interval.low < inside.value < inside.interval.high
+    assert inside.vocab_size == 100
+    outside = capax.predict(law, capax.Transformer(n_heads=2, d_model=128), 16, extrapolate=True)
+    assert outside.outside == ("d_model 128 is outside 16 to 64",)
+    with pytest.raises(LawError, match="d_head 32 is not 64"):
+        capax.predict(law, capax.Transformer(d_head=32), 16)
+
+
+def test_capacity_against_parameters_is_the_law(law: Law) -> None:
+    lines = capacity_against_parameters(law, seq_len=16)
+    assert [line.n_heads for line in lines] == [1, 2, 3, 4]
+    for line in lines:
+        assert list(line.trainable_parameters) == sorted(line.trainable_parameters)
+        table = rows([capax.Transformer(n_heads=line.n_heads, d_model=width) for width in line.widths], 16, 100)
+        np.testing.assert_array_equal(line.memorized, law.predict(table))
+
+
+# Verified by training
+
+
+@pytest.mark.slow
+def test_a_plan_holds_when_it_is_trained(law: Law, tmp_path: Path) -> None:
+    """120 sequences of 8 tokens: the planned model is trained as the law's data were, and the law learns from it."""
+    found = capax.plan(120, 8, law=law, probability=0.95, n_heads=[2])
+    checked = capax.verify(found, law, store=tmp_path / "s.db")
+    run = checked.measurement
+    assert run.library_size == 120
+    assert run.spec.training.max_epochs == 150
+    assert run.spec.protocol.restarts == 3
+    assert checked.miss_percent == pytest.approx(100 * (120 - run.memorized) / 120)
+    assert checked.held == (run.memorized == 120)
+    learned = capax.PowerLaw().fit(
+        pl.concat([pl.read_csv(REAL), capax.read(tmp_path / "s.db")], how="vertical_relaxed")
+    )
+    assert len(learned.rows_.counts) == 49
+
+
+def test_a_plan_that_cannot_hold_is_told_so(tmp_path: Path) -> None:
+    """A law that promises too much: the smallest model does not hold 60 sequences after 2 epochs."""
+    rows_ = pl.read_csv(REAL).with_columns(
+        max_epochs=pl.lit(2), restarts=pl.lit(1), memorized_above_chance=pl.lit(99.0)
+    )
+    rows_ = rows_.with_columns(memorized_above_chance=99.0 + pl.col("d_model"))
+    law = capax.PowerLaw(n_bootstrap=20).fit(rows_)
+    found = capax.plan(60, 8, law=law)
+    assert (found.architectures[0].n_heads, found.architectures[0].d_model) == (1, 16)
+    checked = capax.verify(found, law, store=tmp_path / "s.db")
+    assert not checked.held
+    assert checked.miss_percent > 50
+    assert len(capax.read(tmp_path / "s.db")) == 1

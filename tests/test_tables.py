@@ -1,0 +1,94 @@
+"""Measurements as tables: complete, typed, and refused when they cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import capax
+from capax import tables
+from capax.errors import CapaxError, StoreError
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tables") / "s.db"
+    task, training = capax.Sequences(seq_len=3, vocab_size=5, library_size=8), capax.Training(max_epochs=2)
+    for heads in (1, 2):
+        capax.measure(task, capax.Transformer(n_heads=heads, d_model=4), training, restarts=2, store=path)
+    capax.measure(task, capax.Transformer(d_model=4), training, protocol=capax.Shatter(trials=2), store=path)
+    return path
+
+
+def test_a_row_holds_the_whole_run(store: Path) -> None:
+    rows = capax.read(store)
+    with capax.Store(store, create=False) as opened:
+        runs = opened.runs()
+    assert rows["key"].to_list() == [run.key for run in runs]
+    assert rows["memorized"].to_list() == [run.memorized for run in runs]
+    assert rows["n_heads"].to_list() == [1, 2, 1]
+    assert rows["trainable_parameters"].to_list() == [run.parameters.trainable for run in runs]
+    assert rows["restarts"].to_list() == [2, 2, None]
+    assert rows["trials"].to_list() == [None, None, 2]
+    assert set(tables.PROTOCOL) <= set(rows.columns)
+
+
+def test_files_come_back(store: Path, tmp_path: Path) -> None:
+    rows = capax.read(store)
+    rows.write_csv(tmp_path / "r.csv")
+    rows.write_parquet(tmp_path / "r.parquet")
+    for path in (tmp_path / "r.csv", tmp_path / "r.parquet"):
+        back = tables.from_file(path)
+        assert back["memorized_above_chance"].to_list() == rows["memorized_above_chance"].to_list()
+        assert back.columns == rows.columns
+
+
+def test_where(store: Path) -> None:
+    rows = capax.read(store)
+    assert len(tables.where(rows, ["n_heads=2"])) == 1
+    assert len(tables.where(rows, ["protocol=mac", "norms=true"])) == 2
+    assert len(tables.where(rows, [])) == 3
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("n_heads", "where: column=value, got 'n_heads'"),
+        ("n_heads=", "where: column=value"),
+        ("heads=2", "where: no column 'heads'; the table has key"),
+        ("n_heads=two", "where: n_heads holds numbers, got 'two'"),
+        ("n_heads=7", "where: no row has n_heads=7"),
+    ],
+)
+def test_bad_conditions(store: Path, condition: str, said: str) -> None:
+    with pytest.raises(CapaxError, match=said):
+        tables.where(capax.read(store), [condition])
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("a,b\n")
+    (tmp_path / "binary.csv").write_bytes(bytes(range(256)) * 9)
+    (tmp_path / "broken.parquet").write_text("no parquet")
+    for name, said in (
+        ("none.csv", "no such file"),
+        ("table.xlsx", ".csv or .parquet"),
+        ("empty.csv", "cannot read"),
+        ("header.csv", "holds no rows"),
+        ("binary.csv", "data: "),
+        ("broken.parquet", "cannot read"),
+    ):
+        with pytest.raises(CapaxError, match=said):
+            tables.from_file(tmp_path / name)
+    with pytest.raises(StoreError, match="no such file"):
+        capax.read(tmp_path / "none.db")
+
+
+def test_rows_that_remember_nothing_are_counted() -> None:
+    rows = pl.DataFrame({"memorized": [3.0, 0.0, -1.0]})
+    kept, left_out = tables.above_zero(rows, "memorized")
+    assert (len(kept), left_out) == (1, 2)
+    with pytest.raises(CapaxError, match="no run has a count above zero"):
+        tables.above_zero(rows.tail(2), "memorized")
