@@ -1,0 +1,207 @@
+"""`capax fit`, `predict` and `plan`: from measurements to an answer, with good and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import capax
+from capax.cli import main
+
+STUDY = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    with pytest.raises(SystemExit) as exit_:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 0, err
+    assert err == ""
+    return out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    with pytest.raises(SystemExit) as exit_:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 2, (out, err)
+    assert out == ""
+    assert err.startswith("capax: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_from_a_table_to_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run(capsys, "fit", "--data", STUDY, "--law", "power", "--out", "power.json")
+    assert "power: 48 rows" in shown
+    assert "domain: seq_len 8 to 32, n_heads 1 to 4, d_model 16 to 64, vocab_size 100, loss all" in shown
+    predicted = run(capsys, "predict", "--n-heads", "2", "--d-model", "40", "--seq-len", "16", "--law", "power.json")
+    assert "inside its domain" in predicted
+    planned = run(capsys, "plan", "--sequences", "300", "--seq-len", "8", "--law", "power.json")
+    assert "300 sequences of 8 tokens from 100, with probability 90%" in planned
+    assert "law: power (48 measurements)" in planned
+
+
+def test_from_a_store_to_a_law(capsys: pytest.CaptureFixture[str]) -> None:
+    for heads in ("1", "2"):
+        for width in ("8", "16", "24"):
+            options = ("--n-heads", heads, "--d-model", width, "--library-size", "200", "--vocab-size", "20")
+            run(
+                capsys,
+                "measure",
+                "sequences",
+                *options,
+                "--loss",
+                "last",
+                "--restarts",
+                "2",
+                "--max-epochs",
+                "30",
+                "--quiet",
+                "--workers",
+                "1",
+            )
+    found = json.loads(run(capsys, "fit", "--law", "power", "--json"))
+    assert found["n_rows"] == 6
+    assert found["domain"]["protocol"]["loss"] == "last"
+    parameters = {row["name"]: row for row in found["parameters"]}
+    assert parameters["p"]["value"] is None
+    assert "one value of seq_len only" in parameters["p"]["reason"]
+    assert parameters["r"]["low"] < parameters["r"]["value"] < parameters["r"]["high"]
+    one = json.loads(run(capsys, "fit", "--law", "bits", "--where", "n_heads=2", "--json"))
+    assert (one["n_rows"], one["options"]["loss"]) == (3, "last")
+    assert "6 parameters" not in refused(capsys, "fit")  # the ecm: one length only
+    assert "two lengths" in refused(capsys, "fit")
+
+
+def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("fit", "--data", STUDY, "--law", "power", "--compare", "--degree", "2", "--picture", "c.png")
+    shown = run(capsys, *options)
+    rows = [
+        line.split()[0] for line in shown.splitlines() if line.startswith(("power ", "bits ", "ecm ", "polynomial "))
+    ]
+    assert rows[0] == "power"
+    assert set(rows) == {"power", "bits", "ecm", "polynomial"}
+    assert Path("c.png").stat().st_size > 20_000
+    scores = json.loads(run(capsys, *options, "--json"))["comparison"]["scores"]
+    assert [score["law"] for score in scores] == rows
+    assert scores[0]["mape_left_out"] < 0.2 < scores[-1]["mape_left_out"]
+
+
+def test_the_ecm_both_ways_and_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    for options in (("--method", "joint"), ("--method", "stages"), ("--as-printed",)):
+        found = json.loads(run(capsys, "fit", "--data", STUDY, *options, "--json"))
+        assert found["law"] == "ecm"
+        assert any("cannot be meant" in note for note in found["notes"]) == ("--as-printed" in options)
+
+
+def test_prediction_json(capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ("--n-heads", "4", "--d-model", "128", "--seq-len", "32", "--json")
+    found = json.loads(run(capsys, "predict", *ask))
+    assert found == json.loads(run(capsys, "predict", "sequences", *ask))
+    assert found["value"] == pytest.approx(128 * float(capax.ECM.published().slope(32, 4)))
+    assert found["interval"]["low"] < found["value"] < found["interval"]["high"]
+    assert found["inside_domain"] is True
+    assert (found["law"], found["source"]) == ("ecm", "published:harma2024")
+    assert found["domain"]["ranges"]["n_heads"] == [1, 4]
+
+
+def test_outside_the_domain(capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ("predict", "--n-heads", "5", "--d-model", "1024", "--seq-len", "32")
+    said = refused(capsys, *ask)
+    assert "n_heads 5 is outside 1 to 4; d_model 1024 is outside 16 to 512" in said
+    shown = run(capsys, *ask, "--extrapolate")
+    assert "OUTSIDE its domain: n_heads 5 is outside 1 to 4; d_model 1024 is outside 16 to 512" in shown
+    assert json.loads(run(capsys, *ask, "--extrapolate", "--json"))["inside_domain"] is False
+
+
+def test_plan_json(capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ("--sequences", "1000", "--seq-len", "32", "--n-heads", "2,4", "--json")
+    found = json.loads(run(capsys, "plan", *ask))
+    assert found == json.loads(run(capsys, "plan", "sequences", *ask))
+    rows = found["architectures"]
+    assert [row["n_heads"] for row in rows] == [4, 2]
+    assert rows[0]["trainable_parameters"] < rows[1]["trainable_parameters"]
+    assert all(row["at_least"] >= 1000 for row in rows)
+    nothing = run(capsys, "plan", "--sequences", "1000000", "--seq-len", "32")
+    assert "No architecture in the domain" in nothing
+    assert "The nearest:" in nothing
+
+
+def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    """A law of few epochs, so that the training is short: what it promises is checked, and the run is kept."""
+    rows = pl.read_csv(STUDY).with_columns(max_epochs=pl.lit(40), restarts=pl.lit(1))
+    rows.write_csv("short.csv")
+    run(capsys, "fit", "--data", "short.csv", "--law", "power", "--out", "law.json")
+    ask = (
+        "plan",
+        "--sequences",
+        "40",
+        "--seq-len",
+        "8",
+        "--law",
+        "law.json",
+        "--verify",
+        "--workers",
+        "1",
+        "--store",
+        "v.db",
+    )
+    shown = run(capsys, *ask)
+    assert "Verified: it" in shown
+    found = json.loads(run(capsys, *ask, "--json"))["verification"]
+    assert found["held"] == (found["miss_percent"] == 0)
+    assert found["measurement"]["library_size"] == 40
+    assert capax.read("v.db")["key"].to_list() == [found["measurement"]["key"]]
+    said = "it holds" if found["held"] else "it does not hold"
+    assert said in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("fit",), ["store", "no such file", "capax.db"]),
+        (("fit", "--data", "none.csv"), ["data", "none.csv"]),
+        (("fit", "--data", STUDY, "--law", "magic"), ["magic", "ecm"]),
+        (("fit", "--data", STUDY, "--where", "heads=2"), ["where", "heads"]),
+        (("fit", "--data", STUDY, "--where", "n_heads=9"), ["where", "n_heads=9"]),
+        (("fit", "--data", STUDY, "--target", "remembered"), ["remembered", "no such column"]),
+        (("fit", "--data", STUDY, "--law", "power", "--method", "stages"), ["method", "ecm"]),
+        (("fit", "--data", STUDY, "--method", "guess"), ["method", "guess"]),
+        (("fit", "--data", STUDY, "--law", "power", "--degree", "3"), ["degree", "polynomial"]),
+        (("fit", "--data", STUDY, "--law", "polynomial"), ["56 parameters", "48"]),
+        (("fit", "--data", STUDY, "--law", "polynomial", "--degree", "0"), ["degree", "at least 1", "0"]),
+        (("fit", "--data", STUDY, "--law", "power", "--level", "1.5"), ["level", "1.5"]),
+        (("fit", "--data", STUDY, "--law", "power", "--out", "none/law.json"), ["out", "none/law.json"]),
+        (("fit", "--data", STUDY, "--law", "power", "--picture", "p.png"), ["picture", "--compare"]),
+        (("predict", "--d-model", "16", "--seq-len", "8"), ["--n-heads"]),
+        (("predict", "--n-heads", "0", "--d-model", "16", "--seq-len", "8"), ["n_heads", "0", "at least 1"]),
+        (("predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "1"), ["seq_len", "1"]),
+        (("predict", "--n-heads", "10", "--d-model", "16", "--seq-len", "8", "--extrapolate"), ["changes sign"]),
+        (("predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "8", "--law", "no.json"), ["law", "no.json"]),
+        (("predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "8", "--law", STUDY), ["not a law"]),
+        (
+            ("predict", "--n-heads", "1", "--d-model", "64", "--seq-len", "64", "--law", "published:harma2024:2"),
+            ["not usable as published"],
+        ),
+        (("plan", "--seq-len", "8"), ["--sequences"]),
+        (("plan", "--sequences", "0", "--seq-len", "8"), ["sequences", "0"]),
+        (("plan", "--sequences", "9", "--seq-len", "8", "--n-heads", "1,two"), ["n_heads", "1,two"]),
+        (("plan", "--sequences", "9", "--seq-len", "8", "--n-heads", "5"), ["n_heads 5", "1 to 4"]),
+        (("plan", "--sequences", "9", "--seq-len", "8", "--max-parameters", "5"), ["max_parameters", "5"]),
+        (("plan", "--sequences", "9", "--seq-len", "8", "--probability", "0"), ["probability", "0"]),
+    ],
+)
+def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: tuple[str | Path, ...], said: list[str]) -> None:
+    message = refused(capsys, *arguments)
+    for part in said:
+        assert part in message
+    assert list(Path.cwd().iterdir()) == []
