@@ -1,10 +1,10 @@
-"""`python -m benchmarks [step shatter workers memory micro_batch]`: runs the named benchmarks, or all of them."""
+"""`python -m benchmarks [step shatter workers memory micro_batch laws]`: runs the named benchmarks, or all of them."""
 
 import sys
 
 import torch
 
-from benchmarks import memory, micro_batch, shatter, step, workers
+from benchmarks import laws, memory, micro_batch, shatter, step, workers
 from capax import machine
 
 BENCHMARKS = {
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "workers": workers.main,
     "memory": memory.main,
     "micro_batch": micro_batch.main,
+    "laws": laws.main,
 }
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,20 +31,25 @@ def run(command: list[str], folder: Path) -> str:
 
 
 def test_every_command_runs_and_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     printed = {}
     for line in "".join(blocks("sh")).splitlines():
         if line == "make test":
             continue
         printed[line] = run(shlex.split(SHELL.get(line, line)), tmp_path)
-    assert len(printed) == 6
-    shown = blocks("text")[0].strip()
+    assert len(printed) == 9
+    shown, predicted = (block.strip() for block in blocks("text"))
     first = next(out for line, out in printed.items() if "--keep-weights" in line)
+    assert (tmp_path / "law.json").is_file()
 
     def wordless(text: str) -> list[str]:
         """Words without numbers: how long it took, and how many epochs, differ between machines."""
         return re.sub(r"[\d.e+]+", "#", text).split()
 
     assert wordless(first) == wordless(shown)
+    answer = next(out for line, out in printed.items() if line.startswith("capax predict"))
+    assert wordless(answer) == wordless(predicted)
+    assert "about 589" in answer
     assert "memorized 300 of 300" in " ".join(first.split())
     recalled = next(out for line, out in printed.items() if line.startswith("capax recall"))
     assert recalled.startswith("74 ")
@@ -54,11 +60,13 @@ def test_every_command_runs_and_prints_what_the_readme_shows(tmp_path: Path) -> 
 
 
 def test_the_python_runs(tmp_path: Path) -> None:
-    (code,) = blocks("python")
-    assert len(code.strip().splitlines()) <= 10
-    out = run([sys.executable, "-c", code], tmp_path)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    measured, fitted = blocks("python")
+    assert len(measured.strip().splitlines()) <= 10
+    out = run([sys.executable, "-c", measured], tmp_path)
     assert "of 100 by luck 1.0" in out
     assert "agrees=True" in out
+    assert "1 48 31440" in run([sys.executable, "-c", fitted], tmp_path)
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)]+)\)", README))

@@ -8,6 +8,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from capax.laws.files import LawFile
+from capax.laws.report import FitReport
+from capax.planning.plan import Frontier
+from capax.planning.predict import Prediction
 from capax.results import Info, Measurement, Recall
 
 PRINTED: dict[str, Any] = {
@@ -15,6 +19,10 @@ PRINTED: dict[str, Any] = {
     "runs": list[Measurement],  # capax runs --json
     "recall": Recall,  # capax recall … --json
     "info": Info,  # capax info --json
+    "fit": FitReport,  # capax fit --json
+    "law": LawFile,  # capax fit --out
+    "prediction": Prediction,  # capax predict --json
+    "plan": Frontier,  # capax plan --json
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 import capax
 from capax.cli import main
 
-STUDY = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
+STUDY = Path(__file__).parents[2] / "examples" / "study.csv"
 
 
 @pytest.fixture(autouse=True)

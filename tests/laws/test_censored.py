@@ -19,13 +19,6 @@ def line(x: np.ndarray) -> object:
     return lambda theta: (design @ theta, design)
 
 
-def start(**values: float) -> lmfit.Parameters:
-    parameters = lmfit.Parameters()
-    for name, value in values.items():
-        parameters.add(name, value)
-    return parameters
-
-
 def simulated(bound: float, rows: int = 60, seed: int = 0) -> tuple[np.ndarray, Observed]:
     rng = np.random.default_rng(seed)
     x = np.linspace(0, 1, rows)
@@ -44,7 +37,7 @@ def minus_log_likelihood(theta: np.ndarray, sigma: float, x: np.ndarray, observe
 def test_is_the_likelihoods_maximum(bound: float) -> None:
     x, observed = simulated(bound)
     assert observed.censored.any() == np.isfinite(bound)
-    found = solve(line(x), start(a=0.0, b=0.0), observed)
+    found = solve(line(x), {"a": 0.0, "b": 0.0}, ("a", "b"), observed)
     direct = minimize(
         minus_log_likelihood,
         [0.0, 0.0],
@@ -57,8 +50,8 @@ def test_is_the_likelihoods_maximum(bound: float) -> None:
 
 def test_bounds_taken_as_values_would_bend_the_line() -> None:
     x, observed = simulated(2.2, rows=400)
-    honest = solve(line(x), start(a=0.0, b=0.0), observed)
-    naive = solve(line(x), start(a=0.0, b=0.0), Observed(observed.values, np.zeros(len(x), dtype=bool)))
+    honest = solve(line(x), {"a": 0.0, "b": 0.0}, ("a", "b"), observed)
+    naive = solve(line(x), {"a": 0.0, "b": 0.0}, ("a", "b"), Observed(observed.values, np.zeros(len(x), dtype=bool)))
     assert abs(honest.values["b"] - 2) < 0.15
     assert naive.values["b"] < 1.6
     assert abs(honest.sigma - 0.3) < 0.04
@@ -66,7 +59,7 @@ def test_bounds_taken_as_values_would_bend_the_line() -> None:
 
 def test_without_bounds_it_is_ordinary_least_squares() -> None:
     x, observed = simulated(np.inf)
-    found = solve(line(x), start(a=0.0, b=0.0), observed)
+    found = solve(line(x), {"a": 0.0, "b": 0.0}, ("a", "b"), observed)
     design = np.column_stack([np.ones_like(x), x])
     theta, squares, *_ = np.linalg.lstsq(design, observed.values)
     np.testing.assert_allclose(list(found.values.values()), theta, rtol=1e-10)
@@ -87,8 +80,9 @@ def test_profile_agrees_with_lmfits() -> None:
         power = np.exp(-theta[1] * x)
         return theta[0] * power, np.column_stack([power, -theta[0] * x * power])
 
-    found = solve(decay, start(a=1.0, b=1.0), observed)
-    minimizer = lmfit.Minimizer(lambda p: p["a"] * np.exp(-p["b"] * x) - y, start(a=1.0, b=1.0))
+    found = solve(decay, {"a": 1.0, "b": 1.0}, ("a", "b"), observed)
+    parameters = lmfit.create_params(a=1.0, b=1.0)
+    minimizer = lmfit.Minimizer(lambda p: p["a"] * np.exp(-p["b"] * x) - y, parameters)
     theirs = lmfit.conf_interval(minimizer, minimizer.minimize(), sigmas=[0.95])
     for name in ("a", "b"):
         low, high = profile(decay, found, observed, name, 0.95)
@@ -104,7 +98,7 @@ def test_a_parameter_without_a_limit_has_no_end() -> None:
         power = np.exp(-np.clip(theta[1] * x, 0, 700))
         return theta[0] * (1 - power), np.column_stack([1 - power, theta[0] * x * power])
 
-    found = solve(flat, start(a=1.0, b=4.0), observed)
+    found = solve(flat, {"a": 1.0, "b": 4.0}, ("a", "b"), observed)
     low, high = profile(flat, found, observed, "b", 0.95)
     assert high is None
     assert low is not None

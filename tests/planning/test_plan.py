@@ -20,7 +20,7 @@ from capax.models.transformer import TransformerEnsemble
 from capax.planning.candidates import rows
 from capax.reports.data import capacity_against_parameters
 
-REAL = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
+REAL = Path(__file__).parents[2] / "examples" / "study.csv"
 
 
 @pytest.fixture(scope="module")

@@ -155,9 +155,9 @@ def _show(found: Frontier) -> None:
         table.add_row(*_cells(row))
     screen.print(table)
     screen.print(
-        f"trainable, total: parameters; size: of all parameters as {found.precision}; expected, at least "
-        f"({found.probability:.0%}): sequences; +head, +width: sequences gained per 1000 trainable parameters by one "
-        "more head, and by the next width"
+        f"trainable, total: parameters; size: of all of them as {found.precision}; expected, at least: sequences "
+        f"(the latter with {found.probability:.0%}); +head, +width: sequences per 1000 trainable parameters that one "
+        "more head or the next width adds"
     )
     for note in found.notes:
         screen.print(f"note: {note}")

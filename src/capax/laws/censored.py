@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import lmfit
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
@@ -83,43 +82,54 @@ def _hazard(z: Vector) -> Vector:
     return np.where(z < -1e4, -z, np.exp(-(near**2) / 2 - log_ndtr(near)) / np.sqrt(2 * np.pi))
 
 
-def solve(model: Model, start: lmfit.Parameters, observed: Observed) -> Solution:
-    """The best θ and σ from a start; parameters that do not vary stay."""
-    free = tuple(name for name, parameter in start.items() if parameter.vary)
+def solve(model: Model, start: dict[str, float], free: tuple[str, ...], observed: Observed) -> Solution:
+    """The best θ and σ from a start; parameters that are not free stay."""
+    values = start
     dof = int((~observed.censored).sum()) - len(free)
-    mu, _ = model(_vector(start))
-    sigma = _spread(mu, observed, max(dof, 1), 1.0)
+    sigma = _spread(model(_vector(values))[0], observed, max(dof, 1), 1.0)
     for _ in range(ROUNDS):
-        start = _minimize(model, start, observed, sigma)
-        mu, _ = model(_vector(start))
+        values = _minimize(model, values, free, observed, sigma)
+        mu, _ = model(_vector(values))
         before, sigma = sigma, _spread(mu, observed, max(dof, 1), sigma)
         if not observed.censored.any() or abs(sigma - before) < 1e-6 * before:
             break
-    residuals, _ = standardized(mu, observed, sigma)
-    return Solution(dict(start.valuesdict()), free, sigma, dof, float(residuals @ residuals))
+    return Solution(values, free, sigma, dof, deviance(model, values, observed, sigma))
 
 
-def _vector(parameters: lmfit.Parameters) -> Vector:
-    return np.array([parameter.value for parameter in parameters.values()])
+def deviance(model: Model, values: dict[str, float], observed: Observed, sigma: float) -> float:
+    """Sum of squares in units of σ²: minus twice the log likelihood, up to terms of σ."""
+    residuals, _ = standardized(model(_vector(values))[0], observed, sigma)
+    return float(residuals @ residuals)
 
 
-def _minimize(model: Model, start: lmfit.Parameters, observed: Observed, sigma: float) -> lmfit.Parameters:
+def _vector(values: dict[str, float]) -> Vector:
+    return np.array(list(values.values()))
+
+
+def _minimize(
+    model: Model, start: dict[str, float], free: tuple[str, ...], observed: Observed, sigma: float
+) -> dict[str, float]:
     """One least-squares fit with σ given (Levenberg and Marquardt's method, derivatives given)."""
-    if not any(parameter.vary for parameter in start.values()):
+    if not free:
         return start
-    varies = np.array([parameter.vary for parameter in start.values()])
+    import lmfit  # here, since a law that is only asked needs no fit
 
-    def residuals(parameters: lmfit.Parameters) -> Vector:
-        mu, _ = model(_vector(parameters))
+    parameters = lmfit.Parameters()
+    for name, value in start.items():
+        parameters.add(name, value, vary=name in free)
+    varies = np.array([name in free for name in start])
+
+    def residuals(tried: lmfit.Parameters) -> Vector:
+        mu, _ = model(_vector(tried.valuesdict()))
         return standardized(mu, observed, sigma)[0]
 
-    def derivatives(parameters: lmfit.Parameters) -> np.ndarray:
-        mu, by_parameter = model(_vector(parameters))
+    def derivatives(tried: lmfit.Parameters) -> np.ndarray:
+        mu, by_parameter = model(_vector(tried.valuesdict()))
         return standardized(mu, observed, sigma)[1][:, None] * by_parameter[:, varies]
 
-    minimizer = lmfit.Minimizer(residuals, start, calc_covar=False, max_nfev=EVALUATIONS)
-    fitted = minimizer.minimize(method="leastsq", Dfun=derivatives, xtol=1e-10, ftol=1e-10)
-    return fitted.params
+    minimizer = lmfit.Minimizer(residuals, parameters, calc_covar=False, max_nfev=EVALUATIONS)
+    found = minimizer.minimize(method="leastsq", Dfun=derivatives, xtol=1e-10, ftol=1e-10)
+    return dict(found.params.valuesdict())
 
 
 def _spread(mu: Vector, observed: Observed, dof: int, sigma: float) -> float:
@@ -163,17 +173,13 @@ def _end(
     model: Model, solution: Solution, observed: Observed, name: str, best: float, step: float, threshold: float
 ) -> float | None:
     """Walk out from the best value in growing steps, then close in on where the deviance crosses the threshold."""
-    warm = lmfit.Parameters()
-    for other, value in solution.values.items():
-        warm.add(other, value, vary=other in solution.free and other != name)
+    others = tuple(other for other in solution.free if other != name)
+    warm = solution.values
 
     def rise(value: float) -> float:
         nonlocal warm
-        warm[name].value = value
-        fitted = _minimize(model, warm, observed, solution.sigma)
-        mu, _ = model(_vector(fitted))
-        residuals, _ = standardized(mu, observed, solution.sigma)
-        found = float(residuals @ residuals) - solution.deviance - threshold
+        fitted = _minimize(model, warm | {name: value}, others, observed, solution.sigma)
+        found = deviance(model, fitted, observed, solution.sigma) - solution.deviance - threshold
         if not np.isfinite(found):
             return NO_LAW
         warm = fitted

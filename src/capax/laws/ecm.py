@@ -6,7 +6,6 @@ import itertools
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
-import lmfit
 import numpy as np
 from scipy.optimize import nnls
 
@@ -159,25 +158,22 @@ class ECM(Law):
     def _no_level(self) -> dict[str, float]:
         return {"alpha": 0.0, "beta": -np.inf if self.as_printed else np.inf}
 
-    def _solve(self, start: lmfit.Parameters, rows: Rows, observed: Observed) -> Solution:
+    def _solve(self, start: dict[str, float], free: tuple[str, ...], rows: Rows, observed: Observed) -> Solution:
         if self.method == "stages":
-            return self._stages(start, rows, observed)
-        return super()._solve(start, rows, observed)
+            return self._stages(start, free, rows, observed)
+        return super()._solve(start, free, rows, observed)
 
-    def _stages(self, start: lmfit.Parameters, rows: Rows, observed: Observed) -> Solution:
+    def _stages(self, start: dict[str, float], free: tuple[str, ...], rows: Rows, observed: Observed) -> Solution:
         """The slopes' f, then α and β to the saturated points; the spread is that of all counts about the law."""
-        series, none = _series(rows), self._no_level()
-        slopes = lmfit.Parameters()
-        for name, parameter in start.items():
-            slopes.add(name, none.get(name, parameter.value), vary=parameter.vary and name not in none)
+        series = _series(rows)
         columns = {"seq_len": series.seq_len, "n_heads": series.n_heads, "d_model": np.ones_like(series.slopes)}
-        rising = solve(
-            self._model(columns), slopes, Observed(np.log(series.slopes), np.zeros(len(series.slopes), dtype=bool))
-        )
+        slopes = Observed(np.log(series.slopes), np.zeros(len(series.slopes), dtype=bool))
+        of_f = tuple(name for name in free if name in "abcde")
+        rising = solve(self._model(columns), start | self._no_level(), of_f, slopes).values
         level = self._level(rows, series)
-        values = start.valuesdict() | {name: rising.values[name] for name in "abcde"} | (level[1] if level else {})
-        free = tuple(name for name, parameter in start.items() if parameter.vary)
-        mu, _ = self._model(rows.columns)(np.array([values[name] for name in self.names]))
+        plateau = level[1] if level else {name: start[name] for name in ("alpha", "beta")}
+        values = rising | plateau
+        mu, _ = self._model(rows.columns)(np.array(list(values.values())))
         residuals = (mu - observed.values)[~observed.censored]
         dof = max(len(residuals) - len(free), 1)
         sigma = max(float(np.sqrt(residuals @ residuals / dof)), SMALLEST_SPREAD)

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import lmfit
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -137,12 +136,14 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         best = np.inf
         structures = self._structures(rows)
         for structure in structures:
-            free = len(self.names) - len(structure.held)
-            if values < free + 2:
+            free = tuple(name for name in self.names if name not in structure.held)
+            if values < len(free) + 2:
                 continue
+            held = {name: value for name, (value, _) in structure.held.items()}
             for start in structure.starts:
-                solution = self._solve(self._parameters(start, structure.held), rows, self._observed(rows))
-                information = solution.criterion + free * np.log(values)
+                ordered = {name: (start | held)[name] for name in self.names}
+                solution = self._solve(ordered, free, rows, self._observed(rows))
+                information = solution.criterion + len(free) * np.log(values)
                 if information < best:
                     best, self.solution_, self.held_ = information, solution, structure.held
         if best == np.inf:
@@ -173,8 +174,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def _observed(self, rows: Rows) -> Observed:
         return Observed(self._scale(np.where(rows.complete, rows.library, rows.counts)), rows.complete)
 
-    def _solve(self, start: lmfit.Parameters, rows: Rows, observed: Observed) -> Solution:
-        return solve(self._model(rows.columns), start, observed)
+    def _solve(self, start: dict[str, float], free: tuple[str, ...], rows: Rows, observed: Observed) -> Solution:
+        return solve(self._model(rows.columns), start, free, observed)
 
     def _model(self, columns: Columns) -> Any:
         def model(theta: Vector) -> tuple[Vector, np.ndarray]:
@@ -309,14 +310,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         if (~observed.censored).sum() <= len(solution.free):
             return np.append(self._theta(), self.sigma_)
         drawn = Rows(rows.columns, self._unscale(observed.values), rows.library)
-        found = self._solve(self._parameters(solution.values, self.held_), drawn, observed)
+        found = self._solve(solution.values, solution.free, drawn, observed)
         return np.append(list(found.values.values()), found.sigma)
-
-    def _parameters(self, values: dict[str, float], held: dict[str, tuple[float, str]]) -> lmfit.Parameters:
-        found = lmfit.Parameters()
-        for name in self.names:
-            found.add(name, held[name][0] if name in held else values[name], vary=name not in held)
-        return found
 
     def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
         """The range of each parameter by profile likelihood, with the F quantile for the spread that is estimated.
