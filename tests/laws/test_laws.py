@@ -98,6 +98,10 @@ def test_bad_arrays_are_refused() -> None:
         capax.ECM().fit(np.ones((9, 2)), np.ones(9))
     with pytest.raises(ValueError, match="NaN"):
         capax.ECM().fit(np.full((9, 3), np.nan), np.ones(9))
+    with pytest.raises(TableError, match="y: should have one value a row"):
+        capax.ECM().fit(study(), np.ones((80, 2)))
+    with pytest.raises(LawError, match="n_bootstrap: at least 10, got 3"):
+        capax.PowerLaw(n_bootstrap=3).fit(study()).predict_interval(study())
     with pytest.raises(ValueError, match="requires y"):
         capax.ECM().fit(np.ones((9, 3)))
 

@@ -45,7 +45,9 @@ class Domain(BaseModel):
             values = list(dict.fromkeys(tables.values(table, name)))
             if len(values) > 1:
                 shown = ", ".join(map(str, values[:5]))
-                raise LawError(f"{name}: the rows mix {shown}; a law describes one, so choose among the rows")
+                raise LawError(
+                    f"{name}: the rows mix {shown}; a law describes one: choose, say where {name}={values[0]}"
+                )
             protocol[name] = values[0]
         further = [name for name in ARCHITECTURE if name in tables.names(table) and name not in names]
         known = {**columns, **{name: tables.numbers(table, name) for name in further}}

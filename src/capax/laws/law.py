@@ -22,6 +22,7 @@ from capax.laws.domain import Domain, OutsideDomainWarning
 Columns = dict[str, np.ndarray]
 Vector = np.ndarray
 LIBRARY = "library_size"
+FEWEST_DRAWS = 10
 LEAST = 0.01
 """Counts below this differ by so little that their logarithms need not be told apart."""
 
@@ -296,6 +297,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def bootstrap(self) -> np.ndarray:
         """Parameters, and sigma last, of `n_bootstrap` refits to data drawn from the fitted law."""
         check_is_fitted(self, "solution_")
+        if self.n_bootstrap < FEWEST_DRAWS:
+            raise LawError(f"n_bootstrap: at least {FEWEST_DRAWS}, got {self.n_bootstrap}")
         if self.draws_ is None:
             rng = np.random.default_rng([self.random_state, 0])
             self.draws_ = np.stack([self._refit(rng) for _ in range(self.n_bootstrap)])
@@ -344,6 +347,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             array, counts = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
             columns, library = self._split(array)
             label = "y"
+        if counts.ndim != 1:
+            raise TableError(f"{label}: should have one value a row, got an array of shape {counts.shape}")
         lengths = {name: len(values) for name, values in columns.items()} | {label: len(counts)}
         if len(set(lengths.values())) > 1:
             raise TableError(f"columns of different lengths: {lengths}")
