@@ -45,6 +45,18 @@ def test_files_come_back(store: Path, tmp_path: Path) -> None:
         assert back.columns == rows.columns
 
 
+def test_files_are_joined(store: Path, tmp_path: Path) -> None:
+    rows = capax.read(store)
+    rows.write_csv(tmp_path / "a.csv")
+    rows.drop("seconds").write_parquet(tmp_path / "b.parquet")
+    both = tables.from_files([tmp_path / "a.csv", tmp_path / "b.parquet"])
+    assert len(both) == 6
+    assert both["seconds"].null_count() == 3
+    rows.with_columns(n_heads=pl.lit([1])).select("n_heads").write_parquet(tmp_path / "c.parquet")
+    with pytest.raises(CapaxError, match="do not fit each other"):
+        tables.from_files([tmp_path / "a.csv", tmp_path / "c.parquet"])
+
+
 def test_where(store: Path) -> None:
     rows = capax.read(store)
     assert len(tables.where(rows, ["n_heads=2"])) == 1

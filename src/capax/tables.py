@@ -104,6 +104,18 @@ def from_file(path: Path | str) -> pl.DataFrame:
     return found
 
 
+def from_files(paths: Iterable[Path | str]) -> pl.DataFrame:
+    """Several tables (`from_file`) one below the other; a column that one of them lacks is null there.
+
+    Raises:
+        TableError: as `from_file`, and when a column holds numbers in one and text in another.
+    """
+    try:
+        return pl.concat([from_file(path) for path in paths], how="diagonal_relaxed")
+    except PolarsError as error:
+        raise TableError(f"data: the tables do not fit each other: {error}") from None
+
+
 def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
     """The rows that meet every condition `column=value`.
 

@@ -82,6 +82,16 @@ def test_from_a_store_to_a_law(capsys: pytest.CaptureFixture[str]) -> None:
     assert "two lengths" in refused(capsys, "fit")
 
 
+def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    tables = ("--data", STUDY, "--data", STUDY.with_name("depth.csv"))
+    found = json.loads(run(capsys, "fit", *tables, "--law", "depth", "--out", "depth.json", "--json"))
+    depth = next(row for row in found["parameters"] if row["name"] == "s")
+    assert 1 < depth["low"] < depth["value"] < depth["high"] < 1.3
+    planned = json.loads(run(capsys, "plan", "--sequences", "300", "--seq-len", "8", "--law", "depth.json", "--json"))
+    assert {row["n_layers"] for row in planned["architectures"]} == {1, 2, 3}
+    assert "n_layers: the rows mix 1, 2, 3" in refused(capsys, "fit", *tables)
+
+
 def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("fit", "--data", STUDY, "--law", "power", "--compare", "--degree", "2", "--picture", "c.png")
     shown = run(capsys, *options)

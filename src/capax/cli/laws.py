@@ -19,7 +19,7 @@ LawNames = Literal["ecm", "polynomial", "bits", "power", "depth"]
 def fit(
     *,
     store: Path = Path("capax.db"),
-    data: Path | None = None,
+    data: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     where: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     law: LawNames = "ecm",
     method: Literal["joint", "stages"] | None = None,
@@ -39,7 +39,8 @@ def fit(
     store
         SQLite file of finished runs.
     data
-        A .csv or .parquet table instead: columns seq_len, n_heads, d_model, library_size, memorized, ...
+        A .csv or .parquet table instead: columns seq_len, n_heads, d_model, library_size, memorized, ...; may be given
+        more than once.
     where
         Only rows with column=value; may be given more than once.
     law
@@ -74,12 +75,12 @@ def fit(
         raise LawError("picture: only with --compare")
     if not 0 < level < 1:
         raise LawError(f"level: between 0 and 1, got {level}")
-    rows = tables.read(store) if data is None else tables.from_file(data)
+    rows = tables.from_files(data) if data else tables.read(store)
     if rows.is_empty():
         raise TableError(f"store: {store} holds no runs")
     rows = tables.where(rows, where)
     counted = target or ("memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized")
-    rows, left_out = tables.above_zero(rows, counted) if data is None else (rows, 0)
+    rows, left_out = (rows, 0) if data else tables.above_zero(rows, counted)
     options: dict[str, dict[str, Any]] = {name: {"target": counted} for name in LAWS}
     options["ecm"] |= {"method": method or "joint", "as_printed": as_printed}
     options["polynomial"] |= {"degree": 5 if degree is None else degree}
