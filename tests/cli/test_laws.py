@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -107,8 +108,13 @@ def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_ecm_both_ways_and_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = np.array([(n, h, b) for n in (8, 16, 32, 64) for h in (1, 2, 3, 4) for b in (16, 32, 64)], dtype=float)
+    table = dict(zip(("seq_len", "n_heads", "d_model"), cells.T, strict=True))
+    counts = capax.ECM.published().predict(table) * np.exp(0.05 * np.random.default_rng(0).standard_normal(48))
+    pl.DataFrame({**table, "memorized": counts}).write_csv("known.csv")
     for options in (("--method", "joint"), ("--method", "stages"), ("--as-printed",)):
-        found = json.loads(run(capsys, "fit", "--data", STUDY, *options, "--json"))
+        found = json.loads(run(capsys, "fit", "--data", "known.csv", *options, "--json"))
+        assert found["options"]["target"] == "memorized"
         assert found["law"] == "ecm"
         assert any("cannot be meant" in note for note in found["notes"]) == ("--as-printed" in options)
 

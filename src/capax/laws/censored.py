@@ -21,10 +21,11 @@ Model = Callable[[Vector], tuple[Vector, np.ndarray]]
 
 ROUNDS = 25
 SMALLEST_SPREAD = 1e-9
-STEPS = 40
+FARTHEST = 1e4
+"""Where a profile is given up, in units of the parameter's size: no limit on that side."""
 NO_LAW = 1e9
 """Stands for the rise of the deviance where the law has no value."""
-EVALUATIONS = 300
+EVALUATIONS = 120
 """Of the law in one least-squares fit: enough for any that ends, and an end for those that run off along a valley."""
 
 
@@ -186,11 +187,9 @@ def _end(
         return found
 
     inside = best
-    for _ in range(STEPS):
+    while abs(inside + step - best) <= FARTHEST * max(abs(best), 1.0):
         outside = inside + step
-        if abs(outside - best) > 1e6 * max(abs(best), 1.0):
-            return None
         if rise(outside) > 0:
             return float(brentq(rise, inside, outside, rtol=1e-6, xtol=1e-12)) if rise(inside) < 0 else outside
-        inside, step = outside, 1.5 * step
+        inside, step = outside, 2 * step
     return None
