@@ -19,9 +19,10 @@ from studies import study
 from capax.laws.bits import BitsLaw
 from capax.laws.ecm import ECM
 from capax.laws.files import LAWS
-from capax.laws.law import Columns, Law, Rows
+from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import DepthLaw, PowerLaw
+from capax.laws.rows import Columns, Rows
 
 COLUMNS = "draws X with another number of columns than the law's, which have names"
 POSITIVE = "draws X with zeros: no architecture has a size of zero"

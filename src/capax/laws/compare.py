@@ -12,7 +12,8 @@ from sklearn.model_selection import GroupKFold
 
 from capax import tables
 from capax.errors import CapaxError, LawError
-from capax.laws.law import Law, Rows
+from capax.laws.law import Law
+from capax.laws.rows import Rows
 
 FOLDS = 5
 

@@ -11,7 +11,8 @@ from scipy.optimize import nnls
 
 from capax.errors import LawError
 from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, Vector, solve
-from capax.laws.law import Columns, Law, Rows, Structure
+from capax.laws.law import Law, Structure
+from capax.laws.rows import Columns, Rows
 
 PRINTED_NOTE = (
     "as printed: C = max(f·B, αH + β) cannot be meant, since no model could then memorize fewer than αH + β sequences, "

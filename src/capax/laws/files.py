@@ -13,9 +13,10 @@ from capax.laws.bits import BitsLaw
 from capax.laws.censored import Solution
 from capax.laws.domain import Domain
 from capax.laws.ecm import ECM
-from capax.laws.law import Law, Rows
+from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import DepthLaw, PowerLaw
+from capax.laws.rows import Rows
 
 LAWS: dict[str, type[Law]] = {law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw)}
 LawName = Literal["ecm", "polynomial", "bits", "power", "depth"]

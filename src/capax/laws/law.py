@@ -18,38 +18,11 @@ from capax import tables
 from capax.errors import LawError, TableError
 from capax.laws.censored import Observed, Solution, profile, solve, standardized
 from capax.laws.domain import Domain, OutsideDomainWarning
+from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_positive, checked_rows
 
-Columns = dict[str, np.ndarray]
-Vector = np.ndarray
-LIBRARY = "library_size"
 FEWEST_DRAWS = 10
 LEAST = 0.01
 """Counts below this differ by so little that their logarithms need not be told apart."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Measurements that a law is fitted to.
-
-    Attributes:
-        columns: the law's columns by name, `(rows,)` each.
-        counts: items that were memorized.
-        library: items that were to be memorized; infinite where it is not known. A count as large is a lower bound.
-    """
-
-    columns: Columns
-    counts: Vector
-    library: Vector
-
-    @property
-    def complete(self) -> np.ndarray:
-        """Which libraries were memorized whole."""
-        return self.counts >= self.library * (1 - 1e-12)
-
-    def take(self, kept: np.ndarray) -> Rows:
-        """Some of the rows."""
-        columns = {name: values[kept] for name, values in self.columns.items()}
-        return Rows(columns, self.counts[kept], self.library[kept])
 
 
 @dataclass(frozen=True)
@@ -347,21 +320,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             array, counts = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
             columns, library = self._split(array)
             label = "y"
-        if counts.ndim != 1:
-            raise TableError(f"{label}: should have one value a row, got an array of shape {counts.shape}")
-        lengths = {name: len(values) for name, values in columns.items()} | {label: len(counts)}
-        if len(set(lengths.values())) > 1:
-            raise TableError(f"columns of different lengths: {lengths}")
-        if not len(counts):
-            raise TableError(f"{label}: the table holds no rows")
-        library = np.full(len(counts), np.inf) if library is None else library
-        for name, values in {**columns, LIBRARY: library, label: counts}.items():
-            _check_positive(name, values, infinite=name == LIBRARY)
-        if (above := np.flatnonzero(counts > library * (1 + 1e-12))).size:
-            raise TableError(
-                f"{label}: row {above[0]}: {counts[above[0]]:g} memorized of {library[above[0]]:g} (library_size)"
-            )
-        return Rows(columns, np.asarray(counts, dtype=np.float64), library)
+        return checked_rows(columns, counts, library, label)
 
     def _columns_of(self, X: Any) -> Columns:
         check_is_fitted(self, "solution_")
@@ -372,7 +331,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             array = check_array(X, dtype=np.float64) if legal else validate_data(self, X, dtype=np.float64, reset=False)
             columns, _ = self._split(array)
         for name, values in columns.items():
-            _check_positive(name, values)
+            check_positive(name, values)
         return columns
 
     def _split(self, array: np.ndarray) -> tuple[Columns, Vector | None]:
@@ -390,10 +349,3 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         tags.input_tags.positive_only = True
         tags.target_tags.positive_only = True
         return tags
-
-
-def _check_positive(name: str, values: Vector, infinite: bool = False) -> None:
-    wrong = ~(values > 0) | (~np.isfinite(values) & (not infinite))
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise TableError(f"{name}: row {row}: should be a positive number, got {values[row]:g}")

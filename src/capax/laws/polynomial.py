@@ -9,7 +9,8 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from capax.errors import LawError
 from capax.laws.censored import Vector
-from capax.laws.law import Columns, Law, Rows, Structure
+from capax.laws.law import Law, Structure
+from capax.laws.rows import Columns, Rows
 
 
 class Polynomial(Law):

@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from capax.laws.censored import Vector
-from capax.laws.law import Columns, Law, Rows, Structure
+from capax.laws.law import Law, Structure
+from capax.laws.rows import Columns, Rows
 
 
 class PowerLaw(Law):

@@ -1,0 +1,69 @@
+"""The measurements that a law is fitted to, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from capax.errors import TableError
+
+Columns = dict[str, np.ndarray]
+Vector = np.ndarray
+LIBRARY = "library_size"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Measurements that a law is fitted to.
+
+    Attributes:
+        columns: the law's columns by name, `(rows,)` each.
+        counts: items that were memorized.
+        library: items that were to be memorized; infinite where it is not known. A count as large is a lower bound.
+    """
+
+    columns: Columns
+    counts: Vector
+    library: Vector
+
+    @property
+    def complete(self) -> np.ndarray:
+        """Which libraries were memorized whole."""
+        return self.counts >= self.library * (1 - 1e-12)
+
+    def take(self, kept: np.ndarray) -> Rows:
+        """Some of the rows."""
+        columns = {name: values[kept] for name, values in self.columns.items()}
+        return Rows(columns, self.counts[kept], self.library[kept])
+
+
+def checked_rows(columns: Columns, counts: Vector, library: Vector | None, label: str) -> Rows:
+    """Columns of one length, positive and finite, and no count above its library; `label` is the counts' name.
+
+    Raises:
+        TableError: otherwise; it names column and row.
+    """
+    if counts.ndim != 1:
+        raise TableError(f"{label}: should have one value a row, got an array of shape {counts.shape}")
+    lengths = {name: len(values) for name, values in columns.items()} | {label: len(counts)}
+    if len(set(lengths.values())) > 1:
+        raise TableError(f"columns of different lengths: {lengths}")
+    if not len(counts):
+        raise TableError(f"{label}: the table holds no rows")
+    library = np.full(len(counts), np.inf) if library is None else library
+    for name, values in {**columns, LIBRARY: library, label: counts}.items():
+        check_positive(name, values, infinite=name == LIBRARY)
+    if (above := np.flatnonzero(counts > library * (1 + 1e-12))).size:
+        raise TableError(
+            f"{label}: row {above[0]}: {counts[above[0]]:g} memorized of {library[above[0]]:g} (library_size)"
+        )
+    return Rows(columns, np.asarray(counts, dtype=np.float64), library)
+
+
+def check_positive(name: str, values: Vector, infinite: bool = False) -> None:
+    """Raise `TableError`, with the first wrong row, when not all values are positive (and finite)."""
+    wrong = ~(values > 0) | (~np.isfinite(values) & (not infinite))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise TableError(f"{name}: row {row}: should be a positive number, got {values[row]:g}")
