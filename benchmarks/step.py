@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from x_transformers import Decoder, TransformerWrapper
 
 from capax.specs import Sequences, Training, Transformer
-from capax.training.loop import Pack, prepare
+from capax.training.loop import prepare
+from capax.training.pack import Pack
 
 BATCH, WIDTH, HEADS = 512, 64, 2
 MEMBERS = {"last": 4, "all": 1}
@@ -74,7 +75,15 @@ def capax_step(case: Case) -> Callable[[], None]:
     model = Transformer(n_heads=HEADS, d_model=WIDTH)
     training = Training(batch_size=BATCH, precision=case.precision, compile=case.compile)
     pack = Pack(
-        task, model, training, 0, tuple(range(members)), (BATCH,) * members, BATCH, mixed=False, one_library=False
+        task,
+        model,
+        training,
+        (0,) * members,
+        tuple(range(members)),
+        (BATCH,) * members,
+        BATCH,
+        mixed=False,
+        one_library=False,
     )
     learner = prepare(pack)
 

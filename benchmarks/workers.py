@@ -6,7 +6,7 @@ import statistics
 import time
 
 from capax.specs import Sequences, Training, Transformer
-from capax.training.loop import Pack
+from capax.training.pack import Pack
 from capax.training.workers import Workers
 
 MEMBERS = 8
@@ -18,7 +18,7 @@ def main(pairs: int = 3) -> None:
         task,
         Transformer(n_heads=2, d_model=64),
         Training(max_epochs=8),
-        seed=0,
+        seeds=(0,) * MEMBERS,
         members=tuple(range(MEMBERS)),
         sizes=(task.library_size,) * MEMBERS,
         largest=task.library_size,

@@ -13,7 +13,8 @@ import torch
 
 from capax.specs import Sequences, Training, Transformer
 from capax.training import workers
-from capax.training.loop import Outcome, Pack, train
+from capax.training.loop import train
+from capax.training.pack import Outcome, Pack
 from capax.training.workers import Workers, split
 
 TASK = Sequences(seq_len=5, vocab_size=12, library_size=700, loss="last")
@@ -34,7 +35,7 @@ def pack(
         task,
         model,
         training or Training(max_epochs=4),
-        seed=3,
+        seeds=(3,) * len(members),
         members=tuple(members),
         sizes=sizes,
         largest=max(sizes),
@@ -72,7 +73,7 @@ def test_cutting_a_round_of_several_sizes_changes_nothing() -> None:
     sizes = [3, 700, 40, 520]
     whole = pack(range(4), sizes=sizes)
     together = results(train(whole))
-    parts = [replace(whole, members=(m,), sizes=(sizes[m],)) for m in range(4)]
+    parts = [replace(whole, seeds=(3,), members=(m,), sizes=(sizes[m],)) for m in range(4)]
     assert [result for part in parts for result in results(train(part))] == together
 
 

@@ -24,7 +24,7 @@ from capax.seeds import numpy_generator
 from capax.specs import PROTOCOLS, Mac, Mls, Run, Sequences, Shatter, Training, Transformer
 from capax.store import Store
 from capax.tasks import sequences
-from capax.training.loop import Outcome, Pack
+from capax.training.pack import Outcome, Pack
 from capax.training.workers import Workers
 
 
@@ -107,33 +107,97 @@ def measure(
 
 
 def perform(
-    run: Run, workers: Workers, device: str, progress: Callback | None = None, keep_weights: bool = False
+    run: Run,
+    workers: Workers,
+    device: str,
+    progress: Callback | None = None,
+    keep_weights: bool = False,
+    checkpoints: Path | None = None,
 ) -> tuple[Measurement, Outcome]:
-    """Do a run, and return its measurement and the outcome of the member that counts."""
-    started = time.monotonic()
-    tracker = Tracker(progress)
+    """Do a run, and return its measurement and the outcome of the member that counts.
 
-    def train(members: Sequence[int], sizes: Sequence[int], one_library: bool) -> list[Outcome]:
+    Args:
+        checkpoints: a folder where trainings leave their state: a run that was killed goes on from there, and its
+            seconds and time limit count those before. The caller removes it once the measurement is kept.
+    """
+    trainer = _Trainer([run], workers, device, Tracker(progress), keep_weights, checkpoints)
+    found = _PROCEDURES[type(run.protocol)](run, trainer)
+    return _measurement(run, found, trainer.seconds), found.best
+
+
+def perform_together(
+    runs: Sequence[Run], workers: Workers, device: str, checkpoints: Path | None = None
+) -> list[Measurement]:
+    """Do MAC runs that differ in their seeds alone, all their restarts in one pack.
+
+    Each measurement is that of the run alone (on the CPU bit for bit) but for its `seconds`: the time of all, divided by
+    the number of runs. A time limit is for each run, so the pack has as many times the seconds.
+
+    Args:
+        checkpoints: as in `perform`.
+
+    Raises:
+        ValueError: for runs of another protocol, that differ in more than their seeds, or that have equal seeds.
+    """
+    if not runs or any(not isinstance(run.protocol, Mac) for run in runs):
+        raise ValueError("runs: at least one, and only of protocol 'mac', train together")
+    if any(run.replace(seed=runs[0].seed) != runs[0] for run in runs):
+        raise ValueError("runs: only runs that differ in nothing but their seed train together")
+    if len({run.seed for run in runs}) < len(runs):
+        raise ValueError("runs: each needs a seed of its own to train together")
+    trainer = _Trainer(runs, workers, device, Tracker(None), checkpoints=checkpoints)
+    founds = _best_of_restarts(runs, trainer)
+    return [_measurement(run, found, trainer.seconds / len(runs)) for run, found in zip(runs, founds, strict=True)]
+
+
+class _Trainer:
+    """Trains what a protocol asks for, on one clock; runs that differ in their seeds alone share packs.
+
+    Attributes:
+        seconds_before: time that went into the trainings before this process took them up.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        workers: Workers,
+        device: str,
+        tracker: Tracker,
+        keep_weights: bool = False,
+        checkpoints: Path | None = None,
+    ) -> None:
+        self._runs, self._workers, self._device, self._tracker = runs, workers, device, tracker
+        self._keep_weights, self._checkpoints = keep_weights, checkpoints
+        self._started, self.seconds_before = time.monotonic(), 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Time since the runs began, in whatever process."""
+        return time.monotonic() - self._started + self.seconds_before
+
+    def __call__(self, members: Sequence[int], sizes: Sequence[int], one_library: bool) -> list[Outcome]:
+        """Train some members of each run; outcomes run by run."""
+        run, times = self._runs[0], len(self._runs)
         limit = run.training.time_limit
         pack = Pack(
             run.task,
             run.model,
             run.training,
-            run.seed,
-            tuple(members),
-            tuple(sizes),
+            tuple(run.seed for run in self._runs for _ in members),
+            tuple(members) * times,
+            tuple(sizes) * times,
             largest=max(sizes),
             mixed=len(set(sizes)) > 1,
             one_library=one_library,
-            device=device,
-            seconds=None if limit is None else max(limit - (time.monotonic() - started), 0),
-            keep_weights=keep_weights,
+            device=self._device,
+            seconds=None if limit is None else max(limit * times - self.seconds, 0),
+            keep_weights=self._keep_weights,
         )
-        tracker.total += len(members)
-        return workers.train(pack, tracker)
-
-    found = _PROCEDURES[type(run.protocol)](run, train)
-    return _measurement(run, found, time.monotonic() - started), found.best
+        self._tracker.total += len(pack.members)
+        outcomes = self._workers.train(pack, self._tracker, self._checkpoints)
+        at_once = min(self._workers.workers, len(outcomes))
+        self.seconds_before += sum(outcome.seconds_before for outcome in outcomes) / at_once
+        return outcomes
 
 
 Train = Callable[[Sequence[int], Sequence[int], bool], list[Outcome]]
@@ -153,12 +217,21 @@ class Found:
 
 
 def _mac(run: Run, train: Train) -> Found:
-    assert isinstance(run.protocol, Mac)
-    restarts, size = run.protocol.restarts, run.task.library_size
-    outcomes = train(range(restarts), [size] * restarts, True)
-    best = max(outcomes, key=lambda outcome: outcome.memorized)
-    counts = [outcome.memorized for outcome in outcomes]
-    return Found(best.memorized, best, outcomes, size, best_of_restarts_interval(counts, size))
+    return _best_of_restarts([run], train)[0]
+
+
+def _best_of_restarts(runs: Sequence[Run], train: Train) -> list[Found]:
+    """What MAC finds of runs that differ in their seeds alone."""
+    protocol, size = runs[0].protocol, runs[0].task.library_size
+    assert isinstance(protocol, Mac)
+    restarts, founds = protocol.restarts, []
+    trained = train(range(restarts), [size] * restarts, True)
+    for place in range(len(runs)):
+        outcomes = trained[place * restarts : (place + 1) * restarts]
+        best = max(outcomes, key=lambda outcome: outcome.memorized)
+        interval = best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
+        founds.append(Found(best.memorized, best, outcomes, size, interval))
+    return founds
 
 
 def _mls(run: Run, train: Train) -> Found:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from capax.training.loop import Status
+from capax.training.pack import Status
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Tracker:
     def __init__(self, callback: Callback | None) -> None:
         self._callback = callback
         self._started = time.monotonic()
-        self._states: dict[int, Status] = {}
+        self._states: dict[tuple[int, int], Status] = {}
         self.total = 0
 
     def __call__(self, states: list[Status]) -> None:
         """Take the latest states of some members."""
         if self._callback is None:
             return
-        self._states |= {status.member: status for status in states}
+        self._states |= {(status.seed, status.member): status for status in states}
         seconds = time.monotonic() - self._started
         self._callback(Progress(tuple(self._states.values()), self.total, seconds, self._left(seconds)))
 

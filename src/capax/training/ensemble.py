@@ -77,6 +77,25 @@ class BatchOrder:
         self._steps = [self._steps[m] for m in members]
         self._orders = [self._orders[m] for m in members]
 
+    def tensors(self) -> dict[str, Tensor]:
+        """The orders of the epochs under way, and the states of the generators."""
+        orders = {f"orders/{place}": order for place, order in enumerate(self._orders)}
+        return orders | {
+            f"generators/{place}": generator.get_state() for place, generator in enumerate(self.generators)
+        }
+
+    def counters(self) -> dict[str, list[int]]:
+        """Each member's epochs, and its steps within the epoch."""
+        return {"epochs": list(self.epochs), "steps": list(self._steps)}
+
+    def restore(self, tensors: dict[str, Tensor], counters: dict[str, list[int]]) -> None:
+        """Go on where `tensors` and `counters` were taken from an order of the same members."""
+        self._whole = None
+        self.epochs, self._steps = list(counters["epochs"]), list(counters["steps"])
+        for place, generator in enumerate(self.generators):
+            generator.set_state(tensors[f"generators/{place}"].clone())
+            self._orders[place] = tensors[f"orders/{place}"].to(self.device, copy=True)
+
     def _padded(self, parts: list[Int[Tensor, " _"]]) -> tuple[Int[Tensor, "e b"], Float[Tensor, "e b"]]:
         rows = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
         if self.padded_to is not None:
@@ -155,6 +174,29 @@ class Learner:
         for parameter, state in zip(self.ensemble.trainable.values(), moments, strict=True):
             self._optimizer.state[parameter] = {
                 name: value[chosen] if value.dim() else value for name, value in state.items()
+            }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that the next step depends on: what is trained, Adam's moments, the batch order."""
+        tensors = self.order.tensors()
+        for name, parameter in self.ensemble.trainable.items():
+            tensors[f"parameters/{name}"] = parameter
+            for moment, value in self._optimizer.state[parameter].items():
+                tensors[f"adam/{name}/{moment}"] = value
+        return tensors
+
+    def restore(self, members: list[int], tensors: dict[str, Tensor], counters: dict[str, list[int]]) -> None:
+        """Go on with some members of a learner not yet begun, where `tensors` were taken from one of the same pack."""
+        self.keep(members)
+        self.order.restore(tensors, counters)
+        for name, parameter in self.ensemble.trainable.items():
+            with torch.no_grad():
+                parameter.copy_(tensors[f"parameters/{name}"])
+            start = f"adam/{name}/"
+            self._optimizer.state[parameter] = {
+                key.removeprefix(start): value.to(self.device, copy=True)
+                for key, value in tensors.items()
+                if key.startswith(start)
             }
 
     def _micro_losses(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -12,159 +13,228 @@ from torch import Tensor
 from capax.models.reachability import unreachable_tokens
 from capax.models.transformer import TransformerEnsemble
 from capax.seeds import numpy_generator, torch_generator
-from capax.specs import Sequences, Training, Transformer
+from capax.specs import Training
 from capax.tasks.sequences import SequenceLibrary
+from capax.training.checkpoints import Checkpoint, CheckpointError, Snapshot
 from capax.training.ensemble import BatchOrder, Learner
-from capax.training.stopping import Record, StopReason
+from capax.training.pack import Outcome, Pack, Status
+from capax.training.stopping import Record
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}
 REPORT_SECONDS = 0.2
+CHECKPOINT_SECONDS = 120.0
+UNREADABLE = "checkpoint: unreadable, started anew"
 
-
-@dataclass(frozen=True)
-class Pack:
-    """Members that train together. Their results depend on seed, member and sizes, not on who else is in the pack.
-
-    Attributes:
-        members: numbers of the members in the run; with the seed they name the random streams.
-        sizes: items in each member's library.
-        largest: the largest size of the measurement's round: libraries of several sizes are padded to it, so that
-            cutting a round into packs changes no rounding.
-        mixed: whether the round holds several sizes.
-        one_library: whether all members learn library number 0 instead of one each.
-        seconds: budget from the pack's start.
-    """
-
-    task: Sequences
-    model: Transformer
-    training: Training
-    seed: int
-    members: tuple[int, ...]
-    sizes: tuple[int, ...]
-    largest: int
-    mixed: bool
-    one_library: bool
-    device: str = "cpu"
-    seconds: float | None = None
-    keep_weights: bool = False
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one member reached.
-
-    Attributes:
-        memorized: items recalled at its best evaluation.
-        epoch_of_best, epochs, steps: when that was, and how long it trained.
-        curve: `(epoch, memorized, loss)` at each evaluation.
-        unreachable: tokens that are targets but that its frozen read-out can never put first.
-        weights: its parameters at its best evaluation, where they were to be kept.
-    """
-
-    member: int
-    library_size: int
-    memorized: int
-    epoch_of_best: int
-    epochs: int
-    steps: int
-    stop_reason: StopReason
-    curve: tuple[tuple[int, int, float | None], ...]
-    unreachable: tuple[int, ...]
-    parameters: dict[str, int]
-    notes: tuple[str, ...] = ()
-    weights: dict[str, Tensor] | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class Status:
-    """A member's state, for progress; it stops in `epochs_left` epochs unless it improves."""
-
-    member: int
-    library_size: int
-    epoch: int
-    memorized: int
-    loss: float | None
-    stop_reason: StopReason | None
-    epochs_left: int
+Watch = Callable[[list[Status]], None]
 
 
 class Interrupted(Exception):
     """Training was asked to stop from outside."""
 
 
-def train(pack: Pack, watch: Callable[[list[Status]], None] = lambda _: None) -> list[Outcome]:
+def train(
+    pack: Pack, watch: Watch = lambda _: None, checkpoint: Path | None = None, every: float = CHECKPOINT_SECONDS
+) -> list[Outcome]:
     """Train a pack until every member has stopped.
+
+    With a folder for checkpoints a training that was killed or interrupted goes on from its last one, and reaches what
+    it would have reached, on the same machine bit for bit (compiled steps: to rounding); of a finished pack the
+    outcomes are returned. A checkpoint that cannot be read or written ends nothing: the outcomes' notes say so.
 
     Args:
         watch: called now and then with the state of all members; what it raises ends the training.
+        checkpoint: the folder; its files are named by a digest of the pack.
+        every: seconds between checkpoints.
     """
     started = time.monotonic()
-    learner = prepare(pack)
-    records = [Record(size) for size in pack.sizes]
-    unreachable = _unreachable(pack, learner)
-    counts = learner.ensemble.parameter_counts()
-    weights: dict[int, dict[str, Tensor]] = {}
-    active = list(range(len(pack.members)))
-    sums, steps_since = torch.zeros(len(active), device=pack.device), [0] * len(active)
+    if checkpoint is None:
+        course = Course(pack)
+        _run(course, started, watch, lambda: None, every)
+        return course.outcomes()
+    files = Checkpoint(checkpoint, pack)
+    notes, snapshot = [], None
+    try:
+        finished, snapshot = files.outcomes(), files.load()
+    except CheckpointError:
+        notes.append(UNREADABLE)
+    else:
+        if finished is not None:
+            watch([_finished_status(outcome) for outcome in finished])
+            return finished
+    course = Course(pack, snapshot)
+    course.note(*notes)
+    started -= course.seconds_before
 
-    def evaluate(places: list[int]) -> None:
-        """Evaluate the members at some places of the learner."""
-        losses = sums.tolist()
-        for place, memorized in zip(places, learner.evaluate(places), strict=True):
-            member = active[place]
-            loss = losses[place] / steps_since[place] if steps_since[place] else None
-            best = records[member].observe(
-                learner.order.epochs[place], memorized, loss, pack.training, learner.library.uniform_loss
-            )
-            if best and pack.keep_weights:
-                weights[member] = {name: p.detach()[place].clone() for name, p in learner.ensemble.parameters.items()}
-            sums[place] = 0
-            steps_since[place] = 0
+    def save() -> None:
+        try:
+            files.save(course.snapshot(time.monotonic() - started))
+        except CheckpointError as error:
+            course.note(str(error))
 
-    evaluate(active)
-    reported = 0.0
+    _run(course, started, watch, save, every)
+    share = (time.monotonic() - started) / len(pack.members)
+    try:
+        files.finish([replace(outcome, seconds_before=share) for outcome in course.outcomes()])
+    except CheckpointError as error:
+        course.note(str(error))
+    return course.outcomes()
+
+
+def _run(course: Course, started: float, watch: Watch, save: Callable[[], None], every: float) -> None:
+    """Take a course to its end, saving it now and then, and when `watch` interrupts it."""
+    limit = course.pack.seconds
+    reported, saved = 0.0, time.monotonic()
     while True:
-        staying = [place for place, member in enumerate(active) if records[member].stop_reason is None]
         now = time.monotonic()
-        if now - reported > REPORT_SECONDS or not staying:
-            watch([_status(pack, m, records[m]) for m in range(len(pack.members))])
+        if now - reported > REPORT_SECONDS or course.finished:
+            try:
+                watch(course.statuses())
+            except BaseException:
+                save()
+                raise
             reported = now
-        if not staying:
+        if course.finished:
             break
-        if len(staying) < len(active):
-            learner.keep(staying)
-            active = [active[place] for place in staying]
-            sums, steps_since = sums[staying], [steps_since[place] for place in staying]
-        losses, ended = learner.step()
-        sums = sums + losses
-        for place, member in enumerate(active):
-            records[member].steps += 1
-            steps_since[place] += 1
-        if pack.seconds is not None and time.monotonic() - started > pack.seconds:
-            evaluate(list(range(len(active))))
-            for member in active:
-                records[member].stop_reason = records[member].stop_reason or "budget"
+        if now - saved >= every:
+            save()
+            saved = time.monotonic()
+        course.step(lambda: limit is not None and time.monotonic() - started > limit)
+
+
+class Course:
+    """A pack under way: its learner, its members' records, and who still trains.
+
+    Args:
+        snapshot: where it goes on; from the start when not given.
+
+    Attributes:
+        active: the member (its place in the pack) at each place of the learner.
+        seconds_before: how long the pack was trained before this process took it up.
+    """
+
+    def __init__(self, pack: Pack, snapshot: Snapshot | None = None) -> None:
+        self.pack = pack
+        self.learner = prepare(pack)
+        self.counts = self.learner.ensemble.parameter_counts()
+        self.unreachable = _unreachable(pack, self.learner)
+        self.active = list(range(len(pack.members)))
+        self.records = [Record(size) for size in pack.sizes]
+        self.weights: dict[int, dict[str, Tensor]] = {}
+        self.seconds_before = 0.0
+        self._notes: list[str] = []
+        self._sums, self._steps_since = torch.zeros(len(self.active), device=pack.device), [0] * len(self.active)
+        if snapshot is None:
+            self._evaluate(self.active)
         else:
-            due = [place for place in ended if _evaluation_due(learner.order.epochs[place], pack.training)]
+            self._restore(snapshot)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every member has stopped."""
+        return not self._staying()
+
+    def _staying(self) -> list[int]:
+        return [place for place, member in enumerate(self.active) if self.records[member].stop_reason is None]
+
+    def step(self, out_of_time: Callable[[], bool]) -> None:
+        """Let those who stopped leave; one step of the others, and the evaluations that are due after it."""
+        staying = self._staying()
+        if len(staying) < len(self.active):
+            self.learner.keep(staying)
+            self.active = [self.active[place] for place in staying]
+            self._sums, self._steps_since = self._sums[staying], [self._steps_since[place] for place in staying]
+        losses, ended = self.learner.step()
+        self._sums = self._sums + losses
+        for place, member in enumerate(self.active):
+            self.records[member].steps += 1
+            self._steps_since[place] += 1
+        if out_of_time():
+            self._evaluate(list(range(len(self.active))))
+            for member in self.active:
+                self.records[member].stop_reason = self.records[member].stop_reason or "budget"
+        else:
+            due = [place for place in ended if _evaluation_due(self.learner.order.epochs[place], self.pack.training)]
             if due:
-                evaluate(due)
-    return [
-        Outcome(
-            member=number,
-            library_size=record.library_size,
-            memorized=record.best,
-            epoch_of_best=record.best_epoch,
-            epochs=record.epoch,
-            steps=record.steps,
-            stop_reason=record.stop_reason or "budget",
-            curve=tuple(record.curve),
-            unreachable=unreachable[place],
-            parameters=counts,
-            notes=tuple(learner.notes),
-            weights=weights.get(place),
-        )
-        for place, (number, record) in enumerate(zip(pack.members, records, strict=True))
-    ]
+                self._evaluate(due)
+
+    def _evaluate(self, places: list[int]) -> None:
+        """Evaluate the members at some places of the learner."""
+        learner, sums = self.learner, self._sums.tolist()
+        for place, memorized in zip(places, learner.evaluate(places), strict=True):
+            member = self.active[place]
+            loss = sums[place] / self._steps_since[place] if self._steps_since[place] else None
+            best = self.records[member].observe(
+                learner.order.epochs[place], memorized, loss, self.pack.training, learner.library.uniform_loss
+            )
+            if best and self.pack.keep_weights:
+                parameters = learner.ensemble.parameters.items()
+                self.weights[member] = {name: p.detach()[place].clone() for name, p in parameters}
+            self._sums[place] = 0
+            self._steps_since[place] = 0
+
+    def note(self, *notes: str) -> None:
+        """Say something about the training in every outcome."""
+        self._notes.extend(notes)
+
+    def notes(self) -> list[str]:
+        """What is to be said about the training, each thing once."""
+        return list(dict.fromkeys([*self._notes, *self.learner.notes]))
+
+    def statuses(self) -> list[Status]:
+        """The state of all members."""
+        return [_status(self.pack, place, record) for place, record in enumerate(self.records)]
+
+    def outcomes(self) -> list[Outcome]:
+        """What the members reached."""
+        share = self.seconds_before / len(self.records)
+        return [
+            Outcome(
+                seed=self.pack.seeds[place],
+                member=self.pack.members[place],
+                library_size=record.library_size,
+                memorized=record.best,
+                epoch_of_best=record.best_epoch,
+                epochs=record.epoch,
+                steps=record.steps,
+                stop_reason=record.stop_reason or "budget",
+                curve=tuple(record.curve),
+                unreachable=self.unreachable[place],
+                parameters=self.counts,
+                notes=tuple(self.notes()),
+                weights=self.weights.get(place),
+                seconds_before=share,
+            )
+            for place, record in enumerate(self.records)
+        ]
+
+    def snapshot(self, seconds: float) -> Snapshot:
+        """The whole state after some seconds of training; it shares memory with the course."""
+        weights = {f"weights/{m}/{name}": p for m, kept in self.weights.items() for name, p in kept.items()}
+        state = {
+            "records": [asdict(record) for record in self.records],
+            "active": self.active,
+            "steps_since": self._steps_since,
+            "order": self.learner.order.counters(),
+            "kept": list(self.weights),
+            "notes": self.notes(),
+            "seconds": seconds,
+        }
+        return Snapshot({"sums": self._sums, **self.learner.tensors(), **weights}, state)
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        tensors, state = snapshot.tensors, snapshot.state
+        self.active, self._steps_since = state["active"], state["steps_since"]
+        self.records = [Record(**fields) for fields in state["records"]]
+        for record in self.records:
+            record.curve = [(epoch, memorized, loss) for epoch, memorized, loss in record.curve]
+        self.learner.restore(self.active, tensors, state["order"])
+        self._sums = tensors["sums"].to(self.pack.device, copy=True)
+        for member in state["kept"]:
+            start = f"weights/{member}/"
+            named = {name.removeprefix(start): p for name, p in tensors.items() if name.startswith(start)}
+            self.weights[member] = {name: p.to(self.pack.device, copy=True) for name, p in named.items()}
+        self.note(*state["notes"])
+        self.seconds_before = state["seconds"]
 
 
 def _evaluation_due(epoch: int, training: Training) -> bool:
@@ -176,24 +246,49 @@ def _status(pack: Pack, place: int, record: Record) -> Status:
     left = 0 if record.stop_reason else (pack.training.patience - record.stale) * pack.training.eval_every
     if pack.training.max_epochs is not None:
         left = min(left, pack.training.max_epochs - epoch)
-    return Status(pack.members[place], record.library_size, epoch, record.best, loss, record.stop_reason, left)
+    return Status(
+        seed=pack.seeds[place],
+        member=pack.members[place],
+        library_size=record.library_size,
+        epoch=epoch,
+        memorized=record.best,
+        loss=loss,
+        stop_reason=record.stop_reason,
+        epochs_left=left,
+    )
+
+
+def _finished_status(outcome: Outcome) -> Status:
+    return Status(
+        seed=outcome.seed,
+        member=outcome.member,
+        library_size=outcome.library_size,
+        epoch=outcome.epochs,
+        memorized=outcome.memorized,
+        loss=outcome.curve[-1][2],
+        stop_reason=outcome.stop_reason,
+        epochs_left=0,
+    )
 
 
 def prepare(pack: Pack) -> Learner:
     """A pack before its first step: libraries, weights and batch orders drawn from their streams."""
     dtype = DTYPES[pack.training.precision]
-    owners = [0] if pack.one_library else list(pack.members)
-    draws = [numpy_generator(pack.seed, "library", m) for m in owners]
+    named = list(zip(pack.seeds, pack.members, strict=True))
+    owners = [(seed, 0) for seed in pack.seeds] if pack.one_library else named
+    if pack.one_library and len(set(pack.seeds)) == 1:
+        owners = owners[:1]
+    draws = [numpy_generator(seed, "library", member) for seed, member in owners]
     library = SequenceLibrary.build(pack.task, pack.sizes, draws, pack.device, pack.largest)
     ensemble = TransformerEnsemble.initialize(
         pack.model,
         vocab_size=pack.task.vocab_size,
         context=pack.task.seq_len - 1,
-        generators=[torch_generator(pack.seed, "weights", m) for m in pack.members],
+        generators=[torch_generator(seed, "weights", member) for seed, member in named],
         dtype=dtype,
         device=pack.device,
     )
-    orders = [torch_generator(pack.seed, "order", m) for m in pack.members]
+    orders = [torch_generator(seed, "order", member) for seed, member in named]
     order = BatchOrder(
         pack.sizes,
         pack.training.batch_size,

@@ -7,27 +7,26 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
+from pathlib import Path
 
 import torch
 
 from capax.errors import CapaxError, SpecError
 from capax.models.transformer import floats_per_sequence
 from capax.training.ensemble import CACHE_FLOATS
-from capax.training.loop import Interrupted, Outcome, Pack, Status, train
+from capax.training.loop import Interrupted, Watch, train
+from capax.training.pack import Outcome, Pack, Status
 
 LARGEST_PACK = 128
 GPU_FLOATS = 2**28
 """Numbers in a pack's widest activation on a GPU: 1 GB."""
 POLL_SECONDS = 0.2
-
-Watch = Callable[[list[Status]], None]
 
 
 class WorkerDied(CapaxError):
@@ -67,8 +66,13 @@ class Workers:
             self._stop.set()
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def train(self, members: Pack, watch: Watch = lambda _: None) -> list[Outcome]:
+    def train(self, members: Pack, watch: Watch = lambda _: None, checkpoints: Path | None = None) -> list[Outcome]:
         """Train the members of a pack of any size; outcomes in the order of the members.
+
+        Args:
+            watch: called now and then with the states of some members; what it raises ends the training.
+            checkpoints: a folder where each pack that the members are cut into leaves its state, and goes on from it
+                (when the number of workers, which decides the cuts, is the same).
 
         Raises:
             WorkerDied: when a worker process is gone.
@@ -77,23 +81,24 @@ class Workers:
         packs = split(members, self.workers)
         alone = self.workers == 1 or len(packs) == 1
         try:
-            outcomes = self._here(packs, watch) if alone else self._in_pool(packs, watch)
+            outcomes = self._here(packs, watch, checkpoints) if alone else self._in_pool(packs, watch, checkpoints)
         except RuntimeError as error:  # torch has no class of its own for a CPU without memory
             if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
                 raise OutOfMemory("not enough memory for this model and batch: try a smaller one") from None
             raise
-        place = {member: place for place, member in enumerate(members.members)}
-        return sorted(outcomes, key=lambda outcome: place[outcome.member])
+        named = zip(members.seeds, members.members, strict=True)
+        place = {member: place for place, member in enumerate(named)}
+        return sorted(outcomes, key=lambda outcome: place[outcome.seed, outcome.member])
 
-    def _here(self, packs: list[Pack], watch: Watch) -> list[Outcome]:
+    def _here(self, packs: list[Pack], watch: Watch, checkpoints: Path | None) -> list[Outcome]:
         before = torch.get_num_threads()
         torch.set_num_threads(self.threads)
         try:
-            return [outcome for pack in packs for outcome in train(pack, watch)]
+            return [outcome for pack in packs for outcome in train(pack, watch, checkpoints)]
         finally:
             torch.set_num_threads(before)
 
-    def _in_pool(self, packs: list[Pack], watch: Watch) -> list[Outcome]:
+    def _in_pool(self, packs: list[Pack], watch: Watch, checkpoints: Path | None) -> list[Outcome]:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._news, self._stop = context.SimpleQueue(), context.Event()
@@ -103,7 +108,7 @@ class Workers:
                 initializer=_start_worker,
                 initargs=(self._news, self._stop, self.threads),
             )
-        waiting: set[Future[list[Outcome]]] = {self._pool.submit(_train_in_worker, pack) for pack in packs}
+        waiting: set[Future[list[Outcome]]] = {self._pool.submit(_train_in_worker, pack, checkpoints) for pack in packs}
         outcomes = []
         while waiting:
             done, waiting = wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
@@ -133,7 +138,8 @@ def split(members: Pack, workers: int) -> list[Pack]:
     packs = []
     for place in range(n_packs):
         part = slice(place * total // n_packs, (place + 1) * total // n_packs)
-        packs.append(replace(members, members=members.members[part], sizes=members.sizes[part]))
+        chosen = {name: getattr(members, name)[part] for name in ("seeds", "members", "sizes")}
+        packs.append(replace(members, **chosen))
     if members.seconds is None:
         return packs
     return [replace(pack, seconds=members.seconds / math.ceil(n_packs / workers)) for pack in packs]
@@ -159,10 +165,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _train_in_worker(pack: Pack) -> list[Outcome]:
+def _train_in_worker(pack: Pack, checkpoints: Path | None) -> list[Outcome]:
     def watch(states: list[Status]) -> None:
         if _stop.is_set():
             raise Interrupted
         _news.put(states)
 
-    return train(pack, watch)
+    return train(pack, watch, checkpoints)

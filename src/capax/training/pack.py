@@ -1,0 +1,83 @@
+"""What trains together, what each member of it reached, and how far it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from capax.specs import Sequences, Training, Transformer
+from capax.training.stopping import StopReason
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Members that train together. Their results depend on seed, member and sizes, not on who else is in the pack.
+
+    Attributes:
+        seeds: each member's seed: members of runs that differ in their seeds alone may share a pack.
+        members: their numbers in their runs; with the seeds they name the random streams.
+        sizes: items in each member's library.
+        largest: the largest size of the measurement's round: libraries of several sizes are padded to it, so that
+            cutting a round into packs changes no rounding.
+        mixed: whether the round holds several sizes.
+        one_library: whether all members of a seed learn its library number 0 instead of one each.
+        seconds: budget from the pack's start.
+    """
+
+    task: Sequences
+    model: Transformer
+    training: Training
+    seeds: tuple[int, ...]
+    members: tuple[int, ...]
+    sizes: tuple[int, ...]
+    largest: int
+    mixed: bool
+    one_library: bool
+    device: str = "cpu"
+    seconds: float | None = None
+    keep_weights: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one member reached.
+
+    Attributes:
+        seed, member: which one it is.
+        memorized: items recalled at its best evaluation.
+        epoch_of_best, epochs, steps: when that was, and how long it trained.
+        curve: `(epoch, memorized, loss)` at each evaluation.
+        unreachable: tokens that are targets but that its frozen read-out can never put first.
+        weights: its parameters at its best evaluation, where they were to be kept.
+        seconds_before: its share of the time that its pack was trained for before this process took it up.
+    """
+
+    seed: int
+    member: int
+    library_size: int
+    memorized: int
+    epoch_of_best: int
+    epochs: int
+    steps: int
+    stop_reason: StopReason
+    curve: tuple[tuple[int, int, float | None], ...]
+    unreachable: tuple[int, ...]
+    parameters: dict[str, int]
+    notes: tuple[str, ...] = ()
+    weights: dict[str, Tensor] | None = field(default=None, repr=False)
+    seconds_before: float = field(default=0.0, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Status:
+    """A member's state, for progress; it stops in `epochs_left` epochs unless it improves."""
+
+    seed: int
+    member: int
+    library_size: int
+    epoch: int
+    memorized: int
+    loss: float | None
+    stop_reason: StopReason | None
+    epochs_left: int
