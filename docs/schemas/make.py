@@ -13,10 +13,12 @@ from capax.laws.report import FitReport
 from capax.planning.plan import Frontier
 from capax.planning.predict import Prediction
 from capax.results import Info, Measurement, Recall
+from capax.store_schema import Failure
 
 PRINTED: dict[str, Any] = {
     "measurement": Measurement,  # capax measure … --json
     "runs": list[Measurement],  # capax runs --json
+    "failures": list[Failure],  # capax runs --failed --json
     "recall": Recall,  # capax recall … --json
     "info": Info,  # capax info --json
     "fit": FitReport,  # capax fit --json

@@ -28,10 +28,10 @@ class StoreError(CapaxError):
 
 
 class StoreWriteError(StoreError):
-    """A finished run could not be written; what was in the store before is untouched.
+    """Something could not be written; what was in the store before is untouched.
 
     Attributes:
-        unsaved: the finished run (a `Measurement`), so that it is not lost.
+        unsaved: the finished run (a `Measurement`), if it was one, so that it is not lost.
     """
 
     exit_code = 1

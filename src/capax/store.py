@@ -2,41 +2,53 @@
 
 Contract: a run is written once, whole, in one transaction, by the driving process; killing anything at any moment loses
 at most the runs in flight. A key has at most one run; writing it again replaces it. Readers never wait (WAL); a writer
-waits up to 30 s for another. A file that is not a capax store, or is of a newer version, is refused and left as it is.
+waits up to 30 s for another. A file that is not a capax store, or is of a newer version, is refused and left as it is;
+one of an older version is brought to this one in one transaction, or read as it is where it cannot be written.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
+from capax import sweep_lock
 from capax.errors import StoreError, StoreWriteError
-from capax.results import Measurement
+from capax.results import Measurement, ResultError
+from capax.specs import Run
+from capax.store_schema import (
+    APPLICATION_ID,
+    CREATION,
+    FAILURE_COLUMNS,
+    MIGRATION_FROM_1,
+    SUMMARY_COLUMNS,
+    VERSION,
+    VIEW_OF_1,
+    Failure,
+    Summary,
+    now,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
 
 DEFAULT = Path("capax.db")
-VERSION = 1
-APPLICATION_ID = 0x63617078  # "capx"
 WAIT_SECONDS = 30
-TABLE = """
-CREATE TABLE runs (
-    key TEXT PRIMARY KEY,
-    finished TEXT NOT NULL,
-    protocol TEXT NOT NULL,
-    memorized INTEGER NOT NULL,
-    seconds REAL NOT NULL,
-    measurement TEXT NOT NULL
-)
-"""
+ANY_WRITE_BIT = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+RUN_COLUMNS = (*SUMMARY_COLUMNS, "measurement")
+Record = TypeVar("Record", Summary, Failure)
 
 
 class Store:
-    """An open store; a context manager.
+    """An open store; a context manager. Every method raises `StoreError` where the file is damaged.
 
     Args:
         path: the file; made when missing.
@@ -49,11 +61,19 @@ class Store:
     def __init__(self, path: Path | str = DEFAULT, *, create: bool = True) -> None:
         self.path = Path(path)
         self._check_path(create)
+        self._read_only = self.path.exists() and not _is_writable(self.path)
         try:
-            self._connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
-            self._open(create)
-        except sqlite3.DatabaseError as error:
+            self._connection = self._connect()
+        except sqlite3.Error as error:
             raise StoreError(f"store: cannot open {self.path}: {error}") from None
+        try:
+            self._open(create)
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise StoreError(f"store: cannot open {self.path}: {error}") from None
+        except BaseException:
+            self._connection.close()
+            raise
 
     def _check_path(self, create: bool) -> None:
         path = self.path
@@ -67,28 +87,50 @@ class Store:
             return
         if not path.is_file():
             raise StoreError(f"store: {path} is not a regular file")
-        if create and not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-            raise StoreError(f"store: {path} is read-only")
+        if create and not _is_writable(path):
+            raise StoreError(f"store: {path} or its folder is read-only")
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self._read_only:
+            return sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
+        # Without a log beside it the file is all there is, and reading it need not write one.
+        log = self.path.with_name(self.path.name + "-wal")
+        uri = f"{self.path.resolve().as_uri()}?mode=ro{'' if log.exists() else '&immutable=1'}"
+        return sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
 
     def _open(self, create: bool) -> None:
         application, version = self._pragma("application_id"), self._pragma("user_version")
-        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if application == 0 and version == 0 and tables == 0 and create:
+        if application == 0 and version == 0 and self._is_empty() and create:
             self._connection.execute("PRAGMA journal_mode = WAL")
             with self._transaction():
-                if self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-                    self._connection.execute(TABLE)
-                    self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                    self._connection.execute(f"PRAGMA user_version = {VERSION}")
+                if self._is_empty():
+                    self._execute_all(CREATION)
         elif application != APPLICATION_ID:
             raise StoreError(f"store: {self.path} is a database, but not a capax store")
         elif version > VERSION:
             raise StoreError(
                 f"store: {self.path} has version {version}, this capax reads up to version {VERSION}; use a newer capax"
             )
+        elif version < VERSION:
+            self._update()
+
+    def _is_empty(self) -> bool:
+        return self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+
+    def _update(self) -> None:
+        if self._read_only:
+            self._execute_all(VIEW_OF_1)
+            return
+        with self._transaction():
+            if self._pragma("user_version") < VERSION:  # another process may have been quicker
+                self._execute_all(MIGRATION_FROM_1)
 
     def _pragma(self, name: str) -> int:
         return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _execute_all(self, statements: Iterable[str]) -> None:
+        for statement in statements:
+            self._connection.execute(statement)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -100,6 +142,37 @@ class Store:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[sqlite3.Connection]:
+        """A transaction that is done whole or not at all; `what` was not saved when it fails."""
+        if self._read_only:
+            raise StoreError(f"store: {self.path} or its folder is read-only")
+        try:
+            with self._transaction():
+                yield self._connection
+        except sqlite3.Error as error:
+            raise StoreWriteError(f"store: {self.path}: {what}: {error}") from None
+
+    def _read(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"store: cannot read {self.path}: {error}") from None
+
+    def _records(self, kind: type[Record], columns: Sequence[str], query: str) -> list[Record]:
+        rows = [dict(zip(columns, row, strict=True)) for row in self._read(f"SELECT {', '.join(columns)} {query}")]
+        try:
+            return TypeAdapter(list[kind]).validate_python(rows)  # type: ignore[valid-type]
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise StoreError(f"store: {self.path} is damaged: {first['loc'][-1]}: {first['msg']}") from None
+
+    def _measurement(self, key: str, text: str) -> Measurement:
+        try:
+            return Measurement.from_json(text)
+        except ResultError as error:
+            raise StoreError(f"store: {self.path} is damaged: run {key!s:.12}: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -114,30 +187,72 @@ class Store:
         self._connection.close()
 
     def add(self, run: Measurement) -> None:
-        """Write a finished run, in place of one with its key.
+        """Write a finished run, in place of one with its key, and of its failure.
 
         Raises:
             StoreWriteError: when it cannot be written (a full disk, a lock held for longer than 30 s); what was in the
                 store stays.
         """
-        row = (
-            run.key,
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            run.spec.protocol.protocol,
-            run.memorized,
-            run.seconds,
-            run.to_json(),
-        )
+        summary = Summary.of(run)
+        row = [*(getattr(summary, name) for name in SUMMARY_COLUMNS), run.to_json()]
+        with self._writing("the run was not saved") as connection:
+            connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({_marks(RUN_COLUMNS)})", row)
+            connection.execute("DELETE FROM failures WHERE key = ?", (run.key,))
+
+    def fail(self, run: Run, error: str) -> None:
+        """Write that a run failed, and why; a failure of the same run counts one more attempt.
+
+        Raises:
+            StoreWriteError: as `add`.
+        """
+        with self._writing("the failure was not saved") as connection:
+            connection.execute(
+                f"INSERT INTO failures VALUES ({_marks(FAILURE_COLUMNS)}) ON CONFLICT (key) DO UPDATE SET "
+                "failed = excluded.failed, error = excluded.error, attempts = attempts + 1",
+                (run.key(), now(), error, 1, run.model_dump_json()),
+            )
+
+    def delete(self, key: str) -> bool:
+        """Remove a run, its failure and its kept weights; whether there was one of them.
+
+        Raises:
+            StoreWriteError: as `add`.
+        """
+        with self._writing("nothing was deleted") as connection:
+            tables = ("runs", "failures")
+            gone = sum(connection.execute(f"DELETE FROM {name} WHERE key = ?", (key,)).rowcount for name in tables)
+        weights = self.weights_path(key)
+        kept = weights.exists()
         try:
-            with self._transaction():
-                self._connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
-        except sqlite3.DatabaseError as error:
-            raise StoreWriteError(f"store: {self.path}: the run was not saved: {error}") from None
+            weights.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreWriteError(f"store: cannot delete {weights}: {error.strerror}") from None
+        return gone > 0 or kept
+
+    def import_rows(self, table: pl.DataFrame, source: str) -> int:
+        """Write somebody else's measurements, in place of those of the same source; how many.
+
+        Args:
+            table: a row per measurement with seq_len, n_heads, d_model and memorized, and what else is known. What is
+                no finite number in a column of floats is kept as missing.
+            source: where it comes from, such as a file or a paper.
+
+        Raises:
+            TableError: for a missing column, or a value that is not a positive finite number.
+            StoreWriteError: as `add`.
+        """
+        from capax.tables import importable
+
+        rows = [(source, json.dumps(row, default=str)) for row in importable(table).to_dicts()]
+        with self._writing("the rows were not imported") as connection:
+            connection.execute("DELETE FROM imported WHERE source = ?", (source,))
+            connection.executemany("INSERT INTO imported VALUES (?, ?)", rows)
+        return len(rows)
 
     def get(self, key: str) -> Measurement | None:
         """The run with a key, or None."""
-        row = self._connection.execute("SELECT measurement FROM runs WHERE key = ?", (key,)).fetchone()
-        return None if row is None else Measurement.from_json(row[0])
+        rows = self._read("SELECT measurement FROM runs WHERE key = ?", (key,))
+        return self._measurement(key, rows[0][0]) if rows else None
 
     def find(self, start: str) -> Measurement:
         """The only run whose key begins so.
@@ -145,21 +260,137 @@ class Store:
         Raises:
             StoreError: when none or several do.
         """
-        keys = [
-            key for (key,) in self._connection.execute("SELECT key FROM runs ORDER BY key") if key.startswith(start)
-        ]
-        if not start or len(keys) != 1:
-            found = f"{len(keys)} runs have" if start and keys else "no run has"
-            raise StoreError(f"key: {found} a key that begins with {start!r} in {self.path}")
-        run = self.get(keys[0])
+        run = self.get(self._only(start, self.keys()))
         assert run is not None
         return run
 
+    def find_key(self, start: str) -> str:
+        """The only key of a run or a failure that begins so.
+
+        Raises:
+            StoreError: when none or several do.
+        """
+        return self._only(start, self.keys() | {key for (key,) in self._read("SELECT key FROM failures")})
+
+    def _only(self, start: str, known: set[str]) -> str:
+        keys = [key for key in known if key.startswith(start)]
+        if not start or len(keys) != 1:
+            found = f"{len(keys)} runs have" if start and keys else "no run has"
+            raise StoreError(f"key: {found} a key that begins with {start!r} in {self.path}")
+        return keys[0]
+
+    def keys(self) -> set[str]:
+        """The keys of all runs."""
+        return {str(key) for (key,) in self._read("SELECT key FROM runs")}
+
+    def summaries(self) -> list[Summary]:
+        """What a listing shows of all runs, oldest first."""
+        return self._records(Summary, SUMMARY_COLUMNS, "FROM runs ORDER BY finished, rowid")
+
     def runs(self) -> list[Measurement]:
         """All runs, oldest first."""
-        rows = self._connection.execute("SELECT measurement FROM runs ORDER BY finished, rowid")
-        return [Measurement.from_json(text) for (text,) in rows]
+        rows = self._read("SELECT key, measurement FROM runs ORDER BY finished, rowid")
+        return [self._measurement(key, text) for key, text in rows]
+
+    def failures(self) -> list[Failure]:
+        """All runs that failed and have not been done since, the oldest failure first."""
+        return self._records(Failure, FAILURE_COLUMNS, "FROM failures ORDER BY failed, rowid")
+
+    def sources(self) -> dict[str, int]:
+        """Where imported rows come from, and how many of each."""
+        rows = self._read("SELECT source, count(*) FROM imported GROUP BY source ORDER BY min(rowid)")
+        return dict(rows)
+
+    def imported(self) -> dict[str, list[dict[str, Any]]]:
+        """The imported rows of each source, in their order."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for source, text in self._read("SELECT source, row FROM imported ORDER BY rowid"):
+            try:
+                found.setdefault(source, []).append(json.loads(text))
+            except (ValueError, TypeError) as error:
+                raise StoreError(f"store: {self.path} is damaged: a row of {source}: {error}") from None
+        return found
+
+    def sweeping(self) -> AbstractContextManager[None]:
+        """Hold the store's sweep lock; it is free again when this process ends, however it does.
+
+        Raises:
+            StoreError: on entering, at once, when another sweep holds it.
+        """
+        return sweep_lock.hold(self.path)
 
     def weights_path(self, key: str) -> Path:
         """Where the kept weights of a run lie: beside the store."""
         return self.path.with_name(self.path.name + "-weights") / f"{key}.safetensors"
+
+    def take(self, other: Store) -> None:
+        """Copy all that another store holds into this one, in one transaction.
+
+        Of one key, the run that finished last counts; failed attempts of a run that is in neither are added up; rows
+        imported from one source are those of the other store, where it has any.
+        """
+        runs = other._read(f"SELECT {', '.join(RUN_COLUMNS)} FROM runs ORDER BY finished, rowid")
+        failures = other._read(f"SELECT {', '.join(FAILURE_COLUMNS)} FROM failures ORDER BY failed, rowid")
+        imported = other._read("SELECT source, row FROM imported ORDER BY rowid")
+        with self._writing(f"{other.path} was not merged") as connection:
+            connection.executemany(_MERGE_RUN, runs)
+            connection.executemany(_MERGE_FAILURE, failures)
+            connection.execute("DELETE FROM failures WHERE key IN (SELECT key FROM runs)")
+            sources = [(source,) for source in other.sources()]
+            connection.executemany("DELETE FROM imported WHERE source = ?", sources)
+            connection.executemany("INSERT INTO imported VALUES (?, ?)", imported)
+
+
+def _marks(columns: Sequence[str]) -> str:
+    return ", ".join("?" * len(columns))
+
+
+_MERGE_RUN = (
+    f"INSERT INTO runs VALUES ({_marks(RUN_COLUMNS)}) ON CONFLICT (key) DO UPDATE SET "
+    f"{', '.join(f'{name} = excluded.{name}' for name in RUN_COLUMNS)} WHERE excluded.finished > finished"
+)
+_MERGE_FAILURE = (
+    f"INSERT INTO failures VALUES ({_marks(FAILURE_COLUMNS)}) ON CONFLICT (key) DO UPDATE SET "
+    "error = iif(excluded.failed > failed, excluded.error, error), failed = max(failed, excluded.failed), "
+    "attempts = attempts + excluded.attempts"
+)
+
+
+def _is_writable(path: Path) -> bool:
+    """Whether a file may be changed; its mode counts for the superuser, too, and SQLite writes a log beside it."""
+    return bool(path.stat().st_mode & ANY_WRITE_BIT) and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def merge(paths: Iterable[Path | str], out: Path | str) -> int:
+    """Copy several stores into a new file, whole or not at all; how many runs it holds.
+
+    Of one key, the run that finished last counts. Failures are taken where no store has the run. Rows imported from one
+    source are those of the store named last. Kept weights stay beside their stores.
+
+    Raises:
+        StoreError: when `out` exists or cannot be written, or a store cannot be read.
+    """
+    paths, out = [Path(path) for path in paths], Path(out)
+    if not paths:
+        raise StoreError("stores: at least one to merge")
+    if out.exists():
+        raise StoreError(f"out: {out} exists; name a new file")
+    part = out.with_name(out.name + ".part")
+    _remove(part)
+    try:
+        with Store(part) as merged:
+            for path in paths:
+                with Store(path, create=False) as store:
+                    merged.take(store)
+            count = len(merged.keys())
+        part.rename(out)
+    except OSError as error:
+        raise StoreError(f"out: cannot write {out}: {error.strerror}") from None
+    finally:
+        _remove(part)
+    return count
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -43,6 +43,9 @@ PROTOCOL = (
 )
 """Columns that say how a row was measured: rows that differ in one of them are not of one kind."""
 
+REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
+"""Columns that somebody else's measurements must have."""
+
 
 def read(store: Path | str = DEFAULT) -> pl.DataFrame:
     """The finished runs of a store as a table, oldest first.
@@ -50,13 +53,75 @@ def read(store: Path | str = DEFAULT) -> pl.DataFrame:
     Returns:
         One row per run: `key`, the fields of its task, model, training and protocol, `seed`, the counts (`memorized`,
         `chance`, `memorized_above_chance`), their units, parameter counts, epochs, seconds and `stop_reason`. A field
-        that a run's protocol does not have is null.
+        that a run's protocol does not have is null. Imported rows follow, with what was known of them; then there is a
+        column `source`, null for the runs.
 
     Raises:
         StoreError: when the file is missing or no store.
+        TableError: when imported rows do not fit the runs.
     """
     with Store(store, create=False) as opened:
-        return table(opened.runs())
+        runs, imported = table(opened.runs()), opened.imported()
+    if not imported:
+        return runs
+    parts = [
+        pl.DataFrame(rows, infer_schema_length=None).with_columns(source=pl.lit(source))
+        for source, rows in imported.items()
+    ]
+    try:
+        return pl.concat([runs, *parts], how="diagonal_relaxed")
+    except PolarsError as error:
+        raise TableError(f"store: rows imported into {store} do not fit each other: {error}") from None
+
+
+def importable(table: pl.DataFrame) -> pl.DataFrame:
+    """A table of measurements that a store can hold.
+
+    Returns:
+        The table, its required columns as numbers; what is no finite number in a column of floats is null.
+
+    Raises:
+        TableError: when a required column is missing, or holds something else than positive finite numbers.
+    """
+    for name in REQUIRED:
+        if name not in table.columns:
+            raise TableError(f"{name}: no such column to import; the table has {', '.join(table.columns)}")
+        for row, value in enumerate(table[name], start=1):
+            if not _is_positive(value):
+                raise TableError(f"{name}: row {row} should be a positive finite number, got {value!r}")
+    kinds = {name: pl.Float64 for name in REQUIRED if not table.schema[name].is_integer()}
+    floats = [name for name, kind in table.schema.items() if kind.is_float()]
+    finite = [pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in floats]
+    return table.with_columns(finite).cast(kinds)  # type: ignore[arg-type]
+
+
+def _is_positive(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and 0 < float(value) < float("inf")
+    except (TypeError, ValueError):
+        return False
+
+
+def to_file(rows: pl.DataFrame, path: Path | str) -> None:
+    """Write a table as .csv or .parquet, whole or not at all.
+
+    Raises:
+        TableError: for another ending, a table without rows, or when it cannot be written.
+    """
+    path = Path(path)
+    writers: dict[str, Callable[[Path], Any]] = {".csv": rows.write_csv, ".parquet": rows.write_parquet}
+    if path.suffix not in writers:
+        raise TableError(f"export: a .csv or .parquet file, got {path}")
+    if rows.is_empty():
+        raise TableError("export: there are no rows to write")
+    part = path.with_name(path.name + ".part")
+    try:
+        writers[path.suffix](part)
+        part.replace(path)
+    except (PolarsError, OSError) as error:
+        raise TableError(f"export: cannot write {path}: {error}") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def table(runs: Iterable[Measurement]) -> pl.DataFrame:

@@ -32,6 +32,7 @@ def _app() -> App:
     app.command(laws.predict)
     app.command(plan.app)
     app.command(runs.runs)
+    app.command(runs.merge)
     app.command(runs.recall)
     app.command(demo.demo)
     app.command(info.info)

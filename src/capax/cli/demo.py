@@ -38,6 +38,7 @@ def demo(
     from capax.reports.figures import draw_memorized_against_width
     from capax.specs import Sequences, Training, Transformer
     from capax.store import Store
+    from capax.store_schema import Summary
     from capax.training.workers import Workers
 
     lengths, heads, widths = ((8,), (1, 2), (8, 16)) if quick else ((4, 8, 16), (1, 2), (16, 32, 64))
@@ -61,7 +62,7 @@ def demo(
                     progress=progress,
                 )
             runs.append(run)
-    output.show_runs(runs)
+    output.show_runs([Summary.of(run) for run in runs])
     title = (
         f"Sequences memorized of {library_size}: one layer, vocabulary 100, loss on all positions, "
         f"best of 2 restarts, {training.max_epochs} epochs at most"

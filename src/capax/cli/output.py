@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from capax.measures import progress as measuring
 from capax.results import Interval, Measurement
+from capax.store_schema import Failure, Summary
+
+if TYPE_CHECKING:
+    from capax.measures import progress as measuring
 
 PIPE_WIDTH = 200
 STOPPED = {
@@ -142,23 +146,39 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def show_runs(runs: list[Measurement]) -> None:
+def show_runs(runs: list[Summary]) -> None:
     """Print one line per run."""
-    table = Table(box=None, pad_edge=False)
-    numbers = ["layers", "heads", "width", "seq_len", "vocab", "library", "memorized", "chance", "bits/par.", "seconds"]
-    for name in ("key", "protocol", *numbers, "stopped"):
-        table.add_column(name, justify="right" if name in numbers else "left", no_wrap=True)
-    for run in runs:
-        task, model = run.spec.task, run.spec.model
-        sizes = (model.n_layers, model.n_heads, model.d_model, task.seq_len, task.vocab_size, run.library_size)
-        table.add_row(
+    numbers = ("layers", "heads", "width", "seq_len", "vocab", "library", "memorized", "chance", "bits/par.", "seconds")
+    rows = [
+        (
             run.key[:12],
-            run.spec.protocol.protocol,
-            *map(str, sizes),
+            run.protocol,
+            *map(str, (run.n_layers, run.n_heads, run.d_model, run.seq_len, run.vocab_size, run.library_size)),
             str(run.memorized),
             f"{run.chance:.4g}",
             f"{run.bits_per_parameter:.3g}",
             f"{run.seconds:.1f}",
             run.stop_reason,
         )
-    console().print(table)
+        for run in runs
+    ]
+    _show_lines(("key", "protocol", *numbers, "stopped"), rows, numbers)
+
+
+def show_failures(failures: list[Failure]) -> None:
+    """Print one line per failed run."""
+    rows = [(item.key[:12], item.failed, str(item.attempts), " ".join(item.error.split())) for item in failures]
+    _show_lines(("key", "failed", "attempts", "error"), rows, ("attempts",))
+
+
+def _show_lines(names: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str]) -> None:
+    """Print columns as wide as their longest text: rich's tables take seconds for ten thousand rows."""
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    pads = [str.rjust if name in numbers else str.ljust for name in names]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(pad(cell, width) for pad, cell, width in zip(pads, cells, widths, strict=True))
+
+    console().print(line(names), style="bold", markup=False, soft_wrap=True)
+    for row in rows:
+        print(line(row))

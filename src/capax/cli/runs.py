@@ -1,36 +1,181 @@
-"""`capax runs` and `capax recall`: what the store holds, and what a kept memory says."""
+"""`capax runs`, `capax merge` and `capax recall`: what stores hold, and what a kept memory says."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
 
-def runs(*, store: Path = Path("capax.db"), as_json: Json = False) -> None:
+def runs(
+    *,
+    store: Path = Path("capax.db"),
+    where: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    failed: Annotated[bool, Parameter(negative="")] = False,
+    export: Path | None = None,
+    delete: str | None = None,
+    import_from: Annotated[Path | None, Parameter(name="--import")] = None,
+    as_json: Json = False,
+) -> None:
     """List the finished runs of a store, oldest first.
 
     Parameters
     ----------
     store
         SQLite file of finished runs.
+    where
+        Only runs with column=value, of any column that --export writes; may be given more than once.
+    failed
+        List the runs that failed instead: when, how often, and why.
+    export
+        Write the runs and imported rows as a .csv or .parquet table instead.
+    delete
+        Delete the run or failure whose key begins so, with its kept weights.
+    import_from
+        Take in somebody else's measurements: a .csv or .parquet table with columns seq_len, n_heads, d_model,
+        memorized, ...; rows of a file of this name that were taken in before are replaced.
     as_json
-        Print one JSON array of measurements.
+        Print one JSON array of measurements; with --failed, of failures.
     """
+    _check_choice({"failed": failed, "export": export, "delete": delete, "import": import_from}, bool(where), as_json)
+    if failed:
+        _list_failures(store, as_json)
+    elif export is not None:
+        _export(store, where, export)
+    elif delete is not None:
+        _delete(store, delete)
+    elif import_from is not None:
+        _import(store, import_from)
+    elif as_json:
+        _print_json(store, where)
+    else:
+        _list(store, where)
+
+
+def _check_choice(actions: dict[str, object], where: bool, as_json: bool) -> None:
+    """Each of the actions excludes the others, and what it has no use for."""
+    from capax.errors import CapaxError
+
+    chosen = [name for name, value in actions.items() if value not in (None, False)]
+    if len(chosen) > 1:
+        raise CapaxError(f"{chosen[0]}: not together with --{chosen[1]}")
+    if where and chosen and chosen[0] != "export":
+        raise CapaxError(f"where: not together with --{chosen[0]}")
+    if as_json and chosen and chosen[0] != "failed":
+        raise CapaxError(f"json: not together with --{chosen[0]}")
+
+
+def _rows(store: Path, where: tuple[str, ...]) -> pl.DataFrame:
+    from capax import tables
+
+    return tables.where(tables.read(store), where)
+
+
+def _selected(store: Path, where: tuple[str, ...]) -> tuple[set[str], dict[str, int]]:
+    """The keys of the runs that meet the conditions, and how many imported rows of each source do."""
+    rows = _rows(store, where)
+    if "source" not in rows.columns:
+        return set(rows["key"]), {}
+    imported = rows.filter(rows["source"].is_not_null())["source"].to_list()
+    keys = set(rows.filter(rows["source"].is_null())["key"]) if "key" in rows.columns else set()
+    return keys, {source: imported.count(source) for source in dict.fromkeys(imported)}
+
+
+def _list(store: Path, where: tuple[str, ...]) -> None:
+    from capax.cli import output
+    from capax.store import Store
+
+    with Store(store, create=False) as opened:
+        found, sources = opened.summaries(), opened.sources()
+    if where:
+        keys, sources = _selected(store, where)
+        found = [run for run in found if run.key in keys]
+    output.show_runs(found)
+    for source, count in sources.items():
+        print(f"and {count} row{'s' * (count > 1)} imported from {source}")
+
+
+def _print_json(store: Path, where: tuple[str, ...]) -> None:
     from capax.store import Store
 
     with Store(store, create=False) as opened:
         found = opened.runs()
-    if as_json:
-        print(json.dumps([run.model_dump(mode="json") for run in found]))
-        return
-    from capax.cli import output
+    if where:
+        keys, _ = _selected(store, where)
+        found = [run for run in found if run.key in keys]
+    print(json.dumps([run.model_dump(mode="json") for run in found]))
 
-    output.show_runs(found)
+
+def _list_failures(store: Path, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from capax.cli import output
+    from capax.store import Store
+
+    with Store(store, create=False) as opened:
+        found = opened.failures()
+    if as_json:
+        print(json.dumps([asdict(failure) for failure in found]))
+    else:
+        output.show_failures(found)
+
+
+def _export(store: Path, where: tuple[str, ...], path: Path) -> None:
+    from capax import tables
+
+    rows = _rows(store, where)
+    tables.to_file(rows, path)
+    print(f"{len(rows)} row{'s' * (len(rows) > 1)} written to {path}")
+
+
+def _delete(store: Path, start: str) -> None:
+    from capax.store import Store
+
+    with Store(store, create=False) as opened:
+        key, runs_there = opened.find_key(start), opened.keys()
+        held = {
+            "the run": key in runs_there,
+            "its failure": any(failure.key == key for failure in opened.failures()),
+            "its kept weights": opened.weights_path(key).exists(),
+        }
+        opened.delete(key)
+    print(f"deleted {key[:12]}: {', '.join(what for what, there in held.items() if there)}")
+
+
+def _import(store: Path, path: Path) -> None:
+    from capax import tables
+    from capax.store import Store
+
+    rows = tables.importable(tables.from_file(path))  # before the store is made: bad rows leave nothing behind
+    with Store(store) as opened:
+        count = opened.import_rows(rows, str(path))
+    print(f"{count} row{'s' * (count > 1)} imported from {path}")
+
+
+def merge(
+    *stores: Path,
+    out: Annotated[Path, Parameter(alias="-o")],
+) -> None:
+    """Copy several stores into a new one; of a run that is in several, the one that finished last.
+
+    Parameters
+    ----------
+    stores
+        SQLite files of finished runs.
+    out
+        The new file.
+    """
+    from capax.store import merge as merge_stores
+
+    count = merge_stores(stores, out)
+    print(f"{count} run{'s' * (count != 1)} in {out}")
 
 
 def recall(

@@ -1,0 +1,145 @@
+"""What a store's file is made of: its tables, its versions, and the plain rows that are read from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Self
+
+from capax.results import Measurement, StopReason
+
+VERSION = 2
+APPLICATION_ID = 0x63617078  # "capx"
+
+
+def now() -> str:
+    """The time as a store writes it: UTC in whole seconds, so that text sorts as time does."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a listing shows of a run: columns of their own in the file, so that no measurement is parsed for it."""
+
+    key: str
+    finished: str
+    protocol: str
+    n_layers: int
+    n_heads: int
+    d_model: int
+    seq_len: int
+    vocab_size: int
+    library_size: int
+    memorized: int
+    chance: float
+    bits_per_parameter: float
+    seconds: float
+    stop_reason: StopReason
+
+    @classmethod
+    def of(cls, run: Measurement) -> Self:
+        """The summary of a run that has finished now."""
+        task, model = run.spec.task, run.spec.model
+        return cls(
+            key=run.key,
+            finished=now(),
+            protocol=run.spec.protocol.protocol,
+            n_layers=model.n_layers,
+            n_heads=model.n_heads,
+            d_model=model.d_model,
+            seq_len=task.seq_len,
+            vocab_size=task.vocab_size,
+            library_size=run.library_size,
+            memorized=run.memorized,
+            chance=run.chance,
+            bits_per_parameter=run.bits_per_parameter,
+            seconds=run.seconds,
+            stop_reason=run.stop_reason,
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that could not be done.
+
+    Attributes:
+        key: that of the run.
+        failed: when it failed last.
+        error: why, the last time.
+        attempts: how often it failed.
+        spec: the run (`capax.specs.Run`) as JSON.
+    """
+
+    key: str
+    failed: str
+    error: str
+    attempts: int
+    spec: str
+
+
+SUMMARY_COLUMNS = tuple(field.name for field in fields(Summary))
+FAILURE_COLUMNS = tuple(field.name for field in fields(Failure))
+
+# The measurement comes last: its text may spill over many pages, and a listing reads only what lies before it.
+RUNS = """
+CREATE TABLE runs (
+    key TEXT PRIMARY KEY,
+    finished TEXT NOT NULL,
+    protocol TEXT NOT NULL,
+    n_layers INTEGER NOT NULL,
+    n_heads INTEGER NOT NULL,
+    d_model INTEGER NOT NULL,
+    seq_len INTEGER NOT NULL,
+    vocab_size INTEGER NOT NULL,
+    library_size INTEGER NOT NULL,
+    memorized INTEGER NOT NULL,
+    chance REAL NOT NULL,
+    bits_per_parameter REAL NOT NULL,
+    seconds REAL NOT NULL,
+    stop_reason TEXT NOT NULL,
+    measurement TEXT NOT NULL
+)
+"""
+FAILURES = """
+CREATE TABLE failures (
+    key TEXT PRIMARY KEY,
+    failed TEXT NOT NULL,
+    error TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    spec TEXT NOT NULL
+)
+"""
+IMPORTED = "CREATE TABLE imported (source TEXT NOT NULL, row TEXT NOT NULL)"
+STAMP = (f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {VERSION}")
+CREATION = (RUNS, FAILURES, IMPORTED, *STAMP)
+
+
+def _from_json(column: str) -> str:
+    """SQL for a summary's column, from a row of version 1."""
+    places = {
+        **dict.fromkeys(("n_layers", "n_heads", "d_model"), "$.spec.model."),
+        **dict.fromkeys(("seq_len", "vocab_size"), "$.spec.task."),
+        **dict.fromkeys(("library_size", "chance", "bits_per_parameter", "stop_reason"), "$."),
+    }
+    return f"json_extract(measurement, '{places[column]}{column}') AS {column}" if column in places else column
+
+
+_FROM_VERSION_1 = ", ".join([*map(_from_json, SUMMARY_COLUMNS), "measurement"])
+
+MIGRATION_FROM_1 = (
+    "ALTER TABLE runs RENAME TO runs_1",
+    RUNS,
+    f"INSERT INTO runs SELECT {_FROM_VERSION_1} FROM runs_1 ORDER BY rowid",
+    "DROP TABLE runs_1",
+    FAILURES,
+    IMPORTED,
+    *STAMP,
+)
+"""Statements that make a file of version 1 one of this version; all of them in one transaction."""
+
+VIEW_OF_1 = (
+    f"CREATE TEMP VIEW runs AS SELECT rowid AS rowid, {_FROM_VERSION_1} FROM main.runs",
+    FAILURES.replace("CREATE TABLE", "CREATE TEMP TABLE"),
+    IMPORTED.replace("CREATE TABLE", "CREATE TEMP TABLE"),
+)
+"""Statements that make a file of version 1, which cannot be changed, look like one of this version."""
