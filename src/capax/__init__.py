@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from capax.specs import Training as Training
     from capax.specs import Transformer as Transformer
     from capax.store import Store as Store
+    from capax.sweeps.sweep import sweep as sweep
     from capax.tables import read as read
 
 _HOMES = {
@@ -59,6 +60,7 @@ _HOMES = {
     "predict": "capax.planning.predict",
     "read": "capax.tables",
     "save_law": "capax.laws.files",
+    "sweep": "capax.sweeps.sweep",
     "verify": "capax.planning.verify",
 }
 

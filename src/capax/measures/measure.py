@@ -126,11 +126,15 @@ def perform(
 
 
 def perform_together(
-    runs: Sequence[Run], workers: Workers, device: str, checkpoints: Path | None = None
+    runs: Sequence[Run],
+    workers: Workers,
+    device: str,
+    progress: Callback | None = None,
+    checkpoints: Path | None = None,
 ) -> list[Measurement]:
     """Do MAC runs that differ in their seeds alone, all their restarts in one pack.
 
-    Each measurement is that of the run alone (on the CPU bit for bit) but for its `seconds`: the time of all, divided by
+    Each measurement is that of the run alone (on the CPU bit for bit) but for its `seconds`: the time of all, over
     the number of runs. A time limit is for each run, so the pack has as many times the seconds.
 
     Args:
@@ -145,7 +149,7 @@ def perform_together(
         raise ValueError("runs: only runs that differ in nothing but their seed train together")
     if len({run.seed for run in runs}) < len(runs):
         raise ValueError("runs: each needs a seed of its own to train together")
-    trainer = _Trainer(runs, workers, device, Tracker(None), checkpoints=checkpoints)
+    trainer = _Trainer(runs, workers, device, Tracker(progress), checkpoints=checkpoints)
     founds = _best_of_restarts(runs, trainer)
     return [_measurement(run, found, trainer.seconds / len(runs)) for run, found in zip(runs, founds, strict=True)]
 

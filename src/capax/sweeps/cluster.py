@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import socket
 import threading
@@ -32,7 +33,7 @@ class RayTasks(Executor):
 
     def __init__(self, address: str, device: str = "cpu") -> None:
         try:
-            import ray
+            ray = importlib.import_module("ray")
         except ImportError:
             raise ClusterError("ray: is not installed; pip install 'capax[ray]'") from None
         _check_address(address)

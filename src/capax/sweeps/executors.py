@@ -167,9 +167,9 @@ def do(job: Job, stopping: Callable[[], bool]) -> Report:
     try:
         with Workers(1) as workers:
             if len(job.runs) == 1:
-                found = [perform(job.runs[0], workers, job.device, watch, checkpoints=job.checkpoints)[0]]
+                found = [perform(job.runs[0], workers, job.device, watch, False, job.checkpoints)[0]]
             else:
-                found = perform_together(job.runs, workers, job.device, watch, checkpoints=job.checkpoints)
+                found = perform_together(job.runs, workers, job.device, watch, job.checkpoints)
     except Interrupted:
         return Report(job, trouble="stopped")
     except (OutOfMemory, MemoryError) as error:

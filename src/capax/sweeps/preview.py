@@ -65,11 +65,9 @@ def preview(study: Study, store: Path | str, *, workers: int | None = None, devi
     slots = (1 if where == "cuda" else min(machine.cores(), 8)) if workers is None else workers
     every = max(math.ceil(len(jobs) / MOST_SHAPES), 1)
     timed = [_cost(job, where) for job in jobs[::every]]
-    seconds = [cost.seconds for cost in timed]
-    total = None
-    if all(value is not None for value in seconds):
-        mean = statistics.fmean(seconds) if seconds else 0.0  # type: ignore[type-var]
-        total = mean * len(jobs) / min(slots, max(len(jobs), 1))
+    seconds = [cost.seconds for cost in timed if cost.seconds is not None]
+    mean = statistics.fmean(seconds) if seconds else 0.0
+    total = mean * len(jobs) / min(slots, max(len(jobs), 1)) if len(seconds) == len(timed) else None
     return Preview(
         study=str(study.path),
         store=str(store),
@@ -92,7 +90,8 @@ class _Cost:
 def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
     """Seconds until every training is at max_epochs, and memory beside the process's own, from a few timed steps."""
     from capax.training.ensemble import CACHE_FLOATS
-    from capax.training.loop import Pack, prepare
+    from capax.training.loop import prepare
+    from capax.training.pack import Pack
     from capax.training.workers import split
 
     run, training = runs[0], runs[0].training
