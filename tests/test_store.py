@@ -260,6 +260,12 @@ def test_failures_count_attempts_until_the_run_is_done(tmp_path: Path, three: li
         assert store.keys() == {three[0].key}
 
 
+def test_any_error_can_be_kept(tmp_path: Path, three: list[Measurement]) -> None:
+    with Store(tmp_path / "s.db") as store:
+        store.fail(three[0].spec, "no such file: \udcff")
+        assert store.failures()[0].error == "no such file: ?"
+
+
 def test_delete(tmp_path: Path, three: list[Measurement]) -> None:
     with Store(tmp_path / "s.db") as store:
         store.add(three[0])
@@ -435,6 +441,9 @@ def test_a_merge_that_fails_leaves_nothing(tmp_path: Path, three: list[Measureme
         with pytest.raises(StoreError, match=said):
             merge([tmp_path / "a.db", tmp_path / bad], tmp_path / "c.db")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.db", "b.db"]
+    (tmp_path / "c.db-wal").write_bytes(b"of a store that was deleted")
+    with pytest.raises(StoreError, match=r"c\.db-wal exists"):
+        merge([tmp_path / "a.db"], tmp_path / "c.db")
     with pytest.raises(StoreError, match="at least one"):
         merge([], tmp_path / "c.db")
     with pytest.raises(StoreError, match="does not exist"):

@@ -98,7 +98,7 @@ except SystemExit as end:
 print(*sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.count("mac") == 2
+    assert len(done.stdout.splitlines()) == 4
     loaded = set(done.stdout.splitlines()[-1].split())
     assert not {"torch", "sklearn", "lmfit", "scipy", "matplotlib", "polars", "filelock"} & loaded
 
@@ -122,6 +122,14 @@ def test_failed(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -
     (failure,) = json.loads(said(capsys, "runs", "--failed", "--json"))
     assert set(failure) == {"key", "failed", "error", "attempts", "spec"}
     assert capax.Run.model_validate_json(failure["spec"]) == stored[2].spec
+
+
+def test_a_long_error_is_cut_short(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    with Store("capax.db") as store:
+        store.fail(stored[2].spec, "why " * 1000)
+    line = said(capsys, "runs", "--failed").splitlines()[1]
+    assert len(line) < 200
+    assert line.endswith("...")
 
 
 @pytest.mark.parametrize("name", ["r.csv", "r.parquet"])
