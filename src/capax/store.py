@@ -205,6 +205,7 @@ class Store:
         Raises:
             StoreWriteError: as `add`.
         """
+        error = error.encode(errors="replace").decode()  # a file's name may hold what no text can
         with self._writing("the failure was not saved") as connection:
             connection.execute(
                 f"INSERT INTO failures VALUES ({_marks(FAILURE_COLUMNS)}) ON CONFLICT (key) DO UPDATE SET "
@@ -373,8 +374,9 @@ def merge(paths: Iterable[Path | str], out: Path | str) -> int:
     paths, out = [Path(path) for path in paths], Path(out)
     if not paths:
         raise StoreError("stores: at least one to merge")
-    if out.exists():
-        raise StoreError(f"out: {out} exists; name a new file")
+    for file in _files(out):  # a log that was left behind would be played into the new file
+        if file.exists():
+            raise StoreError(f"out: {file} exists; name a new file")
     part = out.with_name(out.name + ".part")
     _remove(part)
     try:
@@ -391,6 +393,11 @@ def merge(paths: Iterable[Path | str], out: Path | str) -> int:
     return count
 
 
+def _files(path: Path) -> list[Path]:
+    """The file of a store, and those that SQLite keeps beside it."""
+    return [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
+
+
 def _remove(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    for file in _files(path):
+        file.unlink(missing_ok=True)

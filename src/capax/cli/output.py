@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from capax.measures import progress as measuring
 
 PIPE_WIDTH = 200
+LONGEST_ERROR = 140
 STOPPED = {
     "complete": "the library was complete",
     "plateau": "nothing improved any more",
@@ -166,9 +167,14 @@ def show_runs(runs: list[Summary]) -> None:
 
 
 def show_failures(failures: list[Failure]) -> None:
-    """Print one line per failed run."""
-    rows = [(item.key[:12], item.failed, str(item.attempts), " ".join(item.error.split())) for item in failures]
+    """Print one line per failed run; a long error is cut short."""
+    rows = [(item.key[:12], item.failed, str(item.attempts), _one_line(item.error)) for item in failures]
     _show_lines(("key", "failed", "attempts", "error"), rows, ("attempts",))
+
+
+def _one_line(error: str) -> str:
+    line = " ".join(error.split())
+    return line if len(line) <= LONGEST_ERROR else f"{line[: LONGEST_ERROR - 3]}..."
 
 
 def _show_lines(names: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str]) -> None:

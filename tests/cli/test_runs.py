@@ -1,0 +1,263 @@
+"""What `capax runs` and `capax merge` do with a store, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import capax
+from capax.cli import main
+from capax.results import Measurement
+from capax.store import Store
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[Measurement]:
+    """Three runs: two with one head, one with two."""
+    task, training = capax.Sequences(seq_len=3, vocab_size=5, library_size=4), capax.Training(max_epochs=1)
+    cells = ((1, 0), (2, 0), (1, 1))
+    return [
+        capax.measure(task, capax.Transformer(n_heads=heads, d_model=4), training, restarts=1, seed=seed)
+        for heads, seed in cells
+    ]
+
+
+@pytest.fixture
+def stored(measured: list[Measurement]) -> list[Measurement]:
+    """Two of them in capax.db, the third as a failure."""
+    with Store("capax.db") as store:
+        for run in measured[:2]:
+            store.add(run)
+        for _ in range(2):
+            store.fail(measured[2].spec, "out of memory:\n  [1, 2]")
+    return measured
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as exit_:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 0, err
+    return out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line on stderr of a command that ends with code 2 and prints nothing else."""
+    with pytest.raises(SystemExit) as exit_:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 2, (out, err)
+    assert out == ""
+    assert err.startswith("capax: ")
+    assert err.count("\n") == 1
+    return err
+
+
+THEIRS = pl.DataFrame({"seq_len": [8, 16], "n_heads": [1, 2], "d_model": [32, 64], "memorized": [100, 200]})
+
+
+def test_the_listing(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    names, *lines = said(capsys, "runs").splitlines()
+    assert names.split() == [
+        *("key", "protocol", "layers", "heads", "width", "seq_len", "vocab", "library", "memorized", "chance"),
+        *("bits/par.", "seconds", "stopped"),
+    ]
+    assert [line.split()[:8] for line in lines] == [
+        [run.key[:12], "mac", "1", str(run.spec.model.n_heads), "4", "3", "5", "4"] for run in stored[:2]
+    ]
+    assert {len(line) for line in lines} == {len(names)}
+
+
+def test_the_listing_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    Store("capax.db").close()
+    assert len(said(capsys, "runs").splitlines()) == 1
+    assert len(said(capsys, "runs", "--failed").splitlines()) == 1
+    assert json.loads(said(capsys, "runs", "--json")) == []
+    assert "no column" in refused(capsys, "runs", "--where", "n_heads=1")
+    assert "no rows" in refused(capsys, "runs", "--export", "r.csv")
+
+
+def test_the_listing_loads_nothing_heavy(stored: list[Measurement]) -> None:
+    code = """
+import sys
+from capax.cli import main
+try:
+    main(["runs"])
+except SystemExit as end:
+    assert not end.code, end.code
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == 4
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not {"torch", "sklearn", "lmfit", "scipy", "matplotlib", "polars", "filelock"} & loaded
+
+
+def test_where(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    assert [line.split()[0] for line in said(capsys, "runs", "--where", "n_heads=2").splitlines()[1:]] == [
+        stored[1].key[:12]
+    ]
+    found = json.loads(said(capsys, "runs", "--where", "n_heads=1", "--where", "protocol=mac", "--json"))
+    assert [run["key"] for run in found] == [stored[0].key]
+    assert "where: no row has n_heads=7" in refused(capsys, "runs", "--where", "n_heads=7")
+    assert "where: no column 'heads'" in refused(capsys, "runs", "--where", "heads=7")
+    assert "where: column=value" in refused(capsys, "runs", "--where", "heads")
+
+
+def test_failed(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    names, line = said(capsys, "runs", "--failed").splitlines()
+    assert names.split() == ["key", "failed", "attempts", "error"]
+    key, _, attempts, *error = line.split()
+    assert (key, attempts, " ".join(error)) == (stored[2].key[:12], "2", "out of memory: [1, 2]")
+    (failure,) = json.loads(said(capsys, "runs", "--failed", "--json"))
+    assert set(failure) == {"key", "failed", "error", "attempts", "spec"}
+    assert capax.Run.model_validate_json(failure["spec"]) == stored[2].spec
+
+
+def test_a_long_error_is_cut_short(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    with Store("capax.db") as store:
+        store.fail(stored[2].spec, "why " * 1000)
+    line = said(capsys, "runs", "--failed").splitlines()[1]
+    assert len(line) < 200
+    assert line.endswith("...")
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r.parquet"])
+def test_export(capsys: pytest.CaptureFixture[str], stored: list[Measurement], name: str) -> None:
+    Path(name).write_text("what was there before")
+    assert said(capsys, "runs", "--export", name) == f"2 rows written to {name}\n"
+    back = pl.read_csv(name) if name.endswith("csv") else pl.read_parquet(name)
+    assert back["key"].to_list() == [run.key for run in stored[:2]]
+    assert back.columns == capax.read().columns
+    said(capsys, "runs", "--export", name, "--where", "n_heads=2")
+    back = pl.read_csv(name) if name.endswith("csv") else pl.read_parquet(name)
+    assert back["key"].to_list() == [stored[1].key]
+
+
+def test_export_refuses(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    before = sorted(Path.cwd().iterdir())
+    assert "a .csv or .parquet file, got r.xlsx" in refused(capsys, "runs", "--export", "r.xlsx")
+    assert "cannot write" in refused(capsys, "runs", "--export", "no/where.csv")
+    assert sorted(Path.cwd().iterdir()) == before
+    Path("folder.csv").mkdir()
+    assert "cannot write" in refused(capsys, "runs", "--export", "folder.csv")
+    assert sorted(Path.cwd().iterdir()) == sorted([*before, Path.cwd() / "folder.csv"])
+
+
+def test_export_is_whole_or_not_at_all(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    """A list cannot be a cell of a .csv: the file of before stays."""
+    with Store("capax.db") as store:
+        store.import_rows(THEIRS.with_columns(layers=pl.lit([1, 2])), "a paper")
+    Path("r.csv").write_text("before")
+    assert "cannot write r.csv" in refused(capsys, "runs", "--export", "r.csv")
+    assert Path("r.csv").read_text() == "before"
+    assert not list(Path.cwd().glob("*.part"))
+
+
+def test_delete(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    first, second, failed = (run.key for run in stored)
+    with Store("capax.db") as store:
+        weights = store.weights_path(first)
+    weights.parent.mkdir()
+    weights.write_bytes(b"weights")
+    assert "no run has a key that begins with 'zz'" in refused(capsys, "runs", "--delete", "zz")
+    assert "no run has" in refused(capsys, "runs", "--delete", "")
+    assert said(capsys, "runs", "--delete", first[:12]) == f"deleted {first[:12]}: the run, its kept weights\n"
+    assert not weights.exists()
+    assert said(capsys, "runs", "--delete", failed) == f"deleted {failed[:12]}: its failure\n"
+    with Store("capax.db") as store:
+        assert store.keys() == {second}
+        assert store.failures() == []
+    Path("capax.db").chmod(0o444)
+    assert "read-only" in refused(capsys, "runs", "--delete", second)
+
+
+def test_an_ambiguous_key_deletes_nothing(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    with Store("capax.db") as store:
+        store.add(stored[0].model_copy(update={"key": stored[0].key[:20] + "0" * 44}))
+    assert "2 runs have a key" in refused(capsys, "runs", "--delete", stored[0].key[:20])
+    with Store("capax.db") as store:
+        assert len(store.keys()) == 3
+
+
+@pytest.mark.parametrize("name", ["theirs.csv", "theirs.parquet"])
+def test_import(capsys: pytest.CaptureFixture[str], stored: list[Measurement], name: str) -> None:
+    THEIRS.write_csv(name) if name.endswith("csv") else THEIRS.write_parquet(name)
+    for _ in range(2):
+        assert said(capsys, "runs", "--import", name) == f"2 rows imported from {name}\n"
+    *_, last = said(capsys, "runs").splitlines()
+    assert last == f"and 2 rows imported from {name}"
+    *runs, last = said(capsys, "runs", "--where", "n_heads=2").splitlines()
+    assert [line.split()[0] for line in runs[1:]] == [stored[1].key[:12]]
+    assert last == f"and 1 row imported from {name}"
+    assert "r.csv" in said(capsys, "runs", "--export", "r.csv")
+    assert pl.read_csv("r.csv")["source"].to_list() == [None, None, name, name]
+
+
+def test_import_makes_a_store(capsys: pytest.CaptureFixture[str]) -> None:
+    THEIRS.write_csv("theirs.csv")
+    said(capsys, "runs", "--import", "theirs.csv", "--store", "new.db")
+    assert capax.read("new.db")["memorized"].to_list() == [100, 200]
+    assert said(capsys, "runs", "--store", "new.db", "--where", "n_heads=2").splitlines()[1:] == [
+        "and 1 row imported from theirs.csv"
+    ]
+
+
+def test_bad_imports_make_no_store(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,100\n8,1,32,many\n")
+    assert "memorized: row 2 should be a positive finite number, got 'many'" in refused(
+        capsys, "runs", "--import", "bad.csv"
+    )
+    Path("less.csv").write_text("seq_len,n_heads,memorized\n8,1,100\n")
+    assert "d_model: no such column" in refused(capsys, "runs", "--import", "less.csv")
+    assert "no such file" in refused(capsys, "runs", "--import", "none.csv")
+    assert ".csv or .parquet" in refused(capsys, "runs", "--import", "bad.txt")
+    assert sorted(path.name for path in Path.cwd().iterdir()) == ["bad.csv", "less.csv"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--failed", "--export", "r.csv"], "failed: not together with --export"),
+        (["--delete", "a", "--import", "r.csv"], "delete: not together with --import"),
+        (["--failed", "--where", "n_heads=1"], "where: not together with --failed"),
+        (["--delete", "a", "--where", "n_heads=1"], "where: not together with --delete"),
+        (["--export", "r.csv", "--json"], "json: not together with --export"),
+        (["--import", "r.csv", "--json"], "json: not together with --import"),
+    ],
+)
+def test_flags_that_exclude_each_other(
+    capsys: pytest.CaptureFixture[str], stored: list[Measurement], flags: list[str], words: str
+) -> None:
+    assert words in refused(capsys, "runs", *flags)
+    assert not Path("r.csv").exists()
+
+
+@pytest.mark.parametrize("flags", [["--failed"], ["--export", "r.csv"], ["--delete", "a"], ["--where", "n_heads=1"]])
+def test_a_missing_store_is_not_made(capsys: pytest.CaptureFixture[str], flags: list[str]) -> None:
+    assert "no such file: capax.db" in refused(capsys, "runs", *flags)
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_merge(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    with Store("b.db") as store:
+        store.add(stored[2])
+        store.add(stored[1])
+    assert said(capsys, "merge", "capax.db", "b.db", "-o", "c.db") == "3 runs in c.db\n"
+    assert len(said(capsys, "runs", "--store", "c.db").splitlines()) == 4
+    assert len(said(capsys, "runs", "--store", "c.db", "--failed").splitlines()) == 1
+    assert "c.db exists" in refused(capsys, "merge", "capax.db", "--out", "c.db")
+    assert "at least one" in refused(capsys, "merge", "-o", "d.db")
+    assert "no such file" in refused(capsys, "merge", "capax.db", "none.db", "-o", "d.db")
+    refused(capsys, "merge", "capax.db")
+    assert not list(Path.cwd().glob("d.db*"))
