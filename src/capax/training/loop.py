@@ -224,9 +224,9 @@ class Course:
     def _restore(self, snapshot: Snapshot) -> None:
         tensors, state = snapshot.tensors, snapshot.state
         self.active, self._steps_since = state["active"], state["steps_since"]
-        self.records = [Record(**fields) for fields in state["records"]]
-        for record in self.records:
-            record.curve = [(epoch, memorized, loss) for epoch, memorized, loss in record.curve]
+        self.records = [
+            Record(**fields | {"curve": [tuple(point) for point in fields["curve"]]}) for fields in state["records"]
+        ]
         self.learner.restore(self.active, tensors, state["order"])
         self._sums = tensors["sums"].to(self.pack.device, copy=True)
         for member in state["kept"]:
