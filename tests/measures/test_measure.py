@@ -66,7 +66,7 @@ def test_same_seed_same_result_and_another_seed_another() -> None:
 
 
 @pytest.mark.parametrize(("loss", "recall"), [("last", "last"), ("all", "last"), ("all", "all")])
-@pytest.mark.parametrize(("size", "batch_size", "n_runs"), [(60, 512, 2), (700, 256, 5), (12, 512, 30)])
+@pytest.mark.parametrize(("size", "batch_size", "n_runs"), [(60, 512, 2), (700, 256, 5), (12, 512, 10)])
 def test_runs_measured_together_are_those_measured_alone(
     loss: str, recall: str, size: int, batch_size: int, n_runs: int
 ) -> None:
@@ -103,8 +103,8 @@ def test_an_interrupted_search_goes_on_without_repeating_a_pack(
     run = Run(
         task=capax.Sequences(seq_len=3, vocab_size=8, library_size=64, loss="last"),
         model=capax.Transformer(d_model=4, d_head=4, ffn="none"),
-        training=capax.Training(lr=1e-2, patience=15),
-        protocol=capax.Mls(first_size=4, seeds=4, max_trainings=16),
+        training=capax.Training(lr=3e-2, max_epochs=40),
+        protocol=capax.Mls(first_size=4, seeds=2, max_trainings=8),
     )
     prepared: list[Pack] = []
     draw = loop.prepare
@@ -114,7 +114,7 @@ def test_an_interrupted_search_goes_on_without_repeating_a_pack(
         return draw(pack)
 
     def interrupt(progress: capax.Progress) -> None:
-        if progress.done >= 9:
+        if progress.done >= 5:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(loop, "prepare", prepare)
@@ -137,8 +137,7 @@ def test_seconds_of_a_run_taken_up_again_count_those_before(tmp_path: Path, monk
     first, _ = perform(run, Workers(1), "cpu", checkpoints=tmp_path)
     again, _ = perform(run, Workers(1), "cpu", checkpoints=tmp_path)
     assert outcome(again) == outcome(first)
-    assert first.seconds - 10 < again.seconds <= first.seconds + 10
-    assert first.seconds > 20
+    assert again.seconds >= first.seconds - 3 > 9  # the end of the first is not on the file
 
 
 def test_restarts_share_the_library_and_differ_in_weights() -> None:
