@@ -129,6 +129,15 @@ def test_an_interrupted_search_goes_on_without_repeating_a_pack(
     assert outcome(again) == outcome(whole)
 
 
+def test_runs_done_together_are_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(task=SMALL, model=NARROW, training=capax.Training(max_epochs=2), protocol=capax.Mac(restarts=2))
+    runs = [run.replace(seed=seed) for seed in range(3)]
+    first = perform_together(runs, Workers(1), "cpu", tmp_path)
+    monkeypatch.delattr(loop, "prepare")
+    again = perform_together(runs, Workers(1), "cpu", tmp_path)
+    assert [outcome(run) for run in again] == [outcome(run) for run in first]
+
+
 def test_seconds_of_a_run_taken_up_again_count_those_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is turned by hand: a second a reading."""
     clock = itertools.count()
