@@ -1,5 +1,8 @@
 """Measurements against known truth."""
 
+import itertools
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,13 @@ import capax
 from capax.errors import SpecError
 from capax.measures import chance, units
 from capax.measures.mac import best_of_restarts_interval
+from capax.measures.measure import perform, perform_together
 from capax.results import Measurement, ResultError
+from capax.specs import Run
+from capax.training import loop
+from capax.training.ensemble import Learner
+from capax.training.pack import Pack
+from capax.training.workers import Workers
 
 SMALL = capax.Sequences(seq_len=4, vocab_size=10, library_size=60, loss="last")
 NARROW = capax.Transformer(d_model=8, d_head=4)
@@ -54,6 +63,90 @@ def test_same_seed_same_result_and_another_seed_another() -> None:
     assert outcome(first) == outcome(again)
     assert outcome(first) != outcome(other)
     assert first.key == again.key != other.key
+
+
+@pytest.mark.parametrize(("loss", "recall"), [("last", "last"), ("all", "last"), ("all", "all")])
+@pytest.mark.parametrize(("size", "batch_size", "n_runs"), [(60, 512, 2), (700, 256, 5), (12, 512, 10)])
+def test_runs_measured_together_are_those_measured_alone(
+    loss: str, recall: str, size: int, batch_size: int, n_runs: int
+) -> None:
+    """Small libraries are complete at different times; of the largest, an epoch has several batches."""
+    task = SMALL.replace(library_size=size, loss=loss, recall=recall)
+    training = capax.Training(max_epochs=40 if size < 100 else 3, batch_size=batch_size, lr=1e-2)
+    seeds = np.random.default_rng(1).permutation(1000)[:n_runs].tolist()
+    runs = [
+        Run(task=task, model=NARROW, training=training, protocol=capax.Mac(restarts=3), seed=seed) for seed in seeds
+    ]
+    with Workers(1) as workers:
+        together = perform_together(runs, workers, "cpu")
+    alone = [capax.measure(task, NARROW, training, restarts=3, seed=seed) for seed in seeds]
+    assert [outcome(run) for run in together] == [outcome(run) for run in alone]
+
+
+def test_only_runs_that_differ_in_their_seeds_are_measured_together() -> None:
+    run = Run(task=SMALL, model=NARROW, training=capax.Training(max_epochs=1), protocol=capax.Mac(restarts=1))
+    wrong = [
+        [],
+        [run, run],
+        [run, run.replace(seed=1, training=capax.Training(max_epochs=2))],
+        [run.replace(protocol=capax.Mls(), seed=seed) for seed in (0, 1)],
+    ]
+    for runs in wrong:
+        with pytest.raises(ValueError, match="runs: "):
+            perform_together(runs, Workers(1), "cpu")
+
+
+def test_an_interrupted_search_goes_on_without_repeating_a_pack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in the third round and taken up: the same measurement, and the rounds before are not trained anew."""
+    run = Run(
+        task=capax.Sequences(seq_len=3, vocab_size=8, library_size=64, loss="last"),
+        model=capax.Transformer(d_model=4, d_head=4, ffn="none"),
+        training=capax.Training(lr=3e-2, max_epochs=40),
+        protocol=capax.Mls(first_size=4, seeds=2, max_trainings=8),
+    )
+    prepared: list[Pack] = []
+    draw = loop.prepare
+
+    def prepare(pack: Pack) -> Learner:
+        prepared.append(pack)
+        return draw(pack)
+
+    def interrupt(progress: capax.Progress) -> None:
+        if progress.done >= 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "prepare", prepare)
+    whole, _ = perform(run, Workers(1), "cpu")
+    rounds = len(prepared)
+    with pytest.raises(KeyboardInterrupt):
+        perform(run, Workers(1), "cpu", interrupt, checkpoints=tmp_path)
+    begun = len(prepared) - rounds
+    assert 2 < begun <= rounds
+    again, _ = perform(run, Workers(1), "cpu", checkpoints=tmp_path)
+    assert len(prepared) - rounds == rounds + 1  # the one that was interrupted is taken up a second time
+    assert outcome(again) == outcome(whole)
+
+
+def test_runs_done_together_are_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(task=SMALL, model=NARROW, training=capax.Training(max_epochs=2), protocol=capax.Mac(restarts=2))
+    runs = [run.replace(seed=seed) for seed in range(3)]
+    first = perform_together(runs, Workers(1), "cpu", tmp_path)
+    monkeypatch.delattr(loop, "prepare")
+    again = perform_together(runs, Workers(1), "cpu", tmp_path)
+    assert [outcome(run) for run in again] == [outcome(run) for run in first]
+
+
+def test_seconds_of_a_run_taken_up_again_count_those_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is turned by hand: a second a reading."""
+    clock = itertools.count()
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    run = Run(task=SMALL, model=NARROW, training=capax.Training(max_epochs=9), protocol=capax.Mac(restarts=2))
+    first, _ = perform(run, Workers(1), "cpu", checkpoints=tmp_path)
+    again, _ = perform(run, Workers(1), "cpu", checkpoints=tmp_path)
+    assert outcome(again) == outcome(first)
+    assert again.seconds >= first.seconds - 3 > 9  # the end of the first is not on the file
 
 
 def test_restarts_share_the_library_and_differ_in_weights() -> None:

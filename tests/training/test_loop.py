@@ -13,7 +13,7 @@ import torch
 
 from capax.specs import Sequences, Training, Transformer
 from capax.training import workers
-from capax.training.loop import train
+from capax.training.loop import prepare, train
 from capax.training.pack import Outcome, Pack
 from capax.training.workers import Workers, split
 
@@ -58,6 +58,31 @@ def test_a_member_is_the_same_bit_for_bit_in_any_pack(loss: str, model: Transfor
     together = results(train(pack(range(4), task, model)))
     alone = [result for member in range(4) for result in results(train(pack([member], task, model)))]
     assert alone == together
+
+
+@pytest.mark.parametrize("loss", ["last", "all"])
+@pytest.mark.parametrize("one_library", [True, False])
+def test_members_of_several_seeds_are_what_they_are_alone(loss: str, one_library: bool) -> None:
+    """Numbers repeat across seeds; outcomes come in the order of the members, whoever trains where."""
+    seeds, members = (3, 8, 3, 8, 0), (1, 0, 0, 1, 1)
+    joint = replace(pack(members, TASK.replace(loss=loss), one_library=one_library), seeds=seeds)
+    alone = [
+        outcome
+        for seed, member in zip(seeds, members, strict=True)
+        for outcome in train(replace(joint, seeds=(seed,), members=(member,), sizes=(700,)))
+    ]
+    assert len({outcome.curve for outcome in alone}) == 5
+    assert train(joint) == alone
+    with Workers(2) as two:
+        assert two.train(joint) == alone
+
+
+def test_a_seeds_members_share_its_one_library() -> None:
+    one = replace(pack([0, 1, 0], one_library=True), seeds=(3, 3, 8))
+    tokens = prepare(one).library.tokens
+    assert torch.equal(tokens[0], tokens[1])
+    assert not torch.equal(tokens[0], tokens[2])
+    assert prepare(pack([0, 1], one_library=True)).library.tokens.shape[0] == 1
 
 
 def test_members_that_leave_change_nothing_for_those_who_stay() -> None:

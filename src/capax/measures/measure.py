@@ -134,8 +134,8 @@ def perform_together(
 ) -> list[Measurement]:
     """Do MAC runs that differ in their seeds alone, all their restarts in one pack.
 
-    Each measurement is that of the run alone (on the CPU bit for bit) but for its `seconds`: the time of all, over
-    the number of runs. A time limit is for each run, so the pack has as many times the seconds.
+    Each measurement is that of the run alone (on the CPU bit for bit) but for its `seconds`: the time of all, divided
+    by the number of runs. A time limit is for each run, so the pack has as many times the seconds.
 
     Args:
         checkpoints: as in `perform`.
@@ -145,7 +145,7 @@ def perform_together(
     """
     if not runs or any(not isinstance(run.protocol, Mac) for run in runs):
         raise ValueError("runs: at least one, and only of protocol 'mac', train together")
-    if any(run.replace(seed=runs[0].seed) != runs[0] for run in runs):
+    if len({run.replace(seed=0).key() for run in runs}) > 1:
         raise ValueError("runs: only runs that differ in nothing but their seed train together")
     if len({run.seed for run in runs}) < len(runs):
         raise ValueError("runs: each needs a seed of its own to train together")
@@ -194,7 +194,7 @@ class _Trainer:
             mixed=len(set(sizes)) > 1,
             one_library=one_library,
             device=self._device,
-            seconds=None if limit is None else max(limit * times - self.seconds, 0),
+            seconds=None if limit is None else max(limit * times - self.seconds, 0.0),
             keep_weights=self._keep_weights,
         )
         self._tracker.total += len(pack.members)

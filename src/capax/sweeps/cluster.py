@@ -26,12 +26,13 @@ class RayTasks(Executor):
     Args:
         address: `local` for a cluster on this machine that ends with the executor, or `HOST:PORT` of a running one.
         device: `cuda` takes a GPU per job.
+        slots: most jobs in flight; for `local` also its CPUs. All CPUs (or GPUs) of the cluster when not given.
 
     Raises:
         ClusterError: when Ray is not installed, or nothing answers at the address.
     """
 
-    def __init__(self, address: str, device: str = "cpu") -> None:
+    def __init__(self, address: str, device: str = "cpu", slots: int | None = None) -> None:
         try:
             ray = importlib.import_module("ray")
         except ImportError:
@@ -40,7 +41,8 @@ class RayTasks(Executor):
         self._ray: Any = ray
         try:
             ray.init(
-                address=None if address == "local" else address,
+                address=address,
+                num_cpus=slots if address == "local" else None,
                 include_dashboard=False if address == "local" else None,
                 log_to_driver=False,
                 logging_level="ERROR",
@@ -48,7 +50,8 @@ class RayTasks(Executor):
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise ClusterError(f"ray: cannot connect to {address!r}: {one_line(error)}") from None
         unit = "GPU" if device == "cuda" else "CPU"
-        self.slots = int(ray.cluster_resources().get(unit, 0))
+        found = int(ray.cluster_resources().get(unit, 0))
+        self.slots = found if slots is None else min(found, slots)
         if self.slots == 0:
             self.close()
             raise ClusterError(f"ray: the cluster at {address!r} has no {unit}")

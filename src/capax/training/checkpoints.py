@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -27,6 +28,8 @@ from capax.specs import Run
 from capax.training.pack import Outcome, Pack
 
 FORMAT = 1
+STATE = "state.json"
+"""The tensor that holds a state's JSON: a header of safetensors may not be as long as many curves are."""
 
 
 class CheckpointError(CapaxError):
@@ -62,7 +65,7 @@ class Checkpoint:
         Raises:
             CheckpointError: when the file is damaged, of another pack, or of other versions.
         """
-        return self._read(self._running) if self._running.exists() else None
+        return self._read(self._running) if os.path.exists(self._running) else None
 
     def save(self, snapshot: Snapshot) -> None:
         """Write a state in place of the one before.
@@ -78,13 +81,13 @@ class Checkpoint:
         Raises:
             CheckpointError: as `load`.
         """
-        if not self._finished.exists():
+        if not os.path.exists(self._finished):
             return None
         try:
             document = json.loads(self._finished.read_text())
             content = document["outcomes"]
-            self._check(document["header"], _checksum({}, content))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            self._check(document["header"], _text_checksum(content))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(f"checkpoint: cannot read {self._finished}: {error}") from None
         weights = self._read(self._weights).tensors if any(fields["kept"] for fields in content) else {}
         return [_outcome(fields, place, weights) for place, fields in enumerate(content)]
@@ -103,9 +106,9 @@ class Checkpoint:
         if weights:
             self._write(self._weights, Snapshot(weights, {}))
         content = [_fields(outcome) for outcome in outcomes]
-        document = json.dumps({"header": self._header(_checksum({}, content)), "outcomes": content})
+        document = json.dumps({"header": self._header(_text_checksum(content)), "outcomes": content})
         self._replace(self._finished, lambda partial: partial.write_text(document))
-        self._running.unlink(missing_ok=True)
+        _remove(self._running)
 
     def _header(self, checksum: str) -> dict[str, Any]:
         return {"format": FORMAT, "versions": machine.versions(), "pack": self.digest, "sha256": checksum}
@@ -121,17 +124,17 @@ class Checkpoint:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-            header, state = json.loads(metadata["header"]), json.loads(metadata["state"])
-            self._check(header, _checksum(tensors, state))
+            self._check(json.loads(metadata["header"]), _checksum(tensors))
+            state = json.loads(tensors.pop(STATE).numpy().tobytes())
         except (OSError, SafetensorError, ValueError, KeyError, AttributeError) as error:
             raise CheckpointError(f"checkpoint: cannot read {path}: {error}") from None
         return Snapshot(tensors, state)
 
     def _write(self, path: Path, snapshot: Snapshot) -> None:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in snapshot.tensors.items()}
-        header = self._header(_checksum(tensors, snapshot.state))
-        metadata = {"header": json.dumps(header), "state": json.dumps(snapshot.state)}
-        self._replace(path, lambda partial: save_file(tensors, partial, metadata))
+        tensors[STATE] = torch.frombuffer(bytearray(json.dumps(snapshot.state).encode()), dtype=torch.uint8)
+        header = {"header": json.dumps(self._header(_checksum(tensors)))}
+        self._replace(path, lambda partial: save_file(tensors, partial, header))
 
     def _replace(self, path: Path, write: Callable[[Path], object]) -> None:
         """Put a file in the place of another, so that a crash at any moment leaves one of the two."""
@@ -156,15 +159,19 @@ def digest(pack: Pack) -> str:
     fields = {name: getattr(pack, name) for name in (f.name for f in dataclasses.fields(pack)) if name != "seconds"}
     specs = {name: fields.pop(name) for name in ("task", "model", "training")}
     fields["specs"] = Run(**specs).canonical_json()  # as in a run's key: a user's file counts by its content
-    return hashlib.sha256(_canonical(fields).encode()).hexdigest()
+    return _text_checksum(fields)
+
+
+def _text_checksum(content: object) -> str:
+    return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
 
 def _canonical(content: object) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
-def _checksum(tensors: dict[str, Tensor], content: object) -> str:
-    found = hashlib.sha256(_canonical(content).encode())
+def _checksum(tensors: dict[str, Tensor]) -> str:
+    found = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())

@@ -131,14 +131,11 @@ class Course:
     @property
     def finished(self) -> bool:
         """Whether every member has stopped."""
-        return not self._staying()
-
-    def _staying(self) -> list[int]:
-        return [place for place, member in enumerate(self.active) if self.records[member].stop_reason is None]
+        return all(self.records[member].stop_reason is not None for member in self.active)
 
     def step(self, out_of_time: Callable[[], bool]) -> None:
         """Let those who stopped leave; one step of the others, and the evaluations that are due after it."""
-        staying = self._staying()
+        staying = [place for place, member in enumerate(self.active) if self.records[member].stop_reason is None]
         if len(staying) < len(self.active):
             self.learner.keep(staying)
             self.active = [self.active[place] for place in staying]
@@ -224,9 +221,9 @@ class Course:
     def _restore(self, snapshot: Snapshot) -> None:
         tensors, state = snapshot.tensors, snapshot.state
         self.active, self._steps_since = state["active"], state["steps_since"]
-        self.records = [Record(**fields) for fields in state["records"]]
-        for record in self.records:
-            record.curve = [(epoch, memorized, loss) for epoch, memorized, loss in record.curve]
+        self.records = [
+            Record(**fields | {"curve": [tuple(point) for point in fields["curve"]]}) for fields in state["records"]
+        ]
         self.learner.restore(self.active, tensors, state["order"])
         self._sums = tensors["sums"].to(self.pack.device, copy=True)
         for member in state["kept"]:
