@@ -48,3 +48,9 @@ class LawError(CapaxError, ValueError):
 
 class ReportError(CapaxError):
     """A figure or a report cannot be drawn or written."""
+
+
+class SweepFailed(CapaxError):
+    """Runs of a sweep failed."""
+
+    exit_code = 1

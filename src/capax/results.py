@@ -46,6 +46,18 @@ class Info(Result):
     gpu: str | None
 
 
+class SweepSummary(Result):
+    """How a sweep ended."""
+
+    study: str
+    store: str
+    runs: Annotated[int, Field(description="Of the study.")]
+    stored: Annotated[int, Field(description="Of these, in the store before.")]
+    done: int
+    failed: int
+    seconds: float
+
+
 class Interval(Result):
     """A range and what it is of."""
 

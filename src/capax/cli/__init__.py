@@ -16,7 +16,7 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import demo, info, laws, measure, plan, runs
+    from capax.cli import demo, info, laws, measure, plan, runs, sweep
 
     app = App(
         name="capax",
@@ -27,6 +27,7 @@ def _app() -> App:
         suppress_keyboard_interrupt=False,
     )
     app.command(measure.app)
+    app.command(sweep.sweep)
     app.command(laws.fit)
     app.command(laws.predict)
     app.command(plan.app)

@@ -35,7 +35,7 @@ def progress_bar(hidden: bool = False, label: str = "") -> Iterator[measuring.Ca
         def show(state: measuring.Progress) -> None:
             leader = state.leader
             loss = "" if leader.loss is None else f" · loss {leader.loss:.3f}"
-            left = "" if state.seconds_left is None else f" · {_duration(state.seconds_left)} left unless it improves"
+            left = "" if state.seconds_left is None else f" · {duration(state.seconds_left)} left unless it improves"
             bar.update(
                 task,
                 total=leader.library_size,
@@ -90,7 +90,7 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         ("parameters", f"{run.parameters.trainable} trainable of {run.parameters.total}"),
         (
             "training",
-            f"{run.epochs} epochs, {run.steps} steps, {_duration(run.seconds)}; ended as {STOPPED[run.stop_reason]}",
+            f"{run.epochs} epochs, {run.steps} steps, {duration(run.seconds)}; ended as {STOPPED[run.stop_reason]}",
         ),
     ]
     diverged = sum(member.stop_reason == "diverged" for member in run.members)
@@ -135,7 +135,8 @@ def _range(interval: Interval) -> str:
     return f"{interval.low:.4g} to {high} ({interval.level:.0%}: {interval.of})"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds in a unit that suits them."""
     if seconds < 90:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

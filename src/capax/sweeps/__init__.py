@@ -1,0 +1,1 @@
+"""Many runs: from a study file to a store full of them, through any fault."""

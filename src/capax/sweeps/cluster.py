@@ -1,0 +1,115 @@
+"""Jobs on a Ray cluster, as plain tasks (extra `ray`)."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from typing import Any
+
+from capax.errors import CapaxError
+from capax.sweeps.executors import Executor, Job, Report, do, one_line
+
+CONNECT_SECONDS = 5
+
+
+class ClusterError(CapaxError):
+    """There is no Ray, or no cluster at the address."""
+
+
+class RayTasks(Executor):
+    """Each job is a Ray task on one CPU (or one GPU); a job of a node that is lost is reported as died.
+
+    Nodes need this package and, for runs that go on after a fault, the store's folder (for the checkpoints).
+
+    Args:
+        address: `local` for a cluster on this machine that ends with the executor, or `HOST:PORT` of a running one.
+        device: `cuda` takes a GPU per job.
+
+    Raises:
+        ClusterError: when Ray is not installed, or nothing answers at the address.
+    """
+
+    def __init__(self, address: str, device: str = "cpu") -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ClusterError("ray: is not installed; pip install 'capax[ray]'") from None
+        _check_address(address)
+        self._ray: Any = ray
+        try:
+            ray.init(
+                address=None if address == "local" else address,
+                include_dashboard=False if address == "local" else None,
+                log_to_driver=False,
+                logging_level="ERROR",
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise ClusterError(f"ray: cannot connect to {address!r}: {one_line(error)}") from None
+        unit = "GPU" if device == "cuda" else "CPU"
+        self.slots = int(ray.cluster_resources().get(unit, 0))
+        if self.slots == 0:
+            self.close()
+            raise ClusterError(f"ray: the cluster at {address!r} has no {unit}")
+        needs = {"num_cpus": 1, "num_gpus": 1 if device == "cuda" else 0, "max_retries": 0}
+        self._task = ray.remote(**needs)(_do_on_node)
+        self._running: dict[Any, Job] = {}
+
+    def submit(self, job: Job) -> None:
+        """Start a task."""
+        self._running[self._task.remote(job)] = job
+
+    def wait(self, seconds: float) -> list[Report]:
+        """The tasks that ended."""
+        if not self._running:
+            return []
+        done, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
+        return [self._report(reference, self._running.pop(reference)) for reference in done]
+
+    def _report(self, reference: Any, job: Job) -> Report:
+        exceptions = self._ray.exceptions
+        try:
+            return self._ray.get(reference)
+        except exceptions.TaskCancelledError:
+            return Report(job, trouble="stopped")
+        except exceptions.OutOfMemoryError as error:
+            return Report(job, trouble="memory", message=one_line(error))
+        except exceptions.RayTaskError as error:
+            return Report(job, trouble="raised", message=one_line(error))
+        except exceptions.RayError as error:
+            return Report(job, trouble="died", message=one_line(error))
+
+    def stop(self) -> None:
+        """Interrupt the tasks: they write their checkpoints and end."""
+        for reference in self._running:
+            self._ray.cancel(reference, force=False)
+
+    def close(self) -> None:
+        """Leave the cluster; tasks in flight are ended."""
+        for reference in getattr(self, "_running", {}):
+            self._ray.cancel(reference, force=True)
+        self._running = {}
+        self._ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Nothing at the address is found out at once, not after Ray's own minutes."""
+    if address == "local":
+        return
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal():
+        raise ClusterError(f"ray: 'local' or HOST:PORT, got {address!r}")
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ClusterError(f"ray: nothing answers at {address!r}: {error}") from None
+
+
+def _do_on_node(job: Job) -> Report:
+    """Do a job in a task. Ray cancels with an interrupt; here it only asks for a checkpoint and an end."""
+    asked = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: asked.set())
+    try:
+        return do(job, asked.is_set)
+    finally:
+        signal.signal(signal.SIGINT, before)

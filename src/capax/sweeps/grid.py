@@ -1,0 +1,231 @@
+"""A study file: a base run, axes, changes; and the runs that it means."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capax.errors import SpecError
+from capax.specs import PROTOCOLS, Run, Sequences, Spec, Training, Transformer
+
+MOST_RUNS = 1_000_000
+PARTS: dict[str, type[Spec]] = {"task": Sequences, "model": Transformer, "training": Training}
+KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change")
+
+
+class StudyError(SpecError):
+    """A study file is not what it should be; the message names file, table, field and value."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study file, read and validated whole.
+
+    Attributes:
+        path: the file.
+        runs: its runs, each once, in the order of the file: the last axis varies fastest.
+        repeated: combinations that mean a run that was there already.
+        store: the store that the file names, beside the file.
+    """
+
+    path: Path
+    runs: tuple[Run, ...]
+    repeated: int
+    store: Path | None
+
+
+def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
+    """Read a study file (TOML) and make all its runs.
+
+    The tables `task`, `model`, `training` and `protocol` and the key `seed` hold a base run, in the names of the specs.
+    `grid` holds axes by field name: every combination is a run. Each `[[zip]]` holds fields that advance together, and
+    is one axis. An axis is a list, or a range of equal ratios: `{from = 8, to = 128, factor = 2}` or
+    `{from = 1e-4, to = 1e-2, steps = 5}`. Each `[[change]]` has `if` (fields and values, a list of values for several)
+    and `set`: runs that meet all of `if` get the fields of `set`.
+
+    Raises:
+        StudyError: for a file that cannot be read, is no TOML, has unknown tables, fields or axes, an empty axis, more
+            than a million runs without `allow_many`, or a run that is not allowed.
+    """
+    path = Path(path)
+    tables = _parse(path)
+    try:
+        return _study(path, tables, allow_many)
+    except SpecError as error:
+        raise StudyError(f"{path}: {error}") from None
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{path}: {error}") from None  # it names line and column
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"study: cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
+    for name in tables:
+        if name not in KNOWN:
+            raise SpecError(f"{name}: unknown table; allowed are {', '.join(KNOWN)}")
+    for name in ("task", "model", "training", "protocol", "grid"):
+        if not isinstance(tables.get(name, {}), dict):
+            raise SpecError(f"{name}: should be a table, got {tables[name]!r}")
+    store = tables.get("store")
+    if store is not None and not isinstance(store, str):
+        raise SpecError(f"store: should be a file name, got {store!r}")
+    fields = _fields(tables.get("protocol", {}))
+    base = _base(tables, fields)
+    axes = _axes(tables, fields)
+    changes = [_change(number, change, fields) for number, change in enumerate(_list(tables, "change"))]
+    count = math.prod(len(axis) for axis in axes)
+    if count > MOST_RUNS and not allow_many:
+        raise SpecError(f"grid: {count} runs are more than {MOST_RUNS}; --yes allows them")
+    runs: dict[str, Run] = {}
+    for combination in itertools.product(*axes):
+        values = base | {name: value for step in combination for name, value in step.items()}
+        for conditions, settings in changes:
+            if all(values.get(name, _default(name, fields)) in allowed for name, allowed in conditions.items()):
+                values = values | settings
+        run = _run(values, fields, combination)
+        runs.setdefault(run.key(), run)
+    found = None if store is None else path.parent / store
+    return Study(path, tuple(runs.values()), count - len(runs), found)
+
+
+def _fields(protocol: Mapping[str, Any]) -> dict[str, str]:
+    """Every field that a run can have, and the part it belongs to."""
+    name = protocol.get("protocol", "mac")
+    if name not in PROTOCOLS:
+        raise SpecError(f"protocol.protocol: {', '.join(PROTOCOLS)}, got {name!r}")
+    parts = {**PARTS, "protocol": PROTOCOLS[name]}
+    return {field: part for part, spec in parts.items() for field in spec.model_fields} | {"seed": "run"}
+
+
+def _base(tables: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {} if "seed" not in tables else {"seed": tables["seed"]}
+    for part in ("task", "model", "training", "protocol"):
+        for name, value in tables.get(part, {}).items():
+            if fields.get(name) != part:
+                allowed = ", ".join(field for field, owner in fields.items() if owner == part)
+                raise SpecError(f"{part}.{name}: unknown field; allowed are {allowed}")
+            values[name] = value
+    return values
+
+
+def _axes(tables: Mapping[str, Any], fields: Mapping[str, str]) -> list[list[dict[str, Any]]]:
+    """Each axis as its steps: the fields that a step sets."""
+    found, seen = [], dict[str, str]()
+    for name, values in tables.get("grid", {}).items():
+        _claim(seen, "grid", name, fields)
+        found.append([{name: value} for value in _values(f"grid.{name}", values)])
+    for number, table in enumerate(_list(tables, "zip")):
+        label = f"zip[{number}]"
+        columns = {name: _values(f"{label}.{name}", values) for name, values in table.items()}
+        for name in columns:
+            _claim(seen, label, name, fields)
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) != 1:
+            raise SpecError(f"{label}: fields of one length advance together, got {lengths}")
+        found.append([dict(zip(columns, step, strict=True)) for step in zip(*columns.values(), strict=True)])
+    return found
+
+
+def _claim(seen: dict[str, str], label: str, name: str, fields: Mapping[str, str]) -> None:
+    if name not in fields or name in ("task", "model", "protocol", "library_sha256"):
+        allowed = ", ".join(field for field in fields if field not in ("task", "model", "protocol", "library_sha256"))
+        raise SpecError(f"{label}.{name}: no such axis; allowed are {allowed}")
+    if name in seen:
+        raise SpecError(f"{label}.{name}: is an axis of {seen[name]} already")
+    seen[name] = label
+
+
+def _values(label: str, given: Any) -> list[Any]:
+    if isinstance(given, dict):
+        return _range(label, given)
+    if not isinstance(given, list):
+        raise SpecError(
+            f"{label}: should be a list or a range such as {{from = 8, to = 128, factor = 2}}, got {given!r}"
+        )
+    if not given:
+        raise SpecError(f"{label}: should have at least one value, got none")
+    return given
+
+
+def _range(label: str, given: Mapping[str, Any]) -> list[Any]:
+    """Values of equal ratio; whole where both ends are."""
+    if set(given) not in ({"from", "to", "factor"}, {"from", "to", "steps"}):
+        raise SpecError(f"{label}: a range has from, to, and factor or steps, got {', '.join(given) or 'nothing'}")
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise SpecError(f"{label}.{name}: should be a positive number, got {value!r}")
+    low, high = given["from"], given["to"]
+    if high < low:
+        raise SpecError(f"{label}.to: at least {low} (from), got {high}")
+    if "factor" in given:
+        if given["factor"] <= 1:
+            raise SpecError(f"{label}.factor: should be above 1, got {given['factor']}")
+        steps = math.floor(math.log(high / low) / math.log(given["factor"]) + 1e-9) + 1
+        values = [low * given["factor"] ** step for step in range(steps)]
+    else:
+        steps = given["steps"]
+        if not isinstance(steps, int):
+            raise SpecError(f"{label}.steps: should be a whole number, got {steps}")
+        values = [low * (high / low) ** (step / max(steps - 1, 1)) for step in range(steps)]
+    if isinstance(low, int) and isinstance(high, int):
+        return list(dict.fromkeys(round(value) for value in values))
+    return values
+
+
+def _list(tables: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    found = tables.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(table, dict) and table for table in found):
+        raise SpecError(f"{name}: should be tables [[{name}]] with fields, got {found!r:.60}")
+    return found
+
+
+def _change(
+    number: int, table: Mapping[str, Any], fields: Mapping[str, str]
+) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    label = f"change[{number}]"
+    if set(table) != {"if", "set"} or not all(isinstance(part, dict) and part for part in table.values()):
+        raise SpecError(f"{label}: should have the tables if and set, got {', '.join(table)}")
+    for part in ("if", "set"):
+        for name in table[part]:
+            if name not in fields:
+                raise SpecError(f"{label}.{part}.{name}: unknown field; allowed are {', '.join(fields)}")
+    conditions = {name: value if isinstance(value, list) else [value] for name, value in table["if"].items()}
+    return conditions, dict(table["set"])
+
+
+def _default(name: str, fields: Mapping[str, str]) -> Any:
+    part = fields[name]
+    spec = Run if part == "run" else PARTS.get(part) or next(p for p in PROTOCOLS.values() if name in p.model_fields)
+    return spec.model_fields[name].default
+
+
+def _run(values: Mapping[str, Any], fields: Mapping[str, str], combination: tuple[dict[str, Any], ...]) -> Run:
+    parts: dict[str, dict[str, Any]] = {name: {} for name in ("task", "model", "training", "protocol", "run")}
+    for name, value in values.items():
+        parts[fields[name]][name] = value
+    own = parts.pop("run")
+    try:
+        protocol = PROTOCOLS[parts["protocol"].get("protocol", "mac")](**parts["protocol"])
+        specs = {part: spec(**parts[part]) for part, spec in PARTS.items()}
+        return Run(**specs, protocol=protocol, **own)  # type: ignore[arg-type]
+    except SpecError as error:
+        steps = ", ".join(f"{name} {value}" for step in combination for name, value in step.items())
+        raise SpecError(f"{error} (in the run with {steps})" if steps else str(error)) from None
+
+
+def shapes(runs: tuple[Run, ...]) -> Iterator[tuple[Run, ...]]:
+    """Runs that are equal but for their seed, together, in the order of the first of each."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.replace(seed=0).canonical_json(), []).append(run)
+    yield from map(tuple, found.values())

@@ -1,0 +1,143 @@
+"""What a sweep would do: its runs, how they are packed, how long they take and what memory they need."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from capax import machine
+from capax.results import Result
+from capax.specs import Mac, Mls, Run, Shatter
+from capax.store import Store
+from capax.sweeps.grid import Study
+from capax.sweeps.sweep import packs
+
+STEPS = 3
+MOST_SHAPES = 100
+PROCESS_BYTES = 400_000_000
+"""What a worker process takes before it trains: torch and its libraries."""
+
+
+class Preview(Result):
+    """A sweep before it starts."""
+
+    study: str
+    store: str
+    runs: int
+    repeated: Annotated[int, Field(description="Combinations of the file that mean a run that was there already.")]
+    stored: Annotated[int, Field(description="Runs that the store holds already.")]
+    jobs: Annotated[int, Field(description="Packs of runs that train together.")]
+    workers: int
+    seconds: Annotated[
+        float | None, Field(description="Expected, if trainings go to max_epochs; None when some have no such budget.")
+    ]
+    bytes: Annotated[int, Field(description="Memory of all workers at their largest jobs.")]
+
+    def in_words(self) -> str:
+        """For people."""
+        from capax.cli.output import duration
+
+        again = f" ({self.repeated} repeated)" if self.repeated else ""
+        took = "unknown: not all have max_epochs" if self.seconds is None else f"at most {duration(self.seconds)}"
+        return (
+            f"{self.runs} runs{again}, {self.stored} in {self.store}; the others in {self.jobs} packs on "
+            f"{self.workers} workers\nexpected time: {took}; memory: {self.bytes / 1e9:.2g} GB"
+        )
+
+
+def preview(study: Study, store: Path | str, *, workers: int | None = None, device: str = "auto") -> Preview:
+    """Look at a study without running it: a few steps of each of its shapes are timed (at most 100 shapes)."""
+    path = Path(store)
+    known: set[str] = set()
+    if path.exists():
+        with Store(path, create=False) as opened:
+            known = opened.keys()
+    missing = tuple(run for run in study.runs if run.key() not in known)
+    where = machine.choose_device(device)
+    jobs = list(packs(missing))
+    slots = (1 if where == "cuda" else min(machine.cores(), 8)) if workers is None else workers
+    every = max(math.ceil(len(jobs) / MOST_SHAPES), 1)
+    timed = [_cost(job, where) for job in jobs[::every]]
+    seconds = [cost.seconds for cost in timed]
+    total = None
+    if all(value is not None for value in seconds):
+        mean = statistics.fmean(seconds) if seconds else 0.0  # type: ignore[type-var]
+        total = mean * len(jobs) / min(slots, max(len(jobs), 1))
+    return Preview(
+        study=str(study.path),
+        store=str(store),
+        runs=len(study.runs),
+        repeated=study.repeated,
+        stored=len(study.runs) - len(missing),
+        jobs=len(jobs),
+        workers=slots,
+        seconds=total,
+        bytes=slots * (PROCESS_BYTES + max((cost.bytes for cost in timed), default=0)),
+    )
+
+
+@dataclass(frozen=True)
+class _Cost:
+    seconds: float | None
+    bytes: int
+
+
+def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
+    """Seconds until every training is at max_epochs, and memory beside the process's own, from a few timed steps."""
+    from capax.training.ensemble import CACHE_FLOATS
+    from capax.training.loop import Pack, prepare
+    from capax.training.workers import split
+
+    run, training = runs[0], runs[0].training
+    members = [(run.seed, number) for run in runs for number in range(_trainings(run))]
+    size = run.task.library_size
+    whole = Pack(
+        run.task,
+        run.model,
+        training,
+        tuple(seed for seed, _ in members),
+        tuple(number for _, number in members),
+        (size,) * len(members),
+        largest=size,
+        mixed=False,
+        one_library=isinstance(run.protocol, Mac),
+        device=device,
+    )
+    parts = split(whole, 1)
+    learner = prepare(parts[0])
+    step = _seconds(learner.step)
+    evaluation = _seconds(lambda: learner.evaluate(list(range(len(parts[0].members)))))
+    parameters = sum(tensor.numel() for tensor in learner.ensemble.parameters.values())
+    memory = 16 * parameters + 8 * learner.library.tokens.numel() + 40 * CACHE_FLOATS
+    if training.max_epochs is None:
+        return _Cost(None, memory)
+    steps = training.max_epochs * math.ceil(size / training.batch_size)
+    evaluations = training.max_epochs / training.eval_every
+    return _Cost(len(parts) * (steps * step + evaluations * evaluation), memory)
+
+
+def _trainings(run: Run) -> int:
+    match run.protocol:
+        case Mac():
+            return run.protocol.restarts
+        case Mls():
+            return run.protocol.max_trainings
+        case Shatter():
+            return run.protocol.trials
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    work()
+    taken = []
+    for _ in range(STEPS):
+        began = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)

@@ -1,0 +1,157 @@
+"""Study files: the runs that they mean, and every mistake named by table, field and value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import capax
+from capax.sweeps.grid import StudyError, read_study, shapes
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_grid_is_every_combination(tmp_path: Path) -> None:
+    study = read_study(
+        written(
+            tmp_path,
+            """
+            store = "s.db"
+            seed = 3
+            [task]
+            library_size = 50
+            [protocol]
+            restarts = 2
+            [grid]
+            d_model = [8, 16]
+            seq_len = { from = 4, to = 16, factor = 2 }
+            lr = { from = 1e-4, to = 1e-2, steps = 3 }
+            """,
+        )
+    )
+    assert len(study.runs) == 18
+    assert study.store == tmp_path / "s.db"
+    first = study.runs[0]
+    assert first == capax.Run(
+        task=capax.Sequences(seq_len=4, library_size=50),
+        model=capax.Transformer(d_model=8),
+        training=capax.Training(lr=1e-4),
+        protocol=capax.Mac(restarts=2),
+        seed=3,
+    )
+    assert [run.training.lr for run in study.runs[:3]] == pytest.approx([1e-4, 1e-3, 1e-2])
+    assert [run.task.seq_len for run in study.runs[:9:3]] == [4, 8, 16]
+    assert len({run.key() for run in study.runs}) == 18
+
+
+def test_zipped_fields_advance_together_and_changes_apply(tmp_path: Path) -> None:
+    study = read_study(
+        written(
+            tmp_path,
+            """
+            [task]
+            vocab_size = 30
+            [grid]
+            seed = [0, 1]
+            [[zip]]
+            seq_len = [4, 8]
+            library_size = [100, 60]
+            [[change]]
+            if = { seq_len = 8, seed = [1, 2] }
+            set = { max_epochs = 7 }
+            [[change]]
+            if = { vocab_size = 30, d_model = 32 }
+            set = { lr = 0.01 }
+            """,
+        )
+    )
+    seen = [(run.seed, run.task.seq_len, run.task.library_size, run.training.max_epochs) for run in study.runs]
+    assert seen == [(0, 4, 100, None), (0, 8, 60, None), (1, 4, 100, None), (1, 8, 60, 7)]
+    assert {run.training.lr for run in study.runs} == {0.01}  # d_model 32 is the default
+
+
+def test_the_same_run_counts_once(tmp_path: Path) -> None:
+    study = read_study(written(tmp_path, "[task]\nlibrary_size = 9\n[grid]\nd_model = [8, 8, 16]\n"))
+    assert (len(study.runs), study.repeated) == (2, 1)
+
+
+def test_runs_equal_but_for_their_seed_belong_together(tmp_path: Path) -> None:
+    study = read_study(written(tmp_path, "[task]\nlibrary_size = 9\n[grid]\nseed = [0, 1, 2]\nd_model = [8, 16]\n"))
+    together = list(shapes(study.runs))
+    assert [[run.seed for run in runs] for runs in together] == [[0, 1, 2]] * 2
+    assert [runs[0].model.d_model for runs in together] == [8, 16]
+
+
+@pytest.mark.parametrize(("name", "runs"), [("study", 48), ("harma2024", 150)])
+def test_the_examples(name: str, runs: int) -> None:
+    assert len(read_study(EXAMPLES / f"{name}.toml").runs) == runs
+
+
+def test_the_example_is_the_study_that_was_measured() -> None:
+    import polars as pl
+
+    measured = pl.read_csv(EXAMPLES / "study.csv")["key"].to_list()
+    assert {run.key() for run in read_study(EXAMPLES / "study.toml").runs} == set(measured)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[task\n", r"at line 1, column 6"),
+        ("task = 3", "task: should be a table, got 3"),
+        ("[tasks]\nseq_len = 8", "tasks: unknown table; allowed are store, seed, task"),
+        ("[task]\nheads = 8", "task.heads: unknown field; allowed are task, seq_len"),
+        ("[task]\nn_heads = 8", "task.n_heads: unknown field"),
+        ("[task]\nseq_len = 1", "seq_len: .* at least 2, got 1"),
+        ("[protocol]\nprotocol = 'best'", "protocol.protocol: mac, mls, shatter, got 'best'"),
+        ("[protocol]\nseeds = 3", "protocol.seeds: unknown field; allowed are protocol, restarts"),
+        ("[grid]\nheads = [1]", r"grid.heads: no such axis; allowed are seq_len, .*n_heads"),
+        ("[grid]\ntask = ['sequences']", "grid.task: no such axis"),
+        ("[grid]\nn_heads = []", "grid.n_heads: should have at least one value"),
+        ("[grid]\nn_heads = 3", "grid.n_heads: should be a list or a range"),
+        ("[grid]\nn_heads = [1, 0]", r"n_heads: .* at least 1, got 0 \(in the run with n_heads 0\)"),
+        ("[grid]\nn_heads = ['two']", "n_heads: .*got 'two'"),
+        (
+            "[grid]\nn_heads = {from = 1, to = 4}",
+            "grid.n_heads: a range has from, to, and factor or steps, got from, to",
+        ),
+        ("[grid]\nn_heads = {from = 4, to = 1, factor = 2}", "grid.n_heads.to: at least 4"),
+        ("[grid]\nn_heads = {from = 1, to = 4, factor = 1}", "grid.n_heads.factor: should be above 1, got 1"),
+        ("[grid]\nn_heads = {from = 0, to = 4, factor = 2}", "grid.n_heads.from: should be a positive number, got 0"),
+        ("[grid]\nlr = {from = 1, to = 4, steps = 2.5}", "grid.lr.steps: should be a whole number, got 2.5"),
+        ("[[zip]]\nn_heads = [1, 2]\nd_model = [8]", "fields of one length advance together, got .*'d_model': 1"),
+        ("[grid]\nn_heads = [1]\n[[zip]]\nn_heads = [1]", r"zip\[0\].n_heads: is an axis of grid already"),
+        ("[zip]\nn_heads = [1]", r"zip: should be tables \[\[zip\]\]"),
+        ("[[change]]\nset = {lr = 1.0}", r"change\[0\]: should have the tables if and set, got set"),
+        ("[[change]]\nif = {heads = 1}\nset = {lr = 1.0}", r"change\[0\].if.heads: unknown field"),
+        ("[grid]\nlr = {from = 1e-4, to = 1.0, steps = 2000000}", "2000000 runs are more than 1000000; --yes"),
+        (
+            "[task]\nvocab_size = 2\nlibrary_size = 9\n[grid]\nseq_len = [8, 4]",
+            r"at most 8 .* got 9 \(in the run with seq_len 4\)",
+        ),
+        ("store = 3", "store: should be a file name, got 3"),
+        ("seed = -1", "seed: .* at least 0, got -1"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(StudyError, match=said) as caught:
+        read_study(written(tmp_path, text))
+    assert str(caught.value).startswith(str(tmp_path / "study.toml"))
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"study: cannot read .*none.toml: No such file"):
+        read_study(tmp_path / "none.toml")
+    with pytest.raises(StudyError, match="study: cannot read"):
+        read_study(tmp_path)
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(StudyError, match="study: cannot read"):
+        read_study(tmp_path / "binary.toml")

@@ -1,0 +1,230 @@
+"""Sweeps: every run exactly once, whatever happens on the way."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from jobs import impossible, small
+
+import capax
+from capax.errors import StoreError, SweepFailed
+from capax.results import Measurement
+from capax.sweeps.executors import Executor, Job, Report
+from capax.sweeps.sweep import SweepProgress, packs
+
+STUDY = """
+store = "s.db"
+[task]
+seq_len = 4
+vocab_size = 10
+library_size = 60
+[model]
+d_head = 8
+[training]
+max_epochs = {epochs}
+patience = 1000
+[protocol]
+restarts = 2
+[grid]
+d_model = [8, 12]
+n_heads = [1, 2]
+seed = [0, 1, 2]
+"""
+
+
+def timeless(runs: list[Measurement]) -> dict[str, Measurement]:
+    return {run.key: run.model_copy(update={"seconds": 0.0}) for run in runs}
+
+
+def study(tmp_path: Path, epochs: int = 3) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.format(epochs=epochs))
+    return path
+
+
+def stored(path: Path) -> list[Measurement]:
+    with capax.Store(path, create=False) as store:
+        return store.runs()
+
+
+def test_a_sweep_is_its_single_measurements(tmp_path: Path) -> None:
+    seen: list[SweepProgress] = []
+    runs = list(capax.sweep(study(tmp_path), workers=2, device="cpu", progress=seen.append))
+    assert len(runs) == 12
+    for run in runs[:4]:
+        spec = run.spec
+        alone = capax.measure(spec.task, spec.model, spec.training, restarts=2, seed=spec.seed, device="cpu")
+        assert timeless([run]) == timeless([alone])
+    assert timeless(stored(tmp_path / "s.db")) == timeless(runs)
+    assert (seen[-1].done, seen[-1].running, seen[-1].failed, seen[-1].total) == (12, 0, 0, 12)
+    assert seen[-1].memorized == sum(run.memorized for run in runs)
+    assert not (tmp_path / "s.db-checkpoints").exists()
+
+
+def test_only_what_is_missing_runs(tmp_path: Path) -> None:
+    first = list(capax.sweep([small(0), small(1)], tmp_path / "s.db", workers=1, device="cpu"))
+    seen: list[SweepProgress] = []
+    again = list(capax.sweep([small(1), small(2)], tmp_path / "s.db", workers=1, device="cpu", progress=seen.append))
+    assert again[0] == first[1]
+    assert (seen[-1].stored, seen[-1].done) == (1, 1)
+    assert len(stored(tmp_path / "s.db")) == 3
+
+
+def test_a_run_given_twice_runs_once(tmp_path: Path) -> None:
+    assert len(list(capax.sweep([small(), small()], tmp_path / "s.db", workers=1, device="cpu"))) == 1
+
+
+def test_a_run_that_fails_is_kept_with_its_error_and_tried_again_later(tmp_path: Path) -> None:
+    runs = [impossible(), small()]
+    found = list(capax.sweep(runs, tmp_path / "s.db", workers=1, device="cpu", retries=0))
+    assert [run.spec for run in found] == [small()]
+    with capax.Store(tmp_path / "s.db", create=False) as store:
+        (failure,) = store.failures()
+    assert failure.key == impossible().key()
+    assert failure.attempts == 1
+    assert failure.error
+    list(capax.sweep(runs, tmp_path / "s.db", workers=1, device="cpu", retries=0))
+    with capax.Store(tmp_path / "s.db", create=False) as store:
+        assert store.failures()[0].attempts == 2
+    with pytest.raises(SweepFailed, match=impossible().key()[:12]):
+        list(capax.sweep(runs, tmp_path / "s.db", workers=1, device="cpu", retries=0, keep_going=False))
+
+
+def test_a_second_sweep_on_a_store_is_refused(tmp_path: Path) -> None:
+    first = capax.sweep([small(0), small(1)], tmp_path / "s.db", workers=1, device="cpu")
+    next(first)
+    with pytest.raises(StoreError, match=str(os.getpid())):
+        list(capax.sweep([small(2)], tmp_path / "s.db", workers=1, device="cpu"))
+    first.close()
+    assert len(list(capax.sweep([small(0), small(1)], tmp_path / "s.db", workers=1, device="cpu"))) == 2
+
+
+def test_packs_hold_runs_equal_but_for_their_seed() -> None:
+    runs = tuple(small(seed, epochs=epochs) for epochs in (3, 4) for seed in range(20))
+    found = list(packs(runs))
+    assert sum(found, ()) == runs
+    for pack in found:
+        assert len({run.replace(seed=0).key() for run in pack}) == 1
+        assert len(pack) * 2 <= 32
+
+
+class Unlucky(Executor):
+    """An executor whose jobs meet the troubles that it is told to, in turn, and are done when there are none left."""
+
+    slots = 2
+
+    def __init__(self, troubles: list[str]) -> None:
+        self.troubles, self.jobs, self.sizes, self.stopped = troubles, list[Job](), list[int](), False
+
+    def submit(self, job: Job) -> None:
+        assert len(self.jobs) < self.slots
+        self.jobs.append(job)
+        self.sizes.append(len(job.runs))
+
+    def wait(self, seconds: float) -> list[Report]:
+        from capax.sweeps.executors import do
+
+        job = self.jobs.pop(0)
+        if self.troubles:
+            return [Report(job, trouble=self.troubles.pop(0), message="as told")]  # type: ignore[arg-type]
+        return [do(job, lambda: False)]
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def close(self) -> None: ...
+
+
+def test_a_pack_that_finds_no_memory_is_split(tmp_path: Path) -> None:
+    executor = Unlucky(["memory", "memory"])
+    runs = [small(seed) for seed in range(4)]
+    found = list(capax.sweep(runs, tmp_path / "s.db", executor=executor, device="cpu"))
+    assert {run.spec for run in found} == set(runs)
+    assert executor.sizes == [4, 2, 2, 1, 1]
+
+
+def test_a_run_whose_process_dies_is_tried_again_as_told(tmp_path: Path) -> None:
+    assert len(list(capax.sweep([small()], tmp_path / "a.db", executor=Unlucky(["died"]), device="cpu"))) == 1
+    assert list(capax.sweep([small()], tmp_path / "b.db", executor=Unlucky(["died"] * 2), device="cpu")) == []
+    assert len(list(capax.sweep([small()], tmp_path / "c.db", executor=Unlucky(["died"] * 3), retries=3, device="cpu"))) == 1
+
+
+def test_what_raises_is_not_tried_again(tmp_path: Path) -> None:
+    executor = Unlucky(["raised"])
+    assert list(capax.sweep([small()], tmp_path / "a.db", executor=executor, device="cpu")) == []
+    assert executor.sizes == [1]
+
+
+DRIVER = """
+import sys
+import capax
+if __name__ == "__main__":
+    list(capax.sweep(sys.argv[1], workers=2, device="cpu"))
+"""
+
+
+def _kill_one(driver: subprocess.Popen[bytes], chance: random.Random) -> None:
+    """Kill the driver, or one of its workers."""
+    children = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
+    victim = int(chance.choice([*children, str(driver.pid), str(driver.pid)]))
+    with pytest.MonkeyPatch.context():
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+
+def _swept_under_fire(tmp_path: Path, kills: int, seed: int) -> int:
+    """Start a sweep again and again while processes are killed at random moments; how many kills there were."""
+    script, chance, done = tmp_path / "driver.py", random.Random(seed), 0
+    script.write_text(DRIVER)
+    for _ in range(20 * kills):
+        with subprocess.Popen([sys.executable, script, tmp_path / "study.toml"], stderr=subprocess.DEVNULL) as driver:
+            while driver.poll() is None:
+                time.sleep(chance.uniform(0.1, 6.0))
+                if driver.poll() is None and done < kills:
+                    _kill_one(driver, chance)
+                    done += 1
+            if driver.returncode == 0:
+                return done
+    raise AssertionError("the sweep did not end")
+
+
+def _is_undisturbed(tmp_path: Path) -> None:
+    """Every run once, the file whole, results those of an undisturbed sweep."""
+    with sqlite3.connect(tmp_path / "s.db") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    (tmp_path / "calm").mkdir()
+    calm = list(capax.sweep(study(tmp_path / "calm", epochs=EPOCHS), workers=2, device="cpu"))
+    found = stored(tmp_path / "s.db")
+    assert len(found) == 12
+    assert timeless(found) == timeless(calm)
+
+
+EPOCHS = 400
+
+
+def test_a_sweep_survives_kills(tmp_path: Path) -> None:
+    study(tmp_path, epochs=EPOCHS)
+    assert _swept_under_fire(tmp_path, kills=3, seed=1) >= 1
+    _is_undisturbed(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_sweep_survives_fifty_kills(tmp_path: Path) -> None:
+    kills, number = 0, 0
+    while kills < 50:
+        number += 1
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        study(folder, epochs=EPOCHS)
+        kills += _swept_under_fire(folder, kills=10, seed=number)
+        _is_undisturbed(folder)
