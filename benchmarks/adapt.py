@@ -1,7 +1,8 @@
 """Adaptive sweeps: seconds until the interval at a target is narrow enough, against the plain grid (goal half).
 
 The interval is `half_width`; narrow enough is 1.1 times that of the whole grid, once each, in the same simulated study.
-Both are looked at after every fourth run. The grid comes in a random order.
+Both are looked at after every fourth run. The grid comes in a random order, one seed a configuration; candidates are the
+grid with five seeds, or with one as well.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from capax.laws.law import Law
 from capax.sweeps.adapt import half_width, next_runs
 
 ECM = {"a": 145.27, "b": -0.13, "c": 1.29, "d": 0.13, "e": 0.20, "alpha": 400.0, "beta": 900.0}
+"""Table 1, with a plateau that this library can show."""
 POWER = {"k": 1.8, "p": 0.95, "q": 0.52, "r": 1.9}
+"""What examples/study.csv shows: 4 to 22000 sequences, 13 of 100 configurations above the library."""
 LIBRARY = 4000
 NOISE = 0.1
 STUDIES = 20
@@ -40,15 +43,14 @@ class Reached:
 
 
 def main(studies: int = STUDIES) -> None:
-    for law, truth, k in ((capax.PowerLaw(), POWER, None), (capax.ECM(), ECM, None)):
-        values = truth if k is None else truth | {"k": k}
-        found = [compare(law, values, seed) for seed in range(studies)]
+    for law, truth in ((capax.PowerLaw(), POWER), (capax.ECM(), ECM)):
+        found = [compare(law, truth, seed) for seed in range(studies)]
         plain, once, repeated = ([study[place] for study in found] for place in range(3))
         print(
-            f"adapt  {law.name}, {studies} simulated studies: {share(once, plain)} of the plain grid's seconds "
-            f"(goal 50 %); with up to 5 seeds of a run {share(repeated, plain)}; runs {runs(plain)} plain, {runs(once)}, "
-            f"{runs(repeated)}; truth inside the interval {inside(plain)} plain, {inside(once)}, {inside(repeated)} "
-            f"(95 %)",
+            f"adapt  {law.name}, {studies} simulated studies: {share(repeated, plain)} of the plain grid's seconds "
+            f"(goal 50 %) with up to 5 seeds of a run, {share(once, plain)} with one; runs {runs(plain)} plain, "
+            f"{runs(repeated)}, {runs(once)}; truth inside the interval {inside(plain)} plain, "
+            f"{inside(repeated)}, {inside(once)} (95 %)",
             flush=True,
         )
 

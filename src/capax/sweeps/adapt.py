@@ -72,9 +72,9 @@ def next_runs(
     rows = _above_zero(law, measured)
     fitted = None if rows is None else _fit(law, rows)
     if fitted is None:
-        return _spread(_logs(_columns(law, offered)), None if rows is None else _logs(_columns(law, rows)), costs, free)[
-            :count
-        ]
+        return _spread(
+            _logs(_columns(law, offered)), None if rows is None else _logs(_columns(law, rows)), costs, free
+        )[:count]
     return _telling(fitted, offered, costs, goal, free, count)
 
 
