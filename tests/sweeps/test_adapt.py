@@ -411,6 +411,9 @@ def test_errors_of_a_choice() -> None:
     mixed = [*runs, run(16, 8, 1).replace(training=capax.Training(lr=0.1))]
     with pytest.raises(LawError, match="lr: the rows mix"):
         next_runs(law, None, mixed, costs(mixed), TARGET, 1)
+    other = rows(law, truth, runs) | {"lr": np.full(20, 0.1)}
+    with pytest.raises(LawError, match=r"lr: the candidates have 0.001, the measurements 0.1"):
+        next_runs(law, other, runs, costs(runs), TARGET, 1)
     two = rows(law, truth, runs) | {"loss": np.array(["all"] * 19 + ["last"])}
     with pytest.raises(LawError, match="loss: the rows mix"):
         next_runs(law, two, runs, costs(runs), TARGET, 1)

@@ -32,7 +32,7 @@ CERTAIN = 0.95
 CHEAPNESS = 0.5
 """Exponent of the seconds by which distances are divided in the spread start: 0 heeds no cost, 1 knows little else."""
 SMALLEST = 1e-6
-"""Least rows' distance that counts as another configuration, in spans of the candidates."""
+"""Configurations nearer than this, in spans of the candidates, are the same one under another seed."""
 
 
 def next_runs(
@@ -61,20 +61,19 @@ def next_runs(
     Raises:
         SpecError: without candidates, or when costs or the count are not positive.
         TableError: when a table lacks a column of the law.
-        LawError: when the measurements, or the candidates, are of more than one protocol.
+        LawError: when measurements and candidates are of more than one protocol.
     """
     costs = _costs(candidates, seconds)
     if count < 1:
         raise SpecError(f"count: should be at least 1, got {count}")
     goal, offered = _columns(law, target), _table(candidates)
-    Domain.of(law.columns, _columns(law, offered), offered, offered[LIBRARY])
     free = _not_measured(candidates, measured)
     rows = _above_zero(law, measured)
+    _check_protocol(law, rows, offered)
     fitted = None if rows is None else _fit(law, rows)
     if fitted is None:
-        return _spread(
-            _logs(_columns(law, offered)), None if rows is None else _logs(_columns(law, rows)), costs, free
-        )[:count]
+        known = None if rows is None else _logs(_columns(law, rows))
+        return _spread(_logs(_columns(law, offered)), known, costs, free, count)
     return _telling(fitted, offered, costs, goal, free, count)
 
 
@@ -273,8 +272,8 @@ def _size(slopes: np.ndarray) -> np.ndarray:
 # The start, before a law can be fitted
 
 
-def _spread(points: np.ndarray, known: np.ndarray | None, costs: np.ndarray, free: np.ndarray) -> list[int]:
-    """All candidates, the next always far from those before and from what is known, and cheap."""
+def _spread(points: np.ndarray, known: np.ndarray | None, costs: np.ndarray, free: np.ndarray, count: int) -> list[int]:
+    """One after another, always far from those before and from what is known, and cheap."""
     span = np.ptp(points, axis=0)
     points, span = points / np.where(span > 0, span, 1.0), np.where(span > 0, span, 1.0)
     nearest = np.ones(len(points))
@@ -282,7 +281,7 @@ def _spread(points: np.ndarray, known: np.ndarray | None, costs: np.ndarray, fre
         nearest = np.minimum(nearest, np.linalg.norm(points - point, axis=1))
     chosen: list[int] = []
     open_ = free.copy()
-    while open_.any():
+    while open_.any() and len(chosen) < count:
         best = _best(np.where(nearest > SMALLEST, nearest, 0.0) / costs**CHEAPNESS, costs, open_)
         chosen.append(best)
         open_[best] = False
@@ -299,12 +298,24 @@ def _logs(columns: Columns) -> np.ndarray:
 
 def _fit(law: Law, rows: dict[str, Any]) -> Law | None:
     """The law fitted; None where the rows do not suffice."""
-    checked = clone(law).read(rows)
-    Domain.of(law.columns, checked.columns, rows, checked.library)  # rows of several protocols are an error
     try:
         return clone(law).fit(rows)
     except LawError:
         return None
+
+
+def _check_protocol(law: Law, rows: dict[str, Any] | None, offered: dict[str, Any]) -> None:
+    """One protocol for all that is measured and offered: else no fit would ever succeed, or one would mix them."""
+    protocol = _domain(law, offered).protocol
+    for name, value in ({} if rows is None else _domain(law, rows).protocol).items():
+        if protocol.get(name, value) != value:
+            raise LawError(f"{name}: the candidates have {protocol[name]}, the measurements {value}; a law is of one")
+
+
+def _domain(law: Law, table: dict[str, Any]) -> Domain:
+    columns = _columns(law, table)
+    unknown = np.full(len(columns[law.columns[0]]), np.inf)
+    return Domain.of(law.columns, columns, table, unknown)
 
 
 def _above_zero(law: Law, measured: Any) -> dict[str, Any] | None:
@@ -315,8 +326,7 @@ def _above_zero(law: Law, measured: Any) -> dict[str, Any] | None:
     if not kept.any():
         return None
     wanted = {*law.columns, law.target, LIBRARY, *tables.PROTOCOL}
-    found = {name: np.asarray(measured[name])[kept] for name in tables.names(measured) if name in wanted}
-    return found
+    return {name: np.asarray(measured[name])[kept] for name in tables.names(measured) if name in wanted}
 
 
 def _columns(law: Law, table: Any) -> Columns:
@@ -336,9 +346,7 @@ def _table(runs: Sequence[Run]) -> dict[str, Any]:
         counts = parameter_counts(run.model, run.task.vocab_size, run.task.seq_len - 1)
         parts = (run.task, run.model, run.training, run.protocol)
         fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
-        found.append(
-            fields | {"trainable_parameters": counts["trainable"], "total_parameters": counts["total"]},
-        )
+        found.append(fields | {f"{kind}_parameters": counts[kind] for kind in ("trainable", "total")})
     names = {name: None for row in found for name in row}
     return {name: np.array([row.get(name) for row in found]) for name in names}
 
