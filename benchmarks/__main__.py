@@ -1,10 +1,10 @@
-"""`python -m benchmarks [step shatter workers memory micro_batch laws]`: runs the named benchmarks, or all of them."""
+"""`python -m benchmarks [step shatter workers memory micro_batch laws adapt]`: runs the named ones, or all."""
 
 import sys
 
 import torch
 
-from benchmarks import laws, memory, micro_batch, shatter, step, workers
+from benchmarks import adapt, laws, memory, micro_batch, shatter, step, workers
 from capax import machine
 
 BENCHMARKS = {
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "memory": memory.main,
     "micro_batch": micro_batch.main,
     "laws": laws.main,
+    "adapt": adapt.main,
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,145 @@
+"""Adaptive sweeps: seconds until the interval at a target is narrow enough, against the plain grid (goal half).
+
+The interval is `half_width`; narrow enough is 1.1 times that of the whole grid, once each, in the same simulated study.
+Both are looked at after every fourth run. The grid comes in a random order, one seed a configuration; candidates are
+the grid with five seeds, or with one as well.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from itertools import product
+from statistics import median
+
+import numpy as np
+
+import capax
+from capax.errors import LawError
+from capax.laws.law import Law
+from capax.sweeps.adapt import half_width, next_runs
+
+ECM = {"a": 145.27, "b": -0.13, "c": 1.29, "d": 0.13, "e": 0.20, "alpha": 400.0, "beta": 900.0}
+"""Table 1, with a plateau that this library can show."""
+POWER = {"k": 1.8, "p": 0.95, "q": 0.52, "r": 1.9}
+"""What examples/study.csv shows: 4 to 22000 sequences, 13 of 100 configurations above the library."""
+LIBRARY = 4000
+NOISE = 0.1
+STUDIES = 20
+ROUND = 4
+COUNTS = "memorized_above_chance"
+TARGET = {"seq_len": np.array([64.0]), "n_heads": np.array([4.0]), "d_model": np.array([256.0])}
+Table = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Seconds and runs until the interval was narrow enough; the error of the prediction then, and the half width."""
+
+    seconds: float
+    runs: int
+    error: float
+    half_width: float
+
+
+def main(studies: int = STUDIES) -> None:
+    for law, truth in ((capax.PowerLaw(), POWER), (capax.ECM(), ECM)):
+        found = [compare(law, truth, seed) for seed in range(studies)]
+        plain, once, repeated = ([study[place] for study in found] for place in range(3))
+        print(
+            f"adapt  {law.name}, {studies} simulated studies: {share(repeated, plain)} of the plain grid's seconds "
+            f"(goal 50 %) with up to 5 seeds of a run, {share(once, plain)} with one; runs {runs(plain)} plain, "
+            f"{runs(repeated)}, {runs(once)}; truth inside the interval {inside(plain)} plain, "
+            f"{inside(repeated)}, {inside(once)} (95 %)",
+            flush=True,
+        )
+
+
+def share(some: list[Reached], plain: list[Reached]) -> str:
+    ratios = sorted(one.seconds / other.seconds for one, other in zip(some, plain, strict=True))
+    return f"{100 * median(ratios):.1f} % ({100 * ratios[0]:.1f} to {100 * ratios[-1]:.1f})"
+
+
+def runs(some: list[Reached]) -> str:
+    return f"{median(one.runs for one in some):g}"
+
+
+def inside(some: list[Reached]) -> str:
+    return f"{sum(one.error <= one.half_width for one in some)}/{len(some)}"
+
+
+def compare(law: Law, truth: dict[str, float], seed: int) -> tuple[Reached, Reached, Reached]:
+    grid = [run(*cell, 0) for cell in product((16, 32, 64, 128, 256), (8, 16, 32, 64, 128), (1, 2, 3, 4))]
+    whole = measure(law, truth, grid, seed)
+    enough = 1.1 * half_width(type(law)().fit(whole), TARGET)
+    order = np.random.default_rng([seed, 1]).permutation(len(grid))
+    plain = reach(law, truth, grid, whole, enough, order)
+    seeds = [one.replace(seed=number) for number in range(5) for one in grid]
+    repeated = measure(law, truth, seeds, seed)
+    repeated[COUNTS][: len(grid)] = whole[COUNTS]
+    return (
+        plain,
+        reach(law, truth, grid, whole, enough, None),
+        reach(law, truth, seeds, repeated, enough, None),
+    )
+
+
+def reach(
+    law: Law, truth: dict[str, float], runs: list[capax.Run], counts: Table, enough: float, order: np.ndarray | None
+) -> Reached:
+    """Measure in the given order, or as `next_runs` says, until the half width is reached."""
+    seconds = np.array([cost(one) for one in runs])
+    done: list[int] = []
+    while len(done) < len(runs):
+        if order is None:
+            left = [place for place in range(len(runs)) if place not in set(done)]
+            told = {name: column[done] for name, column in counts.items()} if done else None
+            chosen = next_runs(law, told, [runs[place] for place in left], seconds[left], TARGET, ROUND)
+            batch = [left[place] for place in chosen]
+        else:
+            batch = order[len(done) : len(done) + ROUND].tolist()
+        if not batch:
+            break
+        done += batch
+        try:
+            fitted = type(law)().fit({name: column[done] for name, column in counts.items()})
+        except LawError:
+            continue
+        width = half_width(fitted, TARGET)
+        if width <= enough or len(done) == len(runs):
+            error = abs(float(np.log(fitted.predict(TARGET)[0] / capacity(law, truth, TARGET)[0])))
+            return Reached(float(seconds[done].sum()), len(done), error, width)
+    raise RuntimeError(f"{law.name}: {len(done)} runs did not reach a half width of {enough:.3g}")
+
+
+def run(d_model: int, seq_len: int, n_heads: int, seed: int) -> capax.Run:
+    return capax.Run(
+        task=capax.Sequences(seq_len=seq_len, vocab_size=100, library_size=LIBRARY),
+        model=capax.Transformer(d_model=d_model, n_heads=n_heads),
+        seed=seed,
+    )
+
+
+def cost(run: capax.Run) -> float:
+    """Seconds, up to a factor: products of an FFN and of 64 channels a head, per token."""
+    width, heads = run.model.d_model, run.model.n_heads
+    return run.task.seq_len * (12 * width**2 + 256 * heads * width) * 1e-6
+
+
+def measure(law: Law, truth: dict[str, float], runs: list[capax.Run], seed: int) -> Table:
+    columns = {
+        "seq_len": np.array([one.task.seq_len for one in runs], dtype=float),
+        "n_heads": np.array([one.model.n_heads for one in runs], dtype=float),
+        "d_model": np.array([one.model.d_model for one in runs], dtype=float),
+    }
+    noise = np.exp(NOISE * np.random.default_rng([seed, len(runs)]).standard_normal(len(runs)))
+    counts = np.minimum(capacity(law, truth, columns) * noise, LIBRARY)
+    return {**columns, "library_size": np.full(len(runs), float(LIBRARY)), COUNTS: counts}
+
+
+def capacity(law: Law, truth: dict[str, float], columns: Table) -> np.ndarray:
+    return law._capacity(np.array(list(truth.values())), columns)[0]
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else STUDIES)

@@ -1,0 +1,373 @@
+"""Adaptive sweeps: the runs that tell most of a law's prediction at a target, per second that they cost.
+
+What is made small is the linearized law's variance at the target, so it is as good as the law: where another law holds,
+cheap runs far from the target say little of it, and no interval shows that.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import t as t_distribution
+from sklearn.base import clone
+
+from capax import tables
+from capax.errors import LawError, SpecError
+from capax.laws.domain import Domain
+from capax.laws.law import LEAST, Law
+from capax.laws.rows import LIBRARY, Columns, check_positive
+from capax.models.size import parameter_counts
+from capax.results import Measurement
+from capax.specs import Run
+
+RIDGE = 1e-6
+"""What is known beforehand of each parameter, in measurements: so little that any measurement outweighs it."""
+CERTAIN = 0.95
+"""A run that memorizes its whole library with this probability is not worth its time: a bound tells little."""
+CHEAPNESS = 0.5
+"""Exponent of the seconds by which distances are divided in the spread start: 0 heeds no cost, 1 knows little else."""
+SMALLEST = 1e-6
+"""Configurations nearer than this, in spans of the candidates, are the same one under another seed."""
+
+
+def next_runs(
+    law: Law, measured: Any, candidates: Sequence[Run], seconds: np.ndarray, target: Any, count: int
+) -> list[int]:
+    """The candidates to measure next, best first.
+
+    The law is fitted to what was measured, and candidates are taken one after another: each time the one that shrinks
+    the variance of the law's prediction at the target most per second, given those taken before (their counts do not
+    matter to the linearized law). While the measurements do not suffice for a fit, candidates that are cheap and far
+    from all others are taken instead. A configuration under another seed is a candidate like any other; a run that was
+    measured already (its `key` is in the table), a repeated one, and one that is nearly certain to memorize its whole
+    library are not.
+
+    Args:
+        law: the law to be; it is not changed.
+        measured: a table with the law's columns and counts, and `library_size`; empty or None before the first run.
+        candidates: runs to choose from, of one protocol.
+        seconds: `(candidates,)` what each costs.
+        target: a table with the law's columns: one architecture, or several whose variances are averaged.
+        count: how many; fewer are returned where there are no more.
+
+    Returns:
+        Places in `candidates`, each once.
+
+    Raises:
+        SpecError: without candidates, or when costs or the count are not positive.
+        TableError: when a table lacks a column of the law.
+        LawError: when measurements and candidates are of more than one protocol.
+    """
+    costs = _costs(candidates, seconds)
+    if count < 1:
+        raise SpecError(f"count: should be at least 1, got {count}")
+    goal, offered = _columns(law, target), _table(candidates)
+    free = _not_measured(candidates, measured)
+    rows = _above_zero(law, measured)
+    _check_protocol(law, rows, offered)
+    fitted = None if rows is None else _fit(law, rows)
+    if fitted is None:
+        known = None if rows is None else _logs(_columns(law, rows))
+        return _spread(_logs(_columns(law, offered)), known, costs, free, count)
+    return _telling(fitted, offered, costs, goal, free, count)
+
+
+def half_width(law: Law, target: Any, level: float = 0.95) -> float:
+    """Half the width of the interval of the law's mean at the target: the largest over its rows.
+
+    This is what "the interval at the target" means to adaptive sweeps and their benchmark: on the log scale (0.1 stands
+    for 10 %), by the linearized fit, with the t quantile; of the law's value, not of a new count, whose spread no
+    further run lowers. Counts that are only bounds tell nothing here, and parameters that the fit held count as known.
+    Infinite where the target depends on what the measurements do not show.
+
+    Raises:
+        TableError: when the table lacks a column of the law.
+        LawError: for a law that was not fitted to rows (a published one), or a level that is none.
+    """
+    if not 0 < level < 1:
+        raise LawError(f"level: between 0 and 1, got {level}")
+    if getattr(law, "rows_", None) is None:
+        raise LawError(f"{law.name}: was not fitted to measurements, so its interval cannot be found from them")
+    places = [law.names.index(name) for name in law.solution_.free]
+    slopes = _slopes(law, law.rows_.take(~law.rows_.complete).columns)[:, places]
+    goals = _relative_slopes(law, _columns(law, target))[:, places]
+    size = _size(np.concatenate([slopes, goals]))
+    values, axes = np.linalg.eigh((slopes / size).T @ (slopes / size))
+    along = (goals / size) @ axes
+    seen = values > 1e-13 * max(values.max(initial=0.0), 1.0)
+    if (np.abs(along[:, ~seen]) > 1e-6 * np.linalg.norm(along, axis=1, keepdims=True)).any():
+        return math.inf
+    variances = (along[:, seen] ** 2 / values[seen]).sum(axis=1)
+    quantile = float(t_distribution.ppf((1 + level) / 2, max(law.solution_.dof, 1)))
+    return quantile * law.sigma_ * float(np.sqrt(variances.max()))
+
+
+def adaptive(
+    law: Law,
+    candidates: Sequence[Run],
+    target: Any,
+    run_batch: Callable[[list[Run]], Iterable[Measurement]],
+    estimate: Callable[[Run], float],
+    *,
+    budget: float,
+    count: int = 8,
+    until: float | None = None,
+    measured: Iterable[Measurement] = (),
+) -> Iterator[Measurement]:
+    """Measure the candidates that tell most of the law at the target, in rounds; each measurement as it comes.
+
+    It ends when the measurements' seconds reach the budget, when no candidate is left that is worth a run, or when the
+    interval is narrow enough. A run that would exceed what is left of the budget, as far as is known, is not begun.
+    Costs are estimates at first; then they are scaled by the median of measured over estimated seconds. A candidate is
+    tried once: one that `run_batch` returns no measurement of is not tried again.
+
+    Args:
+        law: the law to be; it is not changed.
+        candidates: runs to choose from, of one protocol.
+        target: a table with the law's columns: the architectures whose prediction is wanted.
+        run_batch: measures runs; it yields each measurement when it is done.
+        estimate: seconds that a run will take.
+        budget: seconds of measurements, those of `measured` not among them.
+        count: runs in a round.
+        until: the `half_width` at the target that is enough.
+        measured: what is known before.
+
+    Raises:
+        SpecError: without candidates, or when budget, count or an estimate is not positive.
+        TableError: when the target lacks a column of the law.
+    """
+    if not budget > 0:
+        raise SpecError(f"budget: should be above 0 seconds, got {budget}")
+    if count < 1:
+        raise SpecError(f"count: should be at least 1, got {count}")
+    if until is not None and not until > 0:
+        raise SpecError(f"until: should be above 0, got {until}")
+    estimates = _costs(candidates, np.array([estimate(run) for run in candidates]))
+    _columns(law, target)
+    return _rounds(law, list(candidates), target, run_batch, estimates, budget, count, until, list(measured))
+
+
+def _rounds(
+    law: Law,
+    candidates: list[Run],
+    target: Any,
+    run_batch: Callable[[list[Run]], Iterable[Measurement]],
+    estimates: np.ndarray,
+    budget: float,
+    count: int,
+    until: float | None,
+    known: list[Measurement],
+) -> Iterator[Measurement]:
+    estimated = {run.key(): float(value) for run, value in zip(candidates, estimates, strict=True)}
+    left, ratios, spent = list(range(len(candidates))), list[float](), 0.0
+    while left and spent < budget and not _narrow(law, known, target, until):
+        seconds = estimates * (statistics.median(ratios) if ratios else 1.0)
+        left = [place for place in left if seconds[place] <= budget - spent]
+        if not left:
+            return
+        rows = tables.table(known) if known else None
+        chosen = next_runs(law, rows, [candidates[place] for place in left], seconds[left], target, count)
+        batch = _affordable([left[place] for place in chosen], seconds, budget - spent)
+        if not batch:
+            return
+        left = [place for place in left if place not in batch]
+        for measurement in run_batch([candidates[place] for place in batch]):
+            spent += measurement.seconds
+            known.append(measurement)
+            if measurement.key in estimated and measurement.seconds > 0:
+                ratios.append(measurement.seconds / estimated[measurement.key])
+            yield measurement
+
+
+def _narrow(law: Law, known: list[Measurement], target: Any, until: float | None) -> bool:
+    rows = _above_zero(law, tables.table(known)) if until is not None and known else None
+    fitted = None if rows is None else _fit(law, rows)
+    return fitted is not None and until is not None and half_width(fitted, target) <= until
+
+
+def _affordable(places: list[int], seconds: np.ndarray, left: float) -> list[int]:
+    """Those, in order, whose costs together stay within what is left."""
+    kept = []
+    for place in places:
+        if seconds[place] <= left:
+            kept.append(place)
+            left -= float(seconds[place])
+    return kept
+
+
+# The choice by a law
+
+
+def gains(covariance: np.ndarray, goals: np.ndarray, slopes: np.ndarray, spread: float) -> np.ndarray:
+    """By how much one more measurement of each candidate lowers the law's variance at the target, `(candidates,)`.
+
+    Args:
+        covariance: of the parameters, `(parameters, parameters)`: A⁻¹ with A = ΣJJᵀ/σ² over what was measured.
+        goals: derivatives at the target, `(targets, parameters)`; the mean over its rows is what is lowered.
+        slopes: derivatives at the candidates, `(candidates, parameters)`.
+        spread: σ of a measurement.
+    """
+    along = slopes @ covariance
+    return ((along @ goals.T) ** 2).mean(axis=1) / (spread**2 + (along * slopes).sum(axis=1))
+
+
+def _telling(
+    fitted: Law, offered: dict[str, Any], costs: np.ndarray, goal: Columns, free: np.ndarray, count: int
+) -> list[int]:
+    """Greedily by gain per second, in units of σ, which do not change the order."""
+    columns = _columns(fitted, offered)
+    slopes, goals = _slopes(fitted, columns), _relative_slopes(fitted, goal)
+    seen = _slopes(fitted, fitted.rows_.take(~fitted.rows_.complete).columns)
+    size = _size(slopes)  # so that the ridge means the same for all parameters
+    slopes, goals, seen = slopes / size, goals / size, seen / size
+    information = seen.T @ seen + RIDGE * np.eye(len(size))
+    covariance = _inverse(information)
+    unsure = fitted.sigma_ * np.sqrt(1 + ((slopes @ covariance) * slopes).sum(axis=1))
+    with np.errstate(invalid="ignore"):
+        beyond = fitted._scale(fitted._predict(columns)) - fitted._scale(offered[LIBRARY])
+    open_ = free & (ndtr(beyond / unsure) < CERTAIN)
+    chosen: list[int] = []
+    while open_.any() and len(chosen) < count:
+        best = _best(gains(covariance, goals, slopes, 1.0) / costs, costs, open_)
+        chosen.append(best)
+        open_[best] = False
+        information = information + np.outer(slopes[best], slopes[best])
+        covariance = _inverse(information)
+    return chosen
+
+
+def _inverse(information: np.ndarray) -> np.ndarray:
+    inverse = np.linalg.inv(information)
+    return (inverse + inverse.T) / 2
+
+
+def _best(scores: np.ndarray, costs: np.ndarray, open_: np.ndarray) -> int:
+    """The largest score; of equal ones the cheapest, then the first."""
+    places = np.flatnonzero(open_)
+    return int(places[np.lexsort((costs[places], -scores[places]))[0]])
+
+
+def _slopes(law: Law, columns: Columns) -> np.ndarray:
+    """Derivatives on the scale of the residuals, `(rows, parameters)`."""
+    return np.asarray(law._model(columns)(law._theta())[1])
+
+
+def _relative_slopes(law: Law, columns: Columns) -> np.ndarray:
+    """Derivatives of the logarithm, which is how widths at the target are told."""
+    capacity, derivatives = law._capacity(law._theta(), columns)
+    return np.asarray(derivatives / np.maximum(capacity, LEAST)[:, None])
+
+
+def _size(slopes: np.ndarray) -> np.ndarray:
+    """Root mean square of each column; 1 for one on which nothing depends."""
+    size = np.sqrt((slopes**2).mean(axis=0))
+    return np.where(size > 0, size, 1.0)
+
+
+# The start, before a law can be fitted
+
+
+def _spread(points: np.ndarray, known: np.ndarray | None, costs: np.ndarray, free: np.ndarray, count: int) -> list[int]:
+    """One after another, always far from those before and from what is known, and cheap."""
+    span = np.ptp(points, axis=0)
+    points, span = points / np.where(span > 0, span, 1.0), np.where(span > 0, span, 1.0)
+    nearest = np.ones(len(points))
+    for point in () if known is None else known / span:
+        nearest = np.minimum(nearest, np.linalg.norm(points - point, axis=1))
+    chosen: list[int] = []
+    open_ = free.copy()
+    while open_.any() and len(chosen) < count:
+        best = _best(np.where(nearest > SMALLEST, nearest, 0.0) / costs**CHEAPNESS, costs, open_)
+        chosen.append(best)
+        open_[best] = False
+        nearest = np.minimum(nearest, np.linalg.norm(points - points[best], axis=1))
+    return chosen
+
+
+def _logs(columns: Columns) -> np.ndarray:
+    return np.log(np.column_stack(list(columns.values())))
+
+
+# Tables
+
+
+def _fit(law: Law, rows: dict[str, Any]) -> Law | None:
+    """The law fitted; None where the rows do not suffice."""
+    try:
+        return clone(law).fit(rows)
+    except LawError:
+        return None
+
+
+def _check_protocol(law: Law, rows: dict[str, Any] | None, offered: dict[str, Any]) -> None:
+    """One protocol for all that is measured and offered: else no fit would ever succeed, or one would mix them."""
+    protocol = _domain(law, offered).protocol
+    for name, value in ({} if rows is None else _domain(law, rows).protocol).items():
+        if protocol.get(name, value) != value:
+            raise LawError(f"{name}: the candidates have {protocol[name]}, the measurements {value}; a law is of one")
+
+
+def _domain(law: Law, table: dict[str, Any]) -> Domain:
+    columns = _columns(law, table)
+    unknown = np.full(len(columns[law.columns[0]]), np.inf)
+    return Domain.of(law.columns, columns, table, unknown)
+
+
+def _above_zero(law: Law, measured: Any) -> dict[str, Any] | None:
+    """The rows whose count has a logarithm; None when there are none."""
+    if measured is None or not tables.names(measured):
+        return None
+    kept = tables.numbers(measured, law.target) > 0
+    if not kept.any():
+        return None
+    wanted = {*law.columns, law.target, LIBRARY, *tables.PROTOCOL}
+    return {name: np.asarray(measured[name])[kept] for name in tables.names(measured) if name in wanted}
+
+
+def _columns(law: Law, table: Any) -> Columns:
+    """The law's columns of a table, positive numbers all."""
+    columns = {name: tables.numbers(table, name) for name in law.columns}
+    for name, values in columns.items():
+        check_positive(name, values)
+    if not len(columns[law.columns[0]]):
+        raise SpecError("target: should have at least one row, got none")
+    return columns
+
+
+def _table(runs: Sequence[Run]) -> dict[str, Any]:
+    """Runs as the columns that a law may want, and those of their protocol."""
+    found = []
+    for run in runs:
+        counts = parameter_counts(run.model, run.task.vocab_size, run.task.seq_len - 1)
+        parts = (run.task, run.model, run.training, run.protocol)
+        fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
+        found.append(fields | {f"{kind}_parameters": counts[kind] for kind in ("trainable", "total")})
+    names = {name: None for row in found for name in row}
+    return {name: np.array([row.get(name) for row in found]) for name in names}
+
+
+def _not_measured(candidates: Sequence[Run], measured: Any) -> np.ndarray:
+    """Which candidates are not in the table, and not there before in the list."""
+    known = set(tables.values(measured, "key")) if measured is not None and "key" in tables.names(measured) else set()
+    free = np.zeros(len(candidates), dtype=bool)
+    for place, run in enumerate(candidates):
+        key = run.key()
+        free[place] = key not in known
+        known.add(key)
+    return free
+
+
+def _costs(candidates: Sequence[Run], seconds: np.ndarray) -> np.ndarray:
+    if not len(candidates):
+        raise SpecError("candidates: should be at least one run, got none")
+    costs = np.asarray(seconds, dtype=np.float64)
+    if costs.shape != (len(candidates),):
+        raise SpecError(f"seconds: should be one per candidate ({len(candidates)}), got shape {costs.shape}")
+    if not ((costs > 0) & np.isfinite(costs)).all():
+        raise SpecError(f"seconds: should be above 0, got {costs[~((costs > 0) & np.isfinite(costs))][0]:g}")
+    return costs
