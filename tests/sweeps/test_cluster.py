@@ -49,7 +49,8 @@ if __name__ == "__main__":
     cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=1, include_dashboard=False))
     other = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
-    runs = [small(0, epochs=epochs).replace(model=capax.Transformer(d_model=8 * width, d_head=8)) for width in range(1, 7)]
+    models = [capax.Transformer(d_model=8 * width, d_head=8) for width in range(1, 7)]
+    runs = [small(0, epochs=epochs).replace(model=model) for model in models]
     found = []
     with RayTasks(cluster.address) as executor:
         assert executor.slots == 2, executor.slots

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from capax.errors import SweepFailed
+from capax.errors import SpecError, SweepFailed
 
 if TYPE_CHECKING:
     from capax.sweeps.sweep import SweepProgress, Watch
@@ -27,7 +27,11 @@ def sweep(
     store: Path | None = None,
     dry_run: Annotated[bool, Flag] = False,
     workers: int | None = None,
+    ray: str | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
+    adapt: Literal["ecm", "power", "depth", "bits", "polynomial"] | None = None,
+    budget: float | None = None,
+    target: str | None = None,
     retries: int = 1,
     fail_fast: Annotated[bool, Flag] = False,
     yes: Annotated[bool, Flag] = False,
@@ -48,8 +52,17 @@ def sweep(
         Say what would be run, and stop.
     workers
         Local processes, one torch thread each. [default: one per core, at most 8]
+    ray
+        Do the runs as tasks of a Ray cluster: HOST:PORT, or local (extra ray).
     device
         Where to train; auto takes a GPU where there is one.
+    adapt
+        Do only the runs that tell most of this law at the target, per second, until the budget is spent.
+    budget
+        With --adapt: seconds of training, summed over workers.
+    target
+        With --adapt: the architecture whose prediction is wanted, "seq_len=32,n_heads=4,d_model=64". [default: the
+        study's largest]
     retries
         How often a run whose process died, or that found no memory, is tried again.
     fail_fast
@@ -74,18 +87,28 @@ def sweep(
     from capax.results import SweepSummary
     from capax.sweeps.sweep import sweep as start
 
+    if (adapt is None) != (budget is None) or (target is not None and adapt is None):
+        raise SpecError("adapt: needs --budget, and --budget and --target need --adapt")
     began = time.monotonic()
-    with _progress(hidden=quiet or as_json) as (show, state):
-        for _ in start(
-            found.runs,
-            place,
-            workers=workers,
-            device=device,
-            retries=retries,
-            keep_going=not fail_fast,
-            progress=show,
-        ):
-            pass
+    with ExitStack() as stack:
+        show, state = stack.enter_context(_progress(hidden=quiet or as_json))
+        options: dict[str, Any] = {"workers": workers, "device": device, "retries": retries, "progress": show}
+        if ray is not None:
+            from capax.sweeps.cluster import RayTasks
+
+            options["executor"] = stack.enter_context(RayTasks(ray, device, workers))
+        if adapt is None:
+            for _ in start(found.runs, place, keep_going=not fail_fast, **options):
+                pass
+        else:
+            from capax.laws.files import LAWS
+            from capax.sweeps.sweep import sweep_adaptively
+
+            assert budget is not None
+            wanted = _target(target)
+            told = sweep_adaptively(found.runs, place, law=LAWS[adapt](), budget=budget, target=wanted, **options)
+            new = len(list(told))
+            state.total, state.done, state.stored = len(found.runs), new, 0
     summary = SweepSummary(
         study=str(study),
         store=str(place),
@@ -104,6 +127,20 @@ def sweep(
         )
     if summary.failed:
         raise SweepFailed(f"{summary.failed} runs failed: capax runs --failed --store {place} says why")
+
+
+def _target(text: str | None) -> dict[str, list[float]] | None:
+    """The columns of "seq_len=32,n_heads=4"."""
+    if text is None:
+        return None
+    found = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        try:
+            found[name.strip()] = [float(value)]
+        except ValueError:
+            raise SpecError(f"target: column=number separated by commas, got {text!r}") from None
+    return found
 
 
 class _State:

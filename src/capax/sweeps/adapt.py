@@ -66,7 +66,7 @@ def next_runs(
     costs = _costs(candidates, seconds)
     if count < 1:
         raise SpecError(f"count: should be at least 1, got {count}")
-    goal, offered = _columns(law, target), _table(candidates)
+    goal, offered = _columns(law, target), candidate_table(candidates)
     free = _not_measured(candidates, measured)
     rows = _above_zero(law, measured)
     _check_protocol(law, rows, offered)
@@ -339,7 +339,7 @@ def _columns(law: Law, table: Any) -> Columns:
     return columns
 
 
-def _table(runs: Sequence[Run]) -> dict[str, Any]:
+def candidate_table(runs: Sequence[Run]) -> dict[str, Any]:
     """Runs as the columns that a law may want, and those of their protocol."""
     found = []
     for run in runs:

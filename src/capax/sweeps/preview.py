@@ -20,6 +20,7 @@ from capax.sweeps.grid import Study
 from capax.sweeps.sweep import packs
 
 STEPS = 3
+USUAL_EPOCHS = 200
 MOST_SHAPES = 100
 PROCESS_BYTES = 400_000_000
 """What a worker process takes before it trains: torch and its libraries."""
@@ -120,6 +121,14 @@ def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
     steps = training.max_epochs * math.ceil(size / training.batch_size)
     evaluations = training.max_epochs / training.eval_every
     return _Cost(len(parts) * (steps * step + evaluations * evaluation), memory)
+
+
+def estimate_seconds(run: Run, device: str) -> float:
+    """What a run costs, from a few timed steps: to its last epoch, or for as many as most need where it has none."""
+    budget = run.training if run.training.max_epochs else run.training.replace(max_epochs=USUAL_EPOCHS)
+    seconds = _cost((run.replace(training=budget),), device).seconds
+    assert seconds is not None
+    return seconds
 
 
 def _trainings(run: Run) -> int:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from capax import machine
 from capax.errors import SpecError, SweepFailed
+from capax.laws.law import Law
 from capax.results import Measurement
 from capax.specs import Mac, Run
 from capax.store import Store
@@ -79,6 +82,79 @@ def sweep(
         StoreError: for a store that cannot be used, or that another sweep is using.
         SweepFailed: when a run failed and `keep_going` is False.
     """
+    runs, place = _runs_and_store(study, store, allow_many)
+    if retries < 0:
+        raise SpecError(f"retries: should be at least 0, got {retries}")
+    where = machine.choose_device(device)
+    with ExitStack() as stack:
+        opened = place if isinstance(place, Store) else stack.enter_context(Store(place))
+        stack.enter_context(opened.sweeping())
+        if executor is None:
+            executor = stack.enter_context(Processes(_processes(workers, where)))
+        yield from _Sweep(runs, opened, executor, where, retries, keep_going, progress).run()
+
+
+def sweep_adaptively(
+    study: Path | str | Iterable[Run],
+    store: Store | Path | str | None = None,
+    *,
+    law: Law,
+    budget: float,
+    target: Mapping[str, Sequence[float]] | None = None,
+    until: float | None = None,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    device: str = "auto",
+    retries: int = 1,
+    progress: Watch | None = None,
+    allow_many: bool = False,
+) -> Iterator[Measurement]:
+    """Of a study's runs, do those that tell most of a law at a target, per second, until a budget is spent.
+
+    Runs that the store holds are known from the start and cost nothing. Costs are taken from a few timed steps of each
+    shape, then from what runs took; see `capax.sweeps.adapt` for the choice. Yields new measurements as they come.
+
+    Args:
+        law: the law to be, not fitted.
+        budget: seconds of training, summed over workers.
+        target: the law's columns for the architectures whose prediction is wanted; the study's largest value of each
+            when not given.
+        until: end when half the interval of the law's mean at the target, on the log scale, is as narrow.
+
+    The other arguments and what is raised are as in `sweep`.
+    """
+    from capax.sweeps.adapt import adaptive, candidate_table
+    from capax.sweeps.preview import estimate_seconds
+
+    runs, place = _runs_and_store(study, store, allow_many)
+    where = machine.choose_device(device)
+    with ExitStack() as stack:
+        opened = place if isinstance(place, Store) else stack.enter_context(Store(place))
+        if executor is None:
+            executor = stack.enter_context(Processes(_processes(workers, where)))
+        kept = executor
+
+        def run_batch(batch: list[Run]) -> Iterator[Measurement]:
+            return sweep(batch, opened, executor=kept, device=device, retries=retries, progress=progress)
+
+        known = [found for run in runs if (found := opened.get(run.key())) is not None]
+        offered = candidate_table(runs)
+        yield from adaptive(
+            law,
+            runs,
+            {name: [float(np.max(offered[name]))] for name in law.columns} if target is None else target,
+            run_batch,
+            lambda run: estimate_seconds(run, where),
+            budget=budget,
+            count=2 * executor.slots,
+            until=until,
+            measured=known,
+        )
+
+
+def _runs_and_store(
+    study: Path | str | Iterable[Run], store: Store | Path | str | None, allow_many: bool
+) -> tuple[tuple[Run, ...], Store | Path | str]:
     if isinstance(study, Path | str):
         read = read_study(study, allow_many=allow_many)
         runs, store = read.runs, store or read.store
@@ -86,16 +162,11 @@ def sweep(
         runs = tuple({run.key(): run for run in study}.values())
     if store is None:
         raise SpecError("store: a sweep needs one: give a file, or name it in the study")
-    if retries < 0:
-        raise SpecError(f"retries: should be at least 0, got {retries}")
-    where = machine.choose_device(device)
-    with ExitStack() as stack:
-        opened = store if isinstance(store, Store) else stack.enter_context(Store(store))
-        stack.enter_context(opened.sweeping())
-        if executor is None:
-            count = (1 if where == "cuda" else min(machine.cores(), 8)) if workers is None else workers
-            executor = stack.enter_context(Processes(count))
-        yield from _Sweep(runs, opened, executor, where, retries, keep_going, progress).run()
+    return runs, store
+
+
+def _processes(workers: int | None, device: str) -> int:
+    return (1 if device == "cuda" else min(machine.cores(), 8)) if workers is None else workers
 
 
 class _Sweep:
