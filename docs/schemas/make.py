@@ -12,8 +12,9 @@ from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.planning.plan import Frontier
 from capax.planning.predict import Prediction
-from capax.results import Info, Measurement, Recall
+from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
+from capax.sweeps.preview import Preview
 
 PRINTED: dict[str, Any] = {
     "measurement": Measurement,  # capax measure … --json
@@ -21,6 +22,8 @@ PRINTED: dict[str, Any] = {
     "failures": list[Failure],  # capax runs --failed --json
     "recall": Recall,  # capax recall … --json
     "info": Info,  # capax info --json
+    "sweep": SweepSummary,  # capax sweep --json
+    "preview": Preview,  # capax sweep --dry-run --json
     "fit": FitReport,  # capax fit --json
     "law": LawFile,  # capax fit --out
     "prediction": Prediction,  # capax predict --json

@@ -107,8 +107,8 @@ def sweep(
             assert budget is not None
             wanted = _target(target)
             told = sweep_adaptively(found.runs, place, law=LAWS[adapt](), budget=budget, target=wanted, **options)
-            new = len(list(told))
-            state.total, state.done, state.stored = len(found.runs), new, 0
+            for _ in told:
+                pass
     summary = SweepSummary(
         study=str(study),
         store=str(place),

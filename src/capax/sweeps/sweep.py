@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -134,8 +134,31 @@ def sweep_adaptively(
             executor = stack.enter_context(Processes(_processes(workers, where)))
         kept = executor
 
+        done = memorized = failed = 0
+
+        def tell(batch: SweepProgress) -> None:
+            """The state of all batches so far: how many runs there will be is not known, so no time is told."""
+            if progress is not None:
+                progress(
+                    replace(
+                        batch,
+                        total=len(runs),
+                        stored=len(known),
+                        done=done + batch.done,
+                        failed=failed + batch.failed,
+                        memorized=memorized + batch.memorized,
+                        seconds_left=None,
+                    )
+                )
+
         def run_batch(batch: list[Run]) -> Iterator[Measurement]:
-            return sweep(batch, opened, executor=kept, device=device, retries=retries, progress=progress)
+            nonlocal done, memorized, failed
+            found = []
+            for run in sweep(batch, opened, executor=kept, device=device, retries=retries, progress=tell):
+                found.append(run)
+                yield run
+            done, memorized = done + len(found), memorized + sum(run.memorized for run in found)
+            failed += len(batch) - len(found)
 
         known = [found for run in runs if (found := opened.get(run.key())) is not None]
         offered = candidate_table(runs)

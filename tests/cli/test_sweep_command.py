@@ -1,0 +1,127 @@
+"""`capax sweep`: from a study file to a full store, with good and bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import capax
+from capax.cli import main
+
+STUDY = """
+[task]
+library_size = 60
+seq_len = 4
+vocab_size = 10
+[training]
+max_epochs = 4
+[protocol]
+restarts = 2
+[grid]
+d_model = [8, 12, 16]
+n_heads = [1, 2]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> tuple[str, str]:
+    with pytest.raises(SystemExit) as exit_:
+        main(["sweep", *arguments, "--workers", "1"])
+    out, err = capsys.readouterr()
+    assert exit_.value.code == code, err
+    return out, err
+
+
+def test_a_sweep_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "study.toml", "--dry-run")
+    assert out.startswith("6 runs, 0 in study.db; the others in 6 packs on 1 workers\nexpected time: at most")
+    assert not Path("study.db").exists()
+    seen = json.loads(run(capsys, "study.toml", "--dry-run", "--json")[0])
+    assert (seen["runs"], seen["stored"], seen["jobs"]) == (6, 0, 6)
+    assert seen["seconds"] > 0
+    assert seen["bytes"] > 10**8
+    out, err = run(capsys, "study.toml")
+    assert out.startswith("6 runs done, 0 were there, 0 failed; study.db")
+    assert "6 of 6 runs done · 0 running · 0 failed" in err  # no terminal: a line in the log
+    again = json.loads(run(capsys, "study.toml", "--json")[0])
+    assert (again["stored"], again["done"], again["failed"]) == (6, 0, 0)
+    assert len(capax.read("study.db")) == 6
+
+
+def test_an_adaptive_sweep(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--json")[0])
+    assert found["done"] == 0
+    found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "60", "--json")[0])
+    assert 0 < found["done"] <= 6
+    assert len(capax.read("study.db")) == found["done"]
+
+
+def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    text = STUDY.replace("[8, 12, 16]", "[8, 100000]").replace("[1, 2]", "[1]")
+    Path("study.toml").write_text(text.replace("seq_len = 4", "seq_len = 100000"))
+    _, err = run(capsys, "study.toml", "--retries", "0", "--fail-fast", code=1)
+    assert err.splitlines()[-1].startswith("capax: run ")
+    _, err = run(capsys, "study.toml", "--retries", "0", "--quiet", code=1)
+    assert "runs failed: capax runs --failed --store study.db says why" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("none.toml",), ["study", "none.toml"]),
+        (("study.toml", "--retries", "-1"), ["retries", "-1"]),
+        (("study.toml", "--adapt", "power"), ["adapt", "--budget"]),
+        (("study.toml", "--budget", "3"), ["--adapt"]),
+        (("study.toml", "--adapt", "power", "--budget", "-3"), ["budget", "-3"]),
+        (("study.toml", "--adapt", "power", "--budget", "3", "--target", "n_heads:2"), ["target", "n_heads:2"]),
+        (("study.toml", "--adapt", "power", "--budget", "3", "--target", "n_heads=2"), ["no such column", "seq_len"]),
+        (("study.toml", "--adapt", "magic", "--budget", "3"), ["magic"]),
+        (("study.toml", "--ray", "nowhere"), ["ray", "nowhere"]),
+        (("study.toml", "--ray", "localhost:1"), ["ray", "localhost:1"]),
+        (("study.toml", "--store", "none/s.db"), ["store", "none"]),
+        (("study.toml", "--store", "study.toml"), ["study.toml"]),
+    ],
+)
+def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: list[str]) -> None:
+    out, err = run(capsys, *arguments, code=2)
+    assert out == ""
+    assert err.count("\n") == 1
+    for part in said:
+        assert part in err
+    assert capax.read("study.db").is_empty() if Path("study.db").exists() else True
+
+
+def test_ctrl_c_keeps_what_is_done_and_resumes(capsys: pytest.CaptureFixture[str]) -> None:
+    """One interrupt: the finished runs are stored, the others left a checkpoint, code 130; then the sweep goes on."""
+    Path("study.toml").write_text(STUDY.replace("max_epochs = 4", "max_epochs = 3000\npatience = 3000"))
+    code = (
+        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from capax.cli import main\nif __name__ == '__main__':\n    main(['sweep', 'study.toml', '--workers', '2'])\n"
+    )
+    Path("driver.py").write_text(code)
+    with subprocess.Popen([sys.executable, "driver.py"], stderr=subprocess.PIPE, text=True) as driver:
+        deadline = time.monotonic() + 200
+        while time.monotonic() < deadline and (not Path("study.db").exists() or capax.read("study.db").is_empty()):
+            time.sleep(0.2)
+        os.kill(driver.pid, signal.SIGINT)
+        _, err = driver.communicate(timeout=120)
+    assert driver.returncode == 130, err
+    assert "interrupted" in err
+    done = len(capax.read("study.db"))
+    assert 1 <= done < 6
+    assert list(Path("study.db-checkpoints").iterdir())
+    Path("short.toml").write_text(STUDY)
+    with capax.Store("study.db", create=False) as store:
+        assert len(store.runs()) == done
