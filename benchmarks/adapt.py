@@ -1,8 +1,8 @@
 """Adaptive sweeps: seconds until the interval at a target is narrow enough, against the plain grid (goal half).
 
 The interval is `half_width`; narrow enough is 1.1 times that of the whole grid, once each, in the same simulated study,
-with the target inside the law's domain. Both are looked at after every fourth run. The grid comes in a random order, one
-seed a configuration; candidates are the grid with five seeds, or with one as well.
+with the target inside the law's domain. Both are looked at after every fourth run. The grid comes in a random order,
+one seed a configuration; candidates are the grid with five seeds, or with one as well.
 """
 
 from __future__ import annotations
