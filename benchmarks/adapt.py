@@ -1,8 +1,8 @@
 """Adaptive sweeps: seconds until the interval at a target is narrow enough, against the plain grid (goal half).
 
-The interval is `half_width`; narrow enough is 1.1 times that of the whole grid, once each, in the same simulated study.
-Both are looked at after every fourth run. The grid comes in a random order, one seed a configuration; candidates are
-the grid with five seeds, or with one as well.
+The interval is `half_width`; narrow enough is 1.1 times that of the whole grid, once each, in the same simulated study,
+with the target inside the law's domain. Both are looked at after every fourth run. The grid comes in a random order,
+one seed a configuration; candidates are the grid with five seeds, or with one as well.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def reach(
         except LawError:
             continue
         width = half_width(fitted, TARGET)
-        if width <= enough or len(done) == len(runs):
+        if (width <= enough and fitted.inside_domain(TARGET).all()) or len(done) == len(runs):
             error = abs(float(np.log(fitted.predict(TARGET)[0] / capacity(law, truth, TARGET)[0])))
             return Reached(float(seconds[done].sum()), len(done), error, width)
     raise RuntimeError(f"{law.name}: {len(done)} runs did not reach a half width of {enough:.3g}")

@@ -122,7 +122,7 @@ def test_gains_are_the_difference_of_the_variances_with_and_without_a_run(seed: 
 
 @pytest.mark.parametrize(("law", "truth"), LAWS, ids=["power", "ecm"])
 def test_choices_are_those_of_brute_force(law: Law, truth: dict[str, float]) -> None:
-    known = rows(law, truth, grid((16, 64, 128)))
+    known = rows(law, truth, [*grid((16, 64)), run(256, 64, 4)])
     offered, taken = grid(seeds=2)[1::2], list[int]()  # under another seed
     fitted = type(law)().fit(known)
     places = [law.names.index(name) for name in fitted.solution_.free]
@@ -235,6 +235,18 @@ def test_what_one_column_has_not_shown_is_measured_first() -> None:
     runs = grid()
     chosen = next_runs(law, rows(law, truth, known), runs, costs(runs), TARGET, 1)
     assert runs[chosen[0]].model.n_heads > 1
+
+
+def test_a_target_outside_the_domain_is_brought_inside_first() -> None:
+    law, truth = LAWS[0]
+    runs = [one for one in grid() if one.task.seq_len < 128]
+    known = rows(law, truth, [one for one in grid((16, 32, 64)) if one.task.seq_len in (32, 64)])
+    target = {"seq_len": [128, 8], "n_heads": [4, 4], "d_model": [256, 32]}
+    chosen = [runs[place] for place in next_runs(law, known, runs, costs(runs), target, 8)]
+    first, second = chosen[:2]  # no candidate has length 128
+    assert first.model.d_model == 256 or first.task.seq_len == 8
+    assert {first.model.d_model, second.model.d_model} >= {256}
+    assert {first.task.seq_len, second.task.seq_len} >= {8}
 
 
 def test_the_law_is_not_changed_and_choices_are_the_same_again() -> None:
@@ -358,8 +370,11 @@ def test_what_was_measured_before_counts() -> None:
     found = list(adaptive(law, runs, TARGET, bench(law, truth, batches), cost, budget=1e9, count=30, measured=before))
     assert {one.spec.model.d_model for one in found} == {128}
     wide = half_width(capax.PowerLaw().fit(rows(law, truth, grid((16, 64)))), TARGET)
-    enough = adaptive(law, runs, TARGET, bench(law, truth, []), cost, budget=1e9, until=1.01 * wide, measured=before)
-    assert list(enough) == []
+    for widths, further in (((16, 64), 0), ((16, 64, 256), 1)):  # one more brings the target inside the domain
+        offered = grid(widths)
+        measure = bench(law, truth, [])
+        enough = adaptive(law, offered, TARGET, measure, cost, budget=1e9, count=1, until=1.01 * wide, measured=before)
+        assert len(list(enough)) == further
 
 
 # Errors

@@ -42,10 +42,12 @@ def next_runs(
 
     The law is fitted to what was measured, and candidates are taken one after another: each time the one that shrinks
     the variance of the law's prediction at the target most per second, given those taken before (their counts do not
-    matter to the linearized law). While the measurements do not suffice for a fit, candidates that are cheap and far
-    from all others are taken instead. A configuration under another seed is a candidate like any other; a run that was
-    measured already (its `key` is in the table), a repeated one, and one that is nearly certain to memorize its whole
-    library are not.
+    matter to the linearized law). As long as the target lies beyond the measured range of a column, the choice is among
+    candidates that bring it inside, where there are any: a law is not asked outside its domain. While the measurements
+    do not suffice for a fit, candidates that are cheap and far from all others are taken instead.
+
+    A configuration under another seed is a candidate like any other; a run that was measured already (its `key` is in
+    the table), a repeated one, and one that is nearly certain to memorize its whole library are not.
 
     Args:
         law: the law to be; it is not changed.
@@ -122,9 +124,10 @@ def adaptive(
     """Measure the candidates that tell most of the law at the target, in rounds; each measurement as it comes.
 
     It ends when the measurements' seconds reach the budget, when no candidate is left that is worth a run, or when the
-    interval is narrow enough. A run that would exceed what is left of the budget, as far as is known, is not begun.
-    Costs are estimates at first; then they are scaled by the median of measured over estimated seconds. A candidate is
-    tried once: one that `run_batch` returns no measurement of is not tried again.
+    interval is narrow enough and no candidate would bring the target inside the law's domain. A run that would exceed
+    what is left of the budget, as far as is known, is not begun. Costs are estimates at first; then they are scaled by
+    the median of measured over estimated seconds. A candidate is tried once: one that `run_batch` returns no
+    measurement of is not tried again.
 
     Args:
         law: the law to be; it is not changed.
@@ -165,7 +168,7 @@ def _rounds(
 ) -> Iterator[Measurement]:
     estimated = {run.key(): float(value) for run, value in zip(candidates, estimates, strict=True)}
     left, ratios, spent = list(range(len(candidates))), list[float](), 0.0
-    while left and spent < budget and not _narrow(law, known, target, until):
+    while left and spent < budget and not _narrow(law, known, [candidates[place] for place in left], target, until):
         seconds = estimates * (statistics.median(ratios) if ratios else 1.0)
         left = [place for place in left if seconds[place] <= budget - spent]
         if not left:
@@ -184,10 +187,14 @@ def _rounds(
             yield measurement
 
 
-def _narrow(law: Law, known: list[Measurement], target: Any, until: float | None) -> bool:
+def _narrow(law: Law, known: list[Measurement], left: list[Run], target: Any, until: float | None) -> bool:
+    """Whether the interval suffices, and no run that is left would bring the target inside the law's domain."""
     rows = _above_zero(law, tables.table(known)) if until is not None and known else None
     fitted = None if rows is None else _fit(law, rows)
-    return fitted is not None and until is not None and half_width(fitted, target) <= until
+    if fitted is None or until is None or half_width(fitted, target) > until:
+        return False
+    ranges = {name: fitted.domain_.ranges[name] for name in law.columns}
+    return not _widening(ranges, _columns(law, target), _columns(law, _table(left))).any()
 
 
 def _affordable(places: list[int], seconds: np.ndarray, left: float) -> list[int]:
@@ -231,14 +238,31 @@ def _telling(
     with np.errstate(invalid="ignore"):
         beyond = fitted._scale(fitted._predict(columns)) - fitted._scale(offered[LIBRARY])
     open_ = free & (ndtr(beyond / unsure) < CERTAIN)
-    chosen: list[int] = []
+    ranges, chosen = dict(fitted.domain_.ranges), list[int]()
     while open_.any() and len(chosen) < count:
-        best = _best(gains(covariance, goals, slopes, 1.0) / costs, costs, open_)
+        widening = open_ & _widening(ranges, goal, columns)
+        scores = gains(covariance, goals, slopes, 1.0) / costs
+        best = _best(scores, costs, widening if widening.any() else open_)
         chosen.append(best)
         open_[best] = False
+        for name, values in columns.items():
+            low, high = ranges[name]
+            ranges[name] = (min(low, float(values[best])), max(high, float(values[best])))
         information = information + np.outer(slopes[best], slopes[best])
         covariance = _inverse(information)
     return chosen
+
+
+def _widening(ranges: dict[str, tuple[float, float]], goal: Columns, columns: Columns) -> np.ndarray:
+    """Which candidates bring the target inside the range of a column that it lies beyond."""
+    found = np.zeros(len(next(iter(columns.values()))), dtype=bool)
+    for name, wanted in goal.items():
+        low, high = ranges[name]
+        if wanted.max() > high:
+            found |= columns[name] >= wanted.max()
+        if wanted.min() < low:
+            found |= columns[name] <= wanted.min()
+    return found
 
 
 def _inverse(information: np.ndarray) -> np.ndarray:
