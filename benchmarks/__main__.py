@@ -1,10 +1,10 @@
-"""`python -m benchmarks [step shatter workers memory micro_batch laws adapt]`: runs the named ones, or all."""
+"""`python -m benchmarks [step shatter workers memory micro_batch laws adapt sweep]`: runs the named ones, or all."""
 
 import sys
 
 import torch
 
-from benchmarks import adapt, laws, memory, micro_batch, shatter, step, workers
+from benchmarks import adapt, laws, memory, micro_batch, shatter, step, sweep, workers
 from capax import machine
 
 BENCHMARKS = {
@@ -15,6 +15,7 @@ BENCHMARKS = {
     "micro_batch": micro_batch.main,
     "laws": laws.main,
     "adapt": adapt.main,
+    "sweep": sweep.main,
 }
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,10 @@ PROTOCOL = (
 
 REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
 """Columns that somebody else's measurements must have."""
+
+
+REFERENCE = {"reference": "study", "reference:depth": "depth"}
+"""Tables that ship with capax, by the names that stand for them."""
 
 
 def read(store: Path | str = DEFAULT) -> pl.DataFrame:
@@ -149,12 +154,17 @@ def _row(run: Measurement) -> dict[str, Any]:
 
 
 def from_file(path: Path | str) -> pl.DataFrame:
-    """A table of somebody's measurements: a .csv or .parquet file with named columns.
+    """A table of somebody's measurements: a .csv or .parquet file with named columns, or `reference`.
+
+    `reference` is the study that ships with capax (examples/study.toml), `reference:depth` its deeper architectures.
 
     Raises:
         TableError: when it cannot be read, has another ending, or holds no rows.
     """
-    path = Path(path)
+    name = str(path)
+    path = (
+        Path(str(files("capax") / "data" / "reference" / f"{REFERENCE[name]}.csv")) if name in REFERENCE else Path(path)
+    )
     readers: dict[str, Callable[[Path], pl.DataFrame]] = {".csv": pl.read_csv, ".parquet": pl.read_parquet}
     if path.suffix not in readers:
         raise TableError(f"data: a .csv or .parquet file, got {path}")

@@ -12,7 +12,7 @@ import pytest
 import capax
 from capax.cli import main
 
-STUDY = Path(__file__).parents[2] / "examples" / "study.csv"
+STUDY = Path(__file__).parents[2] / "src" / "capax" / "data" / "reference" / "study.csv"
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +120,7 @@ def test_the_ecm_both_ways_and_as_printed(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_prediction_json(capsys: pytest.CaptureFixture[str]) -> None:
-    ask = ("--n-heads", "4", "--d-model", "128", "--seq-len", "32", "--json")
+    ask = ("--n-heads", "4", "--d-model", "128", "--seq-len", "32", "--law", "published:harma2024", "--json")
     found = json.loads(run(capsys, "predict", *ask))
     assert found == json.loads(run(capsys, "predict", "sequences", *ask))
     assert found["value"] == pytest.approx(128 * float(capax.ECM.published().slope(32, 4)))
@@ -131,7 +131,7 @@ def test_prediction_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_outside_the_domain(capsys: pytest.CaptureFixture[str]) -> None:
-    ask = ("predict", "--n-heads", "5", "--d-model", "1024", "--seq-len", "32")
+    ask = ("predict", "--n-heads", "5", "--d-model", "1024", "--seq-len", "32", "--law", "published:harma2024")
     said = refused(capsys, *ask)
     assert "n_heads 5 is outside 1 to 4; d_model 1024 is outside 16 to 512" in said
     shown = run(capsys, *ask, "--extrapolate")
@@ -140,7 +140,7 @@ def test_outside_the_domain(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_plan_json(capsys: pytest.CaptureFixture[str]) -> None:
-    ask = ("--sequences", "1000", "--seq-len", "32", "--n-heads", "2,4", "--json")
+    ask = ("--sequences", "1000", "--seq-len", "32", "--n-heads", "2,4", "--law", "published:harma2024", "--json")
     found = json.loads(run(capsys, "plan", *ask))
     assert found == json.loads(run(capsys, "plan", "sequences", *ask))
     rows = found["architectures"]
@@ -201,7 +201,21 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
         (("predict", "--d-model", "16", "--seq-len", "8"), ["--n-heads"]),
         (("predict", "--n-heads", "0", "--d-model", "16", "--seq-len", "8"), ["n_heads", "0", "at least 1"]),
         (("predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "1"), ["seq_len", "1"]),
-        (("predict", "--n-heads", "10", "--d-model", "16", "--seq-len", "8", "--extrapolate"), ["changes sign"]),
+        (
+            (
+                "predict",
+                "--n-heads",
+                "10",
+                "--d-model",
+                "16",
+                "--seq-len",
+                "8",
+                "--extrapolate",
+                "--law",
+                "published:harma2024",
+            ),
+            ["changes sign"],
+        ),
         (("predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "8", "--law", "no.json"), ["law", "no.json"]),
         (("predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "8", "--law", STUDY), ["not a law"]),
         (

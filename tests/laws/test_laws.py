@@ -18,6 +18,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from studies import REAL, TABLE_1, capacity, grid, study
 
 import capax
+from capax import tables
 from capax.errors import CapaxError, LawError, TableError
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import LAWS, from_json, load_law, save_law, to_json
@@ -238,6 +239,17 @@ def test_the_bootstrap_is_seeded() -> None:
 # Files
 
 
+@pytest.mark.parametrize("name", ["power", "ecm", "bits"])
+def test_the_laws_that_ship_are_those_of_the_study_that_ships(name: str) -> None:
+    shipped = load_law(f"reference:{name}")
+    fitted_now = LAWS[name](n_bootstrap=20).fit(tables.from_file("reference"))
+    np.testing.assert_allclose(shipped.predict(real()), fitted_now.predict(real()), rtol=1e-4)
+    assert shipped.sigma_ == pytest.approx(fitted_now.sigma_, rel=1e-4)
+    assert shipped.domain_ == fitted_now.domain_
+    assert shipped.source_ == "reference"
+    assert load_law().name == "power"
+
+
 @pytest.mark.parametrize("name", LAWS)
 def test_a_law_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
     law, rows = fitted(name), real()
@@ -290,9 +302,11 @@ def test_saving_where_nothing_can_be_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "law.json"]
 
 
-@pytest.mark.parametrize("name", ["nowhere.json", "published:", "published:harma2024:three", "published:harma2024:1:2"])
+@pytest.mark.parametrize(
+    "name", ["nowhere.json", "published:", "published:harma2024:three", "published:harma2024:1:2", "reference:magic"]
+)
 def test_laws_that_do_not_exist(name: str) -> None:
-    with pytest.raises(LawError, match=r"law|published"):
+    with pytest.raises(LawError, match=r"law|published|reference"):
         load_law(name)
 
 

@@ -20,7 +20,7 @@ from capax.models.transformer import TransformerEnsemble
 from capax.planning.candidates import rows
 from capax.reports.data import capacity_against_parameters
 
-REAL = Path(__file__).parents[2] / "examples" / "study.csv"
+REAL = Path(__file__).parents[2] / "src" / "capax" / "data" / "reference" / "study.csv"
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +143,9 @@ def test_a_target_that_nothing_holds_gives_the_nearest(law: Law) -> None:
     assert found.nearest.at_least < 10**6
 
 
-def test_the_default_law_is_the_published_one() -> None:
-    found = capax.plan(1000, 32)
+def test_the_default_law_and_the_published_one() -> None:
+    assert capax.plan(100, 32).source == "reference"
+    found = capax.plan(1000, 32, law="published:harma2024")
     assert found.source == "published:harma2024"
     assert [row.n_heads for row in found.architectures] == [4, 3, 2]
     assert any("Table 1" in note for note in found.notes)
@@ -180,7 +181,7 @@ def test_extrapolation_is_said(law: Law) -> None:
     assert found.architectures[0].d_model == 128
     assert any("n_heads 8 is outside 1 to 4" in note for note in found.notes)
     with pytest.raises(LawError, match="changes sign"):
-        capax.plan(5000, 8, n_heads=[12], extrapolate=True)
+        capax.plan(5000, 8, law="published:harma2024", n_heads=[12], extrapolate=True)
 
 
 def test_predictions_say_where_they_stand(law: Law) -> None:

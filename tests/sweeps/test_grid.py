@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import capax
+from capax import tables
 from capax.sweeps.grid import StudyError, read_study, shapes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -95,9 +96,7 @@ def test_the_examples(name: str, runs: int) -> None:
 
 
 def test_the_example_is_the_study_that_was_measured() -> None:
-    import polars as pl
-
-    measured = pl.read_csv(EXAMPLES / "study.csv")["key"].to_list()
+    measured = tables.from_file("reference")["key"].to_list()
     assert {run.key() for run in read_study(EXAMPLES / "study.toml").runs} == set(measured)
 
 

@@ -39,8 +39,8 @@ def fit(
     store
         SQLite file of finished runs.
     data
-        A .csv or .parquet table instead: columns seq_len, n_heads, d_model, library_size, memorized, ...; may be given
-        more than once.
+        A .csv or .parquet table instead (columns seq_len, n_heads, d_model, library_size, memorized, ...), or reference,
+        the study that ships with capax; may be given more than once.
     where
         Only rows with column=value; may be given more than once.
     law
@@ -123,7 +123,7 @@ def predict_sequences(
     vocab_size: int | None = None,
     n_layers: int | None = None,
     d_head: int | None = None,
-    law: str = "published:harma2024",
+    law: str = "reference",
     level: float = 0.95,
     extrapolate: Annotated[bool, Flag] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
@@ -145,7 +145,8 @@ def predict_sequences(
     d_head
         Channels of a query and a key. [default: the law's]
     law
-        A file of `capax fit --out`, or published:harma2024.
+        A file of `capax fit --out`; reference (reference:ecm, reference:bits), fitted to the study that ships with
+        capax; or published:harma2024.
     level
         Of the interval.
     extrapolate

@@ -29,7 +29,7 @@ def sequences(
     width_multiple: int = 8,
     max_parameters: int | None = None,
     precision: Literal["float32", "float64", "bfloat16"] = "float32",
-    law: str = "published:harma2024",
+    law: str = "reference",
     extrapolate: Annotated[bool, Flag] = False,
     verify: Annotated[bool, Flag] = False,
     seed: int = 0,
@@ -62,7 +62,8 @@ def sequences(
     precision
         In which bytes are counted.
     law
-        A file of `capax fit --out`, or published:harma2024.
+        A file of `capax fit --out`; reference (reference:ecm, reference:bits), fitted to the study that ships with
+        capax; or published:harma2024.
     extrapolate
         Go outside the domain of the law.
     verify

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +21,7 @@ from capax.laws.rows import Rows
 
 LAWS: dict[str, type[Law]] = {law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw)}
 LawName = Literal["ecm", "polynomial", "bits", "power", "depth"]
-DEFAULT = "published:harma2024"
+DEFAULT = "reference"
 
 
 class LawFile(BaseModel):
@@ -120,7 +121,10 @@ def save_law(law: Law, path: Path | str) -> None:
 
 
 def load_law(name: Path | str = DEFAULT) -> Law:
-    """A law by name: a JSON file, or `published:harma2024` (`published:harma2024:2` for two layers).
+    """A law by name: a JSON file, `reference`, or `published:harma2024` (`published:harma2024:2` for two layers).
+
+    `reference` is the power law fitted to the study that ships with capax; `reference:ecm` and `reference:bits` are the
+    other laws fitted to it.
 
     Raises:
         LawError: when there is no such law.
@@ -130,10 +134,22 @@ def load_law(name: Path | str = DEFAULT) -> Law:
         if len(layers) > 1 or not all(layer.isdecimal() for layer in layers):
             raise LawError(f"law: published:SOURCE or published:SOURCE:LAYERS, got {str(name)!r}")
         return ECM.published(source, n_layers=int(layers[0]) if layers else 1)
+    if str(name).partition(":")[0] == "reference":
+        return _reference(str(name))
     path = Path(name)
     if not path.is_file():
-        raise LawError(f"law: a JSON file or {DEFAULT}, got {str(name)!r}")
+        raise LawError(f"law: a JSON file, reference or published:harma2024, got {str(name)!r}")
     try:
         return from_json(path.read_bytes())
     except OSError as error:
         raise LawError(f"law: cannot read {path}: {error.strerror}") from None
+
+
+REFERENCE = ("power", "ecm", "bits")
+
+
+def _reference(name: str) -> Law:
+    law = name.partition(":")[2] or REFERENCE[0]
+    if law not in REFERENCE:
+        raise LawError(f"law: reference or reference:NAME with {', '.join(REFERENCE)}, got {name!r}")
+    return from_json((files("capax") / "data" / "reference" / f"{law}.json").read_bytes())

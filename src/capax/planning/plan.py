@@ -99,7 +99,7 @@ def plan(
         sequences: how many are to be memorized.
         seq_len: tokens in a sequence.
         vocab_size: different tokens; the law's when not given.
-        law: a fitted law, or its name (`load_law`); `published:harma2024` when not given.
+        law: a fitted law, or its name (`load_law`); `reference` when not given.
         probability: that a new measurement of the architecture reaches the target: its prediction interval is open
             above and of this level.
         n_heads: head counts to choose from; those of the law's domain when not given.

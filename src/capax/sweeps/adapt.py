@@ -194,7 +194,7 @@ def _narrow(law: Law, known: list[Measurement], left: list[Run], target: Any, un
     if fitted is None or until is None or half_width(fitted, target) > until:
         return False
     ranges = {name: fitted.domain_.ranges[name] for name in law.columns}
-    return not _widening(ranges, _columns(law, target), _columns(law, _table(left))).any()
+    return not _widening(ranges, _columns(law, target), _columns(law, candidate_table(left))).any()
 
 
 def _affordable(places: list[int], seconds: np.ndarray, left: float) -> list[int]:
