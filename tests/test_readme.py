@@ -37,7 +37,7 @@ def test_every_command_runs_and_prints_what_the_readme_shows(tmp_path: Path) -> 
         if line == "make test":
             continue
         printed[line] = run(shlex.split(SHELL.get(line, line)), tmp_path)
-    assert len(printed) == 9
+    assert len(printed) == 11
     shown, predicted = (block.strip() for block in blocks("text"))
     first = next(out for line, out in printed.items() if "--keep-weights" in line)
     assert (tmp_path / "law.json").is_file()

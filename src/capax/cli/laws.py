@@ -39,8 +39,8 @@ def fit(
     store
         SQLite file of finished runs.
     data
-        A .csv or .parquet table instead (columns seq_len, n_heads, d_model, library_size, memorized, ...), or reference,
-        the study that ships with capax; may be given more than once.
+        A .csv or .parquet table instead (columns seq_len, n_heads, d_model, library_size, memorized, ...), or
+        reference, the study that ships with capax; may be given more than once.
     where
         Only rows with column=value; may be given more than once.
     law
