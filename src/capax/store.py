@@ -312,6 +312,19 @@ class Store:
                 raise StoreError(f"store: {self.path} is damaged: a row of {source}: {error}") from None
         return found
 
+    def pack_sizes(self) -> dict[str, int]:
+        """Members that train together best, by shape, as sweeps on this store have measured."""
+        return {str(shape): int(members) for shape, members in self._read("SELECT shape, members FROM pack_sizes")}
+
+    def remember_pack_size(self, shape: str, members: int) -> None:
+        """Keep a pack size that was measured.
+
+        Raises:
+            StoreWriteError: when it cannot be written.
+        """
+        with self._writing("the pack size was not saved") as connection:
+            connection.execute("INSERT OR REPLACE INTO pack_sizes VALUES (?, ?)", (shape, members))
+
     def sweeping(self) -> AbstractContextManager[None]:
         """Hold the store's sweep lock; it is free again when this process ends, however it does.
 

@@ -110,8 +110,9 @@ CREATE TABLE failures (
 )
 """
 IMPORTED = "CREATE TABLE imported (source TEXT NOT NULL, row TEXT NOT NULL)"
+PACK_SIZES = "CREATE TABLE pack_sizes (shape TEXT PRIMARY KEY, members INTEGER NOT NULL)"
 STAMP = (f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {VERSION}")
-CREATION = (RUNS, FAILURES, IMPORTED, *STAMP)
+CREATION = (RUNS, FAILURES, IMPORTED, PACK_SIZES, *STAMP)
 
 
 def _from_json(column: str) -> str:
@@ -133,6 +134,7 @@ MIGRATION_FROM_1 = (
     "DROP TABLE runs_1",
     FAILURES,
     IMPORTED,
+    PACK_SIZES,
     *STAMP,
 )
 """Statements that make a file of version 1 one of this version; all of them in one transaction."""
@@ -141,5 +143,6 @@ VIEW_OF_1 = (
     f"CREATE TEMP VIEW runs AS SELECT rowid AS rowid, {_FROM_VERSION_1} FROM main.runs",
     FAILURES.replace("CREATE TABLE", "CREATE TEMP TABLE"),
     IMPORTED.replace("CREATE TABLE", "CREATE TEMP TABLE"),
+    PACK_SIZES.replace("CREATE TABLE", "CREATE TEMP TABLE"),
 )
 """Statements that make a file of version 1, which cannot be changed, look like one of this version."""

@@ -18,7 +18,7 @@ import capax
 from capax.errors import StoreError, SweepFailed
 from capax.results import Measurement
 from capax.sweeps.executors import Executor, Job, Report
-from capax.sweeps.sweep import SweepProgress, packs
+from capax.sweeps.sweep import SweepProgress, together
 
 STUDY = """
 store = "s.db"
@@ -109,7 +109,7 @@ def test_a_second_sweep_on_a_store_is_refused(tmp_path: Path) -> None:
 
 def test_packs_hold_runs_equal_but_for_their_seed() -> None:
     runs = tuple(small(seed, epochs=epochs) for epochs in (3, 4) for seed in range(20))
-    found = list(packs(runs))
+    found = list(together(runs))
     assert sum(found, ()) == runs
     for pack in found:
         assert len({run.replace(seed=0).key() for run in pack}) == 1

@@ -38,11 +38,13 @@ class Job:
         runs: equal but for their seeds; one, for a protocol that searches.
         device: `cpu` or `cuda`.
         checkpoints: the folder for their checkpoints.
+        pack_size: members that train together; measured where it is not known and worth it, see `packs`.
     """
 
     runs: tuple[Run, ...]
     device: str = "cpu"
     checkpoints: Path | None = None
+    pack_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,14 @@ class Report:
         measurements: one per run, in order; none when there was trouble.
         trouble: the process died, memory was not to be had, the training raised, or it was stopped from outside.
         message: what went wrong, on one line.
+        pack_size: members that train together best, where this was measured.
     """
 
     job: Job
     measurements: tuple[Measurement, ...] = ()
     trouble: Trouble | None = None
     message: str = ""
+    pack_size: int | None = None
 
 
 class Executor(ABC):
@@ -156,6 +160,7 @@ def do(job: Job, stopping: Callable[[], bool]) -> Report:
     import torch
 
     from capax.measures.measure import perform, perform_together
+    from capax.sweeps import packs
     from capax.training.loop import Interrupted
     from capax.training.workers import OutOfMemory, Workers
 
@@ -164,8 +169,12 @@ def do(job: Job, stopping: Callable[[], bool]) -> Report:
             raise Interrupted
 
     torch.set_num_threads(1)
+    size, measured = job.pack_size, None
     try:
-        with Workers(1) as workers:
+        pack = packs.whole_pack(job.runs, job.device)
+        if size is None and packs.worth_measuring(job.runs[0], len(pack.members)):
+            size = measured = packs.best_size(pack)
+        with Workers(1, pack_size=size) as workers:
             if len(job.runs) == 1:
                 found = [perform(job.runs[0], workers, job.device, watch, False, job.checkpoints)[0]]
             else:
@@ -176,7 +185,7 @@ def do(job: Job, stopping: Callable[[], bool]) -> Report:
         return Report(job, trouble="memory", message=one_line(error) or "out of memory")
     except (CapaxError, ArithmeticError, RuntimeError, ValueError, OSError) as error:
         return Report(job, trouble="raised", message=one_line(error))
-    return Report(job, tuple(found))
+    return Report(job, tuple(found), pack_size=measured)
 
 
 def one_line(error: BaseException) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,12 +12,11 @@ from pydantic import Field
 
 from capax import machine
 from capax.results import Result
-from capax.specs import Mac, Mls, Run, Shatter
+from capax.specs import Run
 from capax.store import Store
 from capax.sweeps.grid import Study
-from capax.sweeps.sweep import packs
+from capax.sweeps.sweep import together
 
-STEPS = 3
 USUAL_EPOCHS = 200
 MOST_SHAPES = 100
 PROCESS_BYTES = 400_000_000
@@ -62,7 +59,7 @@ def preview(study: Study, store: Path | str, *, workers: int | None = None, devi
             known = opened.keys()
     missing = tuple(run for run in study.runs if run.key() not in known)
     where = machine.choose_device(device)
-    jobs = list(packs(missing))
+    jobs = list(together(missing))
     slots = (1 if where == "cuda" else min(machine.cores(), 8)) if workers is None else workers
     every = max(math.ceil(len(jobs) / MOST_SHAPES), 1)
     timed = [_cost(job, where) for job in jobs[::every]]
@@ -90,30 +87,17 @@ class _Cost:
 
 def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
     """Seconds until every training is at max_epochs, and memory beside the process's own, from a few timed steps."""
+    from capax.sweeps import packs
     from capax.training.ensemble import CACHE_FLOATS
     from capax.training.loop import prepare
-    from capax.training.pack import Pack
     from capax.training.workers import split
 
     run, training = runs[0], runs[0].training
-    members = [(run.seed, number) for run in runs for number in range(_trainings(run))]
-    size = run.task.library_size
-    whole = Pack(
-        run.task,
-        run.model,
-        training,
-        tuple(seed for seed, _ in members),
-        tuple(number for _, number in members),
-        (size,) * len(members),
-        largest=size,
-        mixed=False,
-        one_library=isinstance(run.protocol, Mac),
-        device=device,
-    )
-    parts = split(whole, 1)
+    size, pack = run.task.library_size, packs.whole_pack(runs, device)
+    parts = split(pack, 1)
     learner = prepare(parts[0])
-    step = _seconds(learner.step)
-    evaluation = _seconds(lambda: learner.evaluate(list(range(len(parts[0].members)))))
+    step = packs.median_seconds(learner.step)
+    evaluation = packs.median_seconds(lambda: learner.evaluate(list(range(len(parts[0].members)))))
     parameters = sum(tensor.numel() for tensor in learner.ensemble.parameters.values())
     memory = 16 * parameters + 8 * learner.library.tokens.numel() + 40 * CACHE_FLOATS
     if training.max_epochs is None:
@@ -129,23 +113,3 @@ def estimate_seconds(run: Run, device: str) -> float:
     seconds = _cost((run.replace(training=budget),), device).seconds
     assert seconds is not None
     return seconds
-
-
-def _trainings(run: Run) -> int:
-    match run.protocol:
-        case Mac():
-            return run.protocol.restarts
-        case Mls():
-            return run.protocol.max_trainings
-        case Shatter():
-            return run.protocol.trials
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    work()
-    taken = []
-    for _ in range(STEPS):
-        began = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken)

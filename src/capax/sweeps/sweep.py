@@ -20,6 +20,7 @@ from capax.specs import Mac, Run
 from capax.store import Store
 from capax.sweeps.executors import Executor, Job, Processes, Report
 from capax.sweeps.grid import read_study, shapes
+from capax.sweeps.packs import shape_of
 
 WAIT_SECONDS = 1.0
 
@@ -210,6 +211,7 @@ class _Sweep:
         self._checkpoints = store.path.with_name(store.path.name + "-checkpoints")
         self._queue: deque[Job] = deque()
         self._tries: dict[str, int] = {}
+        self._pack_sizes: dict[str, int] = {}
         self._started = time.monotonic()
         self._stored = self._done = self._running = self._failed = self._memorized = 0
 
@@ -221,7 +223,8 @@ class _Sweep:
             if run.key() in known and (found := self._store.get(run.key())) is not None:
                 self._memorized += found.memorized
                 yield found
-        self._queue.extend(Job(runs, self._device, self._checkpoints) for runs in packs(missing))
+        self._pack_sizes = self._store.pack_sizes()
+        self._queue.extend(map(self._job, together(missing)))
         self._tell()
         try:
             while self._queue or self._running:
@@ -246,6 +249,10 @@ class _Sweep:
                 self._store.add(measurement)
                 self._done += 1
                 self._memorized += measurement.memorized
+            if report.measurements and report.job.checkpoints is not None:
+                shutil.rmtree(report.job.checkpoints, ignore_errors=True)
+            if report.pack_size is not None:
+                self._store.remember_pack_size(shape_of(report.job.runs[0], self._device), report.pack_size)
             if report.trouble in ("died", "memory") and self._again(report):
                 continue
             if report.trouble not in (None, "stopped"):
@@ -253,12 +260,16 @@ class _Sweep:
             self._tell()
             yield from report.measurements
 
+    def _job(self, runs: tuple[Run, ...]) -> Job:
+        folder = self._checkpoints / runs[0].key()
+        return Job(runs, self._device, folder, self._pack_sizes.get(shape_of(runs[0], self._device)))
+
     def _again(self, report: Report) -> bool:
         """Try a job once more: a pack that was too large (or that something killed) in halves, a run as it was."""
         runs = report.job.runs
         if len(runs) > 1:
             half = len(runs) // 2
-            self._queue.extend(Job(part, self._device, self._checkpoints) for part in (runs[:half], runs[half:]))
+            self._queue.extend(map(self._job, (runs[:half], runs[half:])))
             return True
         key = runs[0].key()
         self._tries[key] = self._tries.get(key, 0) + 1
@@ -297,7 +308,7 @@ MOST_MEMBERS = 32
 """Members of runs that are equal but for their seed train together, up to so many."""
 
 
-def packs(runs: tuple[Run, ...]) -> Iterator[tuple[Run, ...]]:
+def together(runs: tuple[Run, ...]) -> Iterator[tuple[Run, ...]]:
     """Runs cut into those that train together."""
     for same in shapes(runs):
         protocol = same[0].protocol

@@ -49,13 +49,14 @@ class Workers:
     Args:
         workers: processes; with 1, or a single pack, training happens in this process.
         threads: torch threads per process.
+        pack_size: most members in a pack; as many as suit a core's cache when not given.
     """
 
-    def __init__(self, workers: int = 1, threads: int = 1) -> None:
+    def __init__(self, workers: int = 1, threads: int = 1, pack_size: int | None = None) -> None:
         for name, value in (("workers", workers), ("threads", threads)):
             if value < 1:
                 raise SpecError(f"{name}: should be at least 1, got {value}")
-        self.workers, self.threads = workers, threads
+        self.workers, self.threads, self.pack_size = workers, threads, pack_size
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
@@ -78,7 +79,7 @@ class Workers:
             WorkerDied: when a worker process is gone.
             OutOfMemory: when memory cannot be had.
         """
-        packs = split(members, self.workers)
+        packs = split(members, self.workers, self.pack_size)
         alone = self.workers == 1 or len(packs) == 1
         try:
             outcomes = self._here(packs, watch, checkpoints) if alone else self._in_pool(packs, watch, checkpoints)
@@ -124,7 +125,7 @@ class Workers:
         return outcomes
 
 
-def split(members: Pack, workers: int) -> list[Pack]:
+def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pack]:
     """Cut members into packs that fit a core's cache (or a GPU), at least one per worker, the time budget shared.
 
     A pack's place in the queue leaves each of a worker's k packs 1/k of the seconds.
@@ -133,6 +134,7 @@ def split(members: Pack, workers: int) -> list[Pack]:
     floats *= min(members.training.batch_size, members.largest)
     on_gpu = members.device != "cpu"
     fitting = GPU_FLOATS // floats if on_gpu else min(CACHE_FLOATS // floats, LARGEST_PACK)
+    fitting = fitting if pack_size is None else pack_size
     total = len(members.members)
     n_packs = max(math.ceil(total / max(fitting, 1)), min(workers, total))
     packs = []

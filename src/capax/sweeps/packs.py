@@ -1,0 +1,98 @@
+"""How many members train together: measured per shape and machine, and remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from capax import machine
+from capax.specs import Mac, Mls, Run, Shatter
+
+if TYPE_CHECKING:
+    from capax.training.pack import Pack
+
+STEPS = 3
+WORTH_STEPS = 2000
+"""A training of fewer steps is over before its best pack is found."""
+
+
+def shape_of(run: Run, device: str) -> str:
+    """What decides how long a step takes: the run without its seed, its budgets and its restarts, and the machine."""
+    fields = run.replace(seed=0).model_dump(mode="json")
+    for name in ("max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr"):
+        del fields["training"][name]
+    del fields["protocol"]
+    here = [platform.processor() or platform.machine(), machine.cores(), machine.versions()["torch"], device]
+    return hashlib.sha256(json.dumps([fields, here], sort_keys=True).encode()).hexdigest()
+
+
+def worth_measuring(run: Run, members: int) -> bool:
+    """Whether there is a choice, and the training is long enough to repay the search for it."""
+    training = run.training
+    steps = (training.max_epochs or 10**9) * -(-run.task.library_size // training.batch_size)
+    return members > 1 and steps >= WORTH_STEPS
+
+
+def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
+    """All trainings of runs that are equal but for their seeds, as one pack; of a search, as many as it may take."""
+    from capax.training.pack import Pack  # here, since a driver need not load torch
+
+    run = runs[0]
+    match run.protocol:
+        case Mac():
+            trainings = run.protocol.restarts
+        case Mls():
+            trainings = run.protocol.max_trainings
+        case Shatter():
+            trainings = run.protocol.trials
+    members = [(run.seed, number) for run in runs for number in range(trainings)]
+    size = run.task.library_size
+    return Pack(
+        run.task,
+        run.model,
+        run.training,
+        tuple(seed for seed, _ in members),
+        tuple(number for _, number in members),
+        (size,) * len(members),
+        largest=size,
+        mixed=False,
+        one_library=isinstance(run.protocol, Mac),
+        device=device,
+    )
+
+
+def best_size(pack: Pack) -> int:
+    """The number of members whose step takes the least time per member: 1, 2, 4, ... as far as the pack goes.
+
+    The search ends where a doubling no longer helps.
+    """
+    from capax.training.loop import prepare
+
+    best, least, size = 1, float("inf"), 1
+    while size <= len(pack.members):
+        part = replace(
+            pack, seeds=pack.seeds[:size], members=pack.members[:size], sizes=pack.sizes[:size], keep_weights=False
+        )
+        learner = prepare(part)
+        each = median_seconds(learner.step) / size
+        if each > least:
+            break
+        best, least, size = size, each, 2 * size
+    return best
+
+
+def median_seconds(work: Callable[[], object]) -> float:
+    """How long a piece of work takes, after a first time that does not count."""
+    work()
+    taken = []
+    for _ in range(STEPS):
+        began = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
