@@ -103,25 +103,62 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...
     assert capax.read("study.db").is_empty() if Path("study.db").exists() else True
 
 
-def test_ctrl_c_keeps_what_is_done_and_resumes(capsys: pytest.CaptureFixture[str]) -> None:
-    """One interrupt: the finished runs are stored, the others left a checkpoint, code 130; then the sweep goes on."""
-    Path("study.toml").write_text(STUDY.replace("max_epochs = 4", "max_epochs = 3000\npatience = 3000"))
-    code = (
-        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from capax.cli import main\nif __name__ == '__main__':\n    main(['sweep', 'study.toml', '--workers', '2'])\n"
-    )
-    Path("driver.py").write_text(code)
+DRIVER = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from capax.cli import main
+if __name__ == "__main__":
+    main(["sweep", "study.toml", "--workers", "2"])
+"""
+
+
+def _interrupted(times: int) -> tuple[int, str]:
+    """A sweep of long runs that is interrupted once or twice when its first run is done: exit code and stderr."""
+    long = STUDY.replace("max_epochs = 4", "max_epochs = 3000\npatience = 3000")
+    Path("study.toml").write_text(long + "[[change]]\nif = { d_model = 8, n_heads = 1 }\nset = { max_epochs = 20 }\n")
+    Path("driver.py").write_text(DRIVER)
     with subprocess.Popen([sys.executable, "driver.py"], stderr=subprocess.PIPE, text=True) as driver:
-        deadline = time.monotonic() + 200
-        while time.monotonic() < deadline and (not Path("study.db").exists() or capax.read("study.db").is_empty()):
+        while driver.poll() is None and (not Path("study.db").exists() or capax.read("study.db").is_empty()):
             time.sleep(0.2)
-        os.kill(driver.pid, signal.SIGINT)
+        for _ in range(times):
+            os.kill(driver.pid, signal.SIGINT)
+            time.sleep(0.05)
         _, err = driver.communicate(timeout=120)
-    assert driver.returncode == 130, err
-    assert "interrupted" in err
-    done = len(capax.read("study.db"))
-    assert 1 <= done < 6
-    assert list(Path("study.db-checkpoints").iterdir())
-    Path("short.toml").write_text(STUDY)
-    with capax.Store("study.db", create=False) as store:
-        assert len(store.runs()) == done
+    return driver.returncode, err
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(capsys: pytest.CaptureFixture[str], times: int) -> None:
+    """One interrupt: runs in flight leave checkpoints; two: they are ended. Code 130 either way; then the rest is done."""
+    code, err = _interrupted(times)
+    assert code == 130, err
+    assert err.splitlines()[-1] == "capax: interrupted; finished runs are saved"
+    done = capax.read("study.db")["key"].to_list()
+    assert 1 <= len(done) < 6
+    if times == 1:
+        assert list(Path("study.db-checkpoints").rglob("*.safetensors"))
+    summary = json.loads(run(capsys, "study.toml", "--json")[0])
+    assert (summary["stored"], summary["done"], summary["failed"]) == (len(done), 6 - len(done), 0)
+
+
+def test_a_full_disk_ends_the_sweep_and_loses_nothing_finished(capsys: pytest.CaptureFixture[str]) -> None:
+    """The store may grow no further: the sweep ends with one line, and goes on when there is room again."""
+    run(capsys, "study.toml", "--quiet")
+    known = capax.read("study.db")["key"].to_list()
+    wider = STUDY.replace("[8, 12, 16]", "[8, 12, 16, 20, 24, 28, 32]")
+    Path("study.toml").write_text(wider)
+    code = (
+        "import resource, signal, os\nfrom pathlib import Path\nfrom capax.cli import main\n"
+        "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "    size = Path('study.db').stat().st_size\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))\n"
+        "    main(['sweep', 'study.toml', '--workers', '1', '--quiet'])\n"
+    )
+    Path("full.py").write_text(code)
+    ended = subprocess.run([sys.executable, "full.py"], capture_output=True, text=True, check=False, timeout=200)
+    assert ended.returncode == 1, ended.stderr
+    assert "the run was not saved" in ended.stderr.splitlines()[-1]
+    assert set(known) <= set(capax.read("study.db")["key"])
+    run(capsys, "study.toml", "--quiet")
+    assert len(capax.read("study.db")) == 14

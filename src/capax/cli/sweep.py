@@ -33,7 +33,7 @@ def sweep(
     budget: float | None = None,
     target: str | None = None,
     retries: int = 1,
-    fail_fast: Annotated[bool, Flag] = False,
+    fail_fast: Annotated[bool, Parameter(negative="--keep-going")] = False,
     yes: Annotated[bool, Flag] = False,
     quiet: Annotated[bool, Flag] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
@@ -66,7 +66,7 @@ def sweep(
     retries
         How often a run whose process died, or that found no memory, is tried again.
     fail_fast
-        Stop when a run fails, instead of going on with the others.
+        Stop when a run fails, instead of going on with the others (--keep-going).
     yes
         Allow more than a million runs.
     quiet

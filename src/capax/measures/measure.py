@@ -135,7 +135,8 @@ def perform_together(
     """Do MAC runs that differ in their seeds alone, all their restarts in one pack.
 
     Each measurement is that of the run alone (on the CPU bit for bit) but for its `seconds`: the time of all, divided
-    by the number of runs. A time limit is for each run, so the pack has as many times the seconds.
+    by the number of runs. A time limit is for each run, so the pack has as many times the seconds. Where the last digits
+    may depend on the pack (a GPU, compiled code), a note names the seeds that trained together.
 
     Args:
         checkpoints: as in `perform`.
@@ -151,7 +152,10 @@ def perform_together(
         raise ValueError("runs: each needs a seed of its own to train together")
     trainer = _Trainer(runs, workers, device, Tracker(progress), checkpoints=checkpoints)
     founds = _best_of_restarts(runs, trainer)
-    return [_measurement(run, found, trainer.seconds / len(runs)) for run, found in zip(runs, founds, strict=True)]
+    exact = device == "cpu" and not runs[0].training.compile
+    packed = () if exact else (f"pack: trained with seeds {', '.join(str(run.seed) for run in runs)}",)
+    seconds = trainer.seconds / len(runs)
+    return [_measurement(run, found, seconds, packed) for run, found in zip(runs, founds, strict=True)]
 
 
 class _Trainer:
@@ -319,13 +323,14 @@ def _median(epochs: list[int], censored: int) -> float | None:
 _PROCEDURES: dict[type, Callable[[Run, Train], Found]] = {Mac: _mac, Mls: _mls, Shatter: _shatter}
 
 
-def _measurement(run: Run, found: Found, seconds: float) -> Measurement:
+def _measurement(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = ()) -> Measurement:
     task, best = run.task, found.best
     size = max(found.memorized, 1) if isinstance(run.protocol, Mls) else found.library_size
     lucky = chance.mean(size, chance.guess_probability(task))
     above = units.above_chance(found.memorized, lucky, size)
     bits = above * units.bits_per_item(task)
-    recallable, notes = size, list(dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes))
+    told = dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes)
+    recallable, notes = size, [*told, *packed]
     if isinstance(run.protocol, Mac) and (task.recall == "all" or task.duplicates == "keep"):
         library = sequences.draw(task, size, numpy_generator(run.seed, "library", 0))
         recallable = sequences.reachable_items(library, task.recall)
