@@ -129,7 +129,7 @@ def _interrupted(times: int) -> tuple[int, str]:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(capsys: pytest.CaptureFixture[str], times: int) -> None:
-    """One interrupt: runs in flight leave checkpoints; two: they are ended. Code 130 either way; then the rest is done."""
+    """One interrupt: runs in flight leave checkpoints; two: they are ended. Code 130; then the rest is done."""
     code, err = _interrupted(times)
     assert code == 130, err
     assert err.splitlines()[-1] == "capax: interrupted; finished runs are saved"

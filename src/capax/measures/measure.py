@@ -135,8 +135,8 @@ def perform_together(
     """Do MAC runs that differ in their seeds alone, all their restarts in one pack.
 
     Each measurement is that of the run alone (on the CPU bit for bit) but for its `seconds`: the time of all, divided
-    by the number of runs. A time limit is for each run, so the pack has as many times the seconds. Where the last digits
-    may depend on the pack (a GPU, compiled code), a note names the seeds that trained together.
+    by the number of runs. A time limit is for each run, so the pack has as many times the seconds. Where the last
+    digits may depend on the pack (a GPU, compiled code), a note names the seeds that trained together.
 
     Args:
         checkpoints: as in `perform`.
