@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import platform
+import threading
 from importlib.metadata import version
+from multiprocessing.connection import wait
 from typing import Literal
 
 from capax.errors import DeviceError
@@ -36,3 +39,16 @@ def choose_device(device: str) -> Literal["cpu", "cuda"]:
     if device == "cuda" and not available:
         raise DeviceError(f"device: 'auto' or 'cpu' here (torch {torch.__version__} finds no GPU), got 'cuda'")
     return "cuda" if available and device != "cpu" else "cpu"
+
+
+def end_with_parent() -> None:
+    """Let this worker process end when the process that started it is gone, however that ended."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch(sentinel: int) -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, args=(parent.sentinel,), daemon=True).start()

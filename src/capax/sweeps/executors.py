@@ -9,20 +9,18 @@ stopped); `close` ends everything at once. Results do not depend on the executor
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from ctypes import c_bool
 from dataclasses import dataclass
-from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from capax import machine
 from capax.errors import CapaxError, SpecError
 from capax.results import Measurement
 from capax.specs import Run
@@ -201,14 +199,7 @@ def _start_worker(stopping: Any) -> None:
     global _stopping
     _stopping = stopping
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait_for([parent.sentinel])
-        os._exit(1)
+    machine.end_with_parent()
 
 
 def _do_in_worker(job: Job) -> Report:

@@ -9,18 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from capax import machine
 from capax.errors import SpecError, SweepFailed
-from capax.laws.law import Law
 from capax.results import Measurement
 from capax.specs import Mac, Run
 from capax.store import Store
 from capax.sweeps.executors import Executor, Job, Processes, Report
 from capax.sweeps.grid import read_study, shapes
 from capax.sweeps.packs import shape_of
+
+if TYPE_CHECKING:
+    from capax.laws.law import Law
 
 WAIT_SECONDS = 1.0
 

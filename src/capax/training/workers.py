@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import os
 import signal
-import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from multiprocessing.connection import wait as wait_for
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import torch
 
+from capax import machine
 from capax.errors import CapaxError, SpecError
 from capax.models.transformer import floats_per_sequence
 from capax.training.ensemble import CACHE_FLOATS
@@ -157,14 +155,7 @@ def _start_worker(news: SimpleQueue[list[Status]], stop: Event, threads: int) ->
     _news, _stop = news, stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait_for([parent.sentinel])
-        os._exit(1)
+    machine.end_with_parent()
 
 
 def _train_in_worker(pack: Pack, checkpoints: Path | None) -> list[Outcome]:
