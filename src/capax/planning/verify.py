@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ def verify(
 ) -> Verification:
     """Train an architecture of a plan on a library of the target's size, as the law's data were trained.
 
+    A smaller library has fewer steps in an epoch, so `max_epochs` is raised to as many steps as the law's data had.
+
     Args:
         frontier: the plan.
         law: the law it was made with: loss, learning rate, stop rule and restarts are those of its data, where it says.
@@ -50,7 +53,7 @@ def verify(
     run = measure(
         Sequences(**{**of(Sequences), **sizes}),
         model(law, chosen.n_layers, chosen.n_heads, chosen.d_model, chosen.d_head),
-        Training(**of(Training)),
+        _as_long(Training(**of(Training)), law, frontier.sequences),
         protocol=Mac(**of(Mac)),
         seed=seed,
         store=store,
@@ -59,3 +62,12 @@ def verify(
     )
     missed = run.library_size - run.memorized
     return Verification(held=missed == 0, miss_percent=100 * missed / run.library_size, measurement=run)
+
+
+def _as_long(training: Training, law: Law, library_size: int) -> Training:
+    """The law's training with its budget of epochs turned into as many steps on a library of another size."""
+    largest = law.domain_.largest_library
+    if training.max_epochs is None or largest is None:
+        return training
+    steps = training.max_epochs * math.ceil(largest / training.batch_size)
+    return training.replace(max_epochs=math.ceil(steps / math.ceil(library_size / training.batch_size)))
