@@ -14,6 +14,7 @@ import pytest
 
 import capax
 from capax.cli import main
+from capax.errors import StoreError
 
 STUDY = """
 [task]
@@ -112,13 +113,21 @@ if __name__ == "__main__":
 """
 
 
+def _stored() -> int:
+    """Runs in the store; none while it is being made."""
+    try:
+        return len(capax.read("study.db"))
+    except StoreError:
+        return 0
+
+
 def _interrupted(times: int) -> tuple[int, str]:
     """A sweep of long runs that is interrupted once or twice when its first run is done: exit code and stderr."""
     long = STUDY.replace("max_epochs = 4", "max_epochs = 3000\npatience = 3000")
     Path("study.toml").write_text(long + "[[change]]\nif = { d_model = 8, n_heads = 1 }\nset = { max_epochs = 20 }\n")
     Path("driver.py").write_text(DRIVER)
     with subprocess.Popen([sys.executable, "driver.py"], stderr=subprocess.PIPE, text=True) as driver:
-        while driver.poll() is None and (not Path("study.db").exists() or capax.read("study.db").is_empty()):
+        while driver.poll() is None and _stored() == 0:
             time.sleep(0.2)
         for _ in range(times):
             os.kill(driver.pid, signal.SIGINT)

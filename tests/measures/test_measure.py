@@ -132,9 +132,9 @@ def test_an_interrupted_search_goes_on_without_repeating_a_pack(
 def test_runs_done_together_are_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(task=SMALL, model=NARROW, training=capax.Training(max_epochs=2), protocol=capax.Mac(restarts=2))
     runs = [run.replace(seed=seed) for seed in range(3)]
-    first = perform_together(runs, Workers(1), "cpu", tmp_path)
+    first = perform_together(runs, Workers(1), "cpu", checkpoints=tmp_path)
     monkeypatch.delattr(loop, "prepare")
-    again = perform_together(runs, Workers(1), "cpu", tmp_path)
+    again = perform_together(runs, Workers(1), "cpu", checkpoints=tmp_path)
     assert [outcome(run) for run in again] == [outcome(run) for run in first]
 
 
