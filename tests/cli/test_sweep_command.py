@@ -70,12 +70,13 @@ def test_an_adaptive_sweep(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[str]) -> None:
-    text = STUDY.replace("[8, 12, 16]", "[8, 100000]").replace("[1, 2]", "[1]")
-    Path("study.toml").write_text(text.replace("seq_len = 4", "seq_len = 100000"))
+    Path("study.toml").write_text(
+        STUDY.replace("[8, 12, 16]", "[200000]").replace("[grid]", "[model]\nd_head = 200000\n[grid]")
+    )
     _, err = run(capsys, "study.toml", "--retries", "0", "--fail-fast", code=1)
     assert err.splitlines()[-1].startswith("capax: run ")
     _, err = run(capsys, "study.toml", "--retries", "0", "--quiet", code=1)
-    assert "runs failed: capax runs --failed --store study.db says why" in err
+    assert "2 runs failed: capax runs --failed --store study.db says why" in err
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def _stored() -> int:
 
 def _interrupted(times: int) -> tuple[int, str]:
     """A sweep of long runs that is interrupted once or twice when its first run is done: exit code and stderr."""
-    long = STUDY.replace("max_epochs = 4", "max_epochs = 3000\npatience = 3000")
+    long = STUDY.replace("max_epochs = 4", "max_epochs = 1500\npatience = 1500")
     Path("study.toml").write_text(long + "[[change]]\nif = { d_model = 8, n_heads = 1 }\nset = { max_epochs = 20 }\n")
     Path("driver.py").write_text(DRIVER)
     with subprocess.Popen([sys.executable, "driver.py"], stderr=subprocess.PIPE, text=True) as driver:

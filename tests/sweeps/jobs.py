@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import capax
-from capax.sweeps.executors import Job
 
 
 def small(seed: int = 0, epochs: int = 3, library_size: int = 40) -> capax.Run:
@@ -25,13 +24,5 @@ def endless(seed: int = 0) -> capax.Run:
 
 
 def impossible() -> capax.Run:
-    """A run that raises when it is built: its activations would need more memory than there is address space."""
-    return capax.Run(
-        task=capax.Sequences(seq_len=100_000, vocab_size=10, library_size=600),
-        model=capax.Transformer(d_model=100_000, d_head=100_000),
-        training=capax.Training(max_epochs=1),
-    )
-
-
-def job(*runs: capax.Run) -> Job:
-    return Job(runs)
+    """A run that finds no memory: one of its weights would take 160 GB."""
+    return small().replace(model=capax.Transformer(d_model=200_000, d_head=200_000))
