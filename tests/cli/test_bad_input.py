@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import refused
 
 from capax.cli import main
 from capax.store import APPLICATION_ID
@@ -16,18 +17,6 @@ from capax.store import APPLICATION_ID
 @pytest.fixture(autouse=True)
 def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line on stderr of a command that ends with code 2 and prints nothing else."""
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    assert exit_.value.code == 2, (out, err)
-    assert out == ""
-    assert err.startswith("capax: ")
-    assert err.count("\n") == 1
-    return err
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from commands import refused, run
 
 import capax
-from capax.cli import main
 
 STUDY = Path(__file__).parents[2] / "src" / "capax" / "data" / "reference" / "study.csv"
 
@@ -18,26 +18,6 @@ STUDY = Path(__file__).parents[2] / "src" / "capax" / "data" / "reference" / "st
 @pytest.fixture(autouse=True)
 def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert exit_.value.code == 0, err
-    assert err == ""
-    return out
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert exit_.value.code == 2, (out, err)
-    assert out == ""
-    assert err.startswith("capax: ")
-    assert err.count("\n") == 1
-    return err
 
 
 def test_from_a_table_to_a_plan(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from commands import refused, run
 
 import capax
-from capax.cli import main
 from capax.results import Measurement
 from capax.store import Store
 
@@ -43,31 +43,11 @@ def stored(measured: list[Measurement]) -> list[Measurement]:
     return measured
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    assert exit_.value.code == 0, err
-    return out
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line on stderr of a command that ends with code 2 and prints nothing else."""
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    assert exit_.value.code == 2, (out, err)
-    assert out == ""
-    assert err.startswith("capax: ")
-    assert err.count("\n") == 1
-    return err
-
-
 THEIRS = pl.DataFrame({"seq_len": [8, 16], "n_heads": [1, 2], "d_model": [32, 64], "memorized": [100, 200]})
 
 
 def test_the_listing(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
-    names, *lines = said(capsys, "runs").splitlines()
+    names, *lines = run(capsys, "runs").splitlines()
     assert names.split() == [
         *("key", "protocol", "layers", "heads", "width", "seq_len", "vocab", "library", "memorized", "chance"),
         *("bits/par.", "seconds", "stopped"),
@@ -80,9 +60,9 @@ def test_the_listing(capsys: pytest.CaptureFixture[str], stored: list[Measuremen
 
 def test_the_listing_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     Store("capax.db").close()
-    assert len(said(capsys, "runs").splitlines()) == 1
-    assert len(said(capsys, "runs", "--failed").splitlines()) == 1
-    assert json.loads(said(capsys, "runs", "--json")) == []
+    assert len(run(capsys, "runs").splitlines()) == 1
+    assert len(run(capsys, "runs", "--failed").splitlines()) == 1
+    assert json.loads(run(capsys, "runs", "--json")) == []
     assert "no column" in refused(capsys, "runs", "--where", "n_heads=1")
     assert "no rows" in refused(capsys, "runs", "--export", "r.csv")
 
@@ -104,10 +84,10 @@ print(*sys.modules)
 
 
 def test_where(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
-    assert [line.split()[0] for line in said(capsys, "runs", "--where", "n_heads=2").splitlines()[1:]] == [
+    assert [line.split()[0] for line in run(capsys, "runs", "--where", "n_heads=2").splitlines()[1:]] == [
         stored[1].key[:12]
     ]
-    found = json.loads(said(capsys, "runs", "--where", "n_heads=1", "--where", "protocol=mac", "--json"))
+    found = json.loads(run(capsys, "runs", "--where", "n_heads=1", "--where", "protocol=mac", "--json"))
     assert [run["key"] for run in found] == [stored[0].key]
     assert "where: no row has n_heads=7" in refused(capsys, "runs", "--where", "n_heads=7")
     assert "where: no column 'heads'" in refused(capsys, "runs", "--where", "heads=7")
@@ -115,11 +95,11 @@ def test_where(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) ->
 
 
 def test_failed(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
-    names, line = said(capsys, "runs", "--failed").splitlines()
+    names, line = run(capsys, "runs", "--failed").splitlines()
     assert names.split() == ["key", "failed", "attempts", "error"]
     key, _, attempts, *error = line.split()
     assert (key, attempts, " ".join(error)) == (stored[2].key[:12], "2", "out of memory: [1, 2]")
-    (failure,) = json.loads(said(capsys, "runs", "--failed", "--json"))
+    (failure,) = json.loads(run(capsys, "runs", "--failed", "--json"))
     assert set(failure) == {"key", "failed", "error", "attempts", "spec"}
     assert capax.Run.model_validate_json(failure["spec"]) == stored[2].spec
 
@@ -127,7 +107,7 @@ def test_failed(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -
 def test_a_long_error_is_cut_short(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
     with Store("capax.db") as store:
         store.fail(stored[2].spec, "why " * 1000)
-    line = said(capsys, "runs", "--failed").splitlines()[1]
+    line = run(capsys, "runs", "--failed").splitlines()[1]
     assert len(line) < 200
     assert line.endswith("...")
 
@@ -135,11 +115,11 @@ def test_a_long_error_is_cut_short(capsys: pytest.CaptureFixture[str], stored: l
 @pytest.mark.parametrize("name", ["r.csv", "r.parquet"])
 def test_export(capsys: pytest.CaptureFixture[str], stored: list[Measurement], name: str) -> None:
     Path(name).write_text("what was there before")
-    assert said(capsys, "runs", "--export", name) == f"2 rows written to {name}\n"
+    assert run(capsys, "runs", "--export", name) == f"2 rows written to {name}\n"
     back = pl.read_csv(name) if name.endswith("csv") else pl.read_parquet(name)
     assert back["key"].to_list() == [run.key for run in stored[:2]]
     assert back.columns == capax.read().columns
-    said(capsys, "runs", "--export", name, "--where", "n_heads=2")
+    run(capsys, "runs", "--export", name, "--where", "n_heads=2")
     back = pl.read_csv(name) if name.endswith("csv") else pl.read_parquet(name)
     assert back["key"].to_list() == [stored[1].key]
 
@@ -172,9 +152,9 @@ def test_delete(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -
     weights.write_bytes(b"weights")
     assert "no run has a key that begins with 'zz'" in refused(capsys, "runs", "--delete", "zz")
     assert "no run has" in refused(capsys, "runs", "--delete", "")
-    assert said(capsys, "runs", "--delete", first[:12]) == f"deleted {first[:12]}: the run, its kept weights\n"
+    assert run(capsys, "runs", "--delete", first[:12]) == f"deleted {first[:12]}: the run, its kept weights\n"
     assert not weights.exists()
-    assert said(capsys, "runs", "--delete", failed) == f"deleted {failed[:12]}: its failure\n"
+    assert run(capsys, "runs", "--delete", failed) == f"deleted {failed[:12]}: its failure\n"
     with Store("capax.db") as store:
         assert store.keys() == {second}
         assert store.failures() == []
@@ -194,21 +174,21 @@ def test_an_ambiguous_key_deletes_nothing(capsys: pytest.CaptureFixture[str], st
 def test_import(capsys: pytest.CaptureFixture[str], stored: list[Measurement], name: str) -> None:
     THEIRS.write_csv(name) if name.endswith("csv") else THEIRS.write_parquet(name)
     for _ in range(2):
-        assert said(capsys, "runs", "--import", name) == f"2 rows imported from {name}\n"
-    *_, last = said(capsys, "runs").splitlines()
+        assert run(capsys, "runs", "--import", name) == f"2 rows imported from {name}\n"
+    *_, last = run(capsys, "runs").splitlines()
     assert last == f"and 2 rows imported from {name}"
-    *runs, last = said(capsys, "runs", "--where", "n_heads=2").splitlines()
+    *runs, last = run(capsys, "runs", "--where", "n_heads=2").splitlines()
     assert [line.split()[0] for line in runs[1:]] == [stored[1].key[:12]]
     assert last == f"and 1 row imported from {name}"
-    assert "r.csv" in said(capsys, "runs", "--export", "r.csv")
+    assert "r.csv" in run(capsys, "runs", "--export", "r.csv")
     assert pl.read_csv("r.csv")["source"].to_list() == [None, None, name, name]
 
 
 def test_import_makes_a_store(capsys: pytest.CaptureFixture[str]) -> None:
     THEIRS.write_csv("theirs.csv")
-    said(capsys, "runs", "--import", "theirs.csv", "--store", "new.db")
+    run(capsys, "runs", "--import", "theirs.csv", "--store", "new.db")
     assert capax.read("new.db")["memorized"].to_list() == [100, 200]
-    assert said(capsys, "runs", "--store", "new.db", "--where", "n_heads=2").splitlines()[1:] == [
+    assert run(capsys, "runs", "--store", "new.db", "--where", "n_heads=2").splitlines()[1:] == [
         "and 1 row imported from theirs.csv"
     ]
 
@@ -253,9 +233,9 @@ def test_merge(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) ->
     with Store("b.db") as store:
         store.add(stored[2])
         store.add(stored[1])
-    assert said(capsys, "merge", "capax.db", "b.db", "-o", "c.db") == "3 runs in c.db\n"
-    assert len(said(capsys, "runs", "--store", "c.db").splitlines()) == 4
-    assert len(said(capsys, "runs", "--store", "c.db", "--failed").splitlines()) == 1
+    assert run(capsys, "merge", "capax.db", "b.db", "-o", "c.db") == "3 runs in c.db\n"
+    assert len(run(capsys, "runs", "--store", "c.db").splitlines()) == 4
+    assert len(run(capsys, "runs", "--store", "c.db", "--failed").splitlines()) == 1
     assert "c.db exists" in refused(capsys, "merge", "capax.db", "--out", "c.db")
     assert "at least one" in refused(capsys, "merge", "-o", "d.db")
     assert "no such file" in refused(capsys, "merge", "capax.db", "none.db", "-o", "d.db")

@@ -1,0 +1,31 @@
+"""Commands as a user gives them, and what they print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from capax.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """What a command prints that ends well and says nothing on stderr."""
+    with pytest.raises(SystemExit) as exit_:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 0, err
+    assert err == ""
+    return out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """The one line on stderr of a command that ends with code 2 and prints nothing else."""
+    with pytest.raises(SystemExit) as exit_:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 2, (out, err)
+    assert out == ""
+    assert err.startswith("capax: ")
+    assert err.count("\n") == 1
+    return err
