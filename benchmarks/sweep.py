@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import tempfile
@@ -49,7 +50,14 @@ def throughput() -> None:
     assert guess.seconds is not None
     print(
         f"sweep  dry run: {guess.seconds:.0f} s expected, {alone:.0f} s taken, "
-        f"ratio {alone / guess.seconds:.2f} (goal 0.5 to 2)"
+        f"ratio {alone / guess.seconds:.2f} (goal 0.5 to 2)",
+        flush=True,
+    )
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    print(
+        f"sweep  dry run: {guess.bytes / 1e9:.2f} GB expected of a worker, {peak / 1e9:.2f} GB at its peak, "
+        f"ratio {peak / guess.bytes:.2f} (goal 0.5 to 2)",
+        flush=True,
     )
 
 
