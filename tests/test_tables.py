@@ -32,7 +32,8 @@ def test_a_row_holds_the_whole_run(store: Path) -> None:
     assert rows["trainable_parameters"].to_list() == [run.parameters.trainable for run in runs]
     assert rows["restarts"].to_list() == [2, 2, None]
     assert rows["trials"].to_list() == [None, None, 2]
-    assert set(tables.PROTOCOL) <= set(rows.columns)
+    assert set(tables.PROTOCOL) - {"max_steps"} <= set(rows.columns)
+    assert tables.protocol_values(rows, "max_steps") == [2, 2, 2]
 
 
 def test_files_come_back(store: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -37,12 +38,13 @@ PROTOCOL = (
     "eval_every",
     "patience",
     "min_loss_drop",
-    "max_epochs",
+    "max_steps",
     "time_limit",
     "precision",
     "restarts",
 )
-"""Columns that say how a row was measured: rows that differ in one of them are not of one kind."""
+"""What says how a row was measured: rows that differ in one of them are not of one kind. All are columns but
+`max_steps`, the budget of a training: `max_epochs` times the steps of an epoch, which a small library has fewer of."""
 
 REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
 """Columns that somebody else's measurements must have."""
@@ -259,3 +261,16 @@ def values(data: Any, name: str) -> list[Any]:
     """A column of a table as a list, None for what is missing."""
     found = data[name].to_list() if hasattr(data[name], "to_list") else np.asarray(data[name]).tolist()
     return [None if value != value else value for value in found]
+
+
+def protocol_values(data: Any, name: str) -> list[Any] | None:
+    """What a table says of one of `PROTOCOL`, row by row; None where it says nothing."""
+    if name in names(data):
+        return values(data, name)
+    if name != "max_steps" or not {"max_epochs", "library_size", "batch_size"} <= set(names(data)):
+        return None
+    columns = (values(data, column) for column in ("max_epochs", "library_size", "batch_size"))
+    return [
+        None if epochs is None else epochs * math.ceil(size / batch)
+        for epochs, size, batch in zip(*columns, strict=True)
+    ]

@@ -320,3 +320,15 @@ def test_a_unit_of_counting_changes_only_the_scale(factor: float) -> None:
     one, other = capax.ECM().fit(columns, counts), capax.ECM().fit(columns, counts * factor)
     np.testing.assert_allclose(other.predict(columns), factor * one.predict(columns), rtol=1e-4)
     assert other.sigma_ == pytest.approx(one.sigma_, rel=1e-5)
+
+
+def test_budgets_are_compared_in_steps() -> None:
+    """150 epochs of 2000 sequences and 600 of 300 are 600 steps of 512 both: one protocol; 150 of 300 are another."""
+    rows = real()
+    small = rows.head(1).with_columns(
+        library_size=pl.lit(300), max_epochs=pl.lit(600), memorized_above_chance=pl.lit(70.0)
+    )
+    law = capax.PowerLaw().fit(pl.concat([rows, small], how="vertical_relaxed"))
+    assert law.domain_.protocol["max_steps"] == 600
+    with pytest.raises(LawError, match=r"max_steps: the rows mix 600, 150; .* where max_epochs=150"):
+        capax.PowerLaw().fit(pl.concat([rows, small.with_columns(max_epochs=pl.lit(150))], how="vertical_relaxed"))

@@ -40,13 +40,14 @@ class Domain(BaseModel):
         """
         protocol: dict[str, Value] = {}
         for name in tables.PROTOCOL:
-            if name in names or name not in tables.names(table):
+            told = tables.protocol_values(table, name)
+            if name in names or told is None:
                 continue
-            values = list(dict.fromkeys(tables.values(table, name)))
+            values = list(dict.fromkeys(told))
             if len(values) > 1:
                 shown = ", ".join(map(str, values[:5]))
                 raise LawError(
-                    f"{name}: the rows mix {shown}; a law describes one: choose, say where {name}={values[0]}"
+                    f"{name}: the rows mix {shown}; a law describes one: choose, say where {_choice(table, name)}"
                 )
             protocol[name] = values[0]
         further = [name for name in ARCHITECTURE if name in tables.names(table) and name not in names]
@@ -64,8 +65,9 @@ class Domain(BaseModel):
                 values = columns[name] if name in columns else tables.numbers(table, name)
                 result &= (values >= low) & (values <= high)
         for name, value in self.protocol.items():
-            if table is not None and name in tables.names(table):
-                result &= np.array([given == value for given in tables.values(table, name)], dtype=bool)
+            told = None if table is None else tables.protocol_values(table, name)
+            if told is not None:
+                result &= np.array([given == value for given in told], dtype=bool)
         return result
 
     def outside_in_words(self, row: Mapping[str, Any]) -> list[str]:
@@ -89,6 +91,12 @@ class Domain(BaseModel):
         ]
         library = [] if self.largest_library is None else [f"libraries up to {self.largest_library:g}"]
         return ", ".join([*ranges, *told, *library])
+
+
+def _choice(table: Any, name: str) -> str:
+    """A condition that chooses rows of one kind."""
+    column = "max_epochs" if name == "max_steps" else name
+    return f"{column}={tables.values(table, column)[0]}"
 
 
 def _range(low: float, high: float) -> str:

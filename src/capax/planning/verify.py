@@ -28,7 +28,8 @@ def verify(
 ) -> Verification:
     """Train an architecture of a plan on a library of the target's size, as the law's data were trained.
 
-    A smaller library has fewer steps in an epoch, so `max_epochs` is raised to as many steps as the law's data had.
+    A smaller library has fewer steps in an epoch, so `max_epochs` is raised to the budget of steps that the law's data
+    had.
 
     Args:
         frontier: the plan.
@@ -65,9 +66,8 @@ def verify(
 
 
 def _as_long(training: Training, law: Law, library_size: int) -> Training:
-    """The law's training with its budget of epochs turned into as many steps on a library of another size."""
-    largest = law.domain_.largest_library
-    if training.max_epochs is None or largest is None:
+    """The law's training with its budget of steps as epochs of a library of this size."""
+    steps = law.domain_.protocol.get("max_steps")
+    if not isinstance(steps, int | float):
         return training
-    steps = training.max_epochs * math.ceil(largest / training.batch_size)
     return training.replace(max_epochs=math.ceil(steps / math.ceil(library_size / training.batch_size)))
