@@ -20,7 +20,8 @@ from capax import store as stores
 from capax import store_schema
 from capax.errors import StoreError, StoreWriteError, TableError
 from capax.results import Measurement
-from capax.store import Store, Summary, merge
+from capax.store import Store, Summary
+from capax.store_merge import merge
 
 
 def measured(seed: int = 0) -> Measurement:

@@ -172,7 +172,7 @@ def merge(
     out
         The new file.
     """
-    from capax.store import merge as merge_stores
+    from capax.store_merge import merge as merge_stores
 
     count = merge_stores(stores, out)
     print(f"{count} run{'s' * (count != 1)} in {out}")

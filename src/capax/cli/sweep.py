@@ -106,7 +106,8 @@ def sweep(
 
             assert budget is not None
             wanted = _target(target)
-            told = sweep_adaptively(found.runs, place, law=LAWS[adapt](), budget=budget, target=wanted, **options)
+            law = LAWS[adapt](loss=found.runs[0].task.loss) if adapt == "bits" else LAWS[adapt]()
+            told = sweep_adaptively(found.runs, place, law=law, budget=budget, target=wanted, **options)
             for _ in told:
                 pass
     summary = SweepSummary(

@@ -21,6 +21,7 @@ from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_positive, checked_rows
 
 FEWEST_DRAWS = 10
+REDRAWS = 1000
 LEAST = 0.01
 """Counts below this differ by so little that their logarithms need not be told apart."""
 
@@ -278,13 +279,16 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         return self.draws_
 
     def _refit(self, rng: np.random.Generator) -> Vector:
+        """The law fitted to counts drawn from it; of draws that would not suffice for a fit there is another."""
         rows, solution = self.rows_, self.solution_
-        center = self._scale(self._predict(rows.columns))
-        values = center + self.sigma_ * rng.standard_normal(len(center))
-        bounds = self._scale(rows.library)
-        observed = Observed(np.minimum(values, bounds), values >= bounds)
-        if (~observed.censored).sum() <= len(solution.free):
-            return np.append(self._theta(), self.sigma_)
+        center, bounds = self._scale(self._predict(rows.columns)), self._scale(rows.library)
+        for _ in range(REDRAWS):
+            values = center + self.sigma_ * rng.standard_normal(len(center))
+            observed = Observed(np.minimum(values, bounds), values >= bounds)
+            if (~observed.censored).sum() > len(solution.free):
+                break
+        else:
+            raise LawError(f"{self.name}: too few rows are below their library size to draw such data again")
         drawn = Rows(rows.columns, self._unscale(observed.values), rows.library)
         found = self._solve(solution.values, solution.free, drawn, observed)
         return np.append(list(found.values.values()), found.sigma)
