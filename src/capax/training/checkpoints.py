@@ -109,6 +109,7 @@ class Checkpoint:
         document = json.dumps({"header": self._header(_text_checksum(content)), "outcomes": content})
         self._replace(self._finished, lambda partial: partial.write_text(document))
         _remove(self._running)
+        _remove(_partial(self._running))  # of a process that was killed while it wrote
 
     def _header(self, checksum: str) -> dict[str, Any]:
         return {"format": FORMAT, "versions": machine.versions(), "pack": self.digest, "sha256": checksum}
@@ -138,7 +139,7 @@ class Checkpoint:
 
     def _replace(self, path: Path, write: Callable[[Path], object]) -> None:
         """Put a file in the place of another, so that a crash at any moment leaves one of the two."""
-        partial = path.with_name(path.name + ".partial")
+        partial = _partial(path)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             write(partial)
@@ -160,6 +161,11 @@ def digest(pack: Pack) -> str:
     specs = {name: fields.pop(name) for name in ("task", "model", "training")}
     fields["specs"] = Run(**specs).canonical_json()  # as in a run's key: a user's file counts by its content
     return _text_checksum(fields)
+
+
+def _partial(path: Path) -> Path:
+    """Where a file is written before it takes its place."""
+    return path.with_name(path.name + ".partial")
 
 
 def _text_checksum(content: object) -> str:
