@@ -60,11 +60,17 @@ OTHER: dict[type[Spec], dict[str, Any]] = {
     },
     Training: {
         "lr": 0.001,
+        "schedule": "cosine",
+        "warmup": 0.1,
         "batch_size": 511,
         "eval_every": 2,
+        "eval_steps": 7,
         "patience": 31,
         "min_loss_drop": 0.02,
-        "max_epochs": None,
+        "stop_when_complete": False,
+        "max_epochs": 99,
+        "min_steps": 1000,
+        "max_steps": 500,
         "time_limit": 60.0,
         "precision": "float64",
         "compile": True,
@@ -195,7 +201,7 @@ def runs() -> st.SearchStrategy[Run]:
         return Run(
             task=Sequences(**{**sizes, **task}),
             model=Transformer(**model),
-            training=Training(**training),
+            training=Training(**{"max_epochs": 98, **training}),
             protocol=protocol,
             seed=seed,
         )
@@ -350,14 +356,16 @@ def test_an_unknown_field_is_named_with_those_that_exist(spec: type[Spec]) -> No
 
 
 def test_a_mistake_inside_a_part_names_its_field() -> None:
-    parts = {"task": {}, "model": {}}
-    assert "n_heads: " in refusal(Run, **{**parts, "model": {"n_heads": 0}})
-    assert "seq_len: " in refusal(Run, **{**parts, "task": {"seq_len": 1}})
-    assert "n_head: unknown field" in refusal(Run, **{**parts, "model": {"n_head": 2}})
+    task, model = {"task": "sequences"}, {"model": "transformer"}
+    parts = {"task": task, "model": model}
+    assert "n_heads: " in refusal(Run, **{**parts, "model": {**model, "n_heads": 0}})
+    assert "seq_len: " in refusal(Run, **{**parts, "task": {**task, "seq_len": 1}})
+    assert "n_head: unknown field" in refusal(Run, **{**parts, "model": {**model, "n_head": 2}})
     assert "restarts: " in refusal(Run, **parts, protocol={"protocol": "mac", "restarts": 0})
     assert "'mac', 'mls', 'shatter'" in refusal(Run, **parts, protocol={"protocol": "best"})
+    assert "'sequences', 'associations'" in refusal(Run, **{**parts, "task": {"task": "sequence"}})
     with pytest.raises(SpecError, match=r"n_heads: .* got 0$"):
-        Run.model_validate_json('{"task": {}, "model": {"n_heads": 0}}')
+        Run.model_validate_json(json.dumps({**parts, "model": {**model, "n_heads": 0}}))
 
 
 def test_parts_that_are_missing() -> None:

@@ -1,0 +1,22 @@
+"""What a run is: a task, a model, a training, a protocol and a seed.
+
+Every spec is frozen, refuses unknown fields, and is the same thing as a Python object, JSON, a TOML table and the
+command line's flags (which are made from these fields). Defaults are the papers' values where they state them; the
+others are ours and say so.
+"""
+
+from capax.specs.associations import Associations as Associations
+from capax.specs.associations import AssociativeAttention as AssociativeAttention
+from capax.specs.protocols import PROTOCOLS as PROTOCOLS
+from capax.specs.protocols import Mac as Mac
+from capax.specs.protocols import Mls as Mls
+from capax.specs.protocols import Shatter as Shatter
+from capax.specs.run import LEARNERS as LEARNERS
+from capax.specs.run import Model as Model
+from capax.specs.run import Run as Run
+from capax.specs.run import Task as Task
+from capax.specs.sequences import Sequences as Sequences
+from capax.specs.sequences import Transformer as Transformer
+from capax.specs.spec import LARGEST_LIBRARY as LARGEST_LIBRARY
+from capax.specs.spec import Spec as Spec
+from capax.specs.training import Training as Training

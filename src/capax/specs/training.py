@@ -1,0 +1,86 @@
+"""How a member learns."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from capax.specs.spec import Size, Spec
+
+
+class Training(Spec):
+    """How a member learns: Adam with PyTorch's defaults, and when it stops.
+
+    A member stops when its library is complete, when `patience` evaluations brought neither one more recalled item nor
+    a loss lower by the share `min_loss_drop` (the ECM paper: the count "did not improve for several epochs"), or at a
+    budget. The defaults here are those for sequences; a `Run` of another task sets what is not given to that task's.
+    """
+
+    lr: Annotated[float, Field(gt=0, description="Adam's learning rate.")] = 1e-3
+    schedule: Annotated[
+        Literal["constant", "cosine"],
+        Field(description="Learning rate over the budget: constant, or falling to 0 as half a cosine wave."),
+    ] = "constant"
+    warmup: Annotated[
+        float,
+        Field(ge=0, lt=1, description="Share of the budget over which the learning rate first rises, from 1 % of it."),
+    ] = 0.0
+    batch_size: Annotated[Size, Field(description="Items in a step.")] = 512
+    eval_every: Annotated[Size, Field(description="Epochs between evaluations of the whole library (ours).")] = 1
+    eval_steps: Annotated[
+        int | None, Field(ge=1, description="Steps between evaluations, in place of epochs where given.")
+    ] = None
+    patience: Annotated[
+        int | None,
+        Field(ge=1, description="Evaluations without improvement until a member stops (ours); null: it never does."),
+    ] = 30
+    min_loss_drop: Annotated[
+        float, Field(ge=0, lt=1, description="Share by which the loss must fall to count as an improvement (ours).")
+    ] = 0.01
+    stop_when_complete: Annotated[bool, Field(description="Whether a member stops at a complete library.")] = True
+    max_epochs: Annotated[int | None, Field(ge=1, description="Budget of epochs; none when not given.")] = None
+    min_steps: Annotated[
+        int | None, Field(ge=1, description="Steps that the budget of epochs amounts to at least.")
+    ] = None
+    max_steps: Annotated[int | None, Field(ge=1, description="Budget of steps; none when not given.")] = None
+    time_limit: Annotated[float | None, Field(gt=0, description="Budget of seconds for the whole measurement.")] = None
+    precision: Annotated[
+        Literal["float32", "float64", "bfloat16"],
+        Field(description="Arithmetic; bfloat16 means bfloat16 matrix products over float32 weights."),
+    ] = "float32"
+    compile: Annotated[bool, Field(description="Compile the step with torch.compile (needs a C++ compiler).")] = False
+
+    def steps_per_epoch(self, library_size: int) -> int:
+        """Batches that a library is cut into."""
+        return math.ceil(library_size / self.batch_size)
+
+    def budget(self, library_size: int) -> int | None:
+        """Steps until the budget is spent: `max_steps`, or `max_epochs` but at least `min_steps`; the fewer of both."""
+        budgets = [] if self.max_steps is None else [self.max_steps]
+        if self.max_epochs is not None:
+            budgets.append(max(self.max_epochs * self.steps_per_epoch(library_size), self.min_steps or 1))
+        return min(budgets, default=None)
+
+    def lr_at(self, step: int, budget: int | None) -> float:
+        """Learning rate of a step, counted from 0, of a training with a budget of steps."""
+        if budget is None:
+            return self.lr
+        rising = self.warmup * budget
+        if step < rising:
+            return self.lr * (0.01 + 0.99 * step / rising)
+        if self.schedule == "constant":
+            return self.lr
+        return self.lr * (1 + math.cos(math.pi * (step - rising) / (budget - rising))) / 2
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether the learning rate depends on the budget."""
+        return self.schedule != "constant" or self.warmup > 0
+
+    @model_validator(mode="after")
+    def _has_the_budget_it_needs(self) -> Self:
+        if self.max_epochs is None and self.min_steps is not None:
+            raise ValueError(f"min_steps: only with max_epochs, got {self.min_steps}")
+        return self

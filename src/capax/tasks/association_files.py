@@ -1,0 +1,188 @@
+"""Associations that the user brings: arrays `queries`, `contexts` and `labels`.
+
+One .safetensors file holds them by these names, or a folder holds queries.npy, contexts.npy and labels.npy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from capax.errors import LibraryError
+
+NAMES = ("queries", "contexts", "labels")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Labelled examples.
+
+    Attributes:
+        queries: one vector an example.
+        contexts: the tokens of one context that all examples share (g = 1), or of each example's own.
+        labels: a class each (integers), or real numbers.
+    """
+
+    queries: Float[np.ndarray, "items channels"]
+    contexts: Float[np.ndarray, "g context_size channels"]
+    labels: Shaped[np.ndarray, "items *d_out"]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def context(self, example: int) -> Float[np.ndarray, "context_size channels"]:
+        """The context of an example."""
+        return self.contexts[example if len(self.contexts) > 1 else 0]
+
+
+def load_array(path: Path, name: str) -> np.ndarray:
+    """An array of a .npy file.
+
+    Raises:
+        LibraryError: when the file is missing or no such array; the message begins with `name`.
+    """
+    try:
+        with path.open("rb") as file:  # np.load would also open archives
+            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    except (ValueError, OSError, EOFError, MemoryError, TokenError) as error:
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise LibraryError(f"{name}: {path} is not a .npy array: {reason}") from None
+
+
+def read(path: Path) -> Examples:
+    """The examples of a file or folder, as they are.
+
+    Raises:
+        LibraryError: when arrays are missing, of wrong shapes, empty or not finite, or when one pair of query and
+            context has two labels; the message names the array and the example (from 1).
+    """
+    if path.is_dir():
+        arrays = {name: load_array(path / f"{name}.npy", f"library: {name}") for name in NAMES}
+    elif path.suffix == ".safetensors":
+        try:
+            arrays = load_file(path)
+        except (OSError, SafetensorError, KeyError, TypeError) as error:
+            raise LibraryError(f"library: cannot read {path}: {error}") from None
+    else:
+        raise LibraryError(
+            f"library: 'random', a .safetensors file, or a folder with queries.npy, contexts.npy and labels.npy, "
+            f"got {str(path)!r}"
+        )
+    for name in NAMES:
+        if name not in arrays:
+            raise LibraryError(f"library: {path} has no array {name!r}; it has {', '.join(arrays) or 'none'}")
+    return checked(*(arrays[name] for name in NAMES))
+
+
+def checked(queries: Any, contexts: Any, labels: Any) -> Examples:
+    """Arrays as examples, after every check that does not depend on a model.
+
+    Raises:
+        LibraryError: as `read`.
+    """
+    queries, contexts = vectors("queries", queries, (2,)), vectors("contexts", contexts, (2, 3))
+    labels = np.asarray(labels)
+    contexts = contexts[None] if contexts.ndim == 2 else contexts
+    if contexts.shape[2] != queries.shape[1]:
+        raise LibraryError(f"contexts: {queries.shape[1]} channels as the queries, got {contexts.shape[2]}")
+    if len(contexts) not in (1, len(queries)):
+        raise LibraryError(f"contexts: one for all or one for each of {len(queries)} queries, got {len(contexts)}")
+    if len(labels) != len(queries) if labels.ndim else True:
+        raise LibraryError(f"labels: one for each of {len(queries)} queries, got an array of shape {labels.shape}")
+    if np.issubdtype(labels.dtype, np.integer):
+        if labels.ndim != 1:
+            raise LibraryError(f"labels: classes are one integer an example, got an array of shape {labels.shape}")
+        if labels.min() < 0:
+            at = int(np.flatnonzero(labels < 0)[0])
+            raise LibraryError(f"labels: classes are 0 or more, example {at + 1} has {labels[at]}")
+    else:
+        labels = vectors("labels", labels.reshape(len(labels), -1) if labels.ndim < 2 else labels, (2,))
+    examples = Examples(queries, contexts, labels)
+    refuse_contradictions(examples)
+    return examples
+
+
+def vectors(name: str, given: Any, dimensions: tuple[int, ...]) -> np.ndarray:
+    """A finite array of floats that is not empty.
+
+    Raises:
+        LibraryError: that names the array, and the example (from 1) that is not finite.
+    """
+    array = np.asarray(given)
+    if not np.issubdtype(array.dtype, np.floating) or array.ndim not in dimensions:
+        allowed = " or ".join(f"{number}-D" for number in dimensions)
+        raise LibraryError(f"{name}: a {allowed} array of real numbers, got {array.ndim}-D of {array.dtype}")
+    if array.size == 0:
+        raise LibraryError(f"{name}: an empty array of shape {array.shape}")
+    finite = np.isfinite(array).reshape(len(array), -1).all(1)
+    if not finite.all():
+        raise LibraryError(f"{name}: should be finite, number {int(np.flatnonzero(~finite)[0]) + 1} is not")
+    return array
+
+
+def refuse_contradictions(examples: Examples) -> None:
+    """Refuse equal pairs of query and context with different labels: no function remembers both.
+
+    Raises:
+        LibraryError: that names the first two such examples (from 1).
+    """
+    _, groups = np.unique(examples.queries, axis=0, return_inverse=True)
+    order = np.argsort(groups.ravel(), kind="stable")
+    starts = np.flatnonzero(np.diff(groups.ravel()[order], prepend=-1))
+    for group in np.split(order, starts[1:]):
+        for place, later in enumerate(group[1:], start=1):
+            for earlier in group[:place]:
+                same_pair = np.array_equal(examples.context(int(earlier)), examples.context(int(later)))
+                if same_pair and not np.array_equal(examples.labels[earlier], examples.labels[later]):
+                    raise LibraryError(
+                        f"labels: examples {earlier + 1} and {later + 1} are one query in one context with different "
+                        "labels: nothing can remember both"
+                    )
+
+
+def content_hash(examples: Examples) -> str:
+    """Sha256 of the arrays' shapes and numbers, in whatever file they are."""
+    found = hashlib.sha256()
+    for array, kind in ((examples.queries, "<f8"), (examples.contexts, "<f8"), (examples.labels, None)):
+        kind = kind or ("<i8" if np.issubdtype(array.dtype, np.integer) else "<f8")
+        found.update(f"{kind} {list(array.shape)}".encode() + array.astype(kind).tobytes())
+    return found.hexdigest()
+
+
+def describe(path: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """A spec's fields that follow from the arrays, after those that were given have been checked against them.
+
+    Raises:
+        LibraryError: as `read`, and for a field that contradicts the arrays.
+    """
+    examples = read(path)
+    classes = np.issubdtype(examples.labels.dtype, np.integer)
+    found: dict[str, Any] = {
+        "library_size": len(examples),
+        "context_size": examples.contexts.shape[1],
+        "contexts": "shared" if len(examples.contexts) == 1 else "fresh",
+        "entries": "given",
+        "labels": "classes" if classes else "given",
+    }
+    if not classes:
+        found["d_out"] = examples.labels.shape[1]
+    for name, value in found.items():
+        if given.get(name, value) != value:
+            raise LibraryError(f"{name}: {path} has {value!r}, got {given[name]!r}")
+    if classes:
+        highest = int(examples.labels.max())
+        found["n_classes"] = given.get("n_classes", max(highest + 1, 2))
+        if highest >= found["n_classes"]:
+            at = int(examples.labels.argmax())
+            raise LibraryError(
+                f"labels: example {at + 1} is of class {highest}, but classes are 0..{found['n_classes'] - 1}"
+            )
+    return {**found, "library": str(path.resolve()), "library_sha256": content_hash(examples)}
