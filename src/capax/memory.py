@@ -1,23 +1,30 @@
-"""A trained memory, kept: weights beside the store, loaded again and asked."""
+"""A trained memory, kept: weights beside the store, loaded again with the library that it learned, and asked."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from capax.errors import CapaxError, StoreError, StoreWriteError
+from capax.models.associative import AssociativeEnsemble
 from capax.models.transformer import TransformerEnsemble
 from capax.results import Measurement, Recall
 from capax.seeds import numpy_generator
+from capax.specs import Associations, AssociativeAttention, Sequences, Transformer
 from capax.store import DEFAULT, Store
-from capax.tasks import sequences
+from capax.tasks import associations, sequences
+from capax.tasks.association_files import Examples
+
+ASKED_AT_ONCE = 4096
+"""Examples: their contexts and scores are in memory together."""
 
 
 class PrefixError(CapaxError):
@@ -26,7 +33,7 @@ class PrefixError(CapaxError):
 
 @dataclass(frozen=True)
 class Memory:
-    """The best restart of a run: its measurement, its model and the library that it learned."""
+    """The best restart of a run on sequences: its measurement, its model and the library that it learned."""
 
     run: Measurement
     model: TransformerEnsemble
@@ -39,6 +46,7 @@ class Memory:
             PrefixError: for a prefix of another length, or tokens outside the vocabulary.
         """
         task = self.run.spec.task
+        assert isinstance(task, Sequences)
         if len(prefix) != task.seq_len - 1:
             raise PrefixError(
                 f"prefix: {task.seq_len - 1} tokens are needed (seq_len {task.seq_len}), got {len(prefix)}"
@@ -60,6 +68,35 @@ class Memory:
         )
 
 
+@dataclass(frozen=True)
+class AssociativeMemory:
+    """The best restart of a run on associations: its measurement, its model and the examples that it learned."""
+
+    run: Measurement
+    model: AssociativeEnsemble
+    library: Examples
+
+    def answers(self) -> Float[np.ndarray, "items o"]:
+        """What it says to each example: scores of the classes, or the numbers of a real label."""
+        return self._asked(self.model.outputs)
+
+    def attention(self) -> Float[np.ndarray, "h items n"]:
+        """How each head weighs the tokens of each example's context (`capax.theory.saturation` reads it)."""
+        return self._asked(self.model.attention).transpose(1, 0, 2)
+
+    def _asked(self, ask: Callable[..., Tensor]) -> np.ndarray:
+        kind = self.model.parameters["query"].dtype
+        queries, contexts = (torch.from_numpy(a).to(kind) for a in (self.library.queries, self.library.contexts))
+        one, n = len(contexts) == 1, contexts.shape[1]
+        with torch.no_grad():
+            shared = self.model.shared(len(queries), n, contexts if one else None)
+            parts = [
+                ask(queries[rows][None], None if one else contexts[rows][None], shared)[0]
+                for rows in torch.arange(len(queries)).split(ASKED_AT_ONCE)
+            ]
+        return torch.cat(parts).numpy()
+
+
 def save(path: Path, weights: dict[str, Tensor]) -> None:
     """Write one member's parameters; a file is there whole or not at all.
 
@@ -76,7 +113,7 @@ def save(path: Path, weights: dict[str, Tensor]) -> None:
         raise StoreWriteError(f"store: the weights were not saved in {path.parent}: {error}") from None
 
 
-def load(key: str, store: Path | str = DEFAULT) -> Memory:
+def load(key: str, store: Path | str = DEFAULT) -> Memory | AssociativeMemory:
     """The memory kept by a run measured with `keep_weights`.
 
     Args:
@@ -94,6 +131,12 @@ def load(key: str, store: Path | str = DEFAULT) -> Memory:
         parameters = {name: tensor[None] for name, tensor in load_file(path).items()}
     except (OSError, SafetensorError) as error:
         raise StoreError(f"store: cannot read {path}: {error}") from None
-    task, seed = run.spec.task, run.spec.seed
-    library = sequences.draw(task, task.library_size, numpy_generator(seed, "library", 0))
-    return Memory(run, TransformerEnsemble(run.spec.model, parameters), library)
+    spec, generator = run.spec, numpy_generator(run.spec.seed, "library", 0)
+    match spec.task, spec.model:
+        case Sequences() as task, Transformer() as model:
+            library = sequences.draw(task, task.library_size, generator)
+            return Memory(run, TransformerEnsemble(model, parameters), library)
+        case Associations() as task, AssociativeAttention() as model:
+            examples = associations.draw(task, task.library_size, model.d_model, generator)
+            return AssociativeMemory(run, AssociativeEnsemble(model, parameters), examples)
+    raise StoreError(f"key: run {run.key[:12]} is of a task that cannot be loaded")

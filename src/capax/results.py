@@ -96,6 +96,7 @@ class Member(Result):
     steps: int
     stop_reason: StopReason
     unreachable: Annotated[tuple[int, ...], Field(description="Targets that its frozen read-out can never put first.")]
+    metrics: Annotated[dict[str, float], Field(description="What else the task measures, at the best evaluation.")] = {}
     curve: Curve
 
 
@@ -151,7 +152,12 @@ class Measurement(Result):
     ]
     bits: float
     bits_per_parameter: Annotated[float, Field(description="Per trainable parameter.")]
-    tokens_per_parameter: Annotated[float, Field(description="Per trainable parameter.")]
+    tokens_per_parameter: Annotated[
+        float | None, Field(description="Per trainable parameter; None where items are not made of tokens.")
+    ]
+    metrics: Annotated[
+        dict[str, float], Field(description="What else the task measures, of the training that counts.")
+    ] = {}
     parameters: Parameters
     epochs: Annotated[int, Field(description="Of the training that counts; of the longest for mls and shatter.")]
     steps: int
@@ -159,7 +165,7 @@ class Measurement(Result):
     stop_reason: StopReason
     unreachable: Annotated[
         tuple[int, ...] | None,
-        Field(description="Targets out of reach of a member's frozen read-out; None if it is trained."),
+        Field(description="Targets out of reach of a member's frozen read-out; None where there is none."),
     ]
     members: tuple[Member, ...]
     search: Search | None = None

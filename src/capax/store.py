@@ -28,13 +28,13 @@ from capax.store_schema import (
     APPLICATION_ID,
     CREATION,
     FAILURE_COLUMNS,
-    MIGRATION_FROM_1,
     SUMMARY_COLUMNS,
     VERSION,
-    VIEW_OF_1,
     Failure,
     Summary,
+    migration,
     now,
+    view,
 )
 
 if TYPE_CHECKING:
@@ -119,11 +119,12 @@ class Store:
 
     def _update(self) -> None:
         if self._read_only:
-            self._execute_all(VIEW_OF_1)
+            self._execute_all(view(self._pragma("user_version")))
             return
         with self._transaction():
-            if self._pragma("user_version") < VERSION:  # another process may have been quicker
-                self._execute_all(MIGRATION_FROM_1)
+            version = self._pragma("user_version")
+            if version < VERSION:  # another process may have been quicker
+                self._execute_all(migration(version))
 
     def _pragma(self, name: str) -> int:
         return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Self
 
 from capax.results import Measurement, StopReason
+from capax.specs import Transformer
 
-VERSION = 2
+VERSION = 3
 APPLICATION_ID = 0x63617078  # "capx"
 
 
@@ -23,12 +24,12 @@ class Summary:
 
     key: str
     finished: str
+    task: str
     protocol: str
     n_layers: int
     n_heads: int
     d_model: int
-    seq_len: int
-    vocab_size: int
+    items: str
     library_size: int
     memorized: int
     chance: float
@@ -43,12 +44,12 @@ class Summary:
         return cls(
             key=run.key,
             finished=now(),
+            task=task.task,
             protocol=run.spec.protocol.protocol,
-            n_layers=model.n_layers,
+            n_layers=model.n_layers if isinstance(model, Transformer) else 1,
             n_heads=model.n_heads,
             d_model=model.d_model,
-            seq_len=task.seq_len,
-            vocab_size=task.vocab_size,
+            items=task.items,
             library_size=run.library_size,
             memorized=run.memorized,
             chance=run.chance,
@@ -85,12 +86,12 @@ RUNS = """
 CREATE TABLE runs (
     key TEXT PRIMARY KEY,
     finished TEXT NOT NULL,
+    task TEXT NOT NULL,
     protocol TEXT NOT NULL,
     n_layers INTEGER NOT NULL,
     n_heads INTEGER NOT NULL,
     d_model INTEGER NOT NULL,
-    seq_len INTEGER NOT NULL,
-    vocab_size INTEGER NOT NULL,
+    items TEXT NOT NULL,
     library_size INTEGER NOT NULL,
     memorized INTEGER NOT NULL,
     chance REAL NOT NULL,
@@ -115,34 +116,38 @@ STAMP = (f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {V
 CREATION = (RUNS, FAILURES, IMPORTED, PACK_SIZES, *STAMP)
 
 
-def _from_json(column: str) -> str:
-    """SQL for a summary's column, from a row of version 1."""
-    places = {
-        **dict.fromkeys(("n_layers", "n_heads", "d_model"), "$.spec.model."),
-        **dict.fromkeys(("seq_len", "vocab_size"), "$.spec.task."),
-        **dict.fromkeys(("library_size", "chance", "bits_per_parameter", "stop_reason"), "$."),
-    }
-    return f"json_extract(measurement, '{places[column]}{column}') AS {column}" if column in places else column
-
-
-_FROM_VERSION_1 = ", ".join([*map(_from_json, SUMMARY_COLUMNS), "measurement"])
-
-MIGRATION_FROM_1 = (
-    "ALTER TABLE runs RENAME TO runs_1",
-    RUNS,
-    f"INSERT INTO runs SELECT {_FROM_VERSION_1} FROM runs_1 ORDER BY rowid",
-    "DROP TABLE runs_1",
-    FAILURES,
-    IMPORTED,
-    PACK_SIZES,
-    *STAMP,
+_TASK = "$.spec.task."
+_OLDER = {
+    **{name: f"json_extract(measurement, '$.spec.model.{name}')" for name in ("n_layers", "n_heads", "d_model")},
+    **{
+        name: f"json_extract(measurement, '$.{name}')"
+        for name in ("library_size", "chance", "bits_per_parameter", "stop_reason")
+    },
+    "task": f"json_extract(measurement, '{_TASK}task')",
+    "items": f"json_extract(measurement, '{_TASK}seq_len') || ' tokens of ' || "
+    f"json_extract(measurement, '{_TASK}vocab_size')",
+}
+"""SQL for the summary's columns from a row of an older version, which held sequences alone."""
+_FROM_OLDER = ", ".join(
+    [*(f"{_OLDER[name]} AS {name}" if name in _OLDER else name for name in SUMMARY_COLUMNS), "measurement"]
 )
-"""Statements that make a file of version 1 one of this version; all of them in one transaction."""
+_NEW = {1: (FAILURES, IMPORTED, PACK_SIZES), 2: ()}
+"""Tables that a file of an older version lacks."""
 
-VIEW_OF_1 = (
-    f"CREATE TEMP VIEW runs AS SELECT rowid AS rowid, {_FROM_VERSION_1} FROM main.runs",
-    FAILURES.replace("CREATE TABLE", "CREATE TEMP TABLE"),
-    IMPORTED.replace("CREATE TABLE", "CREATE TEMP TABLE"),
-    PACK_SIZES.replace("CREATE TABLE", "CREATE TEMP TABLE"),
-)
-"""Statements that make a file of version 1, which cannot be changed, look like one of this version."""
+
+def migration(version: int) -> tuple[str, ...]:
+    """Statements that make a file of an older version one of this; all of them in one transaction."""
+    return (
+        "ALTER TABLE runs RENAME TO older",
+        RUNS,
+        f"INSERT INTO runs SELECT {_FROM_OLDER} FROM older ORDER BY rowid",
+        "DROP TABLE older",
+        *_NEW[version],
+        *STAMP,
+    )
+
+
+def view(version: int) -> tuple[str, ...]:
+    """Statements that make a file of an older version, which cannot be changed, look like one of this."""
+    new = (table.replace("CREATE TABLE", "CREATE TEMP TABLE") for table in _NEW[version])
+    return (f"CREATE TEMP VIEW runs AS SELECT rowid AS rowid, {_FROM_OLDER} FROM main.runs", *new)

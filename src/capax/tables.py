@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +13,7 @@ from polars.exceptions import PolarsError
 
 from capax.errors import TableError
 from capax.results import Measurement
+from capax.specs import LEARNERS, Training
 from capax.store import DEFAULT, Store
 
 PROTOCOL = (
@@ -23,6 +23,14 @@ PROTOCOL = (
     "library",
     "loss",
     "recall",
+    "contexts",
+    "bag_size",
+    "entries",
+    "labels",
+    "n_classes",
+    "d_out",
+    "tolerance",
+    "profile",
     "n_layers",
     "d_head",
     "d_value",
@@ -34,17 +42,25 @@ PROTOCOL = (
     "norms",
     "skips",
     "lr",
+    "schedule",
+    "warmup",
     "batch_size",
     "eval_every",
+    "eval_steps",
     "patience",
+    "stop_when_complete",
     "min_loss_drop",
     "max_steps",
     "time_limit",
     "precision",
     "restarts",
 )
-"""What says how a row was measured: rows that differ in one of them are not of one kind. All are columns but
-`max_steps`, the budget of a training: `max_epochs` times the steps of an epoch, which a small library has fewer of."""
+"""What says how a row was measured: rows that differ in one of them are not of one kind. All are columns, but of
+`max_steps` it is the whole budget of a training that counts: a budget of epochs is one of steps, too, and a small
+library has fewer of them in an epoch."""
+
+LATER = {"schedule": "constant", "warmup": 0.0, "eval_steps": None, "stop_when_complete": True}
+"""How everything was measured before there were these columns."""
 
 REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
 """Columns that somebody else's measurements must have."""
@@ -264,13 +280,36 @@ def values(data: Any, name: str) -> list[Any]:
 
 
 def protocol_values(data: Any, name: str) -> list[Any] | None:
-    """What a table says of one of `PROTOCOL`, row by row; None where it says nothing."""
-    if name in names(data):
-        return values(data, name)
-    if name != "max_steps" or not {"max_epochs", "library_size", "batch_size"} <= set(names(data)):
+    """What a table says of one of `PROTOCOL`, row by row; None where it says nothing, or has rows of other tasks only.
+
+    Of a field that runs of an earlier version do not have, it says how they were measured.
+    """
+    known = names(data)
+    if name == "max_steps" and {"max_epochs", "library_size", "batch_size"} <= set(known):
+        return _budgets(data)
+    if name not in known:
         return None
-    columns = (values(data, column) for column in ("max_epochs", "library_size", "batch_size"))
-    return [
-        None if epochs is None else epochs * math.ceil(size / batch)
-        for epochs, size, batch in zip(*columns, strict=True)
-    ]
+    found = values(data, name)
+    tasks = set(values(data, "task")) if "task" in known else set()
+    if len(tasks) == 1 and not _has_field(next(iter(tasks)), name):
+        return None
+    return [LATER.get(name) if value is None else value for value in found]
+
+
+def _has_field(task: str | None, name: str) -> bool:
+    """Whether runs of a task have such a field; unknown tasks may have any."""
+    parts = next(((spec, model) for spec, model in LEARNERS.items() if spec.model_fields["task"].default == task), None)
+    foreign = {field for pair in LEARNERS.items() for part in pair for field in part.model_fields}
+    return parts is None or name not in foreign or any(name in part.model_fields for part in parts)
+
+
+def _budgets(data: Any) -> list[int | None]:
+    """Steps until each row's training has spent its budget."""
+    known = names(data)
+    fields = ("max_epochs", "min_steps", "max_steps", "batch_size")
+    columns = {name: values(data, name) for name in fields if name in known}
+    found = []
+    for row, size in enumerate(values(data, "library_size")):
+        told: dict[str, Any] = {name: int(column[row]) for name, column in columns.items() if column[row] is not None}
+        found.append(Training(**told).budget(int(size)))
+    return found

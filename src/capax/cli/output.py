@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from capax.results import Interval, Measurement
+from capax.specs import Associations, AssociativeAttention, Run, Sequences, Transformer
 from capax.store_schema import Failure, Summary
 
 if TYPE_CHECKING:
@@ -60,14 +61,25 @@ def show(run: Measurement) -> None:
     table.add_column()
     for name, value in _rows(run):
         table.add_row(name, value)
-    task, model = spec.task, spec.model
     screen = console()
-    screen.print(
-        f"{model.n_layers} layer{'s' * (model.n_layers > 1)}, {model.n_heads} head{'s' * (model.n_heads > 1)} of "
-        f"{model.d_head}, width {model.d_model}; {task.seq_len} tokens from {task.vocab_size}, loss on {task.loss} "
-        f"position{'s' * (task.loss == 'all')}; protocol {spec.protocol.protocol}, seed {spec.seed}"
-    )
+    screen.print(f"{_setting(spec)}; protocol {spec.protocol.protocol}, seed {spec.seed}")
     screen.print(table)
+
+
+def _setting(spec: Run) -> str:
+    """Model and task in words."""
+    model = spec.model
+    heads = f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}, width {model.d_model}"
+    match spec.task, model:
+        case Sequences() as task, Transformer():
+            return (
+                f"{model.n_layers} layer{'s' * (model.n_layers > 1)}, {heads}; {task.seq_len} tokens from "
+                f"{task.vocab_size}, loss on {task.loss} position{'s' * (task.loss == 'all')}"
+            )
+        case Associations() as task, AssociativeAttention():
+            layer = "the published layer" if model.profile == "mahdavi2024" else "plain attention"
+            return f"{layer}, {heads}; {task.items}"
+    raise TypeError(f"no words for {type(model).__name__}")
 
 
 def _rows(run: Measurement) -> list[tuple[str, str]]:
@@ -89,9 +101,11 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         )
     if run.shatter is not None:
         rows += _shatter_rows(run)
+    rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in run.metrics.items()]
+    rows.append(("bits", f"{run.bits:.4g}, {run.bits_per_parameter:.3g} per trainable parameter"))
+    if run.tokens_per_parameter is not None:
+        rows.append(("tokens", f"{run.tokens_per_parameter:.3g} per trainable parameter"))
     rows += [
-        ("bits", f"{run.bits:.4g}, {run.bits_per_parameter:.3g} per trainable parameter"),
-        ("tokens", f"{run.tokens_per_parameter:.3g} per trainable parameter"),
         ("parameters", f"{run.parameters.trainable} trainable of {run.parameters.total}"),
         (
             "training",
@@ -149,13 +163,13 @@ def duration(seconds: float) -> str:
 
 def show_runs(runs: list[Summary]) -> None:
     """Print one line per run."""
-    numbers = ("layers", "heads", "width", "seq_len", "vocab", "library", "memorized", "chance", "bits/par.", "seconds")
+    numbers = ("layers", "heads", "width", "library", "memorized", "chance", "bits/par.", "seconds")
     rows = [
         (
             run.key[:12],
             run.protocol,
-            *map(str, (run.n_layers, run.n_heads, run.d_model, run.seq_len, run.vocab_size, run.library_size)),
-            str(run.memorized),
+            run.items,
+            *map(str, (run.n_layers, run.n_heads, run.d_model, run.library_size, run.memorized)),
             f"{run.chance:.4g}",
             f"{run.bits_per_parameter:.3g}",
             f"{run.seconds:.1f}",
@@ -163,7 +177,7 @@ def show_runs(runs: list[Summary]) -> None:
         )
         for run in runs
     ]
-    _show_lines(("key", "protocol", *numbers, "stopped"), rows, numbers)
+    _show_lines(("key", "protocol", "items", *numbers, "stopped"), rows, numbers)
 
 
 def show_failures(failures: list[Failure]) -> None:

@@ -199,13 +199,16 @@ def recall(
         Print one JSON object.
     """
     from capax.errors import CapaxError
-    from capax.memory import load
+    from capax.memory import Memory, load
 
     try:
         tokens = [int(word) for word in prefix.replace(",", " ").split()]
     except ValueError:
         raise CapaxError(f"prefix: integers separated by spaces, got {prefix!r}") from None
-    answer = load(key, store).recall(tokens)
+    memory = load(key, store)
+    if not isinstance(memory, Memory):
+        raise CapaxError(f"key: run {memory.run.key[:12]} learned {memory.run.spec.task.task}, which have no prefix")
+    answer = memory.recall(tokens)
     if as_json:
         print(answer.model_dump_json())
         return

@@ -102,11 +102,13 @@ def sweep(
                 pass
         else:
             from capax.laws.files import LAWS
+            from capax.specs import Sequences
             from capax.sweeps.sweep import sweep_adaptively
 
             assert budget is not None
             wanted = _target(target)
-            law = LAWS[adapt](loss=found.runs[0].task.loss) if adapt == "bits" else LAWS[adapt]()
+            task = found.runs[0].task
+            law = LAWS[adapt](loss=task.loss) if adapt == "bits" and isinstance(task, Sequences) else LAWS[adapt]()
             told = sweep_adaptively(found.runs, place, law=law, budget=budget, target=wanted, **options)
             for _ in told:
                 pass

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import binom
 
-from capax.specs import Sequences
+from capax.specs import Associations, Sequences, Task
+from capax.tasks import association_files
 
 
-def guess_probability(task: Sequences) -> float:
-    """Probability that a uniform guess recalls an item: 1/T for the last token, T^−(seq_len−1) for every next token."""
-    return float(task.vocab_size) ** -(1 if task.recall == "last" else task.seq_len - 1)
+def guess_probability(task: Task) -> float:
+    """Probability that a guess recalls an item.
+
+    Sequences: 1/T for the last token, T^−(seq_len−1) for every next token. Associations: 1/C for a class; for a real
+    label that the best constant is no further off than the tolerance (ours: the paper gives no chance for real labels).
+    """
+    match task:
+        case Sequences():
+            return float(task.vocab_size) ** -(1 if task.recall == "last" else task.seq_len - 1)
+        case Associations(labels="classes"):
+            return 1 / task.n_classes
+        case Associations(labels="uniform"):
+            return min(2 * task.tolerance, 1.0) ** task.d_out
+        case Associations(labels="normal"):
+            return math.erf(task.tolerance / math.sqrt(2)) ** task.d_out
+        case Associations():
+            return constant_share(association_files.read(Path(task.library)).labels, task.tolerance)
+
+
+def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -> float:
+    """Share of labels that one constant is close to: in each number the centre of the fullest window."""
+    hits = np.ones(len(labels), dtype=bool)
+    for column in labels.T:
+        ordered = np.sort(column)
+        ends = np.searchsorted(ordered, ordered + 2 * tolerance, side="right")
+        start = int((ends - np.arange(len(ordered))).argmax())
+        hits &= (column >= ordered[start]) & (column <= ordered[start] + 2 * tolerance)
+    return float(hits.mean())
 
 
 def mean(library_size: int, probability: float) -> float:

@@ -21,7 +21,7 @@ from capax.measures.progress import Callback, Tracker
 from capax.measures.search import ThresholdFit, Trial, fit_threshold, search_threshold
 from capax.results import Curve, Interval, Measurement, Member, NegativeBinomial, Parameters, Search, ShatterEpochs
 from capax.seeds import numpy_generator
-from capax.specs import PROTOCOLS, Mac, Mls, Run, Sequences, Shatter, Training, Transformer
+from capax.specs import PROTOCOLS, Mac, Mls, Model, Run, Sequences, Shatter, Task, Training, Transformer
 from capax.store import Store
 from capax.tasks import sequences
 from capax.training.pack import Outcome, Pack
@@ -29,8 +29,8 @@ from capax.training.workers import Workers
 
 
 def measure(
-    task: Sequences,
-    model: Transformer,
+    task: Task,
+    model: Model,
     training: Training | None = None,
     *,
     protocol: Literal["mac", "mls", "shatter"] | Mac | Mls | Shatter = "mac",
@@ -49,7 +49,7 @@ def measure(
     Args:
         task: what is to be remembered.
         model: who remembers.
-        training: how it learns; the defaults when not given.
+        training: how it learns; what it leaves open is as the task's paper has it.
         protocol: `"mac"`, `"mls"`, `"shatter"`, or their specs for more than the defaults.
         restarts: restarts of `"mac"` (5 when not given).
         seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
@@ -287,7 +287,7 @@ class _OutOfTime(Exception):
 
 
 def _out_of_time(outcome: Outcome, training: Training) -> bool:
-    return outcome.stop_reason == "budget" and outcome.epochs != training.max_epochs
+    return outcome.stop_reason == "budget" and outcome.steps != training.budget(outcome.library_size)
 
 
 def _whole_library(fit: ThresholdFit) -> int:
@@ -331,7 +331,12 @@ def _measurement(run: Run, found: Found, seconds: float, packed: tuple[str, ...]
     bits = above * units.bits_per_item(task)
     told = dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes)
     recallable, notes = size, [*told, *packed]
-    if isinstance(run.protocol, Mac) and (task.recall == "all" or task.duplicates == "keep"):
+    trainable = best.parameters["trainable"]
+    if (
+        isinstance(task, Sequences)
+        and isinstance(run.protocol, Mac)
+        and (task.recall == "all" or task.duplicates == "keep")
+    ):
         library = sequences.draw(task, size, numpy_generator(run.seed, "library", 0))
         recallable = sequences.reachable_items(library, task.recall)
         if recallable < size:
@@ -347,14 +352,19 @@ def _measurement(run: Run, found: Found, seconds: float, packed: tuple[str, ...]
         library_size=found.library_size,
         recallable=recallable,
         bits=bits,
-        bits_per_parameter=bits / best.parameters["trainable"],
-        tokens_per_parameter=units.tokens_per_parameter(found.memorized, task.seq_len, best.parameters["trainable"]),
+        bits_per_parameter=bits / trainable,
+        tokens_per_parameter=(
+            units.tokens_per_parameter(found.memorized, task.seq_len, trainable)
+            if isinstance(task, Sequences)
+            else None
+        ),
+        metrics=best.metrics,
         parameters=Parameters(**best.parameters),
         epochs=best.epochs if isinstance(run.protocol, Mac) else max(o.epochs for o in found.outcomes),
         steps=best.steps if isinstance(run.protocol, Mac) else max(o.steps for o in found.outcomes),
         seconds=seconds,
         stop_reason=best.stop_reason,
-        unreachable=None if run.model.readout == "trained" else tuple(unreachable),
+        unreachable=tuple(unreachable) if _reads_out_frozen(run.model) else None,
         members=tuple(_member(outcome, whole_curve=isinstance(run.protocol, Mac)) for outcome in found.outcomes),
         search=found.search,
         shatter=found.shatter,
@@ -363,6 +373,10 @@ def _measurement(run: Run, found: Found, seconds: float, packed: tuple[str, ...]
         key=run.key(),
         versions=machine.versions(),
     )
+
+
+def _reads_out_frozen(model: Model) -> bool:
+    return isinstance(model, Transformer) and model.readout == "frozen"
 
 
 def _member(outcome: Outcome, whole_curve: bool) -> Member:
@@ -381,5 +395,6 @@ def _member(outcome: Outcome, whole_curve: bool) -> Member:
         steps=outcome.steps,
         stop_reason=outcome.stop_reason,
         unreachable=outcome.unreachable,
+        metrics=outcome.metrics,
         curve=Curve(epoch=epochs, memorized=memorized, loss=losses),
     )

@@ -1,11 +1,20 @@
-"""How many parameters a transformer has, without building it."""
+"""How many parameters a model has, without building it."""
 
 from __future__ import annotations
 
-from capax.specs import Transformer
+from capax.specs import AssociativeAttention, Model, Sequences, Task, Transformer
 
 
-def parameter_counts(spec: Transformer, vocab_size: int, context: int) -> dict[str, int]:
+def parameter_counts(task: Task, model: Model) -> dict[str, int]:
+    """Numbers that an ensemble holds for one member: `trainable` and `total`."""
+    if isinstance(task, Sequences):
+        assert isinstance(model, Transformer)
+        return transformer_parameters(model, task.vocab_size, task.seq_len - 1)
+    assert isinstance(model, AssociativeAttention)
+    return associative_parameters(model, task.n_outputs)
+
+
+def transformer_parameters(spec: Transformer, vocab_size: int, context: int) -> dict[str, int]:
     """Numbers that `TransformerEnsemble` holds for one member: `trainable` and `total`.
 
     For the default model L·(8B² + 4·D·H·B + 7B) + B + context·B are trained (L layers, H heads of D channels, width B),
@@ -32,3 +41,18 @@ def parameter_counts(spec: Transformer, vocab_size: int, context: int) -> dict[s
         total += size
         trainable += size if state == "trained" else 0
     return {"trainable": trainable, "total": total}
+
+
+def associative_parameters(spec: AssociativeAttention, n_outputs: int) -> dict[str, int]:
+    """Numbers that an ensemble holds for one member, all of them trained: `trainable` and `total`.
+
+    H(2·d·d_head + d·d_value + d_value·outputs); the published layer has d² + d more for the embedding and, between its
+    output matrix (to d channels) and the outputs, a read-out of (d + 1)·outputs.
+    """
+    d, v = spec.d_model, spec.value_size(n_outputs)
+    heads = spec.n_heads * (2 * d * spec.d_head + d * v)
+    if spec.profile == "plain":
+        count = heads + spec.n_heads * v * n_outputs
+    else:
+        count = heads + spec.n_heads * v * d + d * d + d + (d + 1) * n_outputs
+    return {"trainable": count, "total": count}

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models import attention
+from capax.models.ensemble import Ensemble
 from capax.specs import Transformer
 
 NORM_EPS = 1e-5
@@ -32,16 +33,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class TransformerEnsemble:
-    """`n_members` transformers of one shape, computed together.
-
-    Attributes:
-        parameters: tensors `(e, ...)` by name; those in `trainable` require gradients.
-    """
-
-    def __init__(self, spec: Transformer, parameters: dict[str, Tensor]) -> None:
-        self.spec = spec
-        self.parameters = parameters
+class TransformerEnsemble(Ensemble[Transformer]):
+    """`n_members` transformers of one shape, computed together."""
 
     @classmethod
     def initialize(
@@ -66,28 +59,6 @@ class TransformerEnsemble:
             for name in members[0]
         }
         return cls(spec, parameters)
-
-    @property
-    def n_members(self) -> int:
-        """Members of the ensemble."""
-        return self.parameters["token"].shape[0]
-
-    @property
-    def trainable(self) -> dict[str, Tensor]:
-        """The parameters that training changes."""
-        return {name: p for name, p in self.parameters.items() if p.requires_grad}
-
-    def parameter_counts(self) -> dict[str, int]:
-        """Numbers per member, from the tensors: `trainable` and `total`."""
-        return {
-            "trainable": sum(p[0].numel() for p in self.trainable.values()),
-            "total": sum(p[0].numel() for p in self.parameters.values()),
-        }
-
-    def select(self, members: Int[Tensor, " k"]) -> TransformerEnsemble:
-        """A copy of some members, detached."""
-        chosen = {n: p.detach()[members].requires_grad_(p.requires_grad) for n, p in self.parameters.items()}
-        return TransformerEnsemble(self.spec, chosen)
 
     def shared(self, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
         """What all sequences of a step share, computed once (speed rules 3 and 4); differentiable in the parameters.

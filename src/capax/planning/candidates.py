@@ -10,7 +10,7 @@ import numpy as np
 
 from capax.errors import LawError
 from capax.laws.law import Law
-from capax.models.size import parameter_counts
+from capax.models.size import transformer_parameters
 from capax.specs import Sequences, Transformer
 
 Table = dict[str, Any]
@@ -37,7 +37,7 @@ def vocabulary(law: Law, vocab_size: int | None) -> int:
 
 def rows(models: list[Transformer], seq_len: int, vocab_size: int) -> Table:
     """One row per model, with every column that a law of sequences may want."""
-    counts = [parameter_counts(spec, vocab_size, seq_len - 1) for spec in models]
+    counts = [transformer_parameters(spec, vocab_size, seq_len - 1) for spec in models]
     return {
         "seq_len": np.full(len(models), seq_len),
         "vocab_size": np.full(len(models), vocab_size),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,7 @@ def verify(
 ) -> Verification:
     """Train an architecture of a plan on a library of the target's size, as the law's data were trained.
 
-    A smaller library has fewer steps in an epoch, so `max_epochs` is raised to the budget of steps that the law's data
-    had.
+    Its budget is as many steps as the law's data had: epochs of a smaller library have fewer.
 
     Args:
         frontier: the plan.
@@ -54,7 +52,7 @@ def verify(
     run = measure(
         Sequences(**{**of(Sequences), **sizes}),
         model(law, chosen.n_layers, chosen.n_heads, chosen.d_model, chosen.d_head),
-        _as_long(Training(**of(Training)), law, frontier.sequences),
+        Training(**of(Training)),
         protocol=Mac(**of(Mac)),
         seed=seed,
         store=store,
@@ -63,11 +61,3 @@ def verify(
     )
     missed = run.library_size - run.memorized
     return Verification(held=missed == 0, miss_percent=100 * missed / run.library_size, measurement=run)
-
-
-def _as_long(training: Training, law: Law, library_size: int) -> Training:
-    """The law's training with its budget of steps as epochs of a library of this size."""
-    steps = law.domain_.protocol.get("max_steps")
-    if not isinstance(steps, int | float):
-        return training
-    return training.replace(max_epochs=math.ceil(steps / math.ceil(library_size / training.batch_size)))

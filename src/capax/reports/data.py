@@ -11,6 +11,7 @@ from capax.laws.domain import OutsideDomainWarning
 from capax.laws.law import Law
 from capax.planning.candidates import choices, model, rows, vocabulary
 from capax.results import Measurement
+from capax.specs import Sequences
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,10 @@ class WidthLine:
 
 
 def memorized_against_width(runs: Iterable[Measurement]) -> list[WidthLine]:
-    """One line per (seq_len, n_heads), in that order. The runs are to differ in nothing else but d_model."""
+    """One line per (seq_len, n_heads), in that order. The runs, of sequences, differ in nothing else but d_model."""
     lines: dict[tuple[int, int], list[Measurement]] = defaultdict(list)
     for run in runs:
+        assert isinstance(run.spec.task, Sequences)
         lines[run.spec.task.seq_len, run.spec.model.n_heads].append(run)
     result = []
     for (seq_len, n_heads), group in sorted(lines.items()):

@@ -57,6 +57,12 @@ class Associations(Spec):
         """Numbers that the model gives for an example: one a class, or the label's."""
         return self.n_classes if self.labels == "classes" else self.d_out
 
+    @property
+    def items(self) -> str:
+        """What an item is, in a few words."""
+        label = f"{self.n_classes} classes" if self.labels == "classes" else f"{self.labels} labels"
+        return f"{self.contexts} context of {self.context_size}, {label}"
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.library != "random" and self.library_sha256 is None:

@@ -57,6 +57,11 @@ class Sequences(Spec):
         Field(description="Content of the file: filled in when it is read, checked when the library is drawn."),
     ] = None
 
+    @property
+    def items(self) -> str:
+        """What an item is, in a few words."""
+        return f"{self.seq_len} tokens of {self.vocab_size}"
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.library == "random":

@@ -367,7 +367,7 @@ def candidate_table(runs: Sequence[Run]) -> dict[str, Any]:
     """Runs as the columns that a law may want, and those of their protocol."""
     found = []
     for run in runs:
-        counts = parameter_counts(run.model, run.task.vocab_size, run.task.seq_len - 1)
+        counts = parameter_counts(run.task, run.model)
         parts = (run.task, run.model, run.training, run.protocol)
         fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
         found.append(fields | {f"{kind}_parameters": counts[kind] for kind in ("trainable", "total")})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from capax.training.pack import Pack
 
 STEPS = 3
+SCHEDULE = ("schedule", "warmup", "eval_steps", "stop_when_complete", "min_steps", "max_steps")
 WORTH_STEPS = 2000
 """A training of fewer steps is over before its best pack is found."""
 
@@ -25,7 +26,7 @@ WORTH_STEPS = 2000
 def shape_of(run: Run, device: str) -> str:
     """What decides how long a step takes: the run without its seed, its budgets and its restarts, and the machine."""
     fields = run.replace(seed=0).model_dump(mode="json")
-    for name in ("max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr"):
+    for name in ("max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr", *SCHEDULE):
         del fields["training"][name]
     del fields["protocol"]
     here = [platform.processor() or platform.machine(), machine.cores(), machine.versions()["torch"], device]
@@ -34,9 +35,8 @@ def shape_of(run: Run, device: str) -> str:
 
 def worth_measuring(run: Run, members: int) -> bool:
     """Whether there is a choice, and the training is long enough to repay the search for it."""
-    training = run.training
-    steps = (training.max_epochs or 10**9) * -(-run.task.library_size // training.batch_size)
-    return members > 1 and steps >= WORTH_STEPS
+    budget = run.training.budget(run.task.library_size)
+    return members > 1 and (budget is None or budget >= WORTH_STEPS)
 
 
 def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
@@ -72,7 +72,7 @@ def best_size(pack: Pack) -> int:
 
     The search ends where a doubling no longer helps.
     """
-    from capax.training.loop import prepare
+    from capax.training.prepare import prepare
 
     best, least, size = 1, float("inf"), 1
     while size <= len(pack.members):

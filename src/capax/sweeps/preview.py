@@ -34,7 +34,7 @@ class Preview(Result):
     jobs: Annotated[int, Field(description="Packs of runs that train together.")]
     workers: int
     seconds: Annotated[
-        float | None, Field(description="Expected, if trainings go to max_epochs; None when some have no such budget.")
+        float | None, Field(description="Expected, if trainings go to their budget of steps; None when some have none.")
     ]
     bytes: Annotated[int, Field(description="Memory of all workers at their largest jobs.")]
 
@@ -43,7 +43,9 @@ class Preview(Result):
         from capax.cli.output import duration
 
         again = f" ({self.repeated} repeated)" if self.repeated else ""
-        took = "unknown: not all have max_epochs" if self.seconds is None else f"at most {duration(self.seconds)}"
+        took = (
+            "unknown: not all have a budget of steps" if self.seconds is None else f"at most {duration(self.seconds)}"
+        )
         return (
             f"{self.runs} runs{again}, {self.stored} in {self.store}; the others in {self.jobs} packs on "
             f"{self.workers} workers\nexpected time: {took}; memory: {self.bytes / 1e9:.2g} GB"
@@ -86,10 +88,10 @@ class _Cost:
 
 
 def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
-    """Seconds until every training is at max_epochs, and memory beside the process's own, from a few timed steps."""
+    """Seconds until every training is at its budget, and memory beside the process's own, from a few timed steps."""
     from capax.sweeps import packs
     from capax.training.ensemble import CACHE_FLOATS
-    from capax.training.loop import prepare
+    from capax.training.prepare import prepare
     from capax.training.workers import split
 
     run, training = runs[0], runs[0].training
@@ -99,17 +101,18 @@ def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
     step = packs.median_seconds(learner.step)
     evaluation = packs.median_seconds(lambda: learner.evaluate(list(range(len(parts[0].members)))))
     parameters = sum(tensor.numel() for tensor in learner.ensemble.parameters.values())
-    memory = 16 * parameters + 8 * learner.library.tokens.numel() + 40 * CACHE_FLOATS
-    if training.max_epochs is None:
+    memory = 16 * parameters + learner.library.n_bytes + 40 * CACHE_FLOATS
+    steps = training.budget(size)
+    if steps is None:
         return _Cost(None, memory)
-    steps = training.max_epochs * math.ceil(size / training.batch_size)
-    evaluations = training.max_epochs / training.eval_every
+    evaluations = steps / (training.eval_steps or training.eval_every * training.steps_per_epoch(size))
     return _Cost(len(parts) * (steps * step + evaluations * evaluation), memory)
 
 
 def estimate_seconds(run: Run, device: str) -> float:
     """What a run costs, from a few timed steps: to its last epoch, or for as many as most need where it has none."""
-    budget = run.training if run.training.max_epochs else run.training.replace(max_epochs=USUAL_EPOCHS)
+    known = run.training.budget(run.task.library_size) is not None
+    budget = run.training if known else run.training.replace(max_epochs=USUAL_EPOCHS)
     seconds = _cost((run.replace(training=budget),), device).seconds
     assert seconds is not None
     return seconds

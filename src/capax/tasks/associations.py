@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
 
 from capax.errors import LibraryError
+from capax.models.associative import AssociativeEnsemble
 from capax.specs import Associations
 from capax.tasks import association_files
 from capax.tasks.association_files import Examples
+from capax.tasks.library import Library, Purpose
 
 
 def draw(spec: Associations, size: int, d_model: int, generator: np.random.Generator) -> Examples:
@@ -23,7 +32,11 @@ def draw(spec: Associations, size: int, d_model: int, generator: np.random.Gener
     if spec.library != "random":
         return _given(spec, d_model)
     n = spec.context_size
-    entries = {"uniform": generator.random, "normal": generator.standard_normal}[spec.entries]
+    numbers: dict[str, Callable[[tuple[int, ...]], np.ndarray]] = {
+        "uniform": generator.random,
+        "normal": generator.standard_normal,
+    }
+    entries = numbers[spec.entries]
     queries = entries((size, d_model))
     if spec.contexts == "bag":
         bag = entries((spec.bag_size, d_model))
@@ -33,8 +46,7 @@ def draw(spec: Associations, size: int, d_model: int, generator: np.random.Gener
         contexts = entries((1 if spec.contexts == "shared" else size, n, d_model))
     if spec.labels == "classes":
         return Examples(queries, contexts, generator.integers(spec.n_classes, size=size))
-    labels = {"uniform": generator.random, "normal": generator.standard_normal}[spec.labels]((size, spec.d_out))
-    return Examples(queries, contexts, labels)
+    return Examples(queries, contexts, numbers[spec.labels]((size, spec.d_out)))
 
 
 def _given(spec: Associations, d_model: int) -> Examples:
@@ -45,3 +57,126 @@ def _given(spec: Associations, d_model: int) -> Examples:
     if channels != d_model:
         raise LibraryError(f"d_model: the vectors of {spec.library} have {channels} channels, got {d_model}")
     return examples
+
+
+@dataclass(frozen=True)
+class AssociationBatch:
+    """Some items of each member; no contexts where all examples of a member share one."""
+
+    queries: Float[Tensor, "e b c"]
+    contexts: Float[Tensor, "e b n c"] | None
+    labels: Shaped[Tensor, "e b *d_out"]
+
+
+@dataclass(frozen=True)
+class AssociationLibrary(Library[AssociativeEnsemble]):
+    """The libraries of an ensemble's members on a device.
+
+    Attributes:
+        queries, contexts, labels: one library per member, or one that all share (g = 1); rows from a member's size on
+            are padding. A context that all examples share is there once (k = 1).
+    """
+
+    spec: Associations
+    queries: Float[Tensor, "g items c"]
+    contexts: Float[Tensor, "g k n c"]
+    labels: Shaped[Tensor, "g items *d_out"]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def build(
+        cls,
+        spec: Associations,
+        sizes: tuple[int, ...],
+        d_model: int,
+        generators: list[np.random.Generator],
+        *,
+        device: torch.device | str,
+        dtype: torch.dtype,
+        padded_to: int,
+    ) -> AssociationLibrary:
+        """Draw one library per generator; a single generator for several sizes means that all members share it."""
+        drawn = [draw(spec, size, d_model, generator) for size, generator in zip(sizes, generators, strict=False)]
+
+        def stacked(arrays: list[np.ndarray], padded: bool = True) -> Tensor:
+            rows = padded_to if padded else 1
+            joined = np.zeros((len(arrays), rows, *arrays[0].shape[1:]), dtype=arrays[0].dtype)
+            for row, array in enumerate(arrays):
+                joined[row, : len(array)] = array
+            tensor = torch.from_numpy(joined)
+            return tensor.to(device, dtype if tensor.is_floating_point() else torch.long)
+
+        contexts = stacked([examples.contexts for examples in drawn], padded=spec.contexts != "shared")
+        queries, labels = ([getattr(examples, name) for examples in drawn] for name in ("queries", "labels"))
+        return cls(spec, stacked(queries), contexts, stacked(labels), sizes)
+
+    @property
+    def uniform_loss(self) -> float:
+        """Cross-entropy of a uniform guess, in nats; for real labels their variance."""
+        if self.spec.labels == "classes":
+            return math.log(self.spec.n_classes)
+        if self.spec.labels == "given":
+            return float(self.labels[0, : self.sizes[0]].double().var(0, correction=0).mean())
+        return {"uniform": 1 / 12, "normal": 1.0}[self.spec.labels]
+
+    @property
+    def rows(self) -> int:
+        """Items of the largest library, padding included."""
+        return self.queries.shape[1]
+
+    def select(self, members: list[int]) -> AssociationLibrary:
+        """The libraries of some members."""
+        sizes = tuple(self.sizes[m] for m in members)
+        if self.queries.shape[0] == 1:
+            return AssociationLibrary(self.spec, self.queries, self.contexts, self.labels, sizes)
+        return AssociationLibrary(self.spec, self.queries[members], self.contexts[members], self.labels[members], sizes)
+
+    def batch(self, rows: Int[Tensor, "e b"]) -> AssociationBatch:
+        """The items at `rows` of each member's library."""
+        g, items = self.queries.shape[:2]
+        at = rows + torch.arange(g, device=rows.device)[:, None] * items
+        contexts = None if self.spec.contexts == "shared" else self.contexts.flatten(0, 1)[at]
+        return AssociationBatch(self.queries.flatten(0, 1)[at], contexts, self.labels.flatten(0, 1)[at])
+
+    def shared(self, model: AssociativeEnsemble, purpose: Purpose, n_items: int) -> dict[str, Tensor]:
+        """What the model computes once for all examples of a step."""
+        context = self.contexts[:, 0] if self.spec.contexts == "shared" else None
+        return model.shared(n_items, self.spec.context_size, context)
+
+    def outputs(
+        self, model: AssociativeEnsemble, batch: AssociationBatch, purpose: Purpose, shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e b o"]:
+        """Scores of the classes, or the numbers of a real label."""
+        return model.outputs(batch.queries, batch.contexts, shared)
+
+    def losses(
+        self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch, weight: Float[Tensor, "e b"]
+    ) -> Float[Tensor, " e"]:
+        """Each member's weighted sum over items of the cross-entropy (nats), or of the mean squared error."""
+        if self.spec.labels == "classes":
+            each = F.cross_entropy(outputs.flatten(0, 1), batch.labels.flatten(), reduction="none").view(weight.shape)
+        else:
+            each = (outputs - batch.labels).square().mean(2)
+        return (each * weight).sum(1)
+
+    def recalled(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> Bool[Tensor, "e b"]:
+        """Whether the class is the arg-max, or no number of the label is further off than the tolerance."""
+        if self.spec.labels == "classes":
+            return outputs.argmax(2) == batch.labels
+        return (outputs - batch.labels).abs().amax(2) <= self.spec.tolerance
+
+    def item_metrics(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> dict[str, Tensor]:
+        """Errors of real labels: the mean of the squares, and the largest."""
+        if self.spec.labels == "classes":
+            return {}
+        errors = outputs - batch.labels
+        return {"mean_squared_error": errors.square().mean(2), "largest_error": errors.abs().amax(2)}
+
+    def metrics(self, items: dict[str, Tensor]) -> dict[str, float]:
+        """Of real labels the mean squared error and the largest error."""
+        if not items:
+            return {}
+        return {
+            "mean_squared_error": float(items["mean_squared_error"].mean()),
+            "largest_error": float(items["largest_error"].max()),
+        }

@@ -14,8 +14,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from capax.errors import LibraryError
+from capax.models.transformer import Scored, TransformerEnsemble
 from capax.specs import Sequences
 from capax.tasks import sequence_files
+from capax.tasks.library import Library, Purpose
 
 
 def draw(spec: Sequences, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size seq_len"]:
@@ -72,7 +74,7 @@ def reachable_items(sequences: Int[np.ndarray, "size seq_len"], recall: Literal[
 
 
 @dataclass(frozen=True)
-class SequenceLibrary:
+class SequenceLibrary(Library[TransformerEnsemble]):
     """The libraries of an ensemble's members on a device.
 
     Attributes:
@@ -105,6 +107,11 @@ class SequenceLibrary:
         """Cross-entropy of a uniform guess, in nats."""
         return math.log(self.spec.vocab_size)
 
+    @property
+    def rows(self) -> int:
+        """Items of the largest library, padding included."""
+        return self.tokens.shape[1]
+
     def select(self, members: list[int]) -> SequenceLibrary:
         """The libraries of some members."""
         tokens = self.tokens if self.tokens.shape[0] == 1 else self.tokens[members]
@@ -120,6 +127,19 @@ class SequenceLibrary:
         g, items, _ = self.tokens.shape
         offset = torch.arange(g, device=rows.device)[:, None] * items
         return self.tokens.flatten(0, 1)[rows + offset]
+
+    def shared(self, model: TransformerEnsemble, purpose: Purpose, n_items: int) -> dict[str, Tensor]:
+        """What the model computes once for all sequences of a step."""
+        return model.shared(self._scored(purpose), n_items)
+
+    def outputs(
+        self, model: TransformerEnsemble, batch: Int[Tensor, "e b seq_len"], purpose: Purpose, shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e b p vocab"]:
+        """Next-token scores at the scored positions."""
+        return model.logits(batch[:, :, :-1], self._scored(purpose), shared)
+
+    def _scored(self, purpose: Purpose) -> Scored:
+        return self.spec.loss if purpose == "loss" else self.spec.recall
 
     def losses(
         self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"], weight: Float[Tensor, "e b"]

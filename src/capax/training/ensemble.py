@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.models.transformer import Scored, TransformerEnsemble, floats_per_sequence
+from capax.models.ensemble import Ensemble
 from capax.specs import Training
-from capax.tasks.sequences import SequenceLibrary
+from capax.tasks.library import Library, Purpose
 
 CACHE_FLOATS = 2**20
 """Numbers in the widest activation of a micro-batch on a CPU: 4 MB (measured: see benchmarks)."""
@@ -19,6 +21,19 @@ CACHE_FLOATS = 2**20
 KEPT_BYTES = 2**25 - 2**16
 """A block that is taken and freed once: glibc then keeps up to twice as much freed memory instead of handing it back,
 which costs page faults (10 to 15 % of an all-position step in a process of its own); 32 MB is the most it heeds."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a member recalls of its whole library, and what else its task measures."""
+
+    memorized: int
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Better evaluations are larger: more recalled, and of as many the smaller error."""
+        return self.memorized, -self.metrics.get("mean_squared_error", 0.0)
 
 
 class BatchOrder:
@@ -110,12 +125,21 @@ class Learner:
 
     Adam works element by element, so each member's steps are those of an Adam of its own. Members never mix: the loss
     that is differentiated is the sum over members, and each parameter belongs to one.
+
+    Args:
+        floats_per_item: numbers in the widest activation of an item, which micro-batches are sized by.
     """
 
     def __init__(
-        self, ensemble: TransformerEnsemble, library: SequenceLibrary, training: Training, order: BatchOrder
+        self,
+        ensemble: Ensemble[Any],
+        library: Library[Any],
+        training: Training,
+        order: BatchOrder,
+        floats_per_item: dict[Purpose, int],
     ) -> None:
         self.ensemble, self.library, self.training, self.order = ensemble, library, training, order
+        self.floats_per_item = floats_per_item
         self.device = order.device
         self.notes: list[str] = []
         self._optimizer = self._adam()
@@ -126,42 +150,55 @@ class Learner:
     def _adam(self) -> torch.optim.Adam:
         return torch.optim.Adam(list(self.ensemble.trainable.values()), lr=self.training.lr, fused=True)
 
-    def step(self) -> tuple[Float[Tensor, " e"], list[int]]:
-        """One batch and one update of every member; the losses before the update, and the members whose epoch ended."""
+    def step(self, lr: float | None = None) -> tuple[Float[Tensor, " e"], list[int]]:
+        """One batch and one update of every member.
+
+        Args:
+            lr: the learning rate; the training's own when not given.
+
+        Returns:
+            The losses before the update, and the members whose epoch ended.
+        """
         rows, weight, ended = self.order.next()
-        scored = self.library.spec.loss
-        shared = self.ensemble.shared(scored, rows.shape[1])
+        shared = self.library.shared(self.ensemble, "loss", rows.shape[1])
         # Micro-batches differentiate to detached copies of what they share; its own graph is walked once, at the end.
         leaves = {name: tensor.detach().requires_grad_(tensor.requires_grad) for name, tensor in shared.items()}
         losses = torch.zeros_like(weight[:, 0])
-        pieces = self._pieces(scored, rows.shape[1])
+        pieces = self._pieces("loss", rows.shape[1])
         for part, part_weight in zip(rows.chunk(pieces, 1), weight.chunk(pieces, 1), strict=True):
-            part_losses = self._micro_losses(leaves, self.library.batch(part), part_weight)
+            part_losses = self._micro_losses(leaves, part, part_weight)
             part_losses.sum().backward()
             losses = losses + part_losses.detach()
         joined = [name for name, leaf in leaves.items() if leaf.grad is not None]
         torch.autograd.backward([shared[name] for name in joined], [leaves[name].grad for name in joined])
+        self._optimizer.param_groups[0]["lr"] = self.training.lr if lr is None else lr
         self._optimizer.step()
         self._optimizer.zero_grad()
         return losses, ended
 
-    def evaluate(self, members: list[int]) -> list[int]:
-        """How many items of their whole library some members recall."""
+    def evaluate(self, members: list[int]) -> list[Evaluation]:
+        """How many items of their whole library some members recall, and what else the task measures."""
         everyone = len(members) == self.ensemble.n_members
         ensemble = self.ensemble if everyone else self.ensemble.select(torch.tensor(members, device=self.device))
         library = self.library if everyone else self.library.select(members)
-        scored, size = library.spec.recall, library.tokens.shape[1]
-        rows = torch.arange(size, device=self.device).expand(len(members), -1)
+        rows = torch.arange(library.rows, device=self.device).expand(len(members), -1)
         real = rows < torch.tensor(library.sizes, device=self.device)[:, None]
         counts = torch.zeros(len(members), dtype=torch.long, device=self.device)
+        metrics: dict[str, list[Tensor]] = {}
         with torch.no_grad():
-            shared = ensemble.shared(scored, size)
-            pieces = self._pieces(scored, size)
+            shared = library.shared(ensemble, "recall", library.rows)
+            pieces = self._pieces("recall", library.rows)
             for part, part_real in zip(rows.chunk(pieces, 1), real.chunk(pieces, 1), strict=True):
                 batch = library.batch(part)
-                hits = library.recalled(ensemble.logits(batch[:, :, :-1], scored, shared), batch)
-                counts += (hits & part_real).sum(1)
-        return counts.tolist()
+                outputs = library.outputs(ensemble, batch, "recall", shared)
+                counts += (library.recalled(outputs, batch) & part_real).sum(1)
+                for name, values in library.item_metrics(outputs, batch).items():
+                    metrics.setdefault(name, []).append(values)
+        whole = {name: torch.cat(parts, 1) for name, parts in metrics.items()}
+        return [
+            Evaluation(count, library.metrics({name: values[place, :size] for name, values in whole.items()}))
+            for place, (count, size) in enumerate(zip(counts.tolist(), library.sizes, strict=True))
+        ]
 
     def keep(self, members: list[int]) -> None:
         """Go on with some members only, their parameters and Adam's moments unchanged."""
@@ -200,10 +237,10 @@ class Learner:
             }
 
     def _micro_losses(
-        self, shared: dict[str, Tensor], batch: Int[Tensor, "e b n"], weight: Float[Tensor, "e b"]
+        self, shared: dict[str, Tensor], rows: Int[Tensor, "e b"], weight: Float[Tensor, "e b"]
     ) -> Float[Tensor, " e"]:
         """The plain or the compiled losses; without a working compiler the first call says so and goes on plainly."""
-        half = self.training.precision == "bfloat16"
+        batch, half = self.library.batch(rows), self.training.precision == "bfloat16"
         if self._compile_next:
             self._compile_next = False
             compiled = torch.compile(_losses)
@@ -217,23 +254,21 @@ class Learner:
                 self._losses = compiled
         return self._losses(self.ensemble, self.library, shared, batch, weight, half)
 
-    def _pieces(self, scored: Scored, n_sequences: int) -> int:
+    def _pieces(self, purpose: Purpose, n_items: int) -> int:
         """Into how many micro-batches a batch is cut. It depends on the shape alone, so a pack changes no rounding."""
         if torch.device(self.device).type != "cpu":
             return 1
-        task = self.library.spec
-        floats = floats_per_sequence(self.ensemble.spec, task.vocab_size, task.seq_len - 1, scored)
-        return math.ceil(n_sequences * floats / CACHE_FLOATS)
+        return math.ceil(n_items * self.floats_per_item[purpose] / CACHE_FLOATS)
 
 
 def _losses(
-    ensemble: TransformerEnsemble,
-    library: SequenceLibrary,
+    ensemble: Ensemble[Any],
+    library: Library[Any],
     shared: dict[str, Tensor],
-    batch: Int[Tensor, "e b n"],
+    batch: Any,
     weight: Float[Tensor, "e b"],
     half: bool,
 ) -> Float[Tensor, " e"]:
-    with torch.autocast(batch.device.type, torch.bfloat16, enabled=half):
-        logits = ensemble.logits(batch[:, :, :-1], library.spec.loss, shared)
-    return library.losses(logits.to(weight.dtype), batch, weight)
+    with torch.autocast(weight.device.type, torch.bfloat16, enabled=half):
+        outputs = library.outputs(ensemble, batch, "loss", shared)
+    return library.losses(outputs.to(weight.dtype), batch, weight)

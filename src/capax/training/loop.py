@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -10,17 +11,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from capax.models.reachability import unreachable_tokens
-from capax.models.transformer import TransformerEnsemble
-from capax.seeds import numpy_generator, torch_generator
-from capax.specs import Training
-from capax.tasks.sequences import SequenceLibrary
 from capax.training.checkpoints import Checkpoint, CheckpointError, Snapshot
-from capax.training.ensemble import BatchOrder, Learner
 from capax.training.pack import Outcome, Pack, Status
+from capax.training.prepare import prepare, unreachable
 from capax.training.stopping import Record
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}
 REPORT_SECONDS = 0.2
 CHECKPOINT_SECONDS = 120.0
 UNREADABLE = "checkpoint: unreadable, started anew"
@@ -116,9 +111,9 @@ class Course:
         self.pack = pack
         self.learner = prepare(pack)
         self.counts = self.learner.ensemble.parameter_counts()
-        self.unreachable = _unreachable(pack, self.learner)
+        self.unreachable = unreachable(pack, self.learner)
         self.active = list(range(len(pack.members)))
-        self.records = [Record(size) for size in pack.sizes]
+        self.records = [Record(size, pack.training.budget(size)) for size in pack.sizes]
         self.weights: dict[int, dict[str, Tensor]] = {}
         self.seconds_before = 0.0
         self._notes: list[str] = []
@@ -140,7 +135,8 @@ class Course:
             self.learner.keep(staying)
             self.active = [self.active[place] for place in staying]
             self._sums, self._steps_since = self._sums[staying], [self._steps_since[place] for place in staying]
-        losses, ended = self.learner.step()
+        first = self.records[self.active[0]]  # all have made as many steps; where budgets matter, they are one
+        losses, ended = self.learner.step(self.pack.training.lr_at(first.steps, first.budget))
         self._sums = self._sums + losses
         for place, member in enumerate(self.active):
             self.records[member].steps += 1
@@ -150,18 +146,27 @@ class Course:
             for member in self.active:
                 self.records[member].stop_reason = self.records[member].stop_reason or "budget"
         else:
-            due = [place for place in ended if _evaluation_due(self.learner.order.epochs[place], self.pack.training)]
+            due = [place for place in range(len(self.active)) if self._is_due(place, place in ended)]
             if due:
                 self._evaluate(due)
+
+    def _is_due(self, place: int, epoch_ended: bool) -> bool:
+        """Whether the member at a place is to be evaluated after this step."""
+        training, record = self.pack.training, self.records[self.active[place]]
+        if record.steps == record.budget:
+            return True
+        if training.eval_steps is not None:
+            return record.steps % training.eval_steps == 0
+        return epoch_ended and self.learner.order.epochs[place] % training.eval_every == 0
 
     def _evaluate(self, places: list[int]) -> None:
         """Evaluate the members at some places of the learner."""
         learner, sums = self.learner, self._sums.tolist()
-        for place, memorized in zip(places, learner.evaluate(places), strict=True):
+        for place, evaluation in zip(places, learner.evaluate(places), strict=True):
             member = self.active[place]
             loss = sums[place] / self._steps_since[place] if self._steps_since[place] else None
             best = self.records[member].observe(
-                learner.order.epochs[place], memorized, loss, self.pack.training, learner.library.uniform_loss
+                learner.order.epochs[place], evaluation, loss, self.pack.training, learner.library.uniform_loss
             )
             if best and self.pack.keep_weights:
                 parameters = learner.ensemble.parameters.items()
@@ -190,6 +195,7 @@ class Course:
                 member=self.pack.members[place],
                 library_size=record.library_size,
                 memorized=record.best,
+                metrics=record.metrics,
                 epoch_of_best=record.best_epoch,
                 epochs=record.epoch,
                 steps=record.steps,
@@ -234,15 +240,15 @@ class Course:
         self.seconds_before = state["seconds"]
 
 
-def _evaluation_due(epoch: int, training: Training) -> bool:
-    return epoch % training.eval_every == 0 or epoch == training.max_epochs
-
-
 def _status(pack: Pack, place: int, record: Record) -> Status:
     epoch, _, loss = record.curve[-1]
-    left = 0 if record.stop_reason else (pack.training.patience - record.stale) * pack.training.eval_every
-    if pack.training.max_epochs is not None:
-        left = min(left, pack.training.max_epochs - epoch)
+    training, per_epoch = pack.training, pack.training.steps_per_epoch(record.library_size)
+    left = []
+    if training.patience is not None:
+        pause = training.eval_every if training.eval_steps is None else training.eval_steps / per_epoch
+        left.append((training.patience - record.stale) * pause)
+    if record.budget is not None:
+        left.append(record.budget / per_epoch - epoch)
     return Status(
         seed=pack.seeds[place],
         member=pack.members[place],
@@ -251,7 +257,7 @@ def _status(pack: Pack, place: int, record: Record) -> Status:
         memorized=record.best,
         loss=loss,
         stop_reason=record.stop_reason,
-        epochs_left=left,
+        epochs_left=0 if record.stop_reason else math.ceil(min(left, default=0)),
     )
 
 
@@ -266,42 +272,3 @@ def _finished_status(outcome: Outcome) -> Status:
         stop_reason=outcome.stop_reason,
         epochs_left=0,
     )
-
-
-def prepare(pack: Pack) -> Learner:
-    """A pack before its first step: libraries, weights and batch orders drawn from their streams."""
-    dtype = DTYPES[pack.training.precision]
-    named = list(zip(pack.seeds, pack.members, strict=True))
-    owners = [(seed, 0) for seed in pack.seeds] if pack.one_library else named
-    if pack.one_library and len(set(pack.seeds)) == 1:
-        owners = owners[:1]
-    draws = [numpy_generator(seed, "library", member) for seed, member in owners]
-    library = SequenceLibrary.build(pack.task, pack.sizes, draws, pack.device, pack.largest)
-    ensemble = TransformerEnsemble.initialize(
-        pack.model,
-        vocab_size=pack.task.vocab_size,
-        context=pack.task.seq_len - 1,
-        generators=[torch_generator(seed, "weights", member) for seed, member in named],
-        dtype=dtype,
-        device=pack.device,
-    )
-    orders = [torch_generator(seed, "order", member) for seed, member in named]
-    order = BatchOrder(
-        pack.sizes,
-        pack.training.batch_size,
-        orders,
-        pack.device,
-        dtype,
-        padded_to=min(pack.training.batch_size, pack.largest) if pack.mixed else None,
-    )
-    return Learner(ensemble, library, pack.training, order)
-
-
-def _unreachable(pack: Pack, learner: Learner) -> list[tuple[int, ...]]:
-    """Per member, the targets that its frozen read-out cannot give."""
-    if pack.model.readout == "trained":
-        return [()] * len(pack.members)
-    readouts = learner.ensemble.parameters["readout"].detach().double().cpu().numpy()
-    return [
-        tuple(unreachable_tokens(readout, learner.library.targets(member))) for member, readout in enumerate(readouts)
-    ]

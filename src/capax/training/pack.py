@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from capax.specs import Sequences, Training, Transformer
+from capax.specs import Model, Task, Training
 from capax.training.stopping import StopReason
 
 
@@ -25,8 +25,8 @@ class Pack:
         seconds: budget from the pack's start.
     """
 
-    task: Sequences
-    model: Transformer
+    task: Task
+    model: Model
     training: Training
     seeds: tuple[int, ...]
     members: tuple[int, ...]
@@ -46,6 +46,7 @@ class Outcome:
     Attributes:
         seed, member: which one it is.
         memorized: items recalled at its best evaluation.
+        metrics: what else the task measures, at that evaluation.
         epoch_of_best, epochs, steps: when that was, and how long it trained.
         curve: `(epoch, memorized, loss)` at each evaluation.
         unreachable: tokens that are targets but that its frozen read-out can never put first.
@@ -64,6 +65,7 @@ class Outcome:
     curve: tuple[tuple[int, int, float | None], ...]
     unreachable: tuple[int, ...]
     parameters: dict[str, int]
+    metrics: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     weights: dict[str, Tensor] | None = field(default=None, repr=False)
     seconds_before: float = field(default=0.0, repr=False, compare=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from capax.specs import Training
+from capax.training.ensemble import Evaluation
 
 StopReason = Literal["complete", "plateau", "budget", "diverged"]
 DIVERGED_LOSS = 10.0
@@ -19,13 +20,17 @@ class Record:
 
     Attributes:
         curve: `(epoch, memorized, loss)` at each evaluation; the loss is the mean over the epochs since the last one
-            (None before the first step).
+            (None before the first step); epochs are whole ones.
+        budget: steps until it stops, if there is such a budget.
+        metrics: what else the task measures, at the best evaluation.
     """
 
     library_size: int
+    budget: int | None = None
     curve: list[tuple[int, int, float | None]] = field(default_factory=list)
     best: int = -1
     best_epoch: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
     lowest_loss: float = math.inf
     stale: int = 0
     steps: int = 0
@@ -36,24 +41,29 @@ class Record:
         """The epoch of the last evaluation."""
         return self.curve[-1][0] if self.curve else 0
 
-    def observe(self, epoch: int, memorized: int, loss: float | None, training: Training, uniform_loss: float) -> bool:
+    def observe(
+        self, epoch: int, evaluation: Evaluation, loss: float | None, training: Training, uniform_loss: float
+    ) -> bool:
         """Note an evaluation and decide; returns whether it is the best so far."""
+        memorized = evaluation.memorized
         self.curve.append((epoch, memorized, loss if loss is not None and math.isfinite(loss) else None))
         if loss is not None and not loss <= DIVERGED_LOSS * uniform_loss:
             self.best = max(self.best, 0)
             self.stop_reason = "diverged"
             return False
-        better = memorized > self.best
+        more = memorized > self.best
+        better = more or evaluation.rank > Evaluation(self.best, self.metrics).rank
         lower = loss is not None and loss < self.lowest_loss * (1 - training.min_loss_drop)
         if better:
-            self.best, self.best_epoch = memorized, epoch
+            self.best, self.best_epoch, self.metrics = memorized, epoch, evaluation.metrics
         if loss is not None and lower:
             self.lowest_loss = loss
-        self.stale = 0 if better or lower else self.stale + 1
-        if memorized == self.library_size:
+        self.stale = 0 if more or lower else self.stale + 1
+        complete = self.best == self.library_size
+        if complete and training.stop_when_complete:
             self.stop_reason = "complete"
-        elif self.stale >= training.patience:
-            self.stop_reason = "plateau"
-        elif training.max_epochs is not None and epoch >= training.max_epochs:
-            self.stop_reason = "budget"
+        elif training.patience is not None and self.stale >= training.patience:
+            self.stop_reason = "complete" if complete else "plateau"
+        elif self.budget is not None and self.steps >= self.budget:
+            self.stop_reason = "complete" if complete else "budget"
         return better

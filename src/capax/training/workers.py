@@ -11,15 +11,16 @@ from dataclasses import replace
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from capax import machine
 from capax.errors import CapaxError, SpecError
-from capax.models.transformer import floats_per_sequence
 from capax.training.ensemble import CACHE_FLOATS
 from capax.training.loop import Interrupted, Watch, train
 from capax.training.pack import Outcome, Pack, Status
+from capax.training.prepare import floats_per_item
 
 LARGEST_PACK = 128
 GPU_FLOATS = 2**28
@@ -128,21 +129,36 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
 
     A pack's place in the queue leaves each of a worker's k packs 1/k of the seconds.
     """
-    floats = floats_per_sequence(members.model, members.task.vocab_size, members.task.seq_len - 1, members.task.loss)
+    floats = floats_per_item(members.task, members.model, "loss")
     floats *= min(members.training.batch_size, members.largest)
     on_gpu = members.device != "cpu"
     fitting = GPU_FLOATS // floats if on_gpu else min(CACHE_FLOATS // floats, LARGEST_PACK)
     fitting = fitting if pack_size is None else pack_size
+    groups = _alike(members)
     total = len(members.members)
-    n_packs = max(math.ceil(total / max(fitting, 1)), min(workers, total))
     packs = []
-    for place in range(n_packs):
-        part = slice(place * total // n_packs, (place + 1) * total // n_packs)
-        chosen = {name: getattr(members, name)[part] for name in ("seeds", "members", "sizes")}
-        packs.append(replace(members, **chosen))
+    for group in groups:
+        count = len(group)
+        n_packs = max(math.ceil(count / max(fitting, 1)), min(math.ceil(workers * count / total), count))
+        for place in range(n_packs):
+            part = group[place * count // n_packs : (place + 1) * count // n_packs]
+            chosen: dict[str, Any] = {
+                name: tuple(getattr(members, name)[member] for member in part) for name in ("seeds", "members", "sizes")
+            }
+            packs.append(replace(members, **chosen))
     if members.seconds is None:
         return packs
-    return [replace(pack, seconds=members.seconds / math.ceil(n_packs / workers)) for pack in packs]
+    return [replace(pack, seconds=members.seconds / math.ceil(len(packs) / workers)) for pack in packs]
+
+
+def _alike(members: Pack) -> list[list[int]]:
+    """The places of members that may share a pack: with a schedule those of one budget, since a pack has one lr."""
+    if not members.training.scheduled:
+        return [list(range(len(members.members)))]
+    groups: dict[int | None, list[int]] = {}
+    for place, size in enumerate(members.sizes):
+        groups.setdefault(members.training.budget(size), []).append(place)
+    return list(groups.values())
 
 
 _news: SimpleQueue[list[Status]]

@@ -1,0 +1,103 @@
+"""From a pack's specs to what trains: the one place that knows which library and which ensemble a task has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from capax.models import associative, transformer
+from capax.models.associative import AssociativeEnsemble
+from capax.models.ensemble import Ensemble
+from capax.models.reachability import unreachable_tokens
+from capax.models.transformer import TransformerEnsemble
+from capax.seeds import numpy_generator, torch_generator
+from capax.specs import Associations, AssociativeAttention, Model, Sequences, Task, Transformer
+from capax.tasks.associations import AssociationLibrary
+from capax.tasks.library import Library, Purpose
+from capax.tasks.sequences import SequenceLibrary
+from capax.training.ensemble import BatchOrder, Learner
+from capax.training.pack import Pack
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}
+
+
+def prepare(pack: Pack) -> Learner:
+    """A pack before its first step: libraries, weights and batch orders drawn from their streams."""
+    named = list(zip(pack.seeds, pack.members, strict=True))
+    owners = [(seed, 0) for seed in pack.seeds] if pack.one_library else named
+    if pack.one_library and len(set(pack.seeds)) == 1:
+        owners = owners[:1]
+    library = build_library(pack, [numpy_generator(seed, "library", member) for seed, member in owners])
+    ensemble = initial_ensemble(pack, [torch_generator(seed, "weights", member) for seed, member in named])
+    order = BatchOrder(
+        pack.sizes,
+        pack.training.batch_size,
+        [torch_generator(seed, "order", member) for seed, member in named],
+        pack.device,
+        DTYPES[pack.training.precision],
+        padded_to=min(pack.training.batch_size, pack.largest) if pack.mixed else None,
+    )
+    purposes: tuple[Purpose, ...] = ("loss", "recall")
+    floats = {purpose: floats_per_item(pack.task, pack.model, purpose) for purpose in purposes}
+    return Learner(ensemble, library, pack.training, order, floats)
+
+
+def build_library(pack: Pack, generators: list[np.random.Generator]) -> Library[Any]:
+    """The libraries of a pack's members; one generator stands for one that all share."""
+    match pack.task, pack.model:
+        case Sequences() as task, _:
+            return SequenceLibrary.build(task, pack.sizes, generators, pack.device, pack.largest)
+        case Associations() as task, model:
+            return AssociationLibrary.build(
+                task,
+                pack.sizes,
+                model.d_model,
+                generators,
+                device=pack.device,
+                dtype=DTYPES[pack.training.precision],
+                padded_to=pack.largest,
+            )
+
+
+def initial_ensemble(pack: Pack, generators: list[torch.Generator]) -> Ensemble[Any]:
+    """One untrained member per generator."""
+    dtype = DTYPES[pack.training.precision]
+    match pack.task, pack.model:
+        case Sequences() as task, Transformer() as model:
+            return TransformerEnsemble.initialize(
+                model,
+                vocab_size=task.vocab_size,
+                context=task.seq_len - 1,
+                generators=generators,
+                dtype=dtype,
+                device=pack.device,
+            )
+        case Associations() as task, AssociativeAttention() as model:
+            return AssociativeEnsemble.initialize(
+                model, n_outputs=task.n_outputs, generators=generators, dtype=dtype, device=pack.device
+            )
+    raise TypeError(f"no ensemble of {type(pack.model).__name__} for {type(pack.task).__name__}")
+
+
+def floats_per_item(task: Task, model: Model, purpose: Purpose) -> int:
+    """Numbers in the widest activation of one item of one member; micro-batches and packs are sized by it."""
+    match task, model:
+        case Sequences(), Transformer():
+            scored = task.loss if purpose == "loss" else task.recall
+            return transformer.floats_per_sequence(model, task.vocab_size, task.seq_len - 1, scored)
+        case Associations(), AssociativeAttention():
+            shared = task.contexts == "shared"
+            return associative.floats_per_example(model, task.context_size, task.n_outputs, shared)
+    raise TypeError(f"no sizes of {type(model).__name__} for {type(task).__name__}")
+
+
+def unreachable(pack: Pack, learner: Learner) -> list[tuple[int, ...]]:
+    """Per member, the targets that its frozen read-out cannot give."""
+    library = learner.library
+    if not isinstance(pack.model, Transformer) or pack.model.readout == "trained":
+        return [()] * len(pack.members)
+    assert isinstance(library, SequenceLibrary)
+    readouts = learner.ensemble.parameters["readout"].detach().double().cpu().numpy()
+    return [tuple(unreachable_tokens(readout, library.targets(member))) for member, readout in enumerate(readouts)]
