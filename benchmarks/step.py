@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from x_transformers import Decoder, TransformerWrapper
 
 from capax.specs import Sequences, Training, Transformer
-from capax.training.loop import prepare
 from capax.training.pack import Pack
+from capax.training.prepare import prepare
 
 BATCH, WIDTH, HEADS = 512, 64, 2
 MEMBERS = {"last": 4, "all": 1}

@@ -76,7 +76,7 @@ OTHER: dict[type[Spec], dict[str, Any]] = {
         "compile": True,
     },
     Mac: {"restarts": 4},
-    Mls: {"first_size": 17, "seeds": 9, "max_trainings": 97, "tolerance": 0.2},
+    Mls: {"first_size": 17, "seeds": 9, "max_trainings": 97, "interval_width": 0.2},
     Shatter: {"trials": 7},
 }
 """Another value for every field of every part of a run."""
@@ -330,7 +330,7 @@ def test_total_key_dimension() -> None:
         (Mls, "first_size", 0, "at least 1"),
         (Mls, "seeds", 1, "at least 2"),
         (Mls, "max_trainings", 7, "at least 8"),
-        (Mls, "tolerance", 1.0, "less than 1"),
+        (Mls, "interval_width", 1.0, "less than 1"),
         (Shatter, "trials", 1, "at least 2"),
     ],
 )

@@ -111,16 +111,16 @@ def test_reading_makes_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-TABLE_OF_VERSION_1 = """
-CREATE TABLE runs (
-    key TEXT PRIMARY KEY,
-    finished TEXT NOT NULL,
-    protocol TEXT NOT NULL,
-    memorized INTEGER NOT NULL,
-    seconds REAL NOT NULL,
-    measurement TEXT NOT NULL
-)
-"""
+COLUMNS_OF_OLDER = {
+    1: ("memorized INTEGER NOT NULL", "seconds REAL NOT NULL"),
+    2: (
+        *(f"{name} INTEGER NOT NULL" for name in ("n_layers", "n_heads", "d_model", "seq_len", "vocab_size")),
+        *(f"{name} INTEGER NOT NULL" for name in ("library_size", "memorized")),
+        *(f"{name} REAL NOT NULL" for name in ("chance", "bits_per_parameter", "seconds")),
+        "stop_reason TEXT NOT NULL",
+    ),
+}
+OLDER = pytest.mark.parametrize("version", COLUMNS_OF_OLDER)
 
 
 @pytest.fixture(scope="module")
@@ -128,17 +128,23 @@ def three() -> list[Measurement]:
     return [measured(seed) for seed in range(3)]
 
 
-def version_1(path: Path, runs: list[Measurement]) -> Path:
-    """A file as version 1 wrote it; all runs finished in one second, so that their order is that of writing."""
+def older(path: Path, runs: list[Measurement], version: int = 1) -> Path:
+    """A file as an older version wrote it; all runs finished in one second, so that their order is that of writing."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN")
-    connection.execute(TABLE_OF_VERSION_1)
+    names = ["key TEXT PRIMARY KEY", "finished TEXT NOT NULL", "protocol TEXT NOT NULL", *COLUMNS_OF_OLDER[version]]
+    connection.execute(f"CREATE TABLE runs ({', '.join([*names, 'measurement TEXT NOT NULL'])})")
+    if version == 2:
+        for table in (store_schema.FAILURES, store_schema.IMPORTED, store_schema.PACK_SIZES):
+            connection.execute(table)
     connection.execute(f"PRAGMA application_id = {store_schema.APPLICATION_ID}")
-    connection.execute("PRAGMA user_version = 1")
+    connection.execute(f"PRAGMA user_version = {version}")
     for run in runs:
-        row = (run.key, "2026-01-01T00:00:00+00:00", "mac", run.memorized, run.seconds, run.to_json())
-        connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
+        fields = {**run.spec.model.model_dump(), **run.spec.task.model_dump(), **run.model_dump()}
+        told = [fields[column.split()[0]] for column in COLUMNS_OF_OLDER[version]]
+        row = (run.key, "2026-01-01T00:00:00+00:00", "mac", *told, run.to_json())
+        connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(row))})", row)
     connection.execute("COMMIT")
     connection.close()
     return path
@@ -162,13 +168,16 @@ def test_summaries_say_what_the_runs_say(tmp_path: Path, three: list[Measurement
         found = store.summaries()
         assert store.keys() == {run.key for run in three}
     assert without_time(found) == without_time([Summary.of(run) for run in three])
-    assert (found[1].d_model, found[1].seq_len, found[1].library_size) == (2, 3, 4)
+    assert (found[1].d_model, found[1].items, found[1].library_size) == (2, "3 tokens of 5", 4)
     assert all(datetime.fromisoformat(summary.finished).tzinfo is not None for summary in found)
 
 
+@OLDER
 @pytest.mark.parametrize("create", [True, False])
-def test_version_1_is_brought_to_this_version(tmp_path: Path, three: list[Measurement], create: bool) -> None:
-    path = version_1(tmp_path / "s.db", three)
+def test_an_older_version_is_brought_to_this_version(
+    tmp_path: Path, three: list[Measurement], create: bool, version: int
+) -> None:
+    path = older(tmp_path / "s.db", three, version)
     with Store(path, create=create) as store:
         assert store.runs() == three
         assert without_time(store.summaries()) == without_time([Summary.of(run) for run in three])
@@ -180,19 +189,22 @@ def test_version_1_is_brought_to_this_version(tmp_path: Path, three: list[Measur
     assert raw(path, "PRAGMA integrity_check") == [("ok",)]
 
 
-def test_version_1_without_runs(tmp_path: Path) -> None:
-    with Store(version_1(tmp_path / "s.db", [])) as store:
+@OLDER
+def test_an_older_version_without_runs(tmp_path: Path, version: int) -> None:
+    with Store(older(tmp_path / "s.db", [], version)) as store:
         assert store.summaries() == store.runs() == []
 
 
-def test_a_migration_that_fails_leaves_version_1(
-    tmp_path: Path, three: list[Measurement], monkeypatch: pytest.MonkeyPatch
+@OLDER
+def test_a_migration_that_fails_leaves_the_older_version(
+    tmp_path: Path, three: list[Measurement], monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    path = version_1(tmp_path / "s.db", three)
+    path = older(tmp_path / "s.db", three, version)
     before = path.read_bytes()
-    for done in range(1, len(store_schema.MIGRATION_FROM_1) + 1):
-        broken = (*store_schema.MIGRATION_FROM_1[:done], "SELECT * FROM nowhere")
-        monkeypatch.setattr(stores, "MIGRATION_FROM_1", broken)
+    statements = store_schema.migration(version)
+    for done in range(1, len(statements) + 1):
+        broken = (*statements[:done], "SELECT * FROM nowhere")
+        monkeypatch.setattr(stores, "migration", lambda _, broken=broken: broken)
         with pytest.raises(StoreError, match=r"cannot open .*nowhere"):
             Store(path)
         assert path.read_bytes() == before
@@ -201,8 +213,8 @@ def test_a_migration_that_fails_leaves_version_1(
         assert store.runs() == three
 
 
-def test_a_killed_migration_leaves_version_1(tmp_path: Path, three: list[Measurement]) -> None:
-    path = version_1(tmp_path / "s.db", three)
+def test_a_killed_migration_leaves_the_older_version(tmp_path: Path, three: list[Measurement]) -> None:
+    path = older(tmp_path / "s.db", three)
     code = """
 import os, signal
 from capax import store
@@ -210,7 +222,8 @@ class Killing(tuple):
     def __iter__(self):
         yield from tuple.__iter__(self)
         os.kill(os.getpid(), signal.SIGKILL)
-store.MIGRATION_FROM_1 = Killing(store.MIGRATION_FROM_1)
+migration = store.migration
+store.migration = lambda version: Killing(migration(version))
 store.Store("s.db")
 """
     killed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
@@ -221,8 +234,11 @@ store.Store("s.db")
         assert store.runs() == three
 
 
-def test_version_1_that_cannot_be_written_is_read(tmp_path: Path, three: list[Measurement]) -> None:
-    path = version_1(tmp_path / "s.db", three)
+@OLDER
+def test_an_older_version_that_cannot_be_written_is_read(
+    tmp_path: Path, three: list[Measurement], version: int
+) -> None:
+    path = older(tmp_path / "s.db", three, version)
     path.chmod(0o444)
     before = path.read_bytes()
     with Store(path, create=False) as store:
@@ -236,8 +252,8 @@ def test_version_1_that_cannot_be_written_is_read(tmp_path: Path, three: list[Me
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_version_1_with_a_damaged_run_is_left_as_it_is(tmp_path: Path, three: list[Measurement]) -> None:
-    path = version_1(tmp_path / "s.db", three)
+def test_an_older_version_with_a_damaged_run_is_left_as_it_is(tmp_path: Path, three: list[Measurement]) -> None:
+    path = older(tmp_path / "s.db", three)
     connection = sqlite3.connect(path)
     connection.execute("UPDATE runs SET measurement = 'no json' WHERE key = ?", (three[0].key,))
     connection.commit()
@@ -424,8 +440,8 @@ def test_merge(tmp_path: Path, three: list[Measurement]) -> None:
         c.unlink()
 
 
-def test_merge_reads_version_1(tmp_path: Path, three: list[Measurement]) -> None:
-    old, new = version_1(tmp_path / "old.db", three[:2]), tmp_path / "new.db"
+def test_merge_reads_older(tmp_path: Path, three: list[Measurement]) -> None:
+    old, new = older(tmp_path / "old.db", three[:2]), tmp_path / "new.db"
     old.chmod(0o444)
     with Store(new) as store:
         store.add(three[2])

@@ -11,10 +11,12 @@ from itertools import pairwise
 import pytest
 import torch
 
+from capax.models.transformer import TransformerEnsemble
 from capax.specs import Sequences, Training, Transformer
 from capax.training import workers
-from capax.training.loop import prepare, train
+from capax.training.loop import train
 from capax.training.pack import Outcome, Pack
+from capax.training.prepare import prepare
 from capax.training.workers import Workers, split
 
 TASK = Sequences(seq_len=5, vocab_size=12, library_size=700, loss="last")
@@ -152,15 +154,15 @@ def test_a_diverging_member_hurts_no_other(monkeypatch: pytest.MonkeyPatch) -> N
     healthy = results(train(pack(range(3))))
     import capax.training.loop as loop
 
-    draw = loop.TransformerEnsemble.initialize
+    draw = TransformerEnsemble.initialize
 
     def poisoned(*args: object, **kwargs: object) -> object:
         ensemble = draw(*args, **kwargs)  # type: ignore[arg-type]
         ensemble.parameters["readout"][1] = torch.inf
         return ensemble
 
-    monkeypatch.setattr(loop.TransformerEnsemble, "initialize", poisoned)
-    monkeypatch.setattr(loop, "_unreachable", lambda pack, learner: [()] * 3)
+    monkeypatch.setattr(TransformerEnsemble, "initialize", poisoned)
+    monkeypatch.setattr(loop, "unreachable", lambda pack, learner: [()] * 3)
     ill = train(pack(range(3)))
     assert ill[1].stop_reason == "diverged"
     assert [results(ill)[0], results(ill)[2]] == [healthy[0], healthy[2]]

@@ -261,7 +261,7 @@ def _mls(run: Run, train: Train) -> Found:
             largest_size=run.task.library_size,
             seeds_per_round=run.protocol.seeds,
             max_trials=run.protocol.max_trainings,
-            precision=run.protocol.tolerance,
+            precision=run.protocol.interval_width,
             seed=int(numpy_generator(run.seed, "search").integers(2**31)),
         )
     except _OutOfTime:

@@ -28,7 +28,7 @@ class Mls(Spec):
     first_size: Annotated[Size, Field(description="Library size where the search begins.")] = 16
     seeds: Annotated[int, Field(ge=2, description="Trainings per round of the search.")] = 16
     max_trainings: Annotated[int, Field(ge=8, description="Trainings after which the search ends.")] = 96
-    tolerance: Annotated[
+    interval_width: Annotated[
         float,
         Field(
             gt=0, lt=1, description="The search ends when its 95 % interval is narrower than this share of its centre."

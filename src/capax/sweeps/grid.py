@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from capax.errors import SpecError
-from capax.specs import PROTOCOLS, Run, Sequences, Spec, Training, Transformer
+from capax.specs import LEARNERS, PROTOCOLS, Run, Spec, Training
 
 MOST_RUNS = 1_000_000
-PARTS: dict[str, type[Spec]] = {"task": Sequences, "model": Transformer, "training": Training}
+TASKS = {task.model_fields["task"].default: task for task in LEARNERS}
+Parts = dict[str, type[Spec]]
 KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change")
 
 
@@ -79,7 +80,8 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
     store = tables.get("store")
     if store is not None and not isinstance(store, str):
         raise SpecError(f"store: should be a file name, got {store!r}")
-    fields = _fields(tables.get("protocol", {}))
+    parts = _parts(tables)
+    fields = _fields(parts)
     base = _base(tables, fields)
     axes = _axes(tables, fields)
     changes = [_change(number, change, fields) for number, change in enumerate(_list(tables, "change"))]
@@ -90,20 +92,28 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
     for combination in itertools.product(*axes):
         values = base | {name: value for step in combination for name, value in step.items()}
         for conditions, settings in changes:
-            if all(values.get(name, _default(name, fields)) in allowed for name, allowed in conditions.items()):
+            if all(values.get(name, _default(name, fields, parts)) in allowed for name, allowed in conditions.items()):
                 values = values | settings
-        run = _run(values, fields, combination)
+        run = _run(values, fields, parts, combination)
         runs.setdefault(run.key(), run)
     found = None if store is None else path.parent / store
     return Study(path, tuple(runs.values()), count - len(runs), found)
 
 
-def _fields(protocol: Mapping[str, Any]) -> dict[str, str]:
-    """Every field that a run can have, and the part it belongs to."""
-    name = protocol.get("protocol", "mac")
+def _parts(tables: Mapping[str, Any]) -> Parts:
+    """The specs of the study's task, of the model that learns it, and of its protocol."""
+    task = tables.get("task", {}).get("task", "sequences")
+    if task not in TASKS:
+        raise SpecError(f"task.task: {', '.join(TASKS)}, got {task!r}")
+    name = tables.get("protocol", {}).get("protocol", "mac")
     if name not in PROTOCOLS:
         raise SpecError(f"protocol.protocol: {', '.join(PROTOCOLS)}, got {name!r}")
-    parts = {**PARTS, "protocol": PROTOCOLS[name]}
+    model = LEARNERS[TASKS[task]]
+    return {"task": TASKS[task], "model": model, "training": Training, "protocol": PROTOCOLS[name]}
+
+
+def _fields(parts: Parts) -> dict[str, str]:
+    """Every field that a run can have, and the part it belongs to."""
     return {field: part for part, spec in parts.items() for field in spec.model_fields} | {"seed": "run"}
 
 
@@ -203,21 +213,20 @@ def _change(
     return conditions, dict(table["set"])
 
 
-def _default(name: str, fields: Mapping[str, str]) -> Any:
-    part = fields[name]
-    spec = Run if part == "run" else PARTS.get(part) or next(p for p in PROTOCOLS.values() if name in p.model_fields)
+def _default(name: str, fields: Mapping[str, str], parts: Parts) -> Any:
+    spec = parts.get(fields[name], Run)
     return spec.model_fields[name].default
 
 
-def _run(values: Mapping[str, Any], fields: Mapping[str, str], combination: tuple[dict[str, Any], ...]) -> Run:
-    parts: dict[str, dict[str, Any]] = {name: {} for name in ("task", "model", "training", "protocol", "run")}
+def _run(
+    values: Mapping[str, Any], fields: Mapping[str, str], parts: Parts, combination: tuple[dict[str, Any], ...]
+) -> Run:
+    given: dict[str, dict[str, Any]] = {name: {} for name in (*parts, "run")}
     for name, value in values.items():
-        parts[fields[name]][name] = value
-    own = parts.pop("run")
+        given[fields[name]][name] = value
+    own = given.pop("run")
     try:
-        protocol = PROTOCOLS[parts["protocol"].get("protocol", "mac")](**parts["protocol"])
-        specs = {part: spec(**parts[part]) for part, spec in PARTS.items()}
-        return Run(**specs, protocol=protocol, **own)  # type: ignore[arg-type]
+        return Run(**{part: spec(**given[part]) for part, spec in parts.items()}, **own)  # type: ignore[arg-type]
     except SpecError as error:
         steps = ", ".join(f"{name} {value}" for step in combination for name, value in step.items())
         raise SpecError(f"{error} (in the run with {steps})" if steps else str(error)) from None
