@@ -53,7 +53,13 @@ def results(outcomes: list[Outcome]) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("loss", ["last", "all"])
 @pytest.mark.parametrize(
-    "model", [MODEL, Transformer(n_layers=2, d_model=8, d_head=4), Transformer(d_model=40, n_heads=2)]
+    "model",
+    [
+        MODEL,
+        Transformer(n_layers=2, d_model=8, d_head=4),
+        Transformer(d_model=40, n_heads=2),
+        Transformer(d_model=7, n_heads=3, d_head=5),  # sizes that no vector of numbers divides
+    ],
 )
 def test_a_member_is_the_same_bit_for_bit_in_any_pack(loss: str, model: Transformer) -> None:
     task = TASK.replace(loss=loss)

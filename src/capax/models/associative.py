@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -58,24 +60,35 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
             context: where all examples have one, its tokens (a member's own, or one for all).
 
         Returns:
-            `asked` (e, c, h·m): an embedded query times it is, per head, scored against the m = n tokens of the shared
-            context; without one it is to be scored against raw tokens (c), and carries n scores of the positions where
-            the layer has positions. `values`, `out`, ...: what attention then mixes, and what reads the mixture out.
+            How a query asks: `asked` (e, c, h·m), of which it takes scores of m = n tokens of the shared context, or
+            without one what is scored against raw tokens (m = c); or, where that costs less, `asking` (e, c, h·d) and
+            `keys` (e, h, m, d). The same of the positions, where the layer has them. `values`, `out`, ...: what
+            attention then mixes, and what reads the mixture out.
         """
         query, key, value = (self.parameters[name] for name in ("query", "key", "value"))
-        offset = self._offset(context_size)
-        if context is not None:
-            tokens = self._embedded(context, offset[:, 1:] if offset is not None else None)[:, None]  # e 1 n c
-            asking, shared = tokens @ key, {"values": tokens @ value}
-        elif offset is None:
-            asking, shared = key, {"values": value}
+        shared = self._reading(n_examples)
+        if self.spec.profile == "plain":
+            tokens = None if context is None else context[:, None]
+            keys = {"": key if tokens is None else tokens @ key}
+            shared["values"] = value if tokens is None else tokens @ value
         else:
-            embedding, places = self.parameters["embedding"][:, None], offset[:, None, 1:]
-            asking = torch.cat([embedding @ key, places @ key], 2)
-            shared = {"values": embedding @ value, "place_values": places @ value}
-        scale = 1.0 if self.spec.profile == "plain" else self.spec.d_model**-0.5
-        asked = query @ (asking * scale).mT  # e h c m
-        return {"asked": asked.transpose(1, 2).flatten(2), **shared, **self._reading(n_examples)}
+            embedding, bias = self.parameters["embedding"], self.parameters["embedding_bias"]
+            offset = bias[:, None] + sinusoids(context_size + 1, self.spec.d_model, bias.dtype, bias.device)
+            query = torch.cat([embedding, offset[:, :1]], 1)[:, None] @ query
+            if context is not None:
+                tokens = (context @ embedding + offset[:, 1:])[:, None]
+                keys, shared["values"] = {"": tokens @ key}, tokens @ value
+            else:
+                parts = {"": embedding[:, None], "place_": offset[:, None, 1:]}
+                keys = {name: part @ key for name, part in parts.items()}
+                shared |= {f"{name}values": part @ value for name, part in parts.items()}
+            query = query * self.spec.d_model**-0.5
+        (c, d), m = query.shape[2:], sum(matrix.shape[2] for matrix in keys.values())
+        if d * m * c + n_examples * c * m < d * c + n_examples * d * (c + m):
+            asked = {f"{name}asked": query @ matrix.mT for name, matrix in keys.items()}
+            return shared | {name: matrix.transpose(1, 2).flatten(2) for name, matrix in asked.items()}
+        shared["asking"] = query.transpose(1, 2).flatten(2)
+        return shared | {f"{name}keys": matrix for name, matrix in keys.items()}
 
     def outputs(
         self,
@@ -90,17 +103,17 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
             shared: what `self.shared` gave for this state of the parameters.
         """
         attention = self.attention(queries, contexts, shared)
-        values = shared["values"]
         if contexts is None:
-            mixed = torch.einsum("ebhn,ehnv->ebhv", attention, values)
+            mixed = _mixed(attention, shared["values"])
         else:
+            values = shared["values"]
             if values.shape[-1] == 1:  # projecting first costs what mixing would, in one product
-                projected = contexts @ values[:, None, :, :, 0].mT  # e b n h
-                mixed = (attention * projected.mT).sum(-1, keepdim=True)
+                projected = contexts.flatten(1, 2) @ values[..., 0].mT  # e bn h
+                mixed = (attention * projected.unflatten(1, contexts.shape[1:3]).mT).sum(-1, keepdim=True)
             else:
                 mixed = torch.einsum("ebhc,ehcv->ebhv", attention @ contexts, values)
             if "place_values" in shared:
-                mixed = mixed + torch.einsum("ebhn,ehnv->ebhv", attention, shared["place_values"])
+                mixed = mixed + _mixed(attention, shared["place_values"])
         answer = mixed.flatten(2) @ shared["out"]
         if "readout" in shared:
             answer = answer @ shared["readout"]
@@ -113,24 +126,21 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
         shared: dict[str, Tensor],
     ) -> Float[Tensor, "e b h n"]:
         """What each head attends to; the arguments are those of `outputs`."""
-        offset = self._offset(1)
-        asking = self._embedded(queries, None if offset is None else offset[:, :1])
-        asked = (asking @ shared["asked"]).unflatten(2, (self.spec.n_heads, -1))  # e b h m
-        if contexts is None:
-            return asked.softmax(-1)
-        c = self.spec.d_model
-        scores = asked[..., :c] @ contexts.mT
-        return (scores + asked[..., c:] if asked.shape[-1] > c else scores).softmax(-1)
+        if self.spec.profile == "mahdavi2024":
+            queries = F.pad(queries, (0, 1), value=1.0)  # for what is added to an embedded query
+        scores = self._asked(queries, shared, "")
+        if contexts is not None:
+            scores = scores @ contexts.mT
+            if {"place_asked", "place_keys"} & shared.keys():
+                scores = scores + self._asked(queries, shared, "place_")
+        return scores.softmax(-1)
 
-    def _offset(self, context_size: int) -> Float[Tensor, "e p c"] | None:
-        """What the published layer adds to an embedded query (first row) and to the tokens after it."""
-        if self.spec.profile == "plain":
-            return None
-        bias = self.parameters["embedding_bias"]
-        return bias[:, None] + sinusoids(context_size + 1, self.spec.d_model).to(bias)
-
-    def _embedded(self, x: Float[Tensor, "g p c"], offset: Float[Tensor, "e #p c"] | None) -> Float[Tensor, "_ p c"]:
-        return x if offset is None else x @ self.parameters["embedding"] + offset
+    def _asked(self, queries: Float[Tensor, "e b c"], shared: dict[str, Tensor], of: str) -> Float[Tensor, "e b h m"]:
+        heads = (self.spec.n_heads, -1)
+        if f"{of}asked" in shared:
+            return (queries @ shared[f"{of}asked"]).unflatten(2, heads)
+        projected = (queries @ shared["asking"]).unflatten(2, heads)
+        return torch.einsum("ebhd,ehmd->ebhm", projected, shared[f"{of}keys"])
 
     def _reading(self, n_examples: int) -> dict[str, Tensor]:
         """The output matrix; the published layer's read-out after it, or in it where that costs less."""
@@ -144,11 +154,21 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
         return {"out": out, "readout": readout}
 
 
-def sinusoids(positions: int, channels: int) -> Float[Tensor, "positions channels"]:
+def _mixed(attention: Float[Tensor, "e b h n"], values: Float[Tensor, "e h n v"]) -> Float[Tensor, "e b h v"]:
+    """Values that all examples share, weighed."""
+    if values.shape[-1] == 1:
+        return (attention * values[:, None, :, :, 0]).sum(-1, keepdim=True)
+    return torch.einsum("ebhn,ehnv->ebhv", attention, values)
+
+
+@cache
+def sinusoids(
+    positions: int, channels: int, dtype: torch.dtype, device: torch.device
+) -> Float[Tensor, "positions channels"]:
     """Sin and cos of position / 10000^(2i / channels), in turn (Vaswani et al. 2017)."""
     rates = 10_000.0 ** (-torch.arange(0, channels, 2, dtype=torch.float64) / channels)
     angles = torch.arange(positions, dtype=torch.float64)[:, None] * rates
-    return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, :channels]
+    return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, :channels].to(device, dtype)
 
 
 def floats_per_example(spec: AssociativeAttention, context_size: int, n_outputs: int, shared: bool) -> int:

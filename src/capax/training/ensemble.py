@@ -14,6 +14,7 @@ from torch import Tensor
 from capax.models.ensemble import Ensemble
 from capax.specs import Training
 from capax.tasks.library import Library, Purpose
+from capax.training.adam import Adam
 
 CACHE_FLOATS = 2**20
 """Numbers in the widest activation of a micro-batch on a CPU: 4 MB (measured: see benchmarks)."""
@@ -123,8 +124,7 @@ class BatchOrder:
 class Learner:
     """Members of one shape, their libraries and one Adam over the stacked parameters.
 
-    Adam works element by element, so each member's steps are those of an Adam of its own. Members never mix: the loss
-    that is differentiated is the sum over members, and each parameter belongs to one.
+    Members never mix: the loss that is differentiated is the sum over members, and each parameter belongs to one.
 
     Args:
         floats_per_item: numbers in the widest activation of an item, which micro-batches are sized by.
@@ -142,13 +142,10 @@ class Learner:
         self.floats_per_item = floats_per_item
         self.device = order.device
         self.notes: list[str] = []
-        self._optimizer = self._adam()
+        self._adam = Adam(ensemble.trainable, training.lr)
         self._losses: Callable[..., Float[Tensor, " e"]] = _losses
         self._compile_next = training.compile
         torch.empty(KEPT_BYTES, dtype=torch.uint8)
-
-    def _adam(self) -> torch.optim.Adam:
-        return torch.optim.Adam(list(self.ensemble.trainable.values()), lr=self.training.lr, fused=True)
 
     def step(self, lr: float | None = None) -> tuple[Float[Tensor, " e"], list[int]]:
         """One batch and one update of every member.
@@ -171,9 +168,7 @@ class Learner:
             losses = losses + part_losses.detach()
         joined = [name for name, leaf in leaves.items() if leaf.grad is not None]
         torch.autograd.backward([shared[name] for name in joined], [leaves[name].grad for name in joined])
-        self._optimizer.param_groups[0]["lr"] = self.training.lr if lr is None else lr
-        self._optimizer.step()
-        self._optimizer.zero_grad()
+        self._adam.step(self.training.lr if lr is None else lr)
         return losses, ended
 
     def evaluate(self, members: list[int]) -> list[Evaluation]:
@@ -203,22 +198,23 @@ class Learner:
     def keep(self, members: list[int]) -> None:
         """Go on with some members only, their parameters and Adam's moments unchanged."""
         chosen = torch.tensor(members, device=self.device)
-        moments = [self._optimizer.state[p] for p in self.ensemble.trainable.values()]
+        moments = {
+            name: {moment: value[chosen] if value.dim() else value for moment, value in found.items()}
+            for name, found in self._adam.moments().items()
+        }
         self.ensemble = self.ensemble.select(chosen)
         self.library = self.library.select(members)
         self.order.keep(members)
-        self._optimizer = self._adam()
-        for parameter, state in zip(self.ensemble.trainable.values(), moments, strict=True):
-            self._optimizer.state[parameter] = {
-                name: value[chosen] if value.dim() else value for name, value in state.items()
-            }
+        self._adam = Adam(self.ensemble.trainable, self.training.lr)
+        self._adam.remember(moments)
 
     def tensors(self) -> dict[str, Tensor]:
         """All that the next step depends on: what is trained, Adam's moments, the batch order."""
         tensors = self.order.tensors()
+        moments = self._adam.moments()
         for name, parameter in self.ensemble.trainable.items():
             tensors[f"parameters/{name}"] = parameter
-            for moment, value in self._optimizer.state[parameter].items():
+            for moment, value in moments.get(name, {}).items():
                 tensors[f"adam/{name}/{moment}"] = value
         return tensors
 
@@ -226,15 +222,17 @@ class Learner:
         """Go on with some members of a learner not yet begun, where `tensors` were taken from one of the same pack."""
         self.keep(members)
         self.order.restore(tensors, counters)
+        moments = {}
         for name, parameter in self.ensemble.trainable.items():
             with torch.no_grad():
                 parameter.copy_(tensors[f"parameters/{name}"])
             start = f"adam/{name}/"
-            self._optimizer.state[parameter] = {
-                key.removeprefix(start): value.to(self.device, copy=True)
+            moments[name] = {
+                key.removeprefix(start): value.to(self.device)
                 for key, value in tensors.items()
                 if key.startswith(start)
             }
+        self._adam.remember(moments)
 
     def _micro_losses(
         self, shared: dict[str, Tensor], rows: Int[Tensor, "e b"], weight: Float[Tensor, "e b"]

@@ -1,0 +1,66 @@
+"""Torch's Adam over the stacked parameters of an ensemble, laid end to end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+LANES = 64
+"""Numbers to a multiple of which the parameters are padded."""
+
+
+class Adam:
+    """Adam with PyTorch's defaults. It works element by element: each member's steps are those of an Adam of its own.
+
+    The parameters become parts of one tensor, and their gradients too: one call of the fused kernel is several times
+    faster than one for each. The kernel rounds the last few numbers of a tensor otherwise than the rest; padding keeps
+    those from being a member's, whose result would then depend on its place in a pack.
+    """
+
+    def __init__(self, parameters: Mapping[str, Tensor], lr: float) -> None:
+        self._shapes = {name: parameter.shape for name, parameter in parameters.items()}
+        total = sum(shape.numel() for shape in self._shapes.values())
+        first = next(iter(parameters.values()))
+        self._all = torch.zeros(math.ceil(total / LANES) * LANES, dtype=first.dtype, device=first.device)
+        gradient = torch.zeros_like(self._all)
+        parts, gradients = self._parts(self._all), self._parts(gradient)
+        for name, parameter in parameters.items():
+            parts[name].copy_(parameter.detach())
+            parameter.data, parameter.grad = parts[name], gradients[name]
+        self._all.requires_grad_().grad = gradient
+        self._torch = torch.optim.Adam([self._all], lr=lr, fused=True)
+
+    def _parts(self, whole: Tensor) -> dict[str, Tensor]:
+        sizes = [shape.numel() for shape in self._shapes.values()]
+        parts = whole[: sum(sizes)].split(sizes)
+        return {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+
+    def step(self, lr: float) -> None:
+        """Update the parameters by their gradients, and set these to zero."""
+        self._torch.param_groups[0]["lr"] = lr
+        self._torch.step()
+        assert self._all.grad is not None
+        self._all.grad.zero_()
+
+    def moments(self) -> dict[str, dict[str, Tensor]]:
+        """What it remembers, by parameter; nothing before the first step."""
+        parts = {
+            moment: self._parts(value) if value.dim() else {name: value.clone() for name in self._shapes}
+            for moment, value in self._torch.state[self._all].items()
+        }
+        return {name: {moment: of[name] for moment, of in parts.items()} for name in self._shapes} if parts else {}
+
+    def remember(self, moments: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Go on with what another one remembered of parameters of these names and shapes."""
+        state: dict[str, Tensor] = {}
+        for name, found in moments.items():
+            for moment, value in found.items():
+                if not value.dim():
+                    state[moment] = value.clone()
+                    continue
+                whole = state.setdefault(moment, torch.zeros_like(self._all.detach()))
+                self._parts(whole)[name].copy_(value)
+        self._torch.state[self._all] = state
