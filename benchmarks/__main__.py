@@ -1,10 +1,10 @@
-"""`python -m benchmarks [step shatter workers memory micro_batch laws adapt sweep]`: runs the named ones, or all."""
+"""`python -m benchmarks [name ...]`: runs the named ones (step, shatter, workers, memory, ... as below), or all."""
 
 import sys
 
 import torch
 
-from benchmarks import adapt, laws, memory, micro_batch, shatter, step, sweep, workers
+from benchmarks import adapt, kruskal, laws, memory, micro_batch, shatter, step, sweep, workers
 from capax import machine
 
 BENCHMARKS = {
@@ -16,6 +16,7 @@ BENCHMARKS = {
     "laws": laws.main,
     "adapt": adapt.main,
     "sweep": sweep.main,
+    "kruskal": kruskal.main,
 }
 
 if __name__ == "__main__":

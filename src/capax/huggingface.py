@@ -118,9 +118,11 @@ def read(
         raise EmbeddingError(f"layer: 1 to {len(blocks)}, got {layer}")
     if family is None:
         notes += (f"after attention: left out, as its place in {kind!r} is not known; known: {', '.join(FAMILIES)}",)
+    with _quiet(transformers):
+        found = _run(network, blocks, layer, family, tokens)
     at = 0 if query == "first" else -1
     return Embeddings(
-        tuple(Embedded(name, found[:, at], found) for name, found in _run(network, blocks, layer, family, tokens)),
+        tuple(Embedded(name, vectors[:, at], vectors) for name, vectors in found),
         (*notes, f"the query is the {query} token, which is in the context too"),
     )
 

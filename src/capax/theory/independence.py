@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import lapack, qr, solve_triangular
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
 EXACT_SUBSETS = 20_000
@@ -19,6 +21,10 @@ ENOUGH_DEPENDENT = 50
 """A sample ends with so many dependent subsets."""
 CIRCUITS = 10
 """So many of the dependent sets that testing finds are named."""
+DIRECTIONS = 8
+"""On so many random directions vectors are compared before all their channels are."""
+COMPARED = 300_000
+"""Pairs of vectors that are compared in all channels."""
 CLOSE = 10.0
 """A decision is close when the smallest singular value is within this factor of the tolerance."""
 UNIT = float(np.finfo(np.float64).eps)
@@ -51,13 +57,14 @@ def rank(rows: Rows, eps: float) -> Rank:
     shifted.flat[:: count + 1] -= (CLOSE * relative) ** 2 * trace + 2 * noise  # s_max² is at most the trace
     if lapack.dpotrf(shifted, overwrite_a=1)[1] == 0:
         return Rank(count, close=False)
-    squares = np.linalg.eigvalsh(gram)
-    tolerance = relative * np.sqrt(max(squares[-1], 0.0))
-    if (np.abs(squares - tolerance**2) > noise).all():
+    open_ = True
+    if relative**2 * trace > noise:
+        squares = np.linalg.eigvalsh(gram)
         values = np.sqrt(np.maximum(squares, 0.0))
-    else:
+        open_ = bool((np.abs(squares - (relative * values[-1]) ** 2) <= noise).any())
+    if open_:
         values = np.linalg.svd(rows, compute_uv=False)[::-1]
-        tolerance = relative * values[-1]
+    tolerance = relative * values[-1]
     smallest = values[0] if count <= channels else 0.0
     return Rank(int((values > tolerance).sum()), close=bool(tolerance / CLOSE < smallest < tolerance * CLOSE))
 
@@ -72,22 +79,30 @@ def parallel_pairs(rows: Rows, eps: float) -> list[tuple[int, int]]:
     """Each vector that is parallel to an earlier one in a certain order, with that one: (smaller, larger) index.
 
     Parallel: their unit vectors u, v have |u ∓ v| ≤ d · eps, which makes every set that holds both dependent by `rank`.
-    Zero vectors are left out. Vectors are compared only when their projections on one direction are as near as that.
+    Zero vectors are left out. Vectors are compared only when their projections on a few directions are as near as that,
+    and the search ends after `COMPARED` comparisons: where so many are nearly parallel, subsets will tell.
     """
     lengths = np.linalg.norm(rows, axis=1)
     index = np.flatnonzero(lengths)
     units = rows[index] / lengths[index, None]
     allowed = max(2, rows.shape[1]) * eps
-    direction = np.random.default_rng(0).standard_normal(rows.shape[1])
-    places = np.abs(units @ (direction / np.linalg.norm(direction)))
-    order = np.argsort(places, kind="stable")
+    reach = allowed + 2 * rows.shape[1] * UNIT
+    directions = np.random.default_rng(0).standard_normal((rows.shape[1], DIRECTIONS))
+    places = np.abs(units @ (directions / np.linalg.norm(directions, axis=0)))
+    order = np.argsort(places[:, 0], kind="stable")
     places, single = places[order], np.ones(len(order), bool)
     pairs: list[tuple[int, int]] = []
+    compared = 0
     for step in range(1, len(order)):
-        near = places[step:] - places[:-step] <= allowed + 4 * UNIT
+        if compared > COMPARED:
+            break
+        near = places[step:, 0] - places[:-step, 0] <= reach
         if not near.any():
             break
         later = np.flatnonzero(near & single[step:]) + step
+        apart = np.abs(places[later] - places[later - step]).max(1, initial=0.0)
+        later = later[apart <= reach]
+        compared += len(later)
         first, second = units[order[later - step]], units[order[later]]
         signs = np.where((first * second).sum(1) < 0, -1.0, 1.0)[:, None]
         same = np.linalg.norm(first - signs * second, axis=1) <= allowed
@@ -173,7 +188,8 @@ def probe_subsets(rows: Rows, size: int, eps: float, samples: int, seed: int) ->
         if not found.sets:
             found.sets = [tuple(circuit(rows[:size], eps))]
         return found
-    known = [set(one) for one in found.sets]
+    known = [set(one) for one in found.sets if len(one) == 1]
+    group = _groups(len(rows), found.sets)
     named = 0
     subsets = combinations(range(len(rows)), size) if found.every else _drawn(len(rows), size, samples, seed)
     for subset in subsets:
@@ -186,7 +202,8 @@ def probe_subsets(rows: Rows, size: int, eps: float, samples: int, seed: int) ->
         found.dependent += 1
         found.dependent_close += decided.close
         found.smallest_rank = min(decided.rank, size if found.smallest_rank is None else found.smallest_rank)
-        if named < CIRCUITS and not any(one.issubset(chosen) for one in known):
+        explained = len(np.unique(group[chosen])) < size or any(one.issubset(chosen) for one in known)
+        if named < CIRCUITS and not explained:
             smallest = tuple(chosen[at] for at in circuit(rows[chosen], eps))
             named += 1
             found.sets.append(smallest)
@@ -194,6 +211,13 @@ def probe_subsets(rows: Rows, size: int, eps: float, samples: int, seed: int) ->
         if not found.every and found.dependent == ENOUGH_DEPENDENT:
             break
     return found
+
+
+def _groups(count: int, sets: list[tuple[int, ...]]) -> np.ndarray:
+    """For each of the vectors the number of its class of parallel ones, as the pairs among the sets say."""
+    pairs = np.array([one for one in sets if len(one) == 2], int).reshape(-1, 2)
+    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
+    return connected_components(links, directed=False)[1]
 
 
 def _drawn(count: int, size: int, samples: int, seed: int) -> Iterator[Any]:
