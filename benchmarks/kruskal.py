@@ -1,7 +1,7 @@
 """Time of Kruskal sampling, 5000 subsets of 197 vectors in 768 dimensions, against numpy's matrix_rank of each subset.
 
-The size is that of the check on vision transformers by Mahdavi et al. (2024). Vectors are Gaussian, or have a common part
-so large that the cheap certificate fails: then eigenvalues decide for float32, and for float64 the singular values
+The size is that of the check on vision transformers by Mahdavi et al. (2024). Vectors are Gaussian, or have a common
+part so large that the cheap certificate fails: then eigenvalues decide for float32, and for float64 the singular values
 themselves, the slowest case. One thread. numpy does fewer subsets, after ours; the ratio is that of times a subset.
 """
 
@@ -37,8 +37,8 @@ def main() -> list[dict[str, object]]:
             ratio = theirs / (seconds / found.tested)
             print(
                 f"kruskal  {precision.__name__}  common part {common:5.0e}  {found.tested:4} subsets of {SIZE} in "
-                f"{CHANNELS}: {seconds:5.1f} s (goal {GOAL_SECONDS} s), {found.dependent} dependent, {found.close} close"
-                f"  numpy {theirs * 1e3:5.2f} ms a subset  ratio {ratio:4.1f}",
+                f"{CHANNELS}: {seconds:5.1f} s (goal {GOAL_SECONDS} s), {found.dependent} dependent, {found.close} "
+                f"close  numpy {theirs * 1e3:5.2f} ms a subset  ratio {ratio:4.1f}",
                 flush=True,
             )
             rows.append(

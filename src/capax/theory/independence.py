@@ -57,12 +57,12 @@ def rank(rows: Rows, eps: float) -> Rank:
     shifted.flat[:: count + 1] -= (CLOSE * relative) ** 2 * trace + 2 * noise  # s_max² is at most the trace
     if lapack.dpotrf(shifted, overwrite_a=1)[1] == 0:
         return Rank(count, close=False)
-    open_ = True
+    unsettled = True
     if relative**2 * trace > noise:
         squares = np.linalg.eigvalsh(gram)
         values = np.sqrt(np.maximum(squares, 0.0))
-        open_ = bool((np.abs(squares - (relative * values[-1]) ** 2) <= noise).any())
-    if open_:
+        unsettled = bool((np.abs(squares - (relative * values[-1]) ** 2) <= noise).any())
+    if unsettled:
         values = np.linalg.svd(rows, compute_uv=False)[::-1]
     tolerance = relative * values[-1]
     smallest = values[0] if count <= channels else 0.0
