@@ -21,6 +21,8 @@ CONFIGS = {
     "roberta": {**SIZES, "vocab_size": 300, "max_position_embeddings": 40},
     "gpt2": {"n_embd": 24, "n_head": 2, "n_layer": 2, "vocab_size": 300, "n_positions": 32},
     "llama": {**SIZES, "vocab_size": 300, "max_position_embeddings": 32},
+    "mistral": {**SIZES, "num_key_value_heads": 2, "vocab_size": 300, "max_position_embeddings": 32},
+    "qwen2": {**SIZES, "num_key_value_heads": 2, "vocab_size": 300, "max_position_embeddings": 32},
     "opt": {**SIZES, "ffn_dim": 48, "vocab_size": 300, "max_position_embeddings": 32, "word_embed_proj_dim": 24},
 }
 
@@ -51,7 +53,7 @@ def reference(kind: str, seed: int, tokens: np.ndarray) -> tuple[np.ndarray, ...
     return tuple(state.numpy() for state in out.hidden_states)
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "llama"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "llama", "mistral", "qwen2"])
 def test_representations_are_the_models_own(kind: str) -> None:
     found = read(config(kind), Path("t.txt"), context_size=9, precision="float64", seed=5)
     names = ["raw embeddings", "after attention in block 1", "after block 1"]
