@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from benchmarks import adapt, associations, laws, memory, micro_batch, shatter, step, sweep, workers
+from benchmarks import adapt, associations, kruskal, laws, memory, micro_batch, shatter, step, sweep, workers
 from capax import machine
 
 BENCHMARKS = {
@@ -17,6 +17,7 @@ BENCHMARKS = {
     "adapt": adapt.main,
     "sweep": sweep.main,
     "associations": associations.main,
+    "kruskal": kruskal.main,
 }
 
 if __name__ == "__main__":

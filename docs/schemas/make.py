@@ -15,6 +15,7 @@ from capax.planning.predict import Prediction
 from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
+from capax.theory.assumptions import AssumptionReport
 
 PRINTED: dict[str, Any] = {
     "measurement": Measurement,  # capax measure … --json
@@ -27,6 +28,7 @@ PRINTED: dict[str, Any] = {
     "fit": FitReport,  # capax fit --json
     "law": LawFile,  # capax fit --out
     "prediction": Prediction,  # capax predict --json
+    "check": AssumptionReport,  # capax check … --json
     "plan": Frontier,  # capax plan --json
 }
 

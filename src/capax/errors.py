@@ -19,6 +19,10 @@ class LibraryError(CapaxError):
     """A library of items cannot be built from what was given."""
 
 
+class EmbeddingError(CapaxError):
+    """Embeddings cannot be made of this model and text."""
+
+
 class DeviceError(CapaxError):
     """The device that was asked for is not there."""
 

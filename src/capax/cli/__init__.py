@@ -16,7 +16,7 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import demo, info, laws, measure, plan, runs, sweep
+    from capax.cli import check, demo, info, laws, measure, plan, runs, sweep
 
     app = App(
         name="capax",
@@ -31,6 +31,7 @@ def _app() -> App:
     app.command(laws.fit)
     app.command(laws.predict)
     app.command(plan.app)
+    app.command(check.check)
     app.command(runs.runs)
     app.command(runs.merge)
     app.command(runs.recall)

@@ -88,13 +88,8 @@ def checked(queries: Any, contexts: Any, labels: Any) -> Examples:
     Raises:
         LibraryError: as `read`.
     """
-    queries, contexts = vectors("queries", queries, (2,)), vectors("contexts", contexts, (2, 3))
+    queries, contexts = pairs(queries, contexts)
     labels = np.asarray(labels)
-    contexts = contexts[None] if contexts.ndim == 2 else contexts
-    if contexts.shape[2] != queries.shape[1]:
-        raise LibraryError(f"contexts: {queries.shape[1]} channels as the queries, got {contexts.shape[2]}")
-    if len(contexts) not in (1, len(queries)):
-        raise LibraryError(f"contexts: one for all or one for each of {len(queries)} queries, got {len(contexts)}")
     if len(labels) != len(queries) if labels.ndim else True:
         raise LibraryError(f"labels: one for each of {len(queries)} queries, got an array of shape {labels.shape}")
     if np.issubdtype(labels.dtype, np.integer):
@@ -108,6 +103,21 @@ def checked(queries: Any, contexts: Any, labels: Any) -> Examples:
     examples = Examples(queries, contexts, labels)
     refuse_contradictions(examples)
     return examples
+
+
+def pairs(queries: Any, contexts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Queries (items, channels) and contexts (1 or items, context size, channels) that belong together.
+
+    Raises:
+        LibraryError: that names the array; and the example (from 1) that is not finite.
+    """
+    queries, contexts = vectors("queries", queries, (2,)), vectors("contexts", contexts, (2, 3))
+    contexts = contexts[None] if contexts.ndim == 2 else contexts
+    if contexts.shape[2] != queries.shape[1]:
+        raise LibraryError(f"contexts: {queries.shape[1]} channels as the queries, got {contexts.shape[2]}")
+    if len(contexts) not in (1, len(queries)):
+        raise LibraryError(f"contexts: one for all or one for each of {len(queries)} queries, got {len(contexts)}")
+    return queries, contexts
 
 
 def vectors(name: str, given: Any, dimensions: tuple[int, ...]) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""What theory says: bounds, and weights that reach them."""
