@@ -15,6 +15,7 @@ from capax.planning.predict import Prediction
 from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
+from capax.theory.report import ConstructionReport
 
 PRINTED: dict[str, Any] = {
     "measurement": Measurement,  # capax measure … --json
@@ -28,6 +29,7 @@ PRINTED: dict[str, Any] = {
     "law": LawFile,  # capax fit --out
     "prediction": Prediction,  # capax predict --json
     "plan": Frontier,  # capax plan --json
+    "construction": ConstructionReport,  # capax construct associations --json
 }
 
 

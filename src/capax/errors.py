@@ -19,6 +19,10 @@ class LibraryError(CapaxError):
     """A library of items cannot be built from what was given."""
 
 
+class AssumptionError(CapaxError, ValueError):
+    """Examples, or sizes, do not meet what a theorem assumes."""
+
+
 class DeviceError(CapaxError):
     """The device that was asked for is not there."""
 
