@@ -149,6 +149,43 @@ def test_queries_and_keys_do_not_depend_on_the_labels() -> None:
     assert twice.value == pytest.approx(2 * once.value)
 
 
+@pytest.mark.parametrize(("of_queries", "of_contexts"), [(1e12, 1e-9), (1e-60, 1e80), (1e160, 1e-160)])
+def test_any_scale(of_queries: float, of_contexts: float) -> None:
+    sizes = (3, 6, 10, 6)
+    for contexts, entries in KINDS:
+        examples = library(sizes, contexts=contexts, entries=entries)
+        scaled = replace(examples, queries=examples.queries * of_queries, contexts=examples.contexts * of_contexts)
+        found = built(sizes, scaled)
+        assert error(outputs(found.weights, scaled), scaled) < 1e-8
+        assert found.condition_number < 1e5
+
+
+def test_queries_of_very_different_lengths() -> None:
+    sizes = (3, 6, 10, 6)
+    examples = library(sizes, contexts="fresh")
+    lengths = 10.0 ** np.random.default_rng(0).uniform(-5, 5, (len(examples), 1))
+    uneven = replace(examples, queries=examples.queries * lengths)
+    assert error(outputs(built(sizes, uneven).weights, uneven), uneven) < 1e-8
+
+
+def test_the_error_says_what_rounding_costs() -> None:
+    examples = library((4, 8, 16, 8), contexts="fresh")
+    queries = examples.queries.copy()
+    queries[3] = queries[20] + 1e-10 * np.random.default_rng(9).random(16)  # independent, but for the last digits
+    near = replace(examples, queries=queries)
+    found = built((4, 8, 16, 8), near)
+    truth = error(by_definition(found.weights, near), near)
+    assert truth > 1e-10
+    assert 0.1 * truth < found.max_error / found.max_label
+
+
+def test_a_scale_that_float32_does_not_hold() -> None:
+    examples = library(SIZES)
+    small = replace(examples, contexts=examples.contexts * 1e-40)
+    with pytest.raises(CapaxError, match=r"dtype: .* too large or too small for weights in float32"):
+        built(SIZES, small, dtype="float32")
+
+
 SIZES = (3, 4, 8, 4)
 
 

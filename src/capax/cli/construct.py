@@ -145,10 +145,11 @@ def _show(found: ConstructionReport) -> None:
 
     screen = console()
     task, layer = found.task, found.model
+    tokens = f"{task.context_size} token{'s' * (task.context_size > 1)}"
     outputs = f"{task.n_classes} classes" if task.labels == "classes" else f"labels of {task.d_out}"
     screen.print(
         f"{layer.n_heads} head{'s' * (layer.n_heads > 1)} of {layer.d_head}, width {layer.d_model}, {task.contexts} "
-        f"contexts of {task.context_size} tokens, {outputs}; {found.parameters} parameters in {found.dtype}, "
+        f"contexts of {tokens}, {outputs}; {found.parameters} parameters in {found.dtype}, "
         f"seed {found.seed}"
     )
     recalled = "" if found.recalled is None else f"; {found.recalled} of {found.library_size} arg-max right"

@@ -34,9 +34,10 @@ class Construction:
         owner: the head (from 0) that tells an example apart.
         attention: weights of each head and example over the tokens.
         condition_number: of the features Z, on which the read-out is solved.
-        max_error: largest distance of a number of an output from its label.
+        max_error: largest distance of a number of an output from its label, evaluated twice: the channels added
+            up forwards, as the read-out was solved, and backwards, so that it says what rounding costs.
         max_label: largest absolute number of a label.
-        recalled: examples whose arg-max is their class; for real labels None.
+        recalled: examples whose arg-max is their class, both times; for real labels None.
     """
 
     weights: Weights
@@ -104,8 +105,7 @@ def construct(
     equations in the features Z = [E_tᵀ a_h]: min(d, d_out) channels a value are enough.
 
     A class is the one-hot vector of `n_classes`: arg-max is right when no error reaches 1/2. In float32 the query and
-    key matrices are rounded first and the read-out is solved for the features that float32 arithmetic gives; the same
-    layer evaluated in another order of additions has other rounding errors.
+    key matrices are rounded first and the read-out is solved for the features that float32 arithmetic gives.
 
     Args:
         examples: queries, contexts and labels; every n queries, and the tokens of a context, linearly independent.
@@ -125,9 +125,12 @@ def construct(
     check_size(len(given), n_heads, context_size, d_model, d_head)
     wanted = targets(given, n_classes)
     query, key, owner = query_and_key(given, n_heads, d_head, generator)
-    query, key = query.astype(dtype), key.astype(dtype)
-    attended = attention(query, key, given)
-    z = features(attended, given.contexts)
+    with np.errstate(over="ignore", invalid="ignore"):  # said below in our words
+        query, key = query.astype(dtype), key.astype(dtype)
+        attended = attention(query, key, given)
+        z = features(attended, given.contexts)
+    if not np.isfinite(z).all():
+        raise AssumptionError(f"dtype: queries or contexts are too large or too small for weights in {dtype}")
     solved, _, rank, sizes = np.linalg.lstsq(z.astype(np.float64), wanted, rcond=None)
     if rank < len(given):
         raise AssumptionError(
@@ -135,7 +138,10 @@ def construct(
             "contexts are too close to dependent"
         )
     weights = Weights(query, key, *split_read_out(solved.reshape(n_heads, d_model, -1).astype(dtype)))
-    reached = z @ (weights.value @ weights.out).reshape(len(solved), -1)
+    joined = (weights.value @ weights.out).reshape(len(solved), -1)
+    backwards = Examples(given.queries[:, ::-1], given.contexts[:, :, ::-1], given.labels)
+    again = features(attention(query[:, ::-1], key[:, ::-1], backwards), given.contexts)
+    reached = np.stack([z @ joined, again @ joined])
     classes = np.issubdtype(given.labels.dtype, np.integer)
     return Construction(
         weights=weights,
@@ -144,7 +150,7 @@ def construct(
         condition_number=float(sizes[0] / sizes[-1]),
         max_error=float(np.abs(reached - wanted).max()),
         max_label=float(np.abs(wanted).max()),
-        recalled=int((reached.argmax(1) == given.labels).sum()) if classes else None,
+        recalled=int((reached.argmax(2) == given.labels).all(0).sum()) if classes else None,
     )
 
 

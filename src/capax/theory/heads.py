@@ -37,8 +37,10 @@ def query_and_key(
     Raises:
         AssumptionError: names the examples that are not independent.
     """
-    queries, contexts = examples.queries.astype(np.float64), examples.contexts.astype(np.float64)
+    queries, query_unit = _scaled(examples.queries)
+    contexts, context_unit = _scaled(examples.contexts)
     n, d_model = contexts.shape[1:]
+    shared = len(contexts) == 1
     factors = factor_contexts(contexts, _eps(examples.contexts))
     query, key = np.zeros((2, n_heads, d_model, d_head))
     owner = np.empty(len(queries), np.int64)
@@ -48,23 +50,29 @@ def query_and_key(
         others = np.delete(everyone, own)
         dual, basis = factor_queries(queries, own, others, _eps(examples.queries))
         order = generator.permutation(n)
-        left, sizes, right = (factor[own] for factor in factors) if len(contexts) > 1 else factors
+        left, sizes, right = factors if shared else (factor[own] for factor in factors)
         keys = _vectors(left, sizes, right, _own_logits(len(own), order, generator))
         query[head, :, : len(own)], key[head, :, : len(own)] = dual, keys.T
         if len(own) < min(n, d_head) and len(others) and n > 1:
-            theirs = contexts[others] if len(contexts) > 1 else contexts
-            if len(contexts) > 1:
-                directions = generator.standard_normal((KEY_DRAWS, d_model))
-            else:  # one token up, one down, the others equal: no draw leaves wider gaps
-                wanted = np.zeros((1, n))
-                wanted[0, order[-2:]] = 1, -1
-                directions = _vectors(*factors, wanted)
-            draws = generator.standard_normal((QUERY_DRAWS, d_model))
-            asked = (queries[others] @ dual) @ keys
-            query[head, :, len(own)], key[head, :, len(own)] = _saturating(
-                queries[others], theirs, times_tokens(theirs, asked), _orthogonal(draws, basis), directions
+            theirs = contexts if shared else contexts[others]
+            logits = times_tokens(theirs, (queries[others] @ dual) @ keys)
+            draws = _orthogonal(generator.standard_normal((QUERY_DRAWS, d_model)), basis)
+            directions = (
+                _vectors(*factors, _one_up_one_down(order))
+                if shared
+                else generator.standard_normal((KEY_DRAWS, d_model))
             )
-    return query, key, owner
+            query[head, :, len(own)], key[head, :, len(own)] = _saturating(
+                queries[others], theirs, logits, draws, directions
+            )
+    return query / query_unit, key / context_unit, owner
+
+
+def _scaled(given: np.ndarray) -> tuple[np.ndarray, float]:
+    """An array over the power of two next to its largest number, and that power: no square of it overflows."""
+    array = given.astype(np.float64)
+    unit = float(np.exp2(np.frexp(np.abs(array).max())[1] - 1))
+    return array / unit, unit
 
 
 def _eps(given: np.ndarray) -> float:
@@ -78,6 +86,13 @@ def _own_logits(
     n = len(order)
     logits = NOISE * generator.standard_normal((own, n))
     logits[np.arange(own), order[:own]] += log(max(n - 1, 1) * OWN_WEIGHT / (1 - OWN_WEIGHT))
+    return logits
+
+
+def _one_up_one_down(order: Int[np.ndarray, " context_size"]) -> Float[np.ndarray, "1 context_size"]:
+    """Logits whose largest and smallest stand apart from the others: no draw leaves wider gaps in one context."""
+    logits = np.zeros((1, len(order)))
+    logits[0, order[-2:]] = 1, -1
     return logits
 
 

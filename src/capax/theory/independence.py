@@ -50,19 +50,22 @@ def factor_queries(
     Raises:
         AssumptionError: names the own queries that are dependent, or another query that depends on own ones.
     """
-    mine = queries[own]
+    lengths = np.linalg.norm(queries, axis=1)
+    if not lengths.all():
+        raise AssumptionError(f"queries: none may be zero, that of example {int(lengths.argmin()) + 1} is")
+    units = queries / lengths[:, None]
+    mine, theirs = units[own], units[others]
+    small = tolerance(mine, eps)
     left, sizes, right = np.linalg.svd(mine, full_matrices=False)
-    if len(own) and sizes[-1] <= sizes[0] * tolerance(mine, eps):
+    if len(own) and sizes[-1] <= sizes[0] * small:
         _refuse(own[_support(left[:, -1])])
     dual = (right.T / sizes) @ left.T
-    theirs = queries[others]
-    rest = theirs - (theirs @ right.T) @ right
-    lengths = np.linalg.norm(theirs, axis=1)
-    inside = np.flatnonzero(np.linalg.norm(rest, axis=1) <= lengths * tolerance(mine, eps) * 10)
+    rest = np.linalg.norm(theirs - (theirs @ right.T) @ right, axis=1)
+    inside = np.flatnonzero(rest <= 10 * small)
     if len(inside):
         first = inside[0]
         _refuse(np.array([*own[_support(theirs[first] @ dual)], others[first]]))
-    return dual, right
+    return dual / lengths[own], right
 
 
 def _support(coefficients: Float[np.ndarray, " own"]) -> Int[np.ndarray, " some"]:
@@ -72,8 +75,6 @@ def _support(coefficients: Float[np.ndarray, " own"]) -> Int[np.ndarray, " some"
 
 def _refuse(examples: Int[np.ndarray, " some"]) -> NoReturn:
     numbers = sorted((examples + 1).tolist())
-    if len(numbers) == 1:
-        raise AssumptionError(f"queries: none may be zero, that of example {numbers[0]} is")
     named = ", ".join(map(str, numbers[:NAMED]))
     more = f" and {len(numbers) - NAMED} more" if len(numbers) > NAMED else ""
     raise AssumptionError(

@@ -17,7 +17,9 @@ class ConstructionReport(Result):
 
     library_size: Annotated[int, Field(description="Examples in the library.")]
     bound: Annotated[int, Field(description="T = H(min(n, d_head) − 1) + 1, the most that the construction holds.")]
-    max_error: Annotated[float, Field(description="Largest distance of a number of an output from its label.")]
+    max_error: Annotated[
+        float, Field(description="Largest distance of an output from its label, in two orders of additions.")
+    ]
     relative_error: Annotated[float, Field(description="The same over the largest absolute number of a label.")]
     recalled: Annotated[int | None, Field(description="Examples whose arg-max is their class; None for real labels.")]
     condition_number: Annotated[float, Field(description="Of the features on which the read-out is solved.")]
