@@ -19,10 +19,6 @@ class LibraryError(CapaxError):
     """A library of items cannot be built from what was given."""
 
 
-class AssumptionError(CapaxError, ValueError):
-    """Examples, or sizes, do not meet what a theorem assumes."""
-
-
 class DeviceError(CapaxError):
     """The device that was asked for is not there."""
 
@@ -44,6 +40,10 @@ class StoreWriteError(StoreError):
 
 class TableError(CapaxError, ValueError):
     """A table of measurements lacks a column, or holds a value that cannot be."""
+
+
+class AssumptionError(CapaxError, ValueError):
+    """Examples, or sizes, do not meet what a theorem assumes."""
 
 
 class LawError(CapaxError, ValueError):

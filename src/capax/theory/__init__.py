@@ -1,1 +1,1 @@
-"""Theory that runs: bounds of memory capacity, the weights that reach them, and what to look for in trained ones."""
+"""What theory says: bounds, and weights that reach them."""

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.tasks.association_files import Examples
-from capax.theory.independence import factor_contexts, factor_queries
+from capax.theory.factors import factor_contexts, factor_queries
 from capax.theory.layer import times_tokens
 
 OWN_WEIGHT = 0.9

@@ -1,4 +1,4 @@
-"""What the construction needs of its examples, checked: vectors that should be linearly independent are.
+"""What the construction inverts, contexts and queries, factored; vectors should be linearly independent.
 
 Every check names the examples that fail it, from 1.
 """
