@@ -16,6 +16,7 @@ from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
 from capax.theory.assumptions import AssumptionReport
+from capax.theory.report import ConstructionReport
 
 PRINTED: dict[str, Any] = {
     "measurement": Measurement,  # capax measure … --json
@@ -30,6 +31,7 @@ PRINTED: dict[str, Any] = {
     "prediction": Prediction,  # capax predict --json
     "check": AssumptionReport,  # capax check … --json
     "plan": Frontier,  # capax plan --json
+    "construction": ConstructionReport,  # capax construct associations --json
 }
 
 

@@ -46,6 +46,10 @@ class TableError(CapaxError, ValueError):
     """A table of measurements lacks a column, or holds a value that cannot be."""
 
 
+class AssumptionError(CapaxError, ValueError):
+    """Examples, or sizes, do not meet what a theorem assumes."""
+
+
 class LawError(CapaxError, ValueError):
     """A law cannot be fitted to these measurements, or does not hold where it is asked."""
 

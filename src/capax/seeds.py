@@ -7,9 +7,12 @@ the device or the other parts. Numbers are drawn on the CPU, so a GPU starts fro
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 def stream(seed: int, part: str, member: int = 0) -> np.random.SeedSequence:
@@ -24,5 +27,7 @@ def numpy_generator(seed: int, part: str, member: int = 0) -> np.random.Generato
 
 def torch_generator(seed: int, part: str, member: int = 0) -> torch.Generator:
     """A torch CPU generator on that stream."""
+    import torch
+
     state = int(stream(seed, part, member).generate_state(1, np.uint64)[0] >> np.uint64(1))
     return torch.Generator().manual_seed(state)

@@ -1,0 +1,123 @@
+"""The bounds say what numbers show: ranks of features, residuals one example further, parameters."""
+
+import numpy as np
+import pytest
+from layers import built, library
+
+from capax.tasks.association_files import Examples
+from capax.theory.associations import targets
+from capax.theory.bounds import (
+    association_bounds,
+    fresh_context_rank,
+    mahdavi2024,
+    n_parameters,
+    parameter_limit,
+    shared_context_rank,
+)
+from capax.theory.layer import attention, features
+
+
+def random_features(n_heads: int, n: int, d: int, size: int, contexts: str) -> tuple[np.ndarray, Examples]:
+    """Z of random query and key matrices with logits of about 1."""
+    generator = np.random.default_rng(7)
+    queries = generator.standard_normal((size, d))
+    tokens = generator.standard_normal((1 if contexts == "shared" else size, n, d))
+    examples = Examples(queries, tokens, generator.standard_normal((size, 1)))
+    query, key = generator.standard_normal((2, n_heads, d, d)) / d**0.75
+    return features(attention(query, key, examples), tokens), examples
+
+
+def residual(z: np.ndarray, examples: Examples) -> float:
+    wanted = targets(examples)
+    solved = np.linalg.lstsq(z, wanted, rcond=None)[0]
+    return float(np.abs(z @ solved - wanted).max() / np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(("n_heads", "n"), [(1, 5), (3, 4), (4, 8), (8, 8), (5, 16)])
+def test_shared_contexts_give_features_of_the_rank_of_the_bound(n_heads: int, n: int) -> None:
+    d, bound = 2 * n, n_heads * (n - 1) + 1
+    assert shared_context_rank(n_heads, n, d).value == bound == mahdavi2024(n_heads, n, d, n).value
+    z, _ = random_features(n_heads, n, d, 2 * n_heads * n, "shared")
+    sizes = np.linalg.svd(z, compute_uv=False)
+    assert np.linalg.matrix_rank(z) == bound
+    assert sizes[bound - 1] > 1e4 * sizes[bound] if bound < len(sizes) else True
+    at_bound, examples = random_features(n_heads, n, d, bound, "shared")
+    assert residual(at_bound, examples) < 1e-8
+    one_more, examples = random_features(n_heads, n, d, bound + 1, "shared")
+    assert residual(one_more, examples) > 1e-3
+
+
+@pytest.mark.parametrize(("n_heads", "n", "d"), [(1, 4, 3), (2, 9, 4)])
+def test_long_contexts_are_limited_by_the_width(n_heads: int, n: int, d: int) -> None:
+    z, _ = random_features(n_heads, n, d, 50, "shared")
+    assert np.linalg.matrix_rank(z) == shared_context_rank(n_heads, n, d).value == n_heads * d
+
+
+@pytest.mark.parametrize("sizes", [(2, 4, 8, 4), (4, 8, 16, 8), (8, 16, 32, 16)], ids=str)
+def test_the_built_weights_hold_no_example_more(sizes: tuple[int, int, int, int]) -> None:
+    more = library(sizes, more=1)
+    fitting = Examples(more.queries[:-1], more.contexts, more.labels[:-1])
+    weights = built(sizes, fitting).weights
+    attended = attention(weights.query, weights.key, more)
+    z = features(attended, more.contexts)
+    assert np.linalg.matrix_rank(z) == len(fitting)
+    assert residual(z[:-1], fitting) < 1e-8
+    assert residual(z, more) > 1e-3
+
+
+@pytest.mark.parametrize("size", [10, 32, 64, 90])
+@pytest.mark.parametrize(("n_heads", "n", "d"), [(4, 8, 16), (8, 4, 8)])
+def test_fresh_contexts_give_features_of_full_rank(n_heads: int, n: int, d: int, size: int) -> None:
+    z, _ = random_features(n_heads, n, d, size, "fresh")
+    assert np.linalg.matrix_rank(z) == min(size, fresh_context_rank(n_heads, d).value)
+
+
+def test_published_values() -> None:
+    values = [mahdavi2024(heads, 32, 64, 64).value for heads in (1, 5, 10, 20, 30, 40, 50, 60)]
+    assert values == [32, 156, 311, 621, 931, 1241, 1551, 1861]
+    assert mahdavi2024(20, 32, 64, 10).value == 181
+
+
+def test_an_assumption_that_fails_leaves_no_value() -> None:
+    wide = mahdavi2024(4, 64, 64, 64)
+    assert wide.value is None
+    assert wide.reason == "not met: context_size < d_model"
+    assert [assumption.met for assumption in wide.assumptions] == [False, None, None]
+    alike = mahdavi2024(4, 8, 64, 64, queries_independent=False, contexts_independent=True)
+    assert alike.value is None
+    assert alike.reason == "not met: every context_size queries are linearly independent"
+
+
+def test_parameters_are_those_of_the_weights() -> None:
+    sizes = (8, 32, 64, 32)
+    weights = built(sizes, library(sizes, d_out=64)).weights
+    assert weights.n_parameters == n_parameters(8, 64, 32, 64, 64) == 98_304
+
+
+def test_a_layer_has_as_many_dimensions_as_its_jacobian_has_rank() -> None:
+    n_heads, d, d_head, d_value, d_out = 1, 4, 2, 2, 3
+    generator = np.random.default_rng(3)
+    shapes = [(d, d_head), (d, d_head), (d, d_value), (d_value, d_out)]
+    point = [generator.standard_normal(shape) for shape in shapes]
+
+    def maps(query: np.ndarray, key: np.ndarray, value: np.ndarray, out: np.ndarray) -> np.ndarray:
+        return np.concatenate([(query @ key.T).ravel(), (value @ out).ravel()])
+
+    columns = []
+    for place, shape in enumerate(shapes):
+        for at in np.ndindex(shape):
+            step = np.zeros(shape)
+            step[at] = 1e-6
+            ahead, behind = ([*point[:place], point[place] + sign * step, *point[place + 1 :]] for sign in (1, -1))
+            columns.append((maps(*ahead) - maps(*behind)) / 2e-6)
+    rank = np.linalg.matrix_rank(np.array(columns), tol=1e-6)
+    assert parameter_limit(n_heads, d, d_head, d_value, d_out).value == rank // d_out
+    assert parameter_limit(n_heads, d, 10, 10, d_out).value == (d * d + d * d_out) // d_out
+
+
+def test_upper_bounds_are_not_below_what_was_built() -> None:
+    for sizes in ((1, 4, 6, 4), (4, 8, 16, 8), (20, 32, 64, 10)):
+        for d_out in (1, 3, 64):
+            made, *upper = association_bounds(*sizes, min(sizes[2], d_out), d_out)
+            assert made.kind == "constructive"
+            assert all(bound.kind == "upper" and bound.value >= made.value for bound in upper)
