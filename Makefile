@@ -26,10 +26,10 @@ demo: $(READY) ## run the demonstration
 test test-all: export OMP_NUM_THREADS = 1
 
 test: $(READY) ## run the tests, without the slow ones
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-all: $(READY) ## run all tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY) ## check style, format and types
 	$(BIN)/ruff check .

@@ -7,9 +7,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from capax.cli import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -21,6 +24,9 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
+COMMANDS, SHOWN = blocks("sh"), blocks("text")
+
+
 def run(command: list[str], folder: Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -30,33 +36,85 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def test_every_command_runs_and_prints_what_the_readme_shows(tmp_path: Path) -> None:
+@pytest.fixture
+def one_core(worker_id: str) -> Iterator[None]:
+    """One core to run on, another one for each process of tests: commands train in this process and start no others."""
+    before = os.sched_getaffinity(0)
+    place = int(worker_id.removeprefix("gw")) if worker_id != "master" else 0
+    os.sched_setaffinity(0, {sorted(before)[place % len(before)]})
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.fixture
+def said(
+    one_core: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], list[str]]:
+    """What the commands of the README's block that holds some words print; they run in this order, in one folder."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    printed = {}
-    for line in "".join(blocks("sh")).splitlines():
-        if line == "make test":
-            continue
-        printed[line] = run(shlex.split(SHELL.get(line, line)), tmp_path)
-    assert len(printed) == 11
-    shown, predicted = (block.strip() for block in blocks("text"))
-    first = next(out for line, out in printed.items() if "--keep-weights" in line)
-    assert (tmp_path / "law.json").is_file()
+    monkeypatch.chdir(tmp_path)
 
-    def wordless(text: str) -> list[str]:
-        """Words without numbers: how long it took, and how many epochs, differ between machines."""
-        return re.sub(r"[\d.e+]+", "#", text).split()
+    def one(line: str) -> str:
+        program, *arguments = shlex.split(SHELL.get(line, line))
+        assert program == "capax"
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+        out, err = capsys.readouterr()
+        assert exit_.value.code == 0, (line, err)
+        return out
 
-    assert wordless(first) == wordless(shown)
-    answer = next(out for line, out in printed.items() if line.startswith("capax predict"))
-    assert wordless(answer) == wordless(predicted)
-    assert "about 589" in answer
+    def of_block(words: str) -> list[str]:
+        (block,) = (block for block in COMMANDS if words in block)
+        return [one(line) for line in block.splitlines() if line != "make test"]
+
+    return of_block
+
+
+def wordless(text: str) -> list[str]:
+    """Words without numbers: how long it took, and how many epochs, differ between machines."""
+    return re.sub(r"[\d.e+]+", "#", text).split()
+
+
+def test_the_blocks_of_commands_are_those_tested_here() -> None:
+    assert [len(block.splitlines()) for block in COMMANDS] == [2, 3, 2, 2, 3]
+    lines = "".join(COMMANDS).splitlines()
+    assert [line for line in lines if not line.startswith("capax ")] == ["make demo", "make test"]
+
+
+def test_the_demo(tmp_path: Path, one_core: None) -> None:
+    """As a process of its own, by the installed command."""
+    assert "make demo" in COMMANDS[0]
+    run(shlex.split(SHELL["make demo"]), tmp_path)
+    assert (tmp_path / "capax-demo.png").is_file()
+
+
+def test_measure_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
+    first, stored, recalled = said("--keep-weights")
+    assert wordless(first) == wordless(SHOWN[0])
     assert "memorized 300 of 300" in " ".join(first.split())
-    recalled = next(out for line, out in printed.items() if line.startswith("capax recall"))
+    assert "300" in stored
     assert recalled.startswith("74 ")
     assert "the library says the same" in recalled
-    (shatter,) = (json.loads(out) for line, out in printed.items() if "shatter" in line)
-    assert shatter["shatter"]["epochs"]
-    assert (tmp_path / "capax-demo.png").is_file()
+
+
+def test_the_other_protocols_run(said: Callable[[str], list[str]]) -> None:
+    largest, shatter = said("--protocol mls")
+    assert "largest library" in largest
+    assert json.loads(shatter)["shatter"]["epochs"]
+
+
+def test_the_sweep_runs(said: Callable[[str], list[str]]) -> None:
+    swept, fitted = said("capax sweep")
+    assert "12 runs done" in swept
+    assert fitted
+
+
+def test_predict_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
+    _, answer, planned = said("capax predict")
+    assert Path("law.json").is_file()
+    assert wordless(answer) == wordless(SHOWN[1])
+    assert "about 589" in answer
+    assert planned
 
 
 def test_the_python_runs(tmp_path: Path) -> None:

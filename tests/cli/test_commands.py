@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -119,9 +118,19 @@ def test_interrupt_saves_what_was_finished(capsys: pytest.CaptureFixture[str], w
     # A test run in the background may have been started with Ctrl-C ignored, and its children inherit that.
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from capax.cli import main; main()"
     command = [sys.executable, "-c", code, *long]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "TTY_COMPATIBLE": "1"},  # draws its progress though stderr is a pipe
+    )
+    assert process.stderr is not None
+    drawn = b""
     try:
-        time.sleep(8)  # until it trains; sooner is as good: Ctrl-C counts at any time
+        while b"recalled" not in drawn:  # until it trains
+            drawn += (part := os.read(process.stderr.fileno(), 4096))
+            assert part, drawn
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     finally:

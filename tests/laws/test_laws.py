@@ -213,7 +213,7 @@ def test_wider_levels_hold_narrower_ones() -> None:
 def test_the_interval_of_a_linear_law_is_the_exact_one() -> None:
     """Without bounds the logarithms are a linear regression, whose prediction interval is known."""
     rows = study(library_size=1e9, sigma=0.1, columns=grid(widths=(16, 64)))
-    law = capax.PowerLaw(n_bootstrap=4000).fit(rows)
+    law = capax.PowerLaw(n_bootstrap=2000).fit(rows)
     from scipy.stats import t as t_distribution
 
     def design(table: pl.DataFrame) -> np.ndarray:
@@ -310,7 +310,7 @@ def test_laws_that_do_not_exist(name: str) -> None:
         load_law(name)
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, max_examples=25, deadline=None)
 @given(factor=st.floats(0.01, 100))
 def test_a_unit_of_counting_changes_only_the_scale(factor: float) -> None:
     """Counting in other units multiplies a, e, alpha, beta and every prediction, and changes no exponent."""

@@ -198,13 +198,14 @@ def test_interval_needs_two_restarts_and_stays_in_the_library() -> None:
     assert (interval.low >= 0, interval.high) == (True, 10)
 
 
-def test_capacity_falls_with_length_under_the_all_position_loss_alone() -> None:
+@pytest.mark.parametrize(("max_epochs", "restarts"), [(100, 2), pytest.param(150, 3, marks=pytest.mark.slow)])
+def test_capacity_falls_with_length_under_the_all_position_loss_alone(max_epochs: int, restarts: int) -> None:
     """With one head, tokens (counts times seq_len − 1) are constant when every position is learned; else counts are."""
-    model, training = capax.Transformer(d_model=24), capax.Training(max_epochs=150)
+    model, training = capax.Transformer(d_model=24), capax.Training(max_epochs=max_epochs)
 
     def above_chance(loss: str, seq_len: int) -> float:
         task = capax.Sequences(seq_len=seq_len, vocab_size=64, library_size=500, loss=loss)
-        run = capax.measure(task, model, training, restarts=3)
+        run = capax.measure(task, model, training, restarts=restarts)
         return units.above_chance(float(np.mean(run.memorized_per_restart)), run.chance, 500)
 
     ratio = {loss: above_chance(loss, 5) / above_chance(loss, 17) for loss in ("all", "last")}
@@ -212,12 +213,16 @@ def test_capacity_falls_with_length_under_the_all_position_loss_alone() -> None:
     assert 0.85 < ratio["last"] < 1.15
 
 
-def test_mls_finds_the_largest_whole_library_of_a_small_model() -> None:
+@pytest.mark.parametrize(
+    ("lr", "seeds", "max_trainings"), [(3e-2, 4, 24), pytest.param(1e-2, 8, 48, marks=pytest.mark.slow)]
+)
+def test_mls_finds_the_largest_whole_library_of_a_small_model(lr: float, seeds: int, max_trainings: int) -> None:
     """A library well below the threshold is complete in every seed, one well above in none."""
     model = capax.Transformer(d_model=4, d_head=4, ffn="none")
     task = capax.Sequences(seq_len=3, vocab_size=8, library_size=64, loss="last")
-    training = capax.Training(lr=1e-2, patience=15)
-    run = capax.measure(task, model, training, protocol=capax.Mls(first_size=4, seeds=8, max_trainings=48))
+    training = capax.Training(lr=lr, patience=15)
+    search = capax.Mls(first_size=4, seeds=seeds, max_trainings=max_trainings)
+    run = capax.measure(task, model, training, protocol=search)
     assert run.search is not None
     assert run.interval is not None
     assert run.interval.high is not None

@@ -80,7 +80,7 @@ def local(tmp_path: Path, epochs: int) -> dict[str, capax.Measurement]:
     runs = [
         small(0, epochs=epochs).replace(model=capax.Transformer(d_model=8 * width, d_head=8)) for width in range(1, 7)
     ]
-    found = capax.sweep(runs, tmp_path / "local.db", workers=2, device="cpu")
+    found = capax.sweep(runs, tmp_path / "local.db", workers=1, device="cpu")
     return {run.key: run.model_copy(update={"seconds": 0.0}) for run in found}
 
 

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from jobs import impossible, small
 import capax
 from capax.errors import StoreError, SweepFailed
 from capax.results import Measurement
-from capax.sweeps.executors import Executor, Job, Report
+from capax.sweeps.executors import Executor, Job, Report, do
 from capax.sweeps.sweep import SweepProgress, together
 
 STUDY = """
@@ -130,8 +131,6 @@ class Unlucky(Executor):
         self.sizes.append(len(job.runs))
 
     def wait(self, seconds: float) -> list[Report]:
-        from capax.sweeps.executors import do
-
         job = self.jobs.pop(0)
         if self.troubles:
             return [Report(job, trouble=self.troubles.pop(0), message="as told")]  # type: ignore[arg-type]
@@ -172,15 +171,15 @@ if __name__ == "__main__":
 """
 
 
+def _children(driver: subprocess.Popen[bytes]) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()]
+
+
 def _kill_one(driver: subprocess.Popen[bytes], chance: random.Random) -> None:
     """Kill the driver, or one of its workers."""
-    children = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
-    victim = int(chance.choice([*children, str(driver.pid), str(driver.pid)]))
-    with pytest.MonkeyPatch.context():
-        try:
-            os.kill(victim, signal.SIGKILL)
-        except ProcessLookupError:
-            return
+    victim = chance.choice([*_children(driver), driver.pid, driver.pid])
+    with suppress(ProcessLookupError):
+        os.kill(victim, signal.SIGKILL)
 
 
 def _swept_under_fire(tmp_path: Path, kills: int, seed: int) -> int:
@@ -201,7 +200,7 @@ def _swept_under_fire(tmp_path: Path, kills: int, seed: int) -> int:
 
 def _is_undisturbed(tmp_path: Path) -> None:
     """Every run once, the file whole, results those of an undisturbed sweep."""
-    with sqlite3.connect(tmp_path / "s.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     (tmp_path / "calm").mkdir()
     calm = list(capax.sweep(study(tmp_path / "calm", epochs=EPOCHS), workers=2, device="cpu"))
@@ -213,7 +212,41 @@ def _is_undisturbed(tmp_path: Path) -> None:
 EPOCHS = 400
 
 
-def test_a_sweep_survives_kills(tmp_path: Path) -> None:
+def test_a_sweep_survives_the_death_of_a_worker_and_of_its_driver(tmp_path: Path) -> None:
+    """One of two workers is killed after the first result, the driver after the next, and the sweep begun again."""
+    path = study(tmp_path, epochs=200)
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER)
+
+    def wait_for_runs(count: int) -> None:
+        known = 0
+        while known < count:
+            assert driver.poll() is None, "the sweep ended before it was killed"
+            with suppress(StoreError):  # while the store is being made
+                known = len(stored(tmp_path / "s.db"))
+            time.sleep(0.02)
+
+    with subprocess.Popen([sys.executable, script, path], stderr=subprocess.DEVNULL) as driver:
+        wait_for_runs(1)
+        os.kill(max(_children(driver)), signal.SIGKILL)
+        before = len(stored(tmp_path / "s.db"))
+        wait_for_runs(before + 1)
+        driver.kill()
+    kept = timeless(stored(tmp_path / "s.db"))
+    assert before < len(kept) < 12
+    list(capax.sweep(path, workers=1, device="cpu"))
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    found = stored(tmp_path / "s.db")
+    assert len(found) == 12
+    assert timeless(found).items() >= kept.items()
+    packs = together(tuple(run.spec for run in found))
+    calm = [run for pack in packs for run in do(Job(pack), lambda: False).measurements]
+    assert timeless(found) == timeless(calm)
+
+
+@pytest.mark.slow
+def test_a_sweep_survives_kills_at_random_moments(tmp_path: Path) -> None:
     study(tmp_path, epochs=EPOCHS)
     assert _swept_under_fire(tmp_path, kills=3, seed=1) >= 1
     _is_undisturbed(tmp_path)

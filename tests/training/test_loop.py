@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -47,6 +47,12 @@ def pack(
     )
 
 
+@pytest.fixture(scope="module")
+def two_processes() -> Iterator[Workers]:
+    with Workers(2) as two:
+        yield two
+
+
 def results(outcomes: list[Outcome]) -> list[tuple[object, ...]]:
     return [(o.member, o.memorized, o.epochs, o.steps, o.stop_reason, o.curve) for o in outcomes]
 
@@ -70,7 +76,7 @@ def test_a_member_is_the_same_bit_for_bit_in_any_pack(loss: str, model: Transfor
 
 @pytest.mark.parametrize("loss", ["last", "all"])
 @pytest.mark.parametrize("one_library", [True, False])
-def test_members_of_several_seeds_are_what_they_are_alone(loss: str, one_library: bool) -> None:
+def test_members_of_several_seeds_are_what_they_are_alone(loss: str, one_library: bool, two_processes: Workers) -> None:
     """Numbers repeat across seeds; outcomes come in the order of the members, whoever trains where."""
     seeds, members = (3, 8, 3, 8, 0), (1, 0, 0, 1, 1)
     joint = replace(pack(members, TASK.replace(loss=loss), one_library=one_library), seeds=seeds)
@@ -81,8 +87,7 @@ def test_members_of_several_seeds_are_what_they_are_alone(loss: str, one_library
     ]
     assert len({outcome.curve for outcome in alone}) == 5
     assert train(joint) == alone
-    with Workers(2) as two:
-        assert two.train(joint) == alone
+    assert two_processes.train(joint) == alone
 
 
 def test_a_seeds_members_share_its_one_library() -> None:
@@ -119,9 +124,8 @@ def test_padding_does_not_change_what_is_learned() -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-10)
 
 
-def test_two_processes_give_the_same_as_one() -> None:
-    with Workers(2) as two:
-        assert results(two.train(pack(range(3)))) == results(Workers(1).train(pack(range(3))))
+def test_two_processes_give_the_same_as_one(two_processes: Workers) -> None:
+    assert results(two_processes.train(pack(range(3)))) == results(Workers(1).train(pack(range(3))))
 
 
 def test_a_surely_held_library_is_complete() -> None:
