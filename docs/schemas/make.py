@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from capax.laws.files import LawFile
 from capax.laws.report import FitReport
+from capax.planning.associations import AssociationFrontier, AssociationPrediction
 from capax.planning.plan import Frontier
 from capax.planning.predict import Prediction
 from capax.results import Info, Measurement, Recall, SweepSummary
@@ -31,6 +32,8 @@ PRINTED: dict[str, Any] = {
     "prediction": Prediction,  # capax predict --json
     "check": AssumptionReport,  # capax check … --json
     "plan": Frontier,  # capax plan --json
+    "prediction_associations": AssociationPrediction,  # capax predict associations --json
+    "plan_associations": AssociationFrontier,  # capax plan associations --json
     "construction": ConstructionReport,  # capax construct associations --json
 }
 

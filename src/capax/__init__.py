@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from capax.laws.files import load_law as load_law
     from capax.laws.files import save_law as save_law
     from capax.laws.polynomial import Polynomial as Polynomial
+    from capax.laws.power import AssociationLaw as AssociationLaw
     from capax.laws.power import DepthLaw as DepthLaw
     from capax.laws.power import PowerLaw as PowerLaw
     from capax.measures.measure import measure as measure
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from capax.planning.predict import predict as predict
     from capax.planning.verify import verify as verify
     from capax.results import Measurement as Measurement
+    from capax.specs import Associations as Associations
+    from capax.specs import AssociativeAttention as AssociativeAttention
     from capax.specs import Mac as Mac
     from capax.specs import Mls as Mls
     from capax.specs import Run as Run
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
     from capax.tables import read as read
 
 _HOMES = {
+    "AssociationLaw": "capax.laws.power",
+    "AssociativeAttention": "capax.specs",
+    "Associations": "capax.specs",
     "BitsLaw": "capax.laws.bits",
     "CapaxError": "capax.errors",
     "DepthLaw": "capax.laws.power",

@@ -66,7 +66,7 @@ REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
 """Columns that somebody else's measurements must have."""
 
 
-REFERENCE = {"reference": "study", "reference:depth": "depth"}
+REFERENCE = {"reference": "study", "reference:depth": "depth", "reference:associations": "associations"}
 """Tables that ship with capax, by the names that stand for them."""
 
 
@@ -174,7 +174,8 @@ def _row(run: Measurement) -> dict[str, Any]:
 def from_file(path: Path | str) -> pl.DataFrame:
     """A table of somebody's measurements: a .csv or .parquet file with named columns, or `reference`.
 
-    `reference` is the study that ships with capax (examples/study.toml), `reference:depth` its deeper architectures.
+    `reference` is the study that ships with capax (examples/study.toml), `reference:depth` its deeper architectures,
+    `reference:associations` that of attention layers (examples/associations.toml).
 
     Raises:
         TableError: when it cannot be read, has another ending, or holds no rows.

@@ -10,10 +10,13 @@ from cyclopts import App, Parameter
 if TYPE_CHECKING:
     from capax.laws.compare import Comparison
     from capax.laws.report import FitReport
+    from capax.planning.associations import AssociationPrediction
     from capax.planning.predict import Prediction
 
 Flag = Parameter(negative="")
-LawNames = Literal["ecm", "polynomial", "bits", "power", "depth"]
+TASK_COLUMN = "context_size"
+"""Laws of associations have it, those of sequences do not."""
+LawNames = Literal["ecm", "polynomial", "bits", "power", "depth", "association"]
 
 
 def fit(
@@ -93,7 +96,8 @@ def fit(
     if left_out:
         fitted.notes_.append(f"{left_out} runs that were not above chance were left out")
     one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
-    laws = [kind(**options[name]) for name, kind in LAWS.items() if name != "depth" or not one_depth]
+    rivals = [name for name, kind in LAWS.items() if (TASK_COLUMN in kind.columns) == (TASK_COLUMN in fitted.columns)]
+    laws = [LAWS[name](**options[name]) for name in rivals if name != "depth" or not one_depth]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
     if picture is not None and found.comparison is not None:
         from capax.reports.figures import draw_comparison
@@ -173,6 +177,59 @@ def predict_sequences(
         _show_prediction(answer)
 
 
+@predict.command(name="associations")
+def predict_associations(
+    *,
+    n_heads: int,
+    context_size: int,
+    d_model: int,
+    d_head: int,
+    law: str = "reference:association",
+    level: float = 0.95,
+    extrapolate: Annotated[bool, Flag] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """How many associations an attention layer memorizes, with the interval of a new measurement.
+
+    Parameters
+    ----------
+    n_heads
+        Attention heads.
+    context_size
+        Tokens in a context.
+    d_model
+        Channels of a query and of a token.
+    d_head
+        Channels of a projected query and of a key.
+    law
+        A file of `capax fit --law association --out`, or reference:association, fitted to the study that ships with
+        capax.
+    level
+        Of the interval.
+    extrapolate
+        Answer outside the domain of the law, too.
+    as_json
+        Print one JSON object (docs/schemas/prediction_associations.json).
+    """
+    from capax.laws.files import load_law
+    from capax.planning.associations import predict_associations as ask
+
+    found = ask(
+        load_law(law),
+        context_size,
+        n_heads=n_heads,
+        d_model=d_model,
+        d_head=d_head,
+        level=level,
+        extrapolate=extrapolate,
+    )
+    if as_json:
+        print(found.model_dump_json())
+        return
+    heads = f"{n_heads} head{'s' * (n_heads > 1)} of {d_head}, width {d_model}"
+    _show_answer(f"{heads}; contexts of {context_size} tokens", "associations", found)
+
+
 def _show_fit(found: FitReport) -> None:
     from rich.table import Table
 
@@ -237,18 +294,20 @@ def _show_comparison(found: Comparison) -> None:
 
 
 def _show_prediction(answer: Prediction) -> None:
+    heads = f"{answer.n_heads} head{'s' * (answer.n_heads > 1)} of {answer.d_head}"
+    vocabulary = "" if answer.vocab_size is None else f" from {answer.vocab_size}"
+    layers = f"{answer.n_layers} layer{'s' * (answer.n_layers > 1)}"
+    _show_answer(f"{layers}, {heads}, width {answer.d_model}; {answer.seq_len} tokens{vocabulary}", "sequences", answer)
+
+
+def _show_answer(setting: str, items: str, answer: Prediction | AssociationPrediction) -> None:
     from capax.cli.output import console
 
     screen = console()
     interval = answer.interval
-    heads = f"{answer.n_heads} head{'s' * (answer.n_heads > 1)} of {answer.d_head}"
-    vocabulary = "" if answer.vocab_size is None else f" from {answer.vocab_size}"
+    screen.print(setting)
     screen.print(
-        f"{answer.n_layers} layer{'s' * (answer.n_layers > 1)}, {heads}, width {answer.d_model}; "
-        f"{answer.seq_len} tokens{vocabulary}"
-    )
-    screen.print(
-        f"memorizes about {answer.value:.4g} sequences; a new measurement falls between {interval.low:.4g} and "
+        f"memorizes about {answer.value:.4g} {items}; a new measurement falls between {interval.low:.4g} and "
         f"{interval.high:.4g} with probability {interval.level:.0%}"
     )
     screen.print(f"law: {answer.law} ({answer.source})")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 if TYPE_CHECKING:
+    from capax.planning.associations import AssociationFrontier
     from capax.planning.plan import Architecture, Frontier, Verification
 
 Flag = Parameter(negative="")
@@ -110,6 +111,102 @@ def sequences(
             _show_verification(checked)
     if as_json:
         print(frontier.model_copy(update={"verification": checked}).model_dump_json())
+
+
+@app.command
+def associations(
+    *,
+    associations: int,
+    context_size: int,
+    probability: float = 0.9,
+    n_heads: str | None = None,
+    d_model: str | None = None,
+    d_head: str | None = None,
+    size_multiple: int = 4,
+    max_parameters: int | None = None,
+    precision: Literal["float32", "float64", "bfloat16"] = "float32",
+    law: str = "reference:association",
+    extrapolate: Annotated[bool, Flag] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """The attention layers that hold so many associations, smallest first: of each width and head count one head size.
+
+    Parameters
+    ----------
+    associations
+        How many are to be memorized.
+    context_size
+        Tokens in a context.
+    probability
+        With which a new measurement is to reach the target.
+    n_heads
+        Head counts to choose from: "1,2,4". [default: those of the law's domain]
+    d_model
+        Widths to choose from. [default: multiples of 32 in the law's domain]
+    d_head
+        Head sizes to choose from. [default: multiples of the next in the law's domain]
+    size_multiple
+        What head sizes are multiples of.
+    max_parameters
+        Most trainable parameters.
+    precision
+        In which bytes are counted.
+    law
+        A file of `capax fit --law association --out`, or reference:association, fitted to the study that ships with
+        capax.
+    extrapolate
+        Go outside the domain of the law.
+    as_json
+        Print one JSON object (docs/schemas/plan_associations.json).
+    """
+    from capax.planning.associations import plan_associations
+
+    found = plan_associations(
+        associations,
+        context_size,
+        law,
+        probability=probability,
+        n_heads=_integers("n_heads", n_heads),
+        d_model=_integers("d_model", d_model),
+        d_head=_integers("d_head", d_head),
+        size_multiple=size_multiple,
+        max_parameters=max_parameters,
+        precision=precision,
+        extrapolate=extrapolate,
+    )
+    if as_json:
+        print(found.model_dump_json())
+    else:
+        _show_layers(found)
+
+
+def _show_layers(found: AssociationFrontier) -> None:
+    from rich.table import Table
+
+    from capax.cli.output import console
+
+    screen = console()
+    screen.print(
+        f"{found.associations} associations in contexts of {found.context_size} tokens, with probability "
+        f"{found.probability:.0%}; law: {found.law} ({found.source})"
+    )
+    if not found.layers:
+        screen.print(f"No layer in the domain ({found.domain.in_words()}) holds them. The nearest:")
+    table = Table(box=None, pad_edge=False)
+    for name in ("heads", "width", "head size", "parameters", "size", "expected", "at least", "+head", "+head size"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in found.layers or tuple(filter(None, (found.nearest,))):
+        gains = ["–" if gain is None else f"{gain:.3g}" for gain in (row.gain_of_head, row.gain_of_head_size)]
+        sizes = map(str, (row.n_heads, row.d_model, row.d_head, row.trainable_parameters))
+        table.add_row(*sizes, _size(row.bytes), f"{row.memorized:.0f}", f"{row.at_least:.0f}", *gains)
+    screen.print(table)
+    screen.print(
+        f"size: of all parameters as {found.precision}; expected, at least: associations (the latter with "
+        f"{found.probability:.0%}); +head, +head size: associations per 1000 parameters that one more head or the next "
+        "head size adds"
+    )
+    for note in found.notes:
+        screen.print(f"note: {note}")
 
 
 def _integers(name: str, text: str | None) -> list[int] | None:

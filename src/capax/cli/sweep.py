@@ -29,7 +29,7 @@ def sweep(
     workers: int | None = None,
     ray: str | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
-    adapt: Literal["ecm", "power", "depth", "bits", "polynomial"] | None = None,
+    adapt: Literal["ecm", "power", "depth", "bits", "polynomial", "association"] | None = None,
     budget: float | None = None,
     target: str | None = None,
     retries: int = 1,

@@ -16,11 +16,11 @@ from capax.laws.domain import Domain
 from capax.laws.ecm import ECM
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
-from capax.laws.power import DepthLaw, PowerLaw
+from capax.laws.power import AssociationLaw, DepthLaw, PowerLaw
 from capax.laws.rows import Rows
 
-LAWS: dict[str, type[Law]] = {law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw)}
-LawName = Literal["ecm", "polynomial", "bits", "power", "depth"]
+LAWS: dict[str, type[Law]] = {law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw, AssociationLaw)}
+LawName = Literal["ecm", "polynomial", "bits", "power", "depth", "association"]
 DEFAULT = "reference"
 
 
@@ -123,8 +123,8 @@ def save_law(law: Law, path: Path | str) -> None:
 def load_law(name: Path | str = DEFAULT) -> Law:
     """A law by name: a JSON file, `reference`, or `published:harma2024` (`published:harma2024:2` for two layers).
 
-    `reference` is the power law fitted to the study that ships with capax; `reference:ecm` and `reference:bits` are the
-    other laws fitted to it.
+    `reference` is the power law fitted to the study of sequences that ships with capax; `reference:ecm` and
+    `reference:bits` are the other laws fitted to it, and `reference:association` is the law of attention layers.
 
     Raises:
         LawError: when there is no such law.
@@ -145,7 +145,7 @@ def load_law(name: Path | str = DEFAULT) -> Law:
         raise LawError(f"law: cannot read {path}: {error.strerror}") from None
 
 
-REFERENCE = ("power", "ecm", "bits")
+REFERENCE = ("power", "ecm", "bits", "association")
 
 
 def _reference(name: str) -> Law:

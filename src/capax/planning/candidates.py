@@ -1,19 +1,134 @@
-"""Architectures as the rows that a law is asked about."""
+"""Architectures to choose from, as the rows that a law is asked about, and which of them hold a target."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from capax.errors import LawError
+from capax.laws.domain import OutsideDomainWarning
 from capax.laws.law import Law
 from capax.models.size import transformer_parameters
 from capax.specs import Sequences, Transformer
 
 Table = dict[str, Any]
+Grid = Mapping[str, Sequence[int]]
+Precision = Literal["float32", "float64", "bfloat16"]
+BYTES: dict[str, int] = {"float32": 4, "float64": 8, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The architectures of a grid that hold a target.
+
+    Attributes:
+        table: one row per architecture of the grid; its last axis varies fastest.
+        places: rows of those that hold it, smallest first; of each combination of the other axes the smallest of the
+            last axis.
+        nearest: when none holds it, the row that comes nearest.
+        memorized, at_least: what each row is expected to hold, and holds with the probability.
+        outside: why some of the grid lies outside the law's domain.
+    """
+
+    grid: Grid
+    table: Table
+    places: list[int]
+    nearest: int | None
+    memorized: np.ndarray
+    at_least: np.ndarray
+    outside: tuple[str, ...]
+
+    def sizes(self, place: int, names: Iterable[str]) -> dict[str, int]:
+        """Some columns of a row."""
+        return {name: int(values[place]) for name, values in self.table.items() if name in names}
+
+    def gain(self, place: int, axis: str) -> float | None:
+        """Items per 1000 trainable parameters by the next step along an axis of the grid; None at its end."""
+        shape, number = [len(values) for values in self.grid.values()], list(self.grid).index(axis)
+        at = list(np.unravel_index(place, shape))
+        if at[number] + 1 == shape[number]:
+            return None
+        at[number] += 1
+        step = int(np.ravel_multi_index(at, shape))
+        size = self.table["trainable_parameters"]
+        return 1000 * float((self.memorized[step] - self.memorized[place]) / (size[step] - size[place]))
+
+    def efficient(self, place: int) -> bool:
+        """Whether no other that holds the target has fewer trainable and fewer total parameters."""
+        size, total = self.table["trainable_parameters"], self.table["total_parameters"]
+        return not any(
+            (size[other], total[other]) != (size[place], total[place])
+            and size[other] <= size[place]
+            and total[other] <= total[place]
+            for other in self.places
+        )
+
+
+def choose(
+    law: Law,
+    target: int,
+    asked: Mapping[str, Any],
+    grid: Grid,
+    table: Table,
+    *,
+    probability: float,
+    max_parameters: int | None,
+    extrapolate: bool,
+) -> Choice:
+    """The architectures of a grid that hold so many items with a probability.
+
+    Args:
+        asked: what the law is asked about beside the grid: the columns of the task.
+        table: one row per combination of the grid, in its order.
+
+    Raises:
+        LawError: outside the domain without `extrapolate`, or when `max_parameters` leaves nothing to choose from.
+    """
+    ends = [{**asked, **{name: end(values) for name, values in grid.items()}} for end in (min, max)]
+    outside = tuple(dict.fromkeys(reason for end in ends for reason in law.domain_.outside_in_words(end)))
+    if outside and not extrapolate:
+        raise LawError(outside_message(law, outside))
+    size, total = table["trainable_parameters"], table["total_parameters"]
+    kept = np.full(len(size), True) if extrapolate else law.inside_domain(table)
+    if max_parameters is not None:
+        kept &= size <= max_parameters
+    if not kept.any():
+        raise LawError(
+            f"max_parameters: at least {size.min()} for the smallest architecture to choose from, got {max_parameters}"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideDomainWarning)
+        memorized = law.predict(table)
+    at_least = law.quantile(table, 1 - probability)
+    last = len(list(grid.values())[-1])
+    holds = (kept & (at_least >= target)).reshape(-1, last)
+    first = [row * last + int(np.flatnonzero(line)[0]) for row, line in enumerate(holds) if line.any()]
+    places = sorted(first, key=lambda place: (size[place], total[place]))
+    nearest = None if places else int(np.flatnonzero(kept)[np.argmax(at_least[kept])])
+    return Choice(grid, table, places, nearest, memorized, at_least, outside)
+
+
+def check(probability: float, precision: str, **counts: tuple[int | None, int]) -> None:
+    """Refuse what no plan can be asked for.
+
+    Args:
+        counts: values by name, and the least that is allowed.
+
+    Raises:
+        LawError: that names the field.
+    """
+    for name, (value, least) in counts.items():
+        if value is not None and value < least:
+            raise LawError(f"{name}: at least {least}, got {value}")
+    if not 0 < probability < 1:
+        raise LawError(f"probability: between 0 and 1, got {probability}")
+    if precision not in BYTES:
+        raise LawError(f"precision: {', '.join(BYTES)}, got {precision!r}")
 
 
 def model(law: Law, n_layers: int | None, n_heads: int, d_model: int, d_head: int | None = None) -> Transformer:
