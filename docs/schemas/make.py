@@ -18,6 +18,7 @@ from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
 from capax.theory.assumptions import AssumptionReport
 from capax.theory.report import ConstructionReport
+from capax.theory.saturation import Saturation
 
 PRINTED: dict[str, Any] = {
     "measurement": Measurement,  # capax measure … --json
@@ -34,6 +35,7 @@ PRINTED: dict[str, Any] = {
     "plan": Frontier,  # capax plan --json
     "prediction_associations": AssociationPrediction,  # capax predict associations --json
     "plan_associations": AssociationFrontier,  # capax plan associations --json
+    "saturation": Saturation,  # capax saturation --json
     "construction": ConstructionReport,  # capax construct associations --json
 }
 

@@ -16,7 +16,7 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import check, construct, demo, info, laws, measure, plan, runs, sweep
+    from capax.cli import check, construct, demo, info, laws, measure, plan, runs, saturation, sweep
 
     app = App(
         name="capax",
@@ -36,6 +36,7 @@ def _app() -> App:
     app.command(runs.merge)
     app.command(runs.recall)
     app.command(construct.app)
+    app.command(saturation.saturation)
     app.command(demo.demo)
     app.command(info.info)
     return app

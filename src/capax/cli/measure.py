@@ -131,7 +131,8 @@ class RunFlags:
     )
     fresh: Annotated[bool, _run("Measure again, and replace a stored run.", negative="")] = False
     keep_weights: Annotated[
-        bool, _run("Keep the best restart's weights beside the store, for `capax recall`.", negative="")
+        bool,
+        _run("Keep the best restart's weights beside the store, for `capax recall` and `saturation`.", negative=""),
     ] = False
     quiet: Annotated[bool, _run("No progress and no table.", negative="")] = False
     as_json: Annotated[

@@ -1,0 +1,79 @@
+"""`capax saturation`: which heads of a kept attention layer attend to one token alone, on which examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from capax.theory.saturation import Saturation
+
+
+def saturation(
+    key: str,
+    *,
+    store: Path = Path("capax.db"),
+    threshold: float = 0.99,
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """How the examples that a layer learned split among its heads (measured with --keep-weights).
+
+    Parameters
+    ----------
+    key
+        Key of the run on associations, or its beginning.
+    store
+        SQLite file that the run was stored in.
+    threshold
+        A head saturates on an example where its largest weight is above this.
+    out
+        Where to write the map: a .npy array of heads x examples, true where a head saturates.
+    as_json
+        Print one JSON object (docs/schemas/saturation.json).
+    """
+    import numpy as np
+
+    from capax.errors import CapaxError
+    from capax.memory import AssociativeMemory, load
+    from capax.theory.saturation import saturated
+    from capax.theory.saturation import saturation as split
+
+    if out is not None and out.suffix != ".npy":
+        raise CapaxError(f"out: a .npy file, got {out}")
+    memory = load(key, store)
+    if not isinstance(memory, AssociativeMemory):
+        raise CapaxError(f"key: run {memory.run.key[:12]} learned {memory.run.spec.task.task}, not associations")
+    attention = memory.attention()
+    found = split(attention, threshold=threshold)
+    if out is not None:
+        try:
+            with out.open("wb") as file:
+                np.save(file, saturated(attention, threshold))
+        except OSError as error:
+            raise CapaxError(f"out: cannot write {out}: {error.strerror}") from None
+    if as_json:
+        print(found.model_dump_json())
+        return
+    _show(found)
+    if out is not None:
+        print(f"Map: {out}")
+
+
+def _show(found: Saturation) -> None:
+    from rich.table import Table
+
+    from capax.cli.output import console
+
+    screen = console()
+    screen.print(f"{found.n_examples} examples; a head saturates where its largest weight is above {found.threshold:g}")
+    table = Table(box=None, pad_edge=False)
+    for name in ("head", "saturates on", "share", "alone unsaturated"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for head in found.heads:
+        table.add_row(str(head.head), str(head.saturated), f"{head.share:.0%}", str(head.alone))
+    screen.print(table)
+    each = ", ".join(f"{heads}: {count}" for heads, count in enumerate(found.examples_by_heads) if count)
+    screen.print(f"examples by the number of heads that saturate: {each}")

@@ -1,0 +1,112 @@
+"""The experiments of Mahdavi et al. 2024 (arXiv 2306.02010): what their code sweeps, and smaller sweeps of each.
+
+The published grids and training are read in the authors' code. Their figures plot accuracy, of which only the trends
+are known to us: linear in the heads (R² at least .98), rising with the context, and with the head size up to the
+context's. The small scale is ours: it looks for the same trends, in minutes on two cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from capax.specs import Associations, AssociativeAttention, Mac, Run, Training
+
+Scale = Literal["paper", "small"]
+SEED = 42
+"""That of the published data."""
+
+SIZES = (1, 5, 10, 20, 30, 40, 50, 60)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One panel: a size is swept, at several sizes of the library.
+
+    Attributes:
+        swept: the field that varies (`n_heads`, `context_size` or `d_head`).
+        values: what it takes.
+        library_sizes: a line of the panel each.
+        fixed: the other sizes.
+        steps: steps of the training at least (published), or in all (small).
+    """
+
+    swept: str
+    values: tuple[int, ...]
+    library_sizes: tuple[int, ...]
+    contexts: Literal["shared", "fresh"]
+    labels: Literal["classes", "uniform"]
+    fixed: dict[str, int]
+    training: Training
+
+    def runs(self, seed: int = SEED) -> list[Run]:
+        """The experiment's runs, library by library."""
+        found = []
+        for library_size in self.library_sizes:
+            for value in self.values:
+                sizes: dict[str, Any] = {**self.fixed, self.swept: value}
+                context_size = sizes.pop("context_size")
+                task = Associations(
+                    context_size=context_size, library_size=library_size, contexts=self.contexts, labels=self.labels
+                )
+                model = AssociativeAttention(**sizes, profile="mahdavi2024")
+                run = Run(task=task, model=model, training=self.training, protocol=Mac(restarts=1), seed=seed)
+                found.append(run)
+        return found
+
+
+def _thousands(*sizes: int) -> tuple[int, ...]:
+    return tuple(1000 * size for size in sizes)
+
+
+def _published(
+    swept: str,
+    library_sizes: tuple[int, ...],
+    contexts: Literal["shared", "fresh"],
+    labels: Literal["classes", "uniform"] = "classes",
+    values: tuple[int, ...] = SIZES,
+    n_heads: int = 20,
+    training: Training | None = None,
+) -> Experiment:
+    fixed = {"n_heads": n_heads, "context_size": 32, "d_model": 64, "d_head": 64}
+    return Experiment(swept, values, library_sizes, contexts, labels, fixed, training or Training())
+
+
+LONG = Training(max_epochs=500, min_steps=300_000)
+PUBLISHED = {
+    "heads-shared": _published("n_heads", _thousands(10, 20, 30, 40), "shared"),
+    "heads-fresh": _published("n_heads", _thousands(30, 50, 70, 90, 110, 130), "fresh"),
+    "context-shared": _published("context_size", _thousands(6, 10, 14, 18), "shared"),
+    "context-fresh": _published("context_size", _thousands(20, 30, 40, 50, 60), "fresh"),
+    "head-size-shared": _published(
+        "d_head", _thousands(10, 15, 20), "shared", values=(*range(10, 61, 5), 64), n_heads=30, training=LONG
+    ),
+    "heads-shared-regression": _published("n_heads", _thousands(10, 15, 20, 25, 30), "shared", "uniform"),
+    "heads-fresh-regression": _published("n_heads", _thousands(10, 30, 50, 70, 90), "fresh", "uniform"),
+    "context-shared-regression": _published("context_size", _thousands(10, 15, 20, 25), "shared", "uniform"),
+    "context-fresh-regression": _published("context_size", _thousands(10, 30, 50, 70, 90), "fresh", "uniform"),
+    "saturation-4-heads": _published(
+        "n_heads", (550,), "shared", values=(4,), training=LONG.replace(stop_when_complete=False)
+    ),
+    "saturation-8-heads": _published(
+        "n_heads", (1300,), "shared", values=(8,), training=LONG.replace(stop_when_complete=False)
+    ),
+}
+"""Every sweep of the published `reproduce.sh`, one seed of six."""
+
+
+def _small(
+    swept: str,
+    values: tuple[int, ...],
+    library_size: int,
+    contexts: Literal["shared", "fresh"],
+    labels: Literal["classes", "uniform"] = "classes",
+    steps: int = 6000,
+    **fixed: int,
+) -> Experiment:
+    sizes = {"n_heads": 8, "context_size": 8, "d_model": 32, "d_head": 32} | fixed
+    training = Training(lr=3e-3, max_steps=steps)
+    return Experiment(swept, values, (library_size,), contexts, labels, sizes, training)
+
+
+SMALL: dict[str, Experiment] = {}
