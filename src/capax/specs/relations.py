@@ -26,8 +26,8 @@ class Relations(Spec):
         str,
         Field(
             description="permutation (one target each, none its own), random (n_edges anywhere), regular (degree in "
-            "and out), power_law (in-degrees), tree (every item but the root points to its parent); or a .graphml file, or "
-            "a .csv of edges with columns source and target."
+            "and out), power_law (in-degrees), tree (every item but the root points to its parent); or a .graphml "
+            "file, or a .csv of edges with columns source and target."
         ),
     ] = "permutation"
     n_items: Annotated[int | None, Field(ge=2, description="Items; of a file it follows from it.")] = None

@@ -32,7 +32,7 @@ def prepare(pack: Pack) -> Learner:
     library = build_library(pack, [numpy_generator(seed, "library", member) for seed, member in owners])
     ensemble = initial_ensemble(pack, [torch_generator(seed, "weights", member) for seed, member in named])
     order = BatchOrder(
-        pack.sizes,
+        library.row_counts,
         pack.training.batch_size,
         [torch_generator(seed, "order", member) for seed, member in named],
         pack.device,
@@ -40,7 +40,7 @@ def prepare(pack: Pack) -> Learner:
         padded_to=min(pack.training.batch_size, pack.largest) if pack.mixed else None,
     )
     purposes: tuple[Purpose, ...] = ("loss", "recall")
-    floats = {purpose: floats_per_item(pack.task, pack.model, purpose) for purpose in purposes}
+    floats = {purpose: floats_per_row(pack.task, pack.model, purpose) for purpose in purposes}
     return Learner(ensemble, library, pack.training, order, floats)
 
 
@@ -81,8 +81,8 @@ def initial_ensemble(pack: Pack, generators: list[torch.Generator]) -> Ensemble[
     raise TypeError(f"no ensemble of {type(pack.model).__name__} for {type(pack.task).__name__}")
 
 
-def floats_per_item(task: Task, model: Model, purpose: Purpose) -> int:
-    """Numbers in the widest activation of one item of one member; micro-batches and packs are sized by it."""
+def floats_per_row(task: Task, model: Model, purpose: Purpose) -> int:
+    """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it."""
     match task, model:
         case Sequences(), Transformer():
             scored = task.loss if purpose == "loss" else task.recall

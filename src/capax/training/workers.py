@@ -20,7 +20,7 @@ from capax.errors import CapaxError, SpecError
 from capax.training.ensemble import CACHE_FLOATS
 from capax.training.loop import Interrupted, Watch, train
 from capax.training.pack import Outcome, Pack, Status
-from capax.training.prepare import floats_per_item
+from capax.training.prepare import floats_per_row
 
 LARGEST_PACK = 128
 GPU_FLOATS = 2**28
@@ -129,7 +129,7 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
 
     A pack's place in the queue leaves each of a worker's k packs 1/k of the seconds.
     """
-    floats = floats_per_item(members.task, members.model, "loss")
+    floats = floats_per_row(members.task, members.model, "loss")
     floats *= min(members.training.batch_size, members.largest)
     on_gpu = members.device != "cpu"
     fitting = GPU_FLOATS // floats if on_gpu else min(CACHE_FLOATS // floats, LARGEST_PACK)
