@@ -25,9 +25,9 @@ class Relations(Spec):
     graph: Annotated[
         str,
         Field(
-            description="permutation (one target each, none its own), random (n_edges anywhere), regular (degree in and "
-            "out), power_law (in-degrees), tree (every item but the root points to its parent); or a .graphml file, or "
-            "a .csv of edges with columns source and target."
+            description="permutation (one target each, none its own), random (n_edges anywhere), regular (degree in "
+            "and out), power_law (in-degrees), tree (every item but the root points to its parent); or a .graphml "
+            "file, or a .csv of edges with columns source and target."
         ),
     ] = "permutation"
     n_items: Annotated[int | None, Field(ge=2, description="Items; of a file it follows from it.")] = None
@@ -38,8 +38,8 @@ class Relations(Spec):
     embeddings: Annotated[
         str,
         Field(
-            description="gaussian (unit norm), onehot (d_model = n_items), low_coherence (inner products made small), or "
-            "a .npy file of one vector an item."
+            description="gaussian (unit norm), onehot (d_model = n_items), low_coherence (inner products made small), "
+            "or a .npy file of one vector an item."
         ),
     ] = "gaussian"
     contexts: Annotated[
