@@ -12,6 +12,9 @@ from capax.specs.spec import LARGEST_LIBRARY, Size, Spec
 GRAPHS = ("permutation", "random", "regular", "power_law", "tree")
 EMBEDDINGS = ("gaussian", "onehot", "low_coherence")
 
+LARGEST_LOW_COHERENCE = 2048
+"""Items whose vectors can be made of low coherence: the time grows as items² · channels."""
+
 
 class Relations(Spec):
     """Recognize relations: of every ordered pair of items, whether it is an edge of a directed graph.
@@ -30,7 +33,9 @@ class Relations(Spec):
             "file, or a .csv of edges with columns source and target."
         ),
     ] = "permutation"
-    n_items: Annotated[int | None, Field(ge=2, description="Items; of a file it follows from it.")] = None
+    n_items: Annotated[
+        int | None, Field(ge=2, le=LARGEST_LIBRARY, description="Items; with the user's files it follows from them.")
+    ] = None
     n_edges: Annotated[
         int | None, Field(ge=1, description="Edges of a random or power-law graph; of the others it follows.")
     ] = None
@@ -42,6 +47,9 @@ class Relations(Spec):
             "or a .npy file of one vector an item."
         ),
     ] = "gaussian"
+    strict: Annotated[
+        bool, Field(description="Refuse a file's vectors that are not of unit norm; else they are normalised.")
+    ] = False
     contexts: Annotated[
         Literal["whole", "uniform", "targets"],
         Field(
@@ -79,8 +87,12 @@ class Relations(Spec):
         elif self.library_sha256 is not None:
             raise ValueError("library_sha256: only for the user's files, but all is drawn")
         if self.n_items is None:
-            raise ValueError("n_items: is required, unless the graph is a file")
+            raise ValueError("n_items: is required, unless the graph or the embeddings are a file")
         self._count_edges(self.n_items)
+        if self.strict and self.embeddings in EMBEDDINGS:
+            raise ValueError(f"strict: only with embeddings of a file, got embeddings={self.embeddings!r}")
+        if self.embeddings == "low_coherence" and self.n_items > LARGEST_LOW_COHERENCE:
+            raise ValueError(f"n_items: at most {LARGEST_LOW_COHERENCE} with low_coherence, got {self.n_items}")
         if (self.contexts == "whole") != (self.context_size is None):
             needed = "only with contexts 'uniform' or 'targets'" if self.contexts == "whole" else "is required"
             raise ValueError(f"context_size: {needed}, got {self.context_size}")

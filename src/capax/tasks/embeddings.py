@@ -9,9 +9,11 @@ from jaxtyping import Float
 
 from capax.errors import LibraryError
 from capax.specs.relations import Relations
+from capax.tasks import relation_files
 
 STEPS = 200
 SHRINK = 0.9
+"""How much of its coherence a step of `low_coherence` aims at."""
 
 
 def draw(spec: Relations, d_model: int, generator: np.random.Generator) -> Float[np.ndarray, "items channels"]:
@@ -31,9 +33,8 @@ def draw(spec: Relations, d_model: int, generator: np.random.Generator) -> Float
         case "low_coherence":
             return low_coherence(spec.n_items, d_model, generator)
         case _:
-            from capax.tasks import relation_files
-
-            vectors = relation_files.load(spec)[1]
+            vectors = relation_files.load(spec).vectors
+            assert vectors is not None
             if vectors.shape[1] != d_model:
                 raise LibraryError(
                     f"d_model: the vectors of {spec.embeddings} have {vectors.shape[1]} channels, got {d_model}"
@@ -51,7 +52,7 @@ def low_coherence(n_items: int, d_model: int, generator: np.random.Generator) ->
 
     Ours: Gaussian directions are moved against their excess inner products, X ← unit(X − R X), where R is what of
     XXᵀ off its diagonal exceeds ±max(Welch bound, SHRINK · coherence); the best of STEPS steps is returned. Memory
-    items², time STEPS · items² · channels.
+    items², time STEPS · items² · channels. The paper does not say how it gets such vectors.
     """
     vectors = gaussian(n_items, d_model, generator)
     if n_items <= d_model:
@@ -70,8 +71,8 @@ def low_coherence(n_items: int, d_model: int, generator: np.random.Generator) ->
 
 
 def unit(vectors: Float[np.ndarray, "items channels"]) -> Float[np.ndarray, "items channels"]:
-    """Each row over its norm, in float64."""
-    vectors = vectors.astype(np.float64)
+    """Each row over its norm, in float64; none may be zero."""
+    vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)  # else the squares can overflow, or vanish
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.specs.relations import Relations
+from capax.tasks import relation_files
 
 SKEW = 0.8
 """Power-law graphs: the target of rank r gets a share ∝ r^-SKEW, so in-degrees k fall as k^-(1 + 1/SKEW) = k^-2.25."""
@@ -41,9 +42,9 @@ def draw(spec: Relations, generator: np.random.Generator) -> Int[np.ndarray, "ed
             parents = generator.integers(np.arange(1, n))
             edges = _edges(order[1:], order[parents])
         case _:
-            from capax.tasks import relation_files
-
-            edges = relation_files.load(spec)[0]
+            given = relation_files.load(spec).edges
+            assert given is not None
+            edges = given
     return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
 
 
