@@ -15,6 +15,7 @@ from capax.specs import (
     PROTOCOLS,
     Associations,
     AssociativeAttention,
+    Budget,
     Mac,
     Mls,
     Model,
@@ -102,7 +103,7 @@ class ProtocolFlags:
     max_trainings: Annotated[int | None, _of("mls", Mls.model_fields["max_trainings"])] = None
     interval_width: Annotated[float | None, _of("mls", Mls.model_fields["interval_width"])] = None
 
-    def spec(self) -> Mac | Mls | Shatter:
+    def spec(self) -> Mac | Mls | Shatter | Budget:
         """The protocol.
 
         Raises:
