@@ -20,8 +20,8 @@ class Relations(Spec):
     """Recognize relations: of every ordered pair of items, whether it is an edge of a directed graph.
 
     Items are unit vectors of the model's `d_model` channels. A drawn graph has no self-loops; the user's must not
-    either (a networkx graph becomes a file by `networkx.write_graphml(graph, path)`). The paper does not state how
-    contexts are sampled; since scores do not depend on the context (its lemma 4.1), the whole graph is the default.
+    either (a networkx graph becomes a file by `networkx.write_graphml(graph, path)`). We do not
+    know how the paper samples contexts; what holds for the whole graph, the default, holds in each (its lemma 4.1).
     """
 
     task: Literal["relations"] = "relations"
