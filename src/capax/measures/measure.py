@@ -49,7 +49,7 @@ from capax.specs import (
     Transformer,
 )
 from capax.store import Store
-from capax.tasks import sequences
+from capax.tasks import relation_files, sequences
 from capax.training.pack import Outcome, Pack
 from capax.training.workers import Workers
 
@@ -419,6 +419,8 @@ def _measurement(run: Run, found: Found, seconds: float, packed: tuple[str, ...]
         if recallable < size:
             why = "one prefix, two targets" if task.recall == "last" else "one first token leads to one sequence only"
             notes.append(f"{size - recallable} of {size} items contradict others ({why})")
+    if isinstance(task, Relations):
+        notes += relation_files.notes(task)
     unreachable = sorted({token for outcome in found.outcomes for token in outcome.unreachable})
     return Measurement(
         memorized=found.memorized,

@@ -75,6 +75,12 @@ class Relations(Spec):
         return "random" if self.graph in GRAPHS else "file"
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Fields that name the user's files."""
+        known = {"graph": GRAPHS, "embeddings": EMBEDDINGS}
+        return tuple(name for name, drawn in known.items() if getattr(self, name) not in drawn)
+
+    @property
     def items(self) -> str:
         """What an item is, in a few words."""
         return f"{self.graph if self.library == 'random' else Path(self.graph).name}, {self.n_items} items"

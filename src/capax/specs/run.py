@@ -74,7 +74,7 @@ class Run(Spec):
             raise ValueError(
                 f"model: task {self.task.task!r} is learned by {learner.__name__}, got {type(self.model).__name__}"
             )
-        if not isinstance(self.protocol, Mac) and self.task.library != "random":
+        if not isinstance(self.protocol, Mac | Budget) and self.task.library != "random":
             raise ValueError(
                 f"protocol: {self.protocol.protocol!r} redraws the library, so library should be 'random', "
                 f"got {self.task.library!r}"
@@ -104,6 +104,8 @@ class Run(Spec):
             raise ValueError(f"d_head: {searched}, got {model.d_head}")
         if isinstance(self.protocol, Budget) and model.n_heads != 1:
             raise ValueError(f"n_heads: protocol 'budget' has head_counts instead, got {model.n_heads}")
+        if isinstance(self.task, Relations) and self.task.embeddings == "onehot" and model.d_model != self.task.n_items:
+            raise ValueError(f"d_model: one-hot items need n_items = {self.task.n_items}, got {model.d_model}")
 
     def _fill_training(self) -> None:
         """Set what the training was not given to what its task's paper says; a budget is given or filled as one."""
@@ -118,8 +120,8 @@ class Run(Spec):
     def canonical_json(self) -> str:
         """Sorted, compact JSON of every field; a user's file counts by its content, not its path."""
         fields = self.model_dump(mode="json")
-        if fields["task"]["library_sha256"] is not None:
-            fields["task"]["library"] = "file"
+        for name in self.task.files:
+            fields["task"][name] = "file"
         for name in LATER:
             if fields["training"][name] == Training.model_fields[name].default:
                 del fields["training"][name]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from capax.models.keyquery import KeyQueryEnsemble
 from capax.specs import Relations
-from capax.tasks import embeddings, graphs
+from capax.tasks import contexts, embeddings, graphs
 from capax.tasks.library import Evaluation, Library, Purpose
 
 COMPLETE_F1 = 0.999
@@ -168,7 +168,8 @@ def draw(
     if spec.contexts == "whole":
         weight = np.ones((m, m))
     else:
-        inside = graphs.contexts(spec, pairs, generator, CONTEXTS).astype(np.float64)
+        inside = np.zeros((CONTEXTS, m))
+        np.put_along_axis(inside, contexts.draw(spec, pairs, generator, CONTEXTS), 1.0, axis=1)
         weight = inside.T @ inside
     np.fill_diagonal(weight, 0)
     return items, signs, weight
