@@ -165,6 +165,16 @@ def recognize(
     )
 
 
+def square_norm(
+    query: Float[np.ndarray, "heads channels d_head"],
+    key: Float[np.ndarray, "heads channels d_head"],
+    items: Float[np.ndarray, "items channels"],
+) -> float:
+    """R²: largest norm of a query times largest norm of a key in one head, the largest of the heads."""
+    queries, keys = (np.linalg.norm(side, axis=2).max(1) for side in _projected(query, key, items))
+    return float((queries * keys).max())
+
+
 def check_edges(edges: Int[np.ndarray, "edges 2"], n_items: int) -> None:
     """Refuse edges that no directed graph without self-loops has.
 

@@ -113,7 +113,7 @@ def construct(
 
 
 def constant(total_key_dim: int, n_edges: int, d_model: int) -> float | None:
-    """c = D_K · d_model / (m' ln m'); None for a single edge, whose logarithm is 0."""
+    """The constant c = D_K · d_model / (m' ln m'); None for a single edge, whose logarithm is 0."""
     return total_key_dim * d_model / (n_edges * math.log(n_edges)) if n_edges > 1 else None
 
 
@@ -161,7 +161,7 @@ def _smallest(
     while (built := build(size))[1].f1 < target_f1:
         if size == most:
             raise AssumptionError(
-                f"d_head: F1 ≥ {target_f1} is not reached up to {most} (4 d_model; F1 {built[1].f1:.3f}): other n_heads, "
+                f"d_head: F1 ≥ {target_f1} is not reached up to {most} (F1 {built[1].f1:.3f}): other n_heads, "
                 "more bits or another method may; or give d_head"
             )
         size, failed = min(size + (size + 1) // 2, most), size
