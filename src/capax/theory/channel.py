@@ -56,7 +56,8 @@ class Recognition:
         f1: 2 TP / (2 TP + FP + FN).
         precision: TP / (TP + FP); 0 where no pair is above the threshold.
         recall: TP / (TP + FN).
-        margin: smallest score of an edge minus the largest of a non-edge; None where every pair is an edge.
+        margin: smallest score of an edge minus the largest of a non-edge, 0 within rounding; None where every pair is an
+            edge.
         true_positives: edges above the threshold.
         false_positives: non-edges above it.
     """
@@ -154,12 +155,13 @@ def recognize(
         if np.isfinite(next_lower):
             threshold = (threshold + next_lower) / 2
     true, false = int(found[best]), int(above[best])
+    margin = float(of_edges[0]) - highest
     return Recognition(
         threshold=threshold,
         f1=2 * true / (true + false + len(of_edges)),
         precision=true / (true + false) if true + false else 0.0,
         recall=true / len(of_edges),
-        margin=float(of_edges.min() - highest) if np.isfinite(highest) else None,
+        margin=None if np.isinf(margin) else margin if abs(margin) > least else 0.0,
         true_positives=true,
         false_positives=false,
     )
