@@ -76,7 +76,7 @@ def wordless(text: str) -> list[str]:
 
 
 def test_the_blocks_of_commands_are_those_tested_here() -> None:
-    assert [len(block.splitlines()) for block in COMMANDS] == [2, 3, 2, 2, 3]
+    assert [len(block.splitlines()) for block in COMMANDS] == [2, 3, 2, 2, 3, 3]
     lines = "".join(COMMANDS).splitlines()
     assert [line for line in lines if not line.startswith("capax ")] == ["make demo", "make test"]
 
@@ -115,6 +115,14 @@ def test_predict_prints_what_the_readme_shows(said: Callable[[str], list[str]]) 
     assert wordless(answer) == wordless(SHOWN[1])
     assert "about 589" in answer
     assert planned
+
+
+def test_attention_alone_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
+    built, trained, planned = said("capax construct")
+    assert wordless(built) == wordless(SHOWN[2])
+    assert "61 of 61 arg-max right" in built
+    assert "of 200" in trained
+    assert "300 associations" in planned
 
 
 def test_the_python_runs(tmp_path: Path) -> None:

@@ -133,6 +133,19 @@ class ShatterEpochs(Result):
     fit: NegativeBinomial | None
 
 
+class HeadCount(Result):
+    """The smallest key dimension of one number of heads (protocol budget)."""
+
+    n_heads: int
+    d_head: Annotated[int | None, Field(description="None where none up to d_model was enough.")]
+    total_key_dim: int | None
+    interval: Interval
+    f1: Annotated[
+        float, Field(description="Mean of the trainings at that head size, or the best where none was enough.")
+    ]
+    trainings: int
+
+
 class Measurement(Result):
     """One measurement, whole.
 
@@ -170,6 +183,19 @@ class Measurement(Result):
     members: tuple[Member, ...]
     search: Search | None = None
     shatter: ShatterEpochs | None = None
+    f1: Annotated[float | None, Field(description="Of relations: micro-F1 over the counted pairs.")] = None
+    precision: float | None = None
+    recall: float | None = None
+    margin: Annotated[
+        float | None, Field(description="What the lowest score of an edge is above the highest of another pair.")
+    ] = None
+    n_heads: Annotated[int | None, Field(description="Of relations: heads; the best number for budget.")] = None
+    d_head: int | None = None
+    total_key_dim: Annotated[
+        int | None, Field(description="Of relations: n_heads · d_head; the smallest that suffices for budget (D_K*).")
+    ] = None
+    total_key_dim_interval: Interval | None = None
+    per_heads: Annotated[tuple[HeadCount, ...] | None, Field(description="The search of each head count.")] = None
     notes: tuple[str, ...] = ()
     spec: Run
     key: str

@@ -31,6 +31,12 @@ PROTOCOL = (
     "d_out",
     "tolerance",
     "profile",
+    "graph",
+    "embeddings",
+    "aggregate",
+    "channel",
+    "target_f1",
+    "criterion",
     "n_layers",
     "d_head",
     "d_value",
@@ -42,6 +48,7 @@ PROTOCOL = (
     "norms",
     "skips",
     "lr",
+    "beta2",
     "schedule",
     "warmup",
     "batch_size",
@@ -59,7 +66,7 @@ PROTOCOL = (
 `max_steps` it is the whole budget of a training that counts: a budget of epochs is one of steps, too, and a small
 library has fewer of them in an epoch."""
 
-LATER = {"schedule": "constant", "warmup": 0.0, "eval_steps": None, "stop_when_complete": True}
+LATER = {"beta2": 0.999, "schedule": "constant", "warmup": 0.0, "eval_steps": None, "stop_when_complete": True}
 """How everything was measured before there were these columns."""
 
 REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
@@ -160,6 +167,7 @@ def _row(run: Measurement) -> dict[str, Any]:
     return {
         "key": run.key,
         **fields,
+        "library_size": run.library_size,
         "seed": spec.seed,
         **{name: getattr(run, name) for name in counts},
         "trainable_parameters": run.parameters.trainable,
@@ -168,6 +176,11 @@ def _row(run: Measurement) -> dict[str, Any]:
         "steps": run.steps,
         "seconds": run.seconds,
         "stop_reason": run.stop_reason,
+        **(
+            {}
+            if run.f1 is None
+            else {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim", "f1")}
+        ),
     }
 
 

@@ -34,7 +34,7 @@ from capax.specs import Sequences, Training, Transformer
 from capax.tasks.sequences import SequenceLibrary
 from capax.training import ensemble as training_ensemble
 from capax.training.ensemble import BatchOrder, Learner
-from capax.training.prepare import floats_per_item
+from capax.training.prepare import floats_per_row
 
 PAPER_FILE = pathlib.Path(__file__).parent / "data" / "x_transformers_1_30_1.safetensors"
 ALL_TRAINED = {"embeddings": "trained", "readout": "trained", "positions": "trained"}
@@ -272,7 +272,7 @@ def learner_of(spec: Transformer, task: Sequences, sizes: tuple[int, ...], batch
     generators = [torch.Generator().manual_seed(member) for member in range(len(sizes))]
     order = BatchOrder(sizes, batch_size, generators, "cpu", torch.float64)
     training = Training(precision="float64", batch_size=batch_size, lr=1e-2)
-    floats = {purpose: floats_per_item(task, spec, purpose) for purpose in ("loss", "recall")}
+    floats = {purpose: floats_per_row(task, spec, purpose) for purpose in ("loss", "recall")}
     return Learner(ensemble, SequenceLibrary(task, tokens, sizes), training, order, floats)
 
 

@@ -110,7 +110,10 @@ def test_losses_and_recall_by_hand() -> None:
     weight = torch.tensor([[0.5, 0.25, 1.0]], dtype=torch.float64)
     expected = 0.25 * (0.05**2 + 0.099**2) / 2 + 0.2**2 / 2
     assert found.losses(outputs, batch, weight).item() == pytest.approx(expected)
-    metrics = found.metrics({name: values[0] for name, values in found.item_metrics(outputs, batch).items()})
+    rows = {name: values[0] for name, values in found.row_metrics(outputs, batch).items()}
+    evaluation = found.evaluation(0, 2, rows)
+    assert not evaluation.complete
+    metrics = evaluation.metrics
     assert metrics["largest_error"] == pytest.approx(0.2)
     assert metrics["mean_squared_error"] == pytest.approx((0.05**2 + 0.099**2 + 0.2**2) / 6)
     classes = library(Associations(context_size=2, library_size=3, n_classes=4), (3,))

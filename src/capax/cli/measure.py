@@ -15,9 +15,12 @@ from capax.specs import (
     PROTOCOLS,
     Associations,
     AssociativeAttention,
+    Budget,
+    KeyQueryChannel,
     Mac,
     Mls,
     Model,
+    Relations,
     Sequences,
     Shatter,
     Spec,
@@ -26,6 +29,8 @@ from capax.specs import (
     Transformer,
 )
 from capax.specs.run import TRAININGS
+
+Protocol = Mac | Mls | Shatter | Budget
 
 app = App(name="measure", help="Train a model on a task and count what it remembers.")
 
@@ -61,6 +66,20 @@ class AssociativeAttentionFlags(AssociativeAttention):
     model: Annotated[Literal["associative_attention"], Fixed] = "associative_attention"
 
 
+class RelationsFlags(Relations):
+    """The task's fields as flags, without those that a command line has no use for."""
+
+    task: Annotated[Literal["relations"], Fixed] = "relations"
+    library_sha256: Annotated[str | None, Fixed] = None
+
+
+class KeyQueryChannelFlags(KeyQueryChannel):
+    """The model's fields as flags, but for the heads, of which a search takes several numbers."""
+
+    model: Annotated[Literal["key_query_channel"], Fixed] = "key_query_channel"
+    n_heads: Annotated[int, Fixed] = 1
+
+
 def _training_of(task: type[Spec]) -> type[Training]:
     """The training's fields as flags that show a task's defaults."""
     usual: dict[str, Any] = {
@@ -72,6 +91,7 @@ def _training_of(task: type[Spec]) -> type[Training]:
 
 
 AssociationsTraining: Any = _training_of(Associations)
+RelationsTraining: Any = _training_of(Relations)
 
 
 def _of(protocol: str, field: FieldInfo) -> Parameter:
@@ -102,18 +122,67 @@ class ProtocolFlags:
     max_trainings: Annotated[int | None, _of("mls", Mls.model_fields["max_trainings"])] = None
     interval_width: Annotated[float | None, _of("mls", Mls.model_fields["interval_width"])] = None
 
-    def spec(self) -> Mac | Mls | Shatter:
+    def spec(self) -> Protocol:
         """The protocol.
 
         Raises:
             SpecError: for a field of another protocol.
         """
-        given = {name: value for name, value in asdict(self).items() if name != "protocol" and value is not None}
-        kind = PROTOCOLS[self.protocol]
-        foreign = [name for name in given if name not in kind.model_fields]
-        if foreign:
-            raise SpecError(f"{foreign[0]}: not a field of protocol {self.protocol!r}")
-        return kind(**given)
+        return _protocol(self.protocol, asdict(self))
+
+
+@dataclass(frozen=True)
+class ChannelProtocolFlags:
+    """The protocols of relations, and the fields of each."""
+
+    protocol: Annotated[
+        Literal["mac", "budget", "shatter"],
+        Parameter(
+            help="mac: best of several restarts; budget: smallest total key dimension that suffices; shatter: steps "
+            "until the graph is recognized.",
+            group=GROUPS["Protocol"],
+        ),
+    ] = "mac"
+    restarts: Annotated[
+        int | None,
+        Parameter(
+            help="mac: restarts on one graph [default: 5]; budget: trainings of a head size, each of a graph of its "
+            "own [default: 3].",
+            group=GROUPS["Protocol"],
+        ),
+    ] = None
+    target_f1: Annotated[float | None, _of("budget", Budget.model_fields["target_f1"])] = None
+    criterion: Annotated[Literal["half", "mean"] | None, _of("budget", Budget.model_fields["criterion"])] = None
+    max_trainings: Annotated[int | None, _of("budget", Budget.model_fields["max_trainings"])] = None
+    trials: Annotated[int | None, _of("shatter", Shatter.model_fields["trials"])] = None
+
+    def spec(self, **fields: Any) -> Protocol:
+        """The protocol, with further fields.
+
+        Raises:
+            SpecError: for a field of another protocol.
+        """
+        return _protocol(self.protocol, asdict(self) | fields)
+
+
+def _protocol(name: str, fields: dict[str, Any]) -> Protocol:
+    given = {field: value for field, value in fields.items() if field != "protocol" and value is not None}
+    foreign = [field for field in given if field not in PROTOCOLS[name].model_fields]
+    if foreign:
+        raise SpecError(f"{foreign[0]}: not a field of protocol {name!r}")
+    return PROTOCOLS[name](**given)
+
+
+def integers(name: str, text: str) -> list[int]:
+    """The numbers of "1,2,4".
+
+    Raises:
+        SpecError: that names the flag.
+    """
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise SpecError(f"{name}: integers separated by commas, got {text!r}") from None
 
 
 @dataclass(frozen=True)
@@ -157,7 +226,9 @@ def sequences(
 
     Defaults are those of Härmä et al. 2024 where the paper states them; "ours" marks the others.
     """
-    _measure(Sequences(**_given(task)), Transformer(**_given(model)), Training(**_given(training)), protocol, run)
+    _measure(
+        Sequences(**_given(task)), Transformer(**_given(model)), Training(**_given(training)), _chosen(protocol), run
+    )
 
 
 @app.command
@@ -175,13 +246,38 @@ def associations(
     budget that is given (--max-epochs, --max-steps) takes the place of the published one.
     """
     learner = AssociativeAttention(**_given(model))
-    _measure(Associations(**_given(task)), learner, Training(**_given(training)), protocol, run)
+    _measure(Associations(**_given(task)), learner, Training(**_given(training)), _chosen(protocol), run)
 
 
-def _measure(
-    task: Task, model: Model, training: Training, protocol: ProtocolFlags | None, run: RunFlags | None
+@app.command
+def relations(
+    *,
+    n_heads: Annotated[
+        str, Parameter(group=GROUPS["Model"], help='Heads; for budget, the head counts to choose from: "1,2,4,8".')
+    ] = "1",
+    task: Annotated[RelationsFlags | None, InTask] = None,
+    model: Annotated[KeyQueryChannelFlags | None, InModel] = None,
+    training: Annotated[RelationsTraining | None, InTraining] = None,
+    protocol: Annotated[ChannelProtocolFlags | None, Flat] = None,
+    run: Annotated[RunFlags | None, Flat] = None,
 ) -> None:
-    chosen, flags = (protocol or ProtocolFlags()).spec(), run or RunFlags()
+    """Train key-query channels to recognize the edges of a graph, or search for the key dimension that they need.
+
+    The paper's graph recognition (Adler 2025); its training is not known to us, so its defaults are ours.
+    """
+    counts = integers("n_heads", n_heads)
+    flags = protocol or ChannelProtocolFlags()
+    searched = flags.protocol == "budget"
+    if not searched and len(counts) > 1:
+        raise SpecError(f"n_heads: several only for protocol 'budget', got {n_heads!r}")
+    heads = {} if searched else {"n_heads": counts[0]}
+    chosen = flags.spec(**({"head_counts": counts} if searched else {}))
+    learner = KeyQueryChannel(**_given(model), **heads)
+    _measure(Relations(**_given(task)), learner, Training(**_given(training)), chosen, run)
+
+
+def _measure(task: Task, model: Model, training: Training, protocol: Protocol, run: RunFlags | None) -> None:
+    flags = run or RunFlags()
     from capax import machine
     from capax.cli import output
     from capax.measures.measure import measure
@@ -191,7 +287,7 @@ def _measure(
             task,
             model,
             training,
-            protocol=chosen,
+            protocol=protocol,
             seed=flags.seed,
             device=flags.device,
             workers=min(machine.cores(), 8) if flags.workers is None else flags.workers,
@@ -205,6 +301,10 @@ def _measure(
         print(found.to_json())
     elif not flags.quiet:
         output.show(found)
+
+
+def _chosen(protocol: ProtocolFlags | None) -> Protocol:
+    return (protocol or ProtocolFlags()).spec()
 
 
 def _given(flags: Spec | None) -> dict[str, Any]:

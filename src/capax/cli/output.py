@@ -11,7 +11,17 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from capax.results import Interval, Measurement
-from capax.specs import Associations, AssociativeAttention, Run, Sequences, Transformer
+from capax.specs import (
+    Associations,
+    AssociativeAttention,
+    Budget,
+    KeyQueryChannel,
+    Relations,
+    Run,
+    Sequences,
+    Transformer,
+)
+from capax.specs.protocols import Protocol
 from capax.store_schema import Failure, Summary
 
 if TYPE_CHECKING:
@@ -79,11 +89,22 @@ def _setting(spec: Run) -> str:
         case Associations() as task, AssociativeAttention():
             layer = "the published layer" if model.profile == "mahdavi2024" else "plain attention"
             return f"{layer}, {heads}; {task.items}"
+        case Relations() as task, KeyQueryChannel():
+            edges = f"{task.items}, {task.library_size} edges"
+            return f"key-query channel, {_channel(model, spec.protocol)}, width {model.d_model}; {edges}"
     raise TypeError(f"no words for {type(model).__name__}")
 
 
+def _channel(model: KeyQueryChannel, protocol: Protocol) -> str:
+    if isinstance(protocol, Budget):
+        return f"{', '.join(map(str, protocol.head_counts))} heads"
+    return f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}"
+
+
 def _rows(run: Measurement) -> list[tuple[str, str]]:
-    name = {"mac": "memorized", "mls": "largest library", "shatter": "memorized (best)"}[run.spec.protocol.protocol]
+    name = {"mac": "memorized", "mls": "largest library", "shatter": "memorized (best)", "budget": "recalled"}[
+        run.spec.protocol.protocol
+    ]
     counts = run.memorized_per_restart
     each = (
         f" (restarts: {', '.join(map(str, counts))})" if run.spec.protocol.protocol == "mac" and len(counts) > 1 else ""
@@ -101,6 +122,8 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         )
     if run.shatter is not None:
         rows += _shatter_rows(run)
+    if run.f1 is not None:
+        rows += _relation_rows(run)
     rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in run.metrics.items()]
     rows.append(("bits", f"{run.bits:.4g}, {run.bits_per_parameter:.3g} per trainable parameter"))
     if run.tokens_per_parameter is not None:
@@ -121,6 +144,34 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         )
     rows += [("note", note) for note in run.notes]
     rows.append(("key", run.key[:12]))
+    return rows
+
+
+def _relation_rows(run: Measurement) -> list[tuple[str, str]]:
+    rows = [
+        ("F1", f"{run.f1:.4g} (precision {run.precision:.4g}, recall {run.recall:.4g})"),
+        ("margin", f"{run.margin:.4g} from the highest other pair to the lowest edge"),
+    ]
+    if run.per_heads is None:
+        return rows
+    if run.total_key_dim is None:
+        rows.append(("key dimension", "no head size up to the width is enough"))
+    else:
+        range_ = "" if run.total_key_dim_interval is None else f"; {_range(run.total_key_dim_interval)}"
+        rows.append(("key dimension", f"{run.total_key_dim}: {run.n_heads} x {run.d_head}{range_}"))
+    for count in run.per_heads:
+        enough = (
+            "no head size is enough"
+            if count.total_key_dim is None
+            else f"{count.n_heads} x {count.d_head} = {count.total_key_dim}"
+        )
+        high = "no upper end" if count.interval.high is None else f"{count.interval.high:.4g}"
+        rows.append(
+            (
+                f"{count.n_heads} head{'s' * (count.n_heads > 1)}",
+                f"{enough} ({count.interval.low:.4g} to {high}), F1 {count.f1:.3f}, {count.trainings} trainings",
+            )
+        )
     return rows
 
 

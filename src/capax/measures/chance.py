@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import binom
 
-from capax.specs import Associations, Sequences, Task
+from capax.specs import Associations, Relations, Sequences, Task
 from capax.tasks import association_files
 
 
-def guess_probability(task: Task) -> float:
+def guess_probability(task: Sequences | Associations) -> float:
     """Probability that a guess recalls an item.
 
     Sequences: 1/T for the last token, T^−(seq_len−1) for every next token. Associations: 1/C for a class; for a real
@@ -30,6 +30,20 @@ def guess_probability(task: Task) -> float:
             return math.erf(task.tolerance / math.sqrt(2)) ** task.d_out
         case Associations():
             return constant_share(association_files.read(Path(task.library)).labels, task.tolerance)
+
+
+def expected(task: Task, library_size: int, metrics: dict[str, float]) -> float:
+    """Lucky recalls to expect among so many items.
+
+    Of relations: as many pairs drawn at random as the channel takes for edges hit their share of the edges.
+
+    Args:
+        metrics: those of the training that counts.
+    """
+    if isinstance(task, Relations):
+        assert task.n_items is not None
+        return metrics["predicted_pairs"] * library_size / (task.n_items * (task.n_items - 1))
+    return mean(library_size, guess_probability(task))
 
 
 def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -> float:

@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import binomtest
 
 from capax import machine, memory
 from capax.errors import SpecError, StoreWriteError
-from capax.measures import chance, units
+from capax.measures import budget, chance, units
 from capax.measures.mac import LEVEL, best_of_restarts_interval
 from capax.measures.negative_binomial import fit_negative_binomial
 from capax.measures.progress import Callback, Tracker
 from capax.measures.search import ThresholdFit, Trial, fit_threshold, search_threshold
-from capax.results import Curve, Interval, Measurement, Member, NegativeBinomial, Parameters, Search, ShatterEpochs
+from capax.models.size import channel_parameters
+from capax.results import (
+    Curve,
+    HeadCount,
+    Interval,
+    Measurement,
+    Member,
+    NegativeBinomial,
+    Parameters,
+    Search,
+    ShatterEpochs,
+)
 from capax.seeds import numpy_generator
-from capax.specs import PROTOCOLS, Mac, Mls, Model, Run, Sequences, Shatter, Task, Training, Transformer
+from capax.specs import (
+    PROTOCOLS,
+    Budget,
+    KeyQueryChannel,
+    Mac,
+    Mls,
+    Model,
+    Relations,
+    Run,
+    Sequences,
+    Shatter,
+    Task,
+    Training,
+    Transformer,
+)
 from capax.store import Store
-from capax.tasks import sequences
+from capax.tasks import relation_files, sequences
 from capax.training.pack import Outcome, Pack
 from capax.training.workers import Workers
 
@@ -33,7 +59,7 @@ def measure(
     model: Model,
     training: Training | None = None,
     *,
-    protocol: Literal["mac", "mls", "shatter"] | Mac | Mls | Shatter = "mac",
+    protocol: Literal["mac", "mls", "shatter", "budget"] | Mac | Mls | Shatter | Budget = "mac",
     restarts: int | None = None,
     seed: int = 0,
     store: Store | Path | str | None = None,
@@ -50,7 +76,7 @@ def measure(
         task: what is to be remembered.
         model: who remembers.
         training: how it learns; what it leaves open is as the task's paper has it.
-        protocol: `"mac"`, `"mls"`, `"shatter"`, or their specs for more than the defaults.
+        protocol: `"mac"`, `"mls"`, `"shatter"`, `"budget"`, or their specs for more than the defaults.
         restarts: restarts of `"mac"` (5 when not given).
         seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
         store: where finished runs are kept; a run that is already there is returned, not repeated.
@@ -183,13 +209,25 @@ class _Trainer:
         """Time since the runs began, in whatever process."""
         return time.monotonic() - self._started + self.seconds_before
 
-    def __call__(self, members: Sequence[int], sizes: Sequence[int], one_library: bool) -> list[Outcome]:
-        """Train some members of each run; outcomes run by run."""
+    def __call__(
+        self,
+        members: Sequence[int],
+        sizes: Sequence[int],
+        one_library: bool,
+        model: Model | None = None,
+        d_heads: Sequence[int] | None = None,
+    ) -> list[Outcome]:
+        """Train some members of each run; outcomes run by run.
+
+        Args:
+            model: another one than the runs'.
+            d_heads: the members' head sizes, where these differ.
+        """
         run, times = self._runs[0], len(self._runs)
         limit = run.training.time_limit
         pack = Pack(
             run.task,
-            run.model,
+            model or run.model,
             run.training,
             tuple(run.seed for run in self._runs for _ in members),
             tuple(members) * times,
@@ -200,6 +238,7 @@ class _Trainer:
             device=self._device,
             seconds=None if limit is None else max(limit * times - self.seconds, 0.0),
             keep_weights=self._keep_weights,
+            d_heads=None if d_heads is None else tuple(d_heads) * times,
         )
         self._tracker.total += len(pack.members)
         outcomes = self._workers.train(pack, self._tracker, self._checkpoints)
@@ -208,7 +247,8 @@ class _Trainer:
         return outcomes
 
 
-Train = Callable[[Sequence[int], Sequence[int], bool], list[Outcome]]
+Train = Callable[..., list[Outcome]]
+"""As `_Trainer`."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +262,7 @@ class Found:
     interval: Interval | None
     search: Search | None = None
     shatter: ShatterEpochs | None = None
+    per_heads: tuple[HeadCount, ...] | None = None
 
 
 def _mac(run: Run, train: Train) -> Found:
@@ -313,6 +354,37 @@ def _shatter(run: Run, train: Train) -> Found:
     return Found(best.memorized, best, outcomes, size, None, shatter=shatter)
 
 
+def _budget(run: Run, train: Train) -> Found:
+    protocol, model, size = run.protocol, run.model, run.task.library_size
+    assert isinstance(protocol, Budget)
+    assert isinstance(model, KeyQueryChannel)
+    outcomes: dict[int, list[tuple[int, Outcome]]] = {}
+    guess = size * math.log2(max(size, 2)) / model.d_model
+
+    def of(n_heads: int) -> Callable[[Sequence[tuple[int, int]]], list[float]]:
+        def learn(pairs: Sequence[tuple[int, int]]) -> list[float]:
+            d_heads, members = zip(*pairs, strict=True)
+            channel = model.replace(n_heads=n_heads, d_head=max(d_heads))
+            found = train(members, [size] * len(pairs), False, channel, d_heads)
+            if any(_out_of_time(outcome, run.training) for outcome in found):
+                raise SpecError(f"time_limit: too short for the search, got {run.training.time_limit}")
+            outcomes.setdefault(n_heads, []).extend(zip(d_heads, found, strict=True))
+            return [outcome.metrics["f1"] for outcome in found]
+
+        return learn
+
+    seed = int(numpy_generator(run.seed, "search").integers(2**31))
+    counts = [budget.smallest(of(h), protocol, h, model.d_model, guess, seed) for h in protocol.head_counts]
+    enough = [count for count in counts if count.total_key_dim is not None]
+    chosen = min(enough, key=lambda count: (count.total_key_dim, count.n_heads)) if enough else counts[-1]
+    wanted = chosen.d_head or model.d_model
+    near = min(outcomes[chosen.n_heads], key=lambda pair: (abs(pair[0] - wanted), -pair[1].metrics["f1"]))[1]
+    every = [outcome for pairs in outcomes.values() for _, outcome in pairs]
+    counted = channel_parameters(model.replace(n_heads=chosen.n_heads, d_head=wanted))
+    best = replace(near, parameters=counted)
+    return Found(best.memorized, best, every, size, None, per_heads=tuple(counts))
+
+
 def _median(epochs: list[int], censored: int) -> float | None:
     """Median over all trials; None when fewer than half completed."""
     every = sorted(epochs) + [np.inf] * censored
@@ -320,13 +392,18 @@ def _median(epochs: list[int], censored: int) -> float | None:
     return middle if np.isfinite(middle) else None
 
 
-_PROCEDURES: dict[type, Callable[[Run, Train], Found]] = {Mac: _mac, Mls: _mls, Shatter: _shatter}
+_PROCEDURES: dict[type, Callable[[Run, Train], Found]] = {
+    Mac: _mac,
+    Mls: _mls,
+    Shatter: _shatter,
+    Budget: _budget,
+}
 
 
 def _measurement(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = ()) -> Measurement:
     task, best = run.task, found.best
     size = max(found.memorized, 1) if isinstance(run.protocol, Mls) else found.library_size
-    lucky = chance.mean(size, chance.guess_probability(task))
+    lucky = chance.expected(task, size, best.metrics)
     above = units.above_chance(found.memorized, lucky, size)
     bits = above * units.bits_per_item(task)
     told = dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes)
@@ -342,6 +419,8 @@ def _measurement(run: Run, found: Found, seconds: float, packed: tuple[str, ...]
         if recallable < size:
             why = "one prefix, two targets" if task.recall == "last" else "one first token leads to one sequence only"
             notes.append(f"{size - recallable} of {size} items contradict others ({why})")
+    if isinstance(task, Relations):
+        notes += relation_files.notes(task)
     unreachable = sorted({token for outcome in found.outcomes for token in outcome.unreachable})
     return Measurement(
         memorized=found.memorized,
@@ -358,7 +437,7 @@ def _measurement(run: Run, found: Found, seconds: float, packed: tuple[str, ...]
             if isinstance(task, Sequences)
             else None
         ),
-        metrics=best.metrics,
+        metrics={} if isinstance(task, Relations) else best.metrics,
         parameters=Parameters(**best.parameters),
         epochs=best.epochs if isinstance(run.protocol, Mac) else max(o.epochs for o in found.outcomes),
         steps=best.steps if isinstance(run.protocol, Mac) else max(o.steps for o in found.outcomes),
@@ -368,11 +447,29 @@ def _measurement(run: Run, found: Found, seconds: float, packed: tuple[str, ...]
         members=tuple(_member(outcome, whole_curve=isinstance(run.protocol, Mac)) for outcome in found.outcomes),
         search=found.search,
         shatter=found.shatter,
+        **_of_channel(run, found),
         notes=tuple(notes),
         spec=run,
         key=run.key(),
         versions=machine.versions(),
     )
+
+
+def _of_channel(run: Run, found: Found) -> dict[str, Any]:
+    """What only relations have."""
+    model = run.model
+    if not isinstance(model, KeyQueryChannel):
+        return {}
+    facts: dict[str, Any] = {name: found.best.metrics[name] for name in ("f1", "precision", "recall", "margin")}
+    if found.per_heads is None:
+        return facts | {"n_heads": model.n_heads, "d_head": model.d_head, "total_key_dim": model.total_key_dim}
+    enough = [count for count in found.per_heads if count.total_key_dim is not None]
+    best = min(enough, key=lambda count: (count.total_key_dim, count.n_heads), default=None)
+    facts |= {"per_heads": found.per_heads}
+    if best is None:
+        return facts
+    sizes = {name: getattr(best, name) for name in ("n_heads", "d_head", "total_key_dim")}
+    return facts | sizes | {"total_key_dim_interval": best.interval}
 
 
 def _reads_out_frozen(model: Model) -> bool:

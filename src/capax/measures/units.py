@@ -5,18 +5,46 @@ from __future__ import annotations
 import math
 
 from capax.measures.chance import guess_probability
-from capax.specs import Sequences, Task
+from capax.specs import Relations, Sequences, Task
 
 
 def bits_per_item(task: Task) -> float:
     """What recalling an item is worth against a guess: −log2 of a guess's probability.
 
     log2(vocab_size) when recall counts the last token, (seq_len − 1) times that when it counts every next token;
-    log2(n_classes) for classes; a real label within a tolerance has no other count of bits.
+    log2(n_classes) for classes; a real label within a tolerance has no other count of bits. Of relations: an edge's
+    share of log2 of the number of graphs that could have been drawn.
     """
+    if isinstance(task, Relations):
+        return graph_bits(task) / task.library_size
     if isinstance(task, Sequences):
         return math.log2(task.vocab_size) * (1 if task.recall == "last" else task.seq_len - 1)
     return -math.log2(guess_probability(task))
+
+
+def graph_bits(task: Relations) -> float:
+    """log2 of how many graphs the task could have drawn.
+
+    Derangements, rooted trees, graphs of so many edges; of the regular graphs the asymptotic number
+    (nk)!/k!^(2n) · e^(−(k−1)²/2−k). Power-law graphs and the user's count as one of all with so many edges.
+    """
+    n, edges = task.n_items, task.library_size
+    assert n is not None
+
+    def log2_factorial(k: int) -> float:
+        return math.lgamma(k + 1) / math.log(2)
+
+    match task.graph:
+        case "permutation":
+            return max(log2_factorial(n) - math.log2(math.e), 0.0)
+        case "tree":
+            return (n - 1) * math.log2(n)
+        case "regular":
+            k = edges // n
+            spread = ((k - 1) ** 2 / 2 + k) * math.log2(math.e)
+            return max(log2_factorial(n * k) - 2 * n * log2_factorial(k) - spread, 0.0)
+    pairs = n * (n - 1)
+    return log2_factorial(pairs) - log2_factorial(edges) - log2_factorial(pairs - edges)
 
 
 def above_chance(memorized: float, chance: float, library_size: int) -> float:

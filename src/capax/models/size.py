@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capax.specs import AssociativeAttention, Model, Sequences, Task, Transformer
+from capax.specs import AssociativeAttention, KeyQueryChannel, Model, Relations, Sequences, Task, Transformer
 
 
 def parameter_counts(task: Task, model: Model) -> dict[str, int]:
@@ -10,6 +10,9 @@ def parameter_counts(task: Task, model: Model) -> dict[str, int]:
     if isinstance(task, Sequences):
         assert isinstance(model, Transformer)
         return transformer_parameters(model, task.vocab_size, task.seq_len - 1)
+    if isinstance(task, Relations):
+        assert isinstance(model, KeyQueryChannel)
+        return channel_parameters(model)
     assert isinstance(model, AssociativeAttention)
     return associative_parameters(model, task.n_outputs)
 
@@ -56,3 +59,10 @@ def associative_parameters(spec: AssociativeAttention, n_outputs: int) -> dict[s
     else:
         count = heads + spec.n_heads * v * d + d * d + d + (d + 1) * n_outputs
     return {"trainable": count, "total": count}
+
+
+def channel_parameters(spec: KeyQueryChannel) -> dict[str, int]:
+    """2·d_model·n_heads·d_head, a scale and a threshold, all of them trained; beside them a constant, `first_scale`."""
+    assert spec.d_head is not None
+    count = 2 * spec.d_model * spec.n_heads * spec.d_head + 2
+    return {"trainable": count, "total": count + 1}

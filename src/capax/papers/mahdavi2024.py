@@ -98,15 +98,28 @@ PUBLISHED = {
 def _small(
     swept: str,
     values: tuple[int, ...],
-    library_size: int,
     contexts: Literal["shared", "fresh"],
     labels: Literal["classes", "uniform"] = "classes",
-    steps: int = 6000,
+    library_size: int = 4000,
     **fixed: int,
 ) -> Experiment:
-    sizes = {"n_heads": 8, "context_size": 8, "d_model": 32, "d_head": 32} | fixed
-    training = Training(lr=3e-3, max_steps=steps)
-    return Experiment(swept, values, (library_size,), contexts, labels, sizes, training)
+    sizes = {"n_heads": 8, "context_size": 16, "d_model": 32, "d_head": 32} | fixed
+    return Experiment(swept, values, (library_size,), contexts, labels, sizes, Training(lr=3e-3, max_steps=6000))
 
 
-SMALL: dict[str, Experiment] = {}
+HEADS, CONTEXTS, HEAD_SIZES = (1, 2, 4, 6, 8, 10, 12), (1, 2, 4, 8, 16, 24), (1, 2, 4, 8, 16, 32)
+SMALL = {
+    "heads-shared": _small("n_heads", HEADS, "shared"),
+    "heads-fresh": _small("n_heads", HEADS, "fresh"),
+    "context-shared": _small("context_size", CONTEXTS, "shared"),
+    "context-fresh": _small("context_size", CONTEXTS, "fresh"),
+    "head-size-shared": _small("d_head", HEAD_SIZES, "shared", context_size=8),
+    "heads-shared-regression": _small("n_heads", HEADS, "shared", "uniform"),
+    "heads-fresh-regression": _small("n_heads", HEADS, "fresh", "uniform"),
+    "context-shared-regression": _small("context_size", CONTEXTS, "shared", "uniform"),
+    "context-fresh-regression": _small("context_size", CONTEXTS, "fresh", "uniform"),
+    "saturation-4-heads": _small("n_heads", (4,), "shared", library_size=100, context_size=8),
+}
+"""The same sweeps at half the width and with a short training: minutes on two cores for all of them."""
+
+SCALES: dict[Scale, dict[str, Experiment]] = {"paper": PUBLISHED, "small": SMALL}

@@ -8,9 +8,12 @@ others are ours and say so.
 from capax.specs.associations import Associations as Associations
 from capax.specs.associations import AssociativeAttention as AssociativeAttention
 from capax.specs.protocols import PROTOCOLS as PROTOCOLS
+from capax.specs.protocols import Budget as Budget
 from capax.specs.protocols import Mac as Mac
 from capax.specs.protocols import Mls as Mls
 from capax.specs.protocols import Shatter as Shatter
+from capax.specs.relations import KeyQueryChannel as KeyQueryChannel
+from capax.specs.relations import Relations as Relations
 from capax.specs.run import LEARNERS as LEARNERS
 from capax.specs.run import Model as Model
 from capax.specs.run import Run as Run

@@ -58,6 +58,11 @@ class Associations(Spec):
         return self.n_classes if self.labels == "classes" else self.d_out
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Fields that name the user's files."""
+        return () if self.library_sha256 is None else ("library",)
+
+    @property
     def items(self) -> str:
         """What an item is, in a few words."""
         label = f"{self.n_classes} classes" if self.labels == "classes" else f"{self.labels} labels"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from capax.specs.spec import Size, Spec
 
@@ -48,5 +48,36 @@ class Shatter(Spec):
     )
 
 
-PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter]] = {"mac": Mac, "mls": Mls, "shatter": Shatter}
-Protocol = Annotated[Mac | Mls | Shatter, Field(discriminator="protocol")]
+class Budget(Spec):
+    """The smallest total key dimension D_K* = n_heads · d_head at which relations are recognized, over head counts.
+
+    For each head count the smallest d_head at which half of the trainings succeed (F1 at least `target_f1`), or, as
+    the paper seems to do, at which their mean F1 does.
+    """
+
+    protocol: Literal["budget"] = "budget"
+    head_counts: Annotated[tuple[Size, ...], Field(min_length=1, description="Head counts to choose from.")] = (
+        1, 2, 4, 8,
+    )  # fmt: skip
+    restarts: Annotated[
+        int, Field(ge=2, description="Trainings per head size: graph, vectors, weights are drawn anew in each.")
+    ] = 3
+    target_f1: Annotated[float, Field(gt=0, le=1, description="F1 of a success.")] = 0.99
+    criterion: Annotated[
+        Literal["half", "mean"], Field(description="Half of the trainings succeed, or their mean F1 does.")
+    ] = "half"
+    max_trainings: Annotated[int, Field(ge=8, description="Trainings per head count after which a search ends.")] = 24
+
+    @model_validator(mode="after")
+    def _sorted(self) -> Self:
+        object.__setattr__(self, "head_counts", tuple(sorted(set(self.head_counts))))
+        return self
+
+
+PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter] | type[Budget]] = {
+    "mac": Mac,
+    "mls": Mls,
+    "shatter": Shatter,
+    "budget": Budget,
+}
+Protocol = Annotated[Mac | Mls | Shatter | Budget, Field(discriminator="protocol")]

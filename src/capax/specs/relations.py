@@ -20,8 +20,8 @@ class Relations(Spec):
     """Recognize relations: of every ordered pair of items, whether it is an edge of a directed graph.
 
     Items are unit vectors of the model's `d_model` channels. A drawn graph has no self-loops; the user's must not
-    either. The paper does not state how contexts are sampled; since scores do not depend on the context (its lemma
-    4.1), the whole graph is the default.
+    either (a networkx graph becomes a file by `networkx.write_graphml(graph, path)`). We do not
+    know how the paper samples contexts; what holds for the whole graph, the default, holds in each (its lemma 4.1).
     """
 
     task: Literal["relations"] = "relations"
@@ -53,8 +53,8 @@ class Relations(Spec):
     contexts: Annotated[
         Literal["whole", "uniform", "targets"],
         Field(
-            description="Pairs that are counted: of all items, of uniform subsets, or of subsets that hold half their "
-            "items' targets."
+            description="Pairs that are counted: of all items, of uniform subsets, or of subsets of half sources, a "
+            "target of each, and others that fill them up."
         ),
     ] = "whole"
     context_size: Annotated[int | None, Field(ge=2, description="Items in a context, where it is a subset.")] = None
@@ -73,6 +73,12 @@ class Relations(Spec):
     def library(self) -> str:
         """'random' where a graph is drawn, 'file' where it is the user's."""
         return "random" if self.graph in GRAPHS else "file"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Fields that name the user's files."""
+        known = {"graph": GRAPHS, "embeddings": EMBEDDINGS}
+        return tuple(name for name, drawn in known.items() if getattr(self, name) not in drawn)
 
     @property
     def items(self) -> str:

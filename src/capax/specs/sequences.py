@@ -58,6 +58,11 @@ class Sequences(Spec):
     ] = None
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Fields that name the user's files."""
+        return () if self.library_sha256 is None else ("library",)
+
+    @property
     def items(self) -> str:
         """What an item is, in a few words."""
         return f"{self.seq_len} tokens of {self.vocab_size}"

@@ -19,6 +19,7 @@ class Training(Spec):
     """
 
     lr: Annotated[float, Field(gt=0, description="Adam's learning rate.")] = 1e-3
+    beta2: Annotated[float, Field(gt=0, lt=1, description="Adam's decay of squared gradients.")] = 0.999
     schedule: Annotated[
         Literal["constant", "cosine"],
         Field(description="Learning rate over the budget: constant, or falling to 0 as half a cosine wave."),

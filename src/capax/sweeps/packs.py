@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from capax.training.pack import Pack
 
 STEPS = 3
-SCHEDULE = ("schedule", "warmup", "eval_steps", "stop_when_complete", "min_steps", "max_steps")
+SCHEDULE = ("beta2", "schedule", "warmup", "eval_steps", "stop_when_complete", "min_steps", "max_steps")
 WORTH_STEPS = 2000
 """A training of fewer steps is over before its best pack is found."""
 

@@ -18,7 +18,7 @@ from capax.models.associative import AssociativeEnsemble
 from capax.specs import Associations
 from capax.tasks import association_files
 from capax.tasks.association_files import Examples
-from capax.tasks.library import Library, Purpose
+from capax.tasks.library import Evaluation, Library, Purpose
 
 
 def draw(spec: Associations, size: int, d_model: int, generator: np.random.Generator) -> Examples:
@@ -121,7 +121,7 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
 
     @property
     def rows(self) -> int:
-        """Items of the largest library, padding included."""
+        """Rows of the largest library, padding included."""
         return self.queries.shape[1]
 
     def select(self, members: list[int]) -> AssociationLibrary:
@@ -138,10 +138,10 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
         contexts = None if self.spec.contexts == "shared" else self.contexts.flatten(0, 1)[at]
         return AssociationBatch(self.queries.flatten(0, 1)[at], contexts, self.labels.flatten(0, 1)[at])
 
-    def shared(self, model: AssociativeEnsemble, purpose: Purpose, n_items: int) -> dict[str, Tensor]:
+    def shared(self, model: AssociativeEnsemble, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
         """What the model computes once for all examples of a step."""
         context = self.contexts[:, 0] if self.spec.contexts == "shared" else None
-        return model.shared(n_items, self.spec.context_size, context)
+        return model.shared(n_rows, self.spec.context_size, context)
 
     def outputs(
         self, model: AssociativeEnsemble, batch: AssociationBatch, purpose: Purpose, shared: dict[str, Tensor]
@@ -165,18 +165,18 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
             return outputs.argmax(2) == batch.labels
         return (outputs - batch.labels).abs().amax(2) <= self.spec.tolerance
 
-    def item_metrics(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> dict[str, Tensor]:
+    def row_metrics(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> dict[str, Tensor]:
         """Errors of real labels: the mean of the squares, and the largest."""
         if self.spec.labels == "classes":
             return {}
         errors = outputs - batch.labels
         return {"mean_squared_error": errors.square().mean(2), "largest_error": errors.abs().amax(2)}
 
-    def metrics(self, items: dict[str, Tensor]) -> dict[str, float]:
-        """Of real labels the mean squared error and the largest error."""
-        if not items:
-            return {}
-        return {
-            "mean_squared_error": float(items["mean_squared_error"].mean()),
-            "largest_error": float(items["largest_error"].max()),
-        }
+    def evaluation(self, member: int, memorized: int, rows: dict[str, Tensor]) -> Evaluation:
+        """More recalled is better, and of as many the smaller mean squared error of real labels."""
+        complete = memorized == self.sizes[member]
+        if not rows:
+            return Evaluation(memorized, {}, (float(memorized),), complete)
+        mean, largest = float(rows["mean_squared_error"].mean()), float(rows["largest_error"].max())
+        metrics = {"mean_squared_error": mean, "largest_error": largest}
+        return Evaluation(memorized, metrics, (float(memorized), -mean), complete)

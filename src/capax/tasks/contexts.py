@@ -15,7 +15,8 @@ def draw(
 
     uniform: every subset of context_size items is as likely. targets: ⌊context_size / 2⌋ sources, uniform among the
     items with targets (all of those, where there are fewer), one uniform target of each, and uniform other items up to
-    context_size, since a target can be that of several sources or a source itself. The paper does not state its own.
+    context_size, since a target can be that of several sources or a source itself. Ours: we do not know how the
+    paper samples them.
     """
     assert spec.n_items is not None
     if spec.context_size is None:

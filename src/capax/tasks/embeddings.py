@@ -52,7 +52,7 @@ def low_coherence(n_items: int, d_model: int, generator: np.random.Generator) ->
 
     Ours: Gaussian directions are moved against their excess inner products, X ← unit(X − R X), where R is what of
     XXᵀ off its diagonal exceeds ±max(Welch bound, SHRINK · coherence); the best of STEPS steps is returned. Memory
-    items², time STEPS · items² · channels. The paper does not say how it gets such vectors.
+    items², time STEPS · items² · channels.
     """
     vectors = gaussian(n_items, d_model, generator)
     if n_items <= d_model:

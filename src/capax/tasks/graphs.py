@@ -16,7 +16,7 @@ ROUNDS = 30
 
 
 def draw(spec: Relations, generator: np.random.Generator) -> Int[np.ndarray, "edges 2"]:
-    """The edges of a spec: drawn, or the user's. The paper names only permutations; the other laws are ours.
+    """The edges of a spec: drawn, or the user's. Permutations are the paper's; the other laws are ours.
 
     permutation: a uniform derangement, i → π(i). random: uniform among all graphs of that many edges. regular: see
     `regular`. power_law: see `power_law`. tree: a random recursive tree (in a random order, each item's parent is

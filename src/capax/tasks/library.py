@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 Purpose = Literal["loss", "recall"]
@@ -14,11 +15,30 @@ Purpose = Literal["loss", "recall"]
 Model = TypeVar("Model")
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """What a member recalls of its whole library, and what else its task measures.
+
+    Attributes:
+        memorized: items recalled.
+        metrics: what else the task measures.
+        score: better evaluations have larger ones.
+        complete: whether there is nothing left to learn.
+    """
+
+    memorized: int
+    metrics: dict[str, float]
+    score: tuple[float, ...]
+    complete: bool
+
+
 class Library(ABC, Generic[Model]):
     """The libraries of an ensemble's members on a device.
 
+    A library is a table of rows, which batches are made of: its items, unless the task says otherwise.
+
     Attributes:
-        sizes: items of each member; rows from there on are padding.
+        sizes: items of each member.
     """
 
     sizes: tuple[int, ...]
@@ -31,7 +51,12 @@ class Library(ABC, Generic[Model]):
     @property
     @abstractmethod
     def rows(self) -> int:
-        """Items of the largest library, padding included."""
+        """Rows of the largest library, padding included."""
+
+    @property
+    def row_counts(self) -> tuple[int, ...]:
+        """Rows of each member's library; those from there on are padding."""
+        return self.sizes
 
     @property
     def n_bytes(self) -> int:
@@ -44,11 +69,11 @@ class Library(ABC, Generic[Model]):
 
     @abstractmethod
     def batch(self, rows: Int[Tensor, "e b"]) -> Any:
-        """The items at `rows` of each member's library."""
+        """The given rows of each member's library."""
 
     @abstractmethod
-    def shared(self, model: Model, purpose: Purpose, n_items: int) -> dict[str, Tensor]:
-        """What the model computes once for all items of a step."""
+    def shared(self, model: Model, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
+        """What the model computes once for all rows of a step."""
 
     @abstractmethod
     def outputs(self, model: Model, batch: Any, purpose: Purpose, shared: dict[str, Tensor]) -> Tensor:
@@ -56,16 +81,16 @@ class Library(ABC, Generic[Model]):
 
     @abstractmethod
     def losses(self, outputs: Tensor, batch: Any, weight: Float[Tensor, "e b"]) -> Float[Tensor, " e"]:
-        """Each member's weighted sum of losses over items."""
+        """Each member's weighted sum of losses over rows."""
 
     @abstractmethod
-    def recalled(self, outputs: Tensor, batch: Any) -> Bool[Tensor, "e b"]:
-        """Which items count as recalled."""
+    def recalled(self, outputs: Tensor, batch: Any) -> Shaped[Tensor, "e b"]:
+        """How many items of each row are recalled."""
 
-    def item_metrics(self, outputs: Tensor, batch: Any) -> dict[str, Float[Tensor, "e b"]]:
-        """What else is measured of each item."""
+    def row_metrics(self, outputs: Tensor, batch: Any) -> dict[str, Float[Tensor, "e b"]]:
+        """What else is measured of each row."""
         return {}
 
-    def metrics(self, items: dict[str, Float[Tensor, " items"]]) -> dict[str, float]:
-        """A member's measures, of its items' metrics."""
-        return {}
+    def evaluation(self, member: int, memorized: int, rows: dict[str, Float[Tensor, " rows"]]) -> Evaluation:
+        """What a member's evaluation says, of its rows' metrics."""
+        return Evaluation(memorized, {}, (float(memorized),), memorized == self.sizes[member])

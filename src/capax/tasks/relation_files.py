@@ -95,7 +95,7 @@ def _read_csv(path: Path) -> tuple[list[str], Int[np.ndarray, "edges 2"]]:
             lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
     except (UnicodeDecodeError, OSError, csv.Error) as error:
         raise LibraryError(f"graph: {path} is not a .csv file: {error}") from None
-    lines = [(number, cells) for number, cells in lines if any(cells)]
+    lines = [(number, cells) for number, cells in lines if cells and cells != [""]]
     if not lines:
         raise LibraryError(f"graph: {path} is empty; its first line should be source,target")
     header = lines[0][1]

@@ -109,7 +109,7 @@ class SequenceLibrary(Library[TransformerEnsemble]):
 
     @property
     def rows(self) -> int:
-        """Items of the largest library, padding included."""
+        """Rows of the largest library, padding included."""
         return self.tokens.shape[1]
 
     def select(self, members: list[int]) -> SequenceLibrary:
@@ -128,9 +128,9 @@ class SequenceLibrary(Library[TransformerEnsemble]):
         offset = torch.arange(g, device=rows.device)[:, None] * items
         return self.tokens.flatten(0, 1)[rows + offset]
 
-    def shared(self, model: TransformerEnsemble, purpose: Purpose, n_items: int) -> dict[str, Tensor]:
+    def shared(self, model: TransformerEnsemble, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
         """What the model computes once for all sequences of a step."""
-        return model.shared(self._scored(purpose), n_items)
+        return model.shared(self._scored(purpose), n_rows)
 
     def outputs(
         self, model: TransformerEnsemble, batch: Int[Tensor, "e b seq_len"], purpose: Purpose, shared: dict[str, Tensor]

@@ -20,7 +20,7 @@ class Adam:
     those from being a member's, whose result would then depend on its place in a pack.
     """
 
-    def __init__(self, parameters: Mapping[str, Tensor], lr: float) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], lr: float, beta2: float) -> None:
         self._shapes = {name: parameter.shape for name, parameter in parameters.items()}
         total = sum(shape.numel() for shape in self._shapes.values())
         first = next(iter(parameters.values()))
@@ -31,7 +31,7 @@ class Adam:
             parts[name].copy_(parameter.detach())
             parameter.data, parameter.grad = parts[name], gradients[name]
         self._all.requires_grad_().grad = gradient
-        self._torch = torch.optim.Adam([self._all], lr=lr, fused=True)
+        self._torch = torch.optim.Adam([self._all], lr=lr, betas=(0.9, beta2), fused=True)
 
     def _parts(self, whole: Tensor) -> dict[str, Tensor]:
         sizes = [shape.numel() for shape in self._shapes.values()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from capax.models.ensemble import Ensemble
 from capax.specs import Training
-from capax.tasks.library import Library, Purpose
+from capax.tasks.library import Evaluation, Library, Purpose
 from capax.training.adam import Adam
 
 CACHE_FLOATS = 2**20
@@ -24,21 +23,8 @@ KEPT_BYTES = 2**25 - 2**16
 which costs page faults (10 to 15 % of an all-position step in a process of its own); 32 MB is the most it heeds."""
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What a member recalls of its whole library, and what else its task measures."""
-
-    memorized: int
-    metrics: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def rank(self) -> tuple[int, float]:
-        """Better evaluations are larger: more recalled, and of as many the smaller error."""
-        return self.memorized, -self.metrics.get("mean_squared_error", 0.0)
-
-
 class BatchOrder:
-    """Each member's own order through its library: shuffled anew every epoch from its own generator.
+    """Each member's own order through the rows of its library: shuffled anew every epoch from its own generator.
 
     A library that fits in one batch is taken whole, in order: shuffling would change nothing but rounding.
     Batches are padded to the longest, or to `padded_to` rows where given.
@@ -127,7 +113,7 @@ class Learner:
     Members never mix: the loss that is differentiated is the sum over members, and each parameter belongs to one.
 
     Args:
-        floats_per_item: numbers in the widest activation of an item, which micro-batches are sized by.
+        floats_per_row: numbers in the widest activation of a row, which micro-batches are sized by.
     """
 
     def __init__(
@@ -136,13 +122,13 @@ class Learner:
         library: Library[Any],
         training: Training,
         order: BatchOrder,
-        floats_per_item: dict[Purpose, int],
+        floats_per_row: dict[Purpose, int],
     ) -> None:
         self.ensemble, self.library, self.training, self.order = ensemble, library, training, order
-        self.floats_per_item = floats_per_item
+        self.floats_per_row = floats_per_row
         self.device = order.device
         self.notes: list[str] = []
-        self._adam = Adam(ensemble.trainable, training.lr)
+        self._adam = Adam(ensemble.trainable, training.lr, training.beta2)
         self._losses: Callable[..., Float[Tensor, " e"]] = _losses
         self._compile_next = training.compile
         torch.empty(KEPT_BYTES, dtype=torch.uint8)
@@ -177,7 +163,7 @@ class Learner:
         ensemble = self.ensemble if everyone else self.ensemble.select(torch.tensor(members, device=self.device))
         library = self.library if everyone else self.library.select(members)
         rows = torch.arange(library.rows, device=self.device).expand(len(members), -1)
-        real = rows < torch.tensor(library.sizes, device=self.device)[:, None]
+        real = rows < torch.tensor(library.row_counts, device=self.device)[:, None]
         counts = torch.zeros(len(members), dtype=torch.long, device=self.device)
         metrics: dict[str, list[Tensor]] = {}
         with torch.no_grad():
@@ -186,13 +172,13 @@ class Learner:
             for part, part_real in zip(rows.chunk(pieces, 1), real.chunk(pieces, 1), strict=True):
                 batch = library.batch(part)
                 outputs = library.outputs(ensemble, batch, "recall", shared)
-                counts += (library.recalled(outputs, batch) & part_real).sum(1)
-                for name, values in library.item_metrics(outputs, batch).items():
+                counts += (library.recalled(outputs, batch) * part_real).sum(1)
+                for name, values in library.row_metrics(outputs, batch).items():
                     metrics.setdefault(name, []).append(values)
         whole = {name: torch.cat(parts, 1) for name, parts in metrics.items()}
         return [
-            Evaluation(count, library.metrics({name: values[place, :size] for name, values in whole.items()}))
-            for place, (count, size) in enumerate(zip(counts.tolist(), library.sizes, strict=True))
+            library.evaluation(place, count, {name: values[place, :size] for name, values in whole.items()})
+            for place, (count, size) in enumerate(zip(counts.tolist(), library.row_counts, strict=True))
         ]
 
     def keep(self, members: list[int]) -> None:
@@ -205,7 +191,7 @@ class Learner:
         self.ensemble = self.ensemble.select(chosen)
         self.library = self.library.select(members)
         self.order.keep(members)
-        self._adam = Adam(self.ensemble.trainable, self.training.lr)
+        self._adam = Adam(self.ensemble.trainable, self.training.lr, self.training.beta2)
         self._adam.remember(moments)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -252,11 +238,11 @@ class Learner:
                 self._losses = compiled
         return self._losses(self.ensemble, self.library, shared, batch, weight, half)
 
-    def _pieces(self, purpose: Purpose, n_items: int) -> int:
+    def _pieces(self, purpose: Purpose, n_rows: int) -> int:
         """Into how many micro-batches a batch is cut. It depends on the shape alone, so a pack changes no rounding."""
         if torch.device(self.device).type != "cpu":
             return 1
-        return math.ceil(n_items * self.floats_per_item[purpose] / CACHE_FLOATS)
+        return math.ceil(n_rows * self.floats_per_row[purpose] / CACHE_FLOATS)
 
 
 def _losses(

@@ -228,7 +228,8 @@ class Course:
         tensors, state = snapshot.tensors, snapshot.state
         self.active, self._steps_since = state["active"], state["steps_since"]
         self.records = [
-            Record(**fields | {"curve": [tuple(point) for point in fields["curve"]]}) for fields in state["records"]
+            Record(**fields | {"curve": [tuple(point) for point in fields["curve"]], "score": tuple(fields["score"])})
+            for fields in state["records"]
         ]
         self.learner.restore(self.active, tensors, state["order"])
         self._sums = tensors["sums"].to(self.pack.device, copy=True)

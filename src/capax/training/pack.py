@@ -18,6 +18,7 @@ class Pack:
         seeds: each member's seed: members of runs that differ in their seeds alone may share a pack.
         members: their numbers in their runs; with the seeds they name the random streams.
         sizes: items in each member's library.
+        d_heads: each member's head size, where they differ; smaller ones are padded with zeros to the largest.
         largest: the largest size of the measurement's round: libraries of several sizes are padded to it, so that
             cutting a round into packs changes no rounding.
         mixed: whether the round holds several sizes.
@@ -37,6 +38,7 @@ class Pack:
     device: str = "cpu"
     seconds: float | None = None
     keep_weights: bool = False
+    d_heads: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

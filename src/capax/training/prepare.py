@@ -7,15 +7,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from capax.models import associative, transformer
+from capax.models import associative, keyquery, transformer
 from capax.models.associative import AssociativeEnsemble
 from capax.models.ensemble import Ensemble
+from capax.models.keyquery import KeyQueryEnsemble
 from capax.models.reachability import unreachable_tokens
 from capax.models.transformer import TransformerEnsemble
 from capax.seeds import numpy_generator, torch_generator
-from capax.specs import Associations, AssociativeAttention, Model, Sequences, Task, Transformer
+from capax.specs import (
+    Associations,
+    AssociativeAttention,
+    KeyQueryChannel,
+    Model,
+    Relations,
+    Sequences,
+    Task,
+    Transformer,
+)
 from capax.tasks.associations import AssociationLibrary
 from capax.tasks.library import Library, Purpose
+from capax.tasks.relations import RelationLibrary
 from capax.tasks.sequences import SequenceLibrary
 from capax.training.ensemble import BatchOrder, Learner
 from capax.training.pack import Pack
@@ -32,7 +43,7 @@ def prepare(pack: Pack) -> Learner:
     library = build_library(pack, [numpy_generator(seed, "library", member) for seed, member in owners])
     ensemble = initial_ensemble(pack, [torch_generator(seed, "weights", member) for seed, member in named])
     order = BatchOrder(
-        pack.sizes,
+        library.row_counts,
         pack.training.batch_size,
         [torch_generator(seed, "order", member) for seed, member in named],
         pack.device,
@@ -40,7 +51,7 @@ def prepare(pack: Pack) -> Learner:
         padded_to=min(pack.training.batch_size, pack.largest) if pack.mixed else None,
     )
     purposes: tuple[Purpose, ...] = ("loss", "recall")
-    floats = {purpose: floats_per_item(pack.task, pack.model, purpose) for purpose in purposes}
+    floats = {purpose: floats_per_row(pack.task, pack.model, purpose) for purpose in purposes}
     return Learner(ensemble, library, pack.training, order, floats)
 
 
@@ -59,6 +70,9 @@ def build_library(pack: Pack, generators: list[np.random.Generator]) -> Library[
                 dtype=DTYPES[pack.training.precision],
                 padded_to=pack.largest,
             )
+        case Relations() as task, model:
+            dtype = DTYPES[pack.training.precision]
+            return RelationLibrary.build(task, pack.sizes, model.d_model, generators, device=pack.device, dtype=dtype)
 
 
 def initial_ensemble(pack: Pack, generators: list[torch.Generator]) -> Ensemble[Any]:
@@ -78,11 +92,22 @@ def initial_ensemble(pack: Pack, generators: list[torch.Generator]) -> Ensemble[
             return AssociativeEnsemble.initialize(
                 model, n_outputs=task.n_outputs, generators=generators, dtype=dtype, device=pack.device
             )
+        case Relations() as task, KeyQueryChannel() as model:
+            assert task.n_items is not None
+            d_heads = pack.d_heads or (model.d_head,) * len(generators)
+            return KeyQueryEnsemble.initialize(
+                model,
+                n_items=task.n_items,
+                d_heads=[d_head for d_head in d_heads if d_head is not None],
+                generators=generators,
+                dtype=dtype,
+                device=pack.device,
+            )
     raise TypeError(f"no ensemble of {type(pack.model).__name__} for {type(pack.task).__name__}")
 
 
-def floats_per_item(task: Task, model: Model, purpose: Purpose) -> int:
-    """Numbers in the widest activation of one item of one member; micro-batches and packs are sized by it."""
+def floats_per_row(task: Task, model: Model, purpose: Purpose) -> int:
+    """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it."""
     match task, model:
         case Sequences(), Transformer():
             scored = task.loss if purpose == "loss" else task.recall
@@ -90,7 +115,18 @@ def floats_per_item(task: Task, model: Model, purpose: Purpose) -> int:
         case Associations(), AssociativeAttention():
             shared = task.contexts == "shared"
             return associative.floats_per_example(model, task.context_size, task.n_outputs, shared)
+        case Relations(), KeyQueryChannel():
+            assert task.n_items is not None
+            return keyquery.floats_per_source(model, task.n_items)
     raise TypeError(f"no sizes of {type(model).__name__} for {type(task).__name__}")
+
+
+def rows(pack: Pack) -> int:
+    """Rows of the largest library, which batches are made of."""
+    if isinstance(pack.task, Relations):
+        assert pack.task.n_items is not None
+        return pack.task.n_items
+    return pack.largest
 
 
 def unreachable(pack: Pack, learner: Learner) -> list[tuple[int, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from capax.specs import Training
-from capax.training.ensemble import Evaluation
+from capax.tasks.library import Evaluation
 
 StopReason = Literal["complete", "plateau", "budget", "diverged"]
 DIVERGED_LOSS = 10.0
@@ -22,7 +22,8 @@ class Record:
         curve: `(epoch, memorized, loss)` at each evaluation; the loss is the mean over the epochs since the last one
             (None before the first step); epochs are whole ones.
         budget: steps until it stops, if there is such a budget.
-        metrics: what else the task measures, at the best evaluation.
+        score, metrics: how good the best evaluation was, and what else the task measures there.
+        complete: whether an evaluation left nothing to learn.
     """
 
     library_size: int
@@ -30,7 +31,9 @@ class Record:
     curve: list[tuple[int, int, float | None]] = field(default_factory=list)
     best: int = -1
     best_epoch: int = 0
+    score: tuple[float, ...] = ()
     metrics: dict[str, float] = field(default_factory=dict)
+    complete: bool = False
     lowest_loss: float = math.inf
     stale: int = 0
     steps: int = 0
@@ -52,18 +55,19 @@ class Record:
             self.stop_reason = "diverged"
             return False
         more = memorized > self.best
-        better = more or evaluation.rank > Evaluation(self.best, self.metrics).rank
+        better = evaluation.score > self.score
         lower = loss is not None and loss < self.lowest_loss * (1 - training.min_loss_drop)
         if better:
             self.best, self.best_epoch, self.metrics = memorized, epoch, evaluation.metrics
+            self.score = evaluation.score
         if loss is not None and lower:
             self.lowest_loss = loss
         self.stale = 0 if more or lower else self.stale + 1
-        complete = self.best == self.library_size
-        if complete and training.stop_when_complete:
+        self.complete = self.complete or evaluation.complete
+        if self.complete and training.stop_when_complete:
             self.stop_reason = "complete"
         elif training.patience is not None and self.stale >= training.patience:
-            self.stop_reason = "complete" if complete else "plateau"
+            self.stop_reason = "complete" if self.complete else "plateau"
         elif self.budget is not None and self.steps >= self.budget:
-            self.stop_reason = "complete" if complete else "budget"
+            self.stop_reason = "complete" if self.complete else "budget"
         return better

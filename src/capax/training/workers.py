@@ -20,7 +20,7 @@ from capax.errors import CapaxError, SpecError
 from capax.training.ensemble import CACHE_FLOATS
 from capax.training.loop import Interrupted, Watch, train
 from capax.training.pack import Outcome, Pack, Status
-from capax.training.prepare import floats_per_item
+from capax.training.prepare import floats_per_row, rows
 
 LARGEST_PACK = 128
 GPU_FLOATS = 2**28
@@ -129,8 +129,8 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
 
     A pack's place in the queue leaves each of a worker's k packs 1/k of the seconds.
     """
-    floats = floats_per_item(members.task, members.model, "loss")
-    floats *= min(members.training.batch_size, members.largest)
+    floats = floats_per_row(members.task, members.model, "loss")
+    floats *= min(members.training.batch_size, rows(members))
     on_gpu = members.device != "cpu"
     fitting = GPU_FLOATS // floats if on_gpu else min(CACHE_FLOATS // floats, LARGEST_PACK)
     fitting = fitting if pack_size is None else pack_size
@@ -142,9 +142,8 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
         n_packs = max(math.ceil(count / max(fitting, 1)), min(math.ceil(workers * count / total), count))
         for place in range(n_packs):
             part = group[place * count // n_packs : (place + 1) * count // n_packs]
-            chosen: dict[str, Any] = {
-                name: tuple(getattr(members, name)[member] for member in part) for name in ("seeds", "members", "sizes")
-            }
+            names = ("seeds", "members", "sizes", *(() if members.d_heads is None else ("d_heads",)))
+            chosen: dict[str, Any] = {name: tuple(getattr(members, name)[member] for member in part) for name in names}
             packs.append(replace(members, **chosen))
     if members.seconds is None:
         return packs

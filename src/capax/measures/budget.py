@@ -1,0 +1,107 @@
+"""The smallest total key dimension at which relations are recognized (Adler 2025: D_K*), over head counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+from capax.measures.search import search_threshold
+from capax.results import HeadCount, Interval
+from capax.specs import Budget
+
+LEVEL = 0.95
+PRECISION = 0.15
+"""Relative width of a search's interval that is good enough."""
+
+Learn = Callable[[Sequence[tuple[int, int]]], list[float]]
+"""Trains (d_head, number) pairs; their F1."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One training of a search."""
+
+    d_head: int
+    number: int
+    f1: float
+
+
+def smallest(learn: Learn, protocol: Budget, n_heads: int, d_model: int, guess: float, seed: int) -> HeadCount:
+    """The smallest d_head of a number of heads, by the protocol's criterion.
+
+    More channels than d_model add nothing (the rank of W_Q W_Kᵀ), so none are tried.
+
+    Args:
+        guess: total key dimension that is expected.
+    """
+    first = min(max(round(guess / n_heads / 2), 1), d_model)
+    trained: list[Trained] = []
+
+    def train(pairs: Sequence[tuple[int, int]]) -> list[float]:
+        found = learn(pairs)
+        trained.extend(Trained(d_head, number, f1) for (d_head, number), f1 in zip(pairs, found, strict=True))
+        return found
+
+    if protocol.criterion == "mean":
+        d_head, low, high = _by_mean(train, protocol, first, d_model)
+    else:
+        fit = search_threshold(
+            lambda pairs: [f1 >= protocol.target_f1 for f1 in train(pairs)],
+            first_size=first,
+            largest_size=d_model,
+            seeds_per_round=2 * protocol.restarts,
+            max_trials=protocol.max_trainings,
+            precision=PRECISION,
+            seed=seed,
+            rising=True,
+        )
+        failed = fit.stop_reason == "all_failed"
+        d_head = None if failed else math.ceil(fit.threshold - 1e-9)
+        low, high = fit.low, None if failed or math.isinf(fit.high) else fit.high
+    near = None if d_head is None else min(trained, key=lambda one: abs(one.d_head - d_head)).d_head
+    f1 = [one.f1 for one in trained if one.d_head == near] or [max(one.f1 for one in trained)]
+    return HeadCount(
+        n_heads=n_heads,
+        d_head=d_head,
+        total_key_dim=None if d_head is None else n_heads * d_head,
+        interval=Interval(
+            low=n_heads * low, high=None if high is None else n_heads * high, level=LEVEL, of="total key dimension"
+        ),
+        f1=float(np.mean(f1)),
+        trainings=len(trained),
+    )
+
+
+def _by_mean(train: Learn, protocol: Budget, first: int, largest: int) -> tuple[int | None, float, float | None]:
+    """The smallest size whose mean F1 reaches the target, by doubling and halving; sizes that may be it.
+
+    The range goes from the smallest tried size whose mean may reach the target (upper 95 % limit by Student's t) to the
+    smallest that surely does.
+    """
+    means: dict[int, tuple[float, float]] = {}
+
+    def reaches(size: int) -> bool:
+        if size not in means:
+            values = np.array(train([(size, number) for number in range(protocol.restarts)]))
+            spread = values.std(ddof=1) / math.sqrt(len(values)) * student.ppf((1 + LEVEL) / 2, len(values) - 1)
+            means[size] = float(values.mean()), float(spread)
+        return means[size][0] >= protocol.target_f1
+
+    low, high = 0, first
+    while not reaches(high):
+        if high == largest:
+            break
+        low, high = high, min(2 * high, largest)
+    found = high if means[high][0] >= protocol.target_f1 else None
+    while found is not None and high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+        found = high
+    target = protocol.target_f1
+    may = [size for size, (mean, spread) in means.items() if mean + spread >= target]
+    sure = [size for size, (mean, spread) in means.items() if mean - spread >= target]
+    return found, float(min(may, default=largest)), float(min(sure)) if sure else None

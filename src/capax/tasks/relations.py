@@ -1,0 +1,175 @@
+"""Libraries of relations: items are vectors, an edge is recalled when the channel puts it above its threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from capax.models.keyquery import KeyQueryEnsemble
+from capax.specs import Relations
+from capax.tasks import contexts, embeddings, graphs
+from capax.tasks.library import Evaluation, Library, Purpose
+
+COMPLETE_F1 = 0.999
+"""Ours: a training has nothing left to learn from here on."""
+
+
+@dataclass(frozen=True)
+class RelationBatch:
+    """Some sources of each member.
+
+    Attributes:
+        sources: their vectors.
+        signs, weight, importance: of each pair, as in the library.
+    """
+
+    sources: Float[Tensor, "e b c"]
+    signs: Float[Tensor, "e b m"]
+    weight: Float[Tensor, "e b m"]
+    importance: Float[Tensor, "e b m"]
+
+
+@dataclass(frozen=True)
+class RelationLibrary(Library[KeyQueryEnsemble]):
+    """The graphs of an ensemble's members on a device; its rows are the sources.
+
+    Attributes:
+        items: the items' vectors, of one graph per member, or of one that all share (g = 1).
+        signs: 1 for a pair of source and item that is an edge, −1 for any other.
+        weight: how often each pair is counted: in how many contexts it occurs; a source and itself never.
+        importance: what its loss counts, edges √(#other/#edges) times as much as others; one for all edges together.
+    """
+
+    spec: Relations
+    items: Float[Tensor, "g m c"]
+    signs: Float[Tensor, "g m m"]
+    weight: Float[Tensor, "g m m"]
+    importance: Float[Tensor, "g m m"]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def build(
+        cls,
+        spec: Relations,
+        sizes: tuple[int, ...],
+        d_model: int,
+        generators: list[np.random.Generator],
+        *,
+        device: torch.device | str,
+        dtype: torch.dtype,
+    ) -> RelationLibrary:
+        """Draw one graph with its items per generator; a single generator means that all members share it."""
+        drawn = [draw(spec, d_model, generator) for generator in generators]
+        items, signs, weight = (torch.from_numpy(np.stack(arrays)).to(device) for arrays in zip(*drawn, strict=True))
+        edges, others = weight * (signs > 0), weight * (signs < 0)
+        ratio = (others.sum((1, 2), keepdim=True) / edges.sum((1, 2), keepdim=True)).sqrt()
+        importance = (edges + others / ratio) / edges.sum((1, 2), keepdim=True)
+        return cls(spec, items.to(dtype), signs.to(dtype), weight.to(dtype), importance.to(dtype), sizes)
+
+    @property
+    def uniform_loss(self) -> float:
+        """The loss of scores of zero."""
+        return float(np.log(2) * self.importance[0].sum())
+
+    @property
+    def rows(self) -> int:
+        """Sources: all items."""
+        return self.items.shape[1]
+
+    @property
+    def row_counts(self) -> tuple[int, ...]:
+        """As many for each member."""
+        return (self.rows,) * len(self.sizes)
+
+    def select(self, members: list[int]) -> RelationLibrary:
+        """The graphs of some members."""
+        sizes = tuple(self.sizes[m] for m in members)
+        if self.items.shape[0] == 1:
+            return replace(self, sizes=sizes)
+        names = ("items", "signs", "weight", "importance")
+        return replace(self, sizes=sizes, **{name: getattr(self, name)[members] for name in names})
+
+    def batch(self, rows: Int[Tensor, "e b"]) -> RelationBatch:
+        """The sources at `rows`."""
+        g, m = self.items.shape[:2]
+        at = rows + torch.arange(g, device=rows.device)[:, None] * m
+        parts = (self.items, self.signs, self.weight, self.importance)
+        return RelationBatch(*(part.flatten(0, 1)[at] for part in parts))
+
+    def shared(self, model: KeyQueryEnsemble, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
+        """The keys of all items."""
+        return model.shared(self.items)
+
+    def outputs(
+        self, model: KeyQueryEnsemble, batch: RelationBatch, purpose: Purpose, shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e b m"]:
+        """Scores above the threshold; when counting, divided by the scale, so that they are scores of the channel."""
+        outputs = model.outputs(batch.sources, shared)
+        return outputs if purpose == "loss" else outputs / shared["scale"][:, None]
+
+    def losses(
+        self, outputs: Float[Tensor, "e b m"], batch: RelationBatch, weight: Float[Tensor, "e b"]
+    ) -> Float[Tensor, " e"]:
+        """Binary cross-entropy over all pairs (nats), weighed by their importance. Ours: the paper's is not known."""
+        each = (F.logsigmoid(batch.signs * outputs) * batch.importance).sum(2)
+        return -self.rows * (each * weight).sum(1)
+
+    def recalled(self, outputs: Float[Tensor, "e b m"], batch: RelationBatch) -> Int[Tensor, "e b"]:
+        """Edges of each source that are above the threshold."""
+        return ((outputs > 0) & (batch.signs > 0)).sum(2)
+
+    def row_metrics(self, outputs: Float[Tensor, "e b m"], batch: RelationBatch) -> dict[str, Tensor]:
+        """Pairs of each source that are taken for edges, rightly or not, and how close scores come to the threshold."""
+        above, pairs, edges = outputs > 0, batch.weight, batch.signs > 0
+        counted = pairs > 0
+        return {
+            "predicted": (above & counted).sum(2).to(pairs.dtype),
+            "weighted_predicted": (above * pairs).sum(2),
+            "weighted_recalled": ((above & edges) * pairs).sum(2),
+            "weighted_edges": (edges * pairs).sum(2),
+            "lowest_edge": outputs.masked_fill(~(edges & counted), torch.inf).amin(2),
+            "highest_other": outputs.masked_fill(edges | ~counted, -torch.inf).amax(2),
+        }
+
+    def evaluation(self, member: int, memorized: int, rows: dict[str, Tensor]) -> Evaluation:
+        """Micro-F1 over the counted pairs; the margin is what edges' scores are above all others'."""
+        predicted, hits, edges = (
+            float(rows[name].double().sum()) for name in ("weighted_predicted", "weighted_recalled", "weighted_edges")
+        )
+        f1 = 2 * hits / (predicted + edges)
+        metrics = {
+            "f1": f1,
+            "precision": hits / predicted if predicted else 0.0,
+            "recall": hits / edges,
+            "margin": float(rows["lowest_edge"].amin() - rows["highest_other"].amax()),
+            "predicted_pairs": float(rows["predicted"].sum()),
+        }
+        return Evaluation(memorized, metrics, (f1, metrics["margin"]), f1 >= COMPLETE_F1)
+
+
+CONTEXTS = 256
+"""Contexts that pairs are counted in, where they are subsets (ours)."""
+
+
+def draw(
+    spec: Relations, d_model: int, generator: np.random.Generator
+) -> tuple[Float[np.ndarray, "m c"], Float[np.ndarray, "m m"], Float[np.ndarray, "m m"]]:
+    """The items' vectors, the sign of each ordered pair (1 for edges), and how often it is counted."""
+    pairs = graphs.draw(spec, generator)
+    items = embeddings.draw(spec, d_model, generator)
+    m = len(items)
+    signs = np.full((m, m), -1.0)
+    signs[pairs[:, 0], pairs[:, 1]] = 1.0
+    if spec.contexts == "whole":
+        weight = np.ones((m, m))
+    else:
+        inside = np.zeros((CONTEXTS, m))
+        np.put_along_axis(inside, contexts.draw(spec, pairs, generator, CONTEXTS), 1.0, axis=1)
+        weight = inside.T @ inside
+    np.fill_diagonal(weight, 0)
+    return items, signs, weight
