@@ -56,8 +56,8 @@ class Recognition:
         f1: 2 TP / (2 TP + FP + FN).
         precision: TP / (TP + FP); 0 where no pair is above the threshold.
         recall: TP / (TP + FN).
-        margin: smallest score of an edge minus the largest of a non-edge, 0 within rounding; None where every pair is an
-            edge.
+        margin: smallest score of an edge minus the largest of a non-edge, 0 within rounding; None where every pair is
+            an edge.
         true_positives: edges above the threshold.
         false_positives: non-edges above it.
     """
