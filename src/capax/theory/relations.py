@@ -161,8 +161,8 @@ def _smallest(
     while (built := build(size))[1].f1 < target_f1:
         if size == most:
             raise AssumptionError(
-                f"d_head: F1 ≥ {target_f1} is not reached up to {most} (F1 {built[1].f1:.3f}): more n_heads may (as many "
-                "as edges are exact), or more bits; or give d_head"
+                f"d_head: F1 ≥ {target_f1} is not reached up to {most} (F1 {built[1].f1:.3f}): more n_heads "
+                "may (as many as edges are exact), or more bits; or give d_head"
             )
         size, failed = min(size + (size + 1) // 2, most), size
     while size - failed > 1:
