@@ -73,7 +73,12 @@ REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
 """Columns that somebody else's measurements must have."""
 
 
-REFERENCE = {"reference": "study", "reference:depth": "depth", "reference:associations": "associations"}
+REFERENCE = {
+    "reference": "study",
+    "reference:depth": "depth",
+    "reference:associations": "associations",
+    "reference:relations": "relations",
+}
 """Tables that ship with capax, by the names that stand for them."""
 
 

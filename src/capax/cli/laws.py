@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from capax.planning.predict import Prediction
 
 Flag = Parameter(negative="")
-TASK_COLUMN = "context_size"
-"""Laws of associations have it, those of sequences do not."""
-LawNames = Literal["ecm", "polynomial", "bits", "power", "depth", "association"]
+LawNames = Literal["ecm", "polynomial", "bits", "power", "depth", "association", "relation"]
 
 
 def fit(
@@ -96,7 +94,7 @@ def fit(
     if left_out:
         fitted.notes_.append(f"{left_out} runs that were not above chance were left out")
     one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
-    rivals = [name for name, kind in LAWS.items() if (TASK_COLUMN in kind.columns) == (TASK_COLUMN in fitted.columns)]
+    rivals = [name for name, kind in LAWS.items() if kind.task == fitted.task]
     laws = [LAWS[name](**options[name]) for name in rivals if name != "depth" or not one_depth]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
     if picture is not None and found.comparison is not None:

@@ -28,7 +28,9 @@ class RelationLaw(Law):
     name: ClassVar[str] = "relation"
     columns: ClassVar[tuple[str, ...]] = ("n_edges", "d_model")
     names: tuple[str, ...] = ("c", "s")
+    task: ClassVar[str] = "relations"
     censored: ClassVar[bool] = False
+    found: ClassVar[tuple[str, ...]] = ("n_heads", "d_head")
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class RelationLaw(Law):
         self.random_state = random_state
 
     def load(self, columns: Columns) -> Vector:
-        """m' log2 m' / d, or m'/d."""
+        """M' log2 m' / d, or m'/d."""
         edges = columns["n_edges"]
         return edges * (np.log2(edges) if self.logarithm else 1.0) / columns["d_model"]
 
@@ -70,5 +72,3 @@ class RelationLaw(Law):
     def reading_notes(self) -> list[str]:
         """What a reader must know of the options that were chosen."""
         return [] if self.logarithm else ["without the logarithm: D_K* = c (m'/d)^s"]
-
-
