@@ -17,6 +17,7 @@ from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
 from capax.theory.assumptions import AssumptionReport
+from capax.theory.relation_report import RelationReport
 from capax.theory.report import ConstructionReport
 from capax.theory.saturation import Saturation
 
@@ -37,6 +38,7 @@ PRINTED: dict[str, Any] = {
     "plan_associations": AssociationFrontier,  # capax plan associations --json
     "saturation": Saturation,  # capax saturation --json
     "construction": ConstructionReport,  # capax construct associations --json
+    "construction_relations": RelationReport,  # capax construct relations --json
 }
 
 
