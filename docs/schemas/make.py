@@ -13,6 +13,7 @@ from capax.laws.report import FitReport
 from capax.planning.associations import AssociationFrontier, AssociationPrediction
 from capax.planning.plan import Frontier
 from capax.planning.predict import Prediction
+from capax.planning.relations import RelationPrediction
 from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
@@ -34,6 +35,7 @@ PRINTED: dict[str, Any] = {
     "prediction": Prediction,  # capax predict --json
     "check": AssumptionReport,  # capax check … --json
     "plan": Frontier,  # capax plan --json
+    "prediction_relations": RelationPrediction,  # capax predict relations --json
     "prediction_associations": AssociationPrediction,  # capax predict associations --json
     "plan_associations": AssociationFrontier,  # capax plan associations --json
     "saturation": Saturation,  # capax saturation --json

@@ -270,7 +270,7 @@ def relations(
     searched = flags.protocol == "budget"
     if not searched and len(counts) > 1:
         raise SpecError(f"n_heads: several only for protocol 'budget', got {n_heads!r}")
-    heads = {} if searched else {"n_heads": counts[0]}
+    heads: dict[str, Any] = {} if searched else {"n_heads": counts[0]}
     chosen = flags.spec(**({"head_counts": counts} if searched else {}))
     learner = KeyQueryChannel(**_given(model), **heads)
     _measure(Relations(**_given(task)), learner, Training(**_given(training)), chosen, run)

@@ -11,9 +11,9 @@ from pydantic import Field
 from capax.results import Result
 from capax.specs.relations import KeyQueryChannel, Relations
 from capax.tasks import relation_files
+from capax.tasks.graph_classes import GraphClass, class_of
 from capax.theory.bounds import Bound
 from capax.theory.channel import square_norm
-from capax.theory.graph_classes import GraphClass, class_of
 from capax.theory.relation_bounds import relation_bounds
 from capax.theory.relations import Method, RelationConstruction
 
