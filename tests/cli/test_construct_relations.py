@@ -49,7 +49,7 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, *SMALL, "--n-heads", "8", "--d-head", "30", "--bits", "4")
     for said in (
         "permutation, 96 items, 96 edges, gaussian in 48 channels; whitened weights, 4 bits a weight, seed 0",
-        "total key dim       240 = 8 heads of 30; c = D_K d / (m' ln m') = ",
+        "total key dim                  240 = 8 heads of 30; c = D_K d / (m' ln m') = ",
         "F1",
         "threshold",
         "bits (log2 !m",

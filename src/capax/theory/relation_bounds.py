@@ -3,7 +3,7 @@
 Each counts graphs: weights, with given items, determine the graph, so there must be as many as graphs of the class. At
 least one graph needs that much, and so do almost all; a particular one may need less. Adler 2025 (arXiv 2509.22840)
 states D_K = Ω(m' log m' / d_model); the bounds here are ours, as the paper's constants are not known to us. `bits` is
-log2 of the number of graphs (`graph_classes`).
+log2 of the number of graphs (`tasks.graph_classes`).
 """
 
 from __future__ import annotations
