@@ -4,7 +4,19 @@ import sys
 
 import torch
 
-from benchmarks import adapt, associations, kruskal, laws, memory, micro_batch, shatter, step, sweep, workers
+from benchmarks import (
+    adapt,
+    associations,
+    construction,
+    kruskal,
+    laws,
+    memory,
+    micro_batch,
+    shatter,
+    step,
+    sweep,
+    workers,
+)
 from capax import machine
 
 BENCHMARKS = {
@@ -18,6 +30,7 @@ BENCHMARKS = {
     "sweep": sweep.main,
     "associations": associations.main,
     "kruskal": kruskal.main,
+    "construction": construction.main,
 }
 
 if __name__ == "__main__":

@@ -291,9 +291,9 @@ def _show_relations(found: RelationReport) -> None:
         ("graphs", f"{'' if found.graphs.exact else 'at least '}{found.graphs.bits:.1f} bits ({found.graphs.formula})"),
     ]
     for bound in found.bounds:
-        value = f"none: {bound.reason}" if bound.value is None else f"{bound.value:.3g} {bound.unit}"
+        value = f"none: {bound.reason}" if bound.value is None else f"{bound.value:.4g} {bound.unit}"
         rows.append((f"{bound.name} ({bound.kind})", f"{value}; {bound.formula}"))
     for name, value in rows:
-        screen.print(f"{name:20}{value}", soft_wrap=True, highlight=False)
+        screen.print(f"{name:31}{value}", soft_wrap=True, highlight=False)
     for note in found.notes:
         screen.print(note, soft_wrap=True)

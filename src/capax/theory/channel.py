@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from capax.errors import LibraryError, SpecError
+from capax.errors import LibraryError
 from capax.theory.matrices import save_matrices
 
 Aggregate = Literal["max", "sum"]
@@ -135,13 +135,8 @@ def recognize(
 
     Raises:
         LibraryError: for edges that are none, twice, self-loops or without item; the message names the edge.
-        SpecError: for vectors of other channels than the matrices'.
     """
     check_edges(edges, len(items))
-    if items.shape[1] != query.shape[1] or query.shape != key.shape:
-        raise SpecError(
-            f"query, key: heads × {items.shape[1]} channels × d_head as the items, got {query.shape} and {key.shape}"
-        )
     of_edges = np.sort(pair_scores(query, key, items, edges, aggregate))
     least = max(RESOLUTION * float(abs(of_edges).max()), float(np.finfo(np.float64).tiny))
     levels = np.unique(of_edges - least) if threshold is None else np.array([threshold])

@@ -3,7 +3,7 @@
 Each counts graphs: weights, with given items, determine the graph, so there must be as many as graphs of the class. At
 least one graph needs that much, and so do almost all; a particular one may need less. Adler 2025 (arXiv 2509.22840)
 states D_K = Ω(m' log m' / d_model); the bounds here are ours, as the paper's constants are not known to us. `bits` is
-log2 of the number of graphs (`graph_classes`).
+log2 of the number of graphs (`tasks.graph_classes`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def quantised_lower_bound(graph_bits: float, d_model: int, bits: int) -> Bound:
 
     2 d D_K weights of p bits and a threshold of p bits take 2^(2 d D_K p + p) values, one graph each at most.
     """
-    _positive(d_model=d_model, bits=bits)
+    _check(d_model=d_model, bits=bits)
     return _bound(
         "quantised",
         max(0.0, (graph_bits - bits) / (2 * bits * d_model)),
@@ -51,7 +51,7 @@ def margin_lower_bound(graph_bits: float, d_model: int, square_norm: float, marg
         square_norm: R², largest ‖q‖ of an item times largest ‖k‖ in one head.
         margin: 2γ, smallest score of an edge minus the largest of a non-edge; None or ≤ 0 where there is none.
     """
-    _positive(d_model=d_model)
+    _check(d_model=d_model)
     gamma = (margin or 0) / 2
     assumptions = (
         Assumption(text="scores are a margin from the threshold (γ > 0)", met=gamma > 0),
@@ -69,14 +69,14 @@ def real_lower_bound(graph_bits: float, n_items: int, n_heads: int, d_model: int
     Warren's bound on the sign patterns of s quadratic polynomials in n ≤ s variables, the scores minus the threshold.
     Without a margin no more is true: points on a circle recognize any permutation of one-hot items with d_head = 2.
     """
-    _positive(d_model=d_model, n_heads=n_heads, n_items=n_items - 1)
-    polynomials = n_heads * n_items * (n_items - 1)
+    _check(d_model=d_model, n_heads=n_heads, n_items=n_items)
+    polynomials = float(n_heads * n_items * (n_items - 1))
 
     def excess(variables: float) -> float:
         return variables * log2(8 * e * polynomials / variables) - graph_bits
 
     enough = excess(polynomials) >= 0
-    least = float(brentq(excess, 1, polynomials)) if enough and excess(1) < 0 else 1.0
+    least = float(brentq(excess, 1.0, polynomials)) if enough and excess(1.0) < 0 else 1.0
     return _bound(
         "real",
         (least - 1) / (2 * d_model) if enough else None,
@@ -95,7 +95,7 @@ def one_head_bound(n_items: int, d_model: int) -> Bound:
     rank(W_Q W_Kᵀ) ≤ d, so d_head > d adds nothing, and scores are linear in the d² entries: Warren's bound again. One
     head thus fails once m' log m' passes a multiple of d², however large it is.
     """
-    _positive(d_model=d_model, n_items=n_items - 1)
+    _check(d_model=d_model, n_items=n_items)
     scores, numbers = n_items * (n_items - 1), d_model**2 + 1
     met = scores >= numbers
     return Bound(
@@ -112,9 +112,31 @@ def one_head_bound(n_items: int, d_model: int) -> Bound:
     )
 
 
+def one_edge_a_head(n_edges: int) -> Bound:
+    """D_K = m' is enough for any graph: a head of one channel for each edge (s, t), scores ⟨x_i, x_s⟩ ⟨x_t, x_j⟩.
+
+    Of unit vectors that is 1 for the edge and less elsewhere, by little where items are many. It is less than
+    c m' ln m' / d where d < c ln m'.
+    """
+    _check(n_edges=n_edges)
+    return Bound(
+        name="one_edge_a_head",
+        kind="constructive",
+        value=n_edges,
+        reason=None,
+        unit="total_key_dim",
+        formula="m'",
+        assumptions=(Assumption(text="no two items are equal or opposite", met=None),),
+        scope="attention",
+        source="capax: Cauchy–Schwarz",
+        standing="derived",
+    )
+
+
 def relation_bounds(
     graph_bits: float,
     n_items: int,
+    n_edges: int,
     n_heads: int,
     d_model: int,
     *,
@@ -128,6 +150,7 @@ def relation_bounds(
         margin_lower_bound(graph_bits, d_model, square_norm, margin),
         real_lower_bound(graph_bits, n_items, n_heads, d_model),
         one_head_bound(n_items, d_model),
+        one_edge_a_head(n_edges),
     )
 
 
@@ -147,7 +170,7 @@ def _bound(name: str, value: float | None, formula: str, assumptions: tuple[Assu
     )
 
 
-def _positive(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise SpecError(f"{name}: at least 1, got {size}")
+def _check(*, n_items: int = 2, **sizes: int) -> None:
+    for name, size, least in (("n_items", n_items, 2), *((name, size, 1) for name, size in sizes.items())):
+        if size < least:
+            raise SpecError(f"{name}: at least {least}, got {size}")

@@ -80,6 +80,7 @@ def report(
         bounds=relation_bounds(
             graphs.bits,
             len(items),
+            len(edges),
             n_heads,
             d_model,
             bits=bits or FLOAT_BITS,

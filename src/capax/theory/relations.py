@@ -161,8 +161,8 @@ def _smallest(
     while (built := build(size))[1].f1 < target_f1:
         if size == most:
             raise AssumptionError(
-                f"d_head: F1 ≥ {target_f1} is not reached up to {most} (F1 {built[1].f1:.3f}): other n_heads, "
-                "more bits or another method may; or give d_head"
+                f"d_head: F1 ≥ {target_f1} is not reached up to {most} (F1 {built[1].f1:.3f}): more n_heads "
+                "may (as many as edges are exact), or more bits; or give d_head"
             )
         size, failed = min(size + (size + 1) // 2, most), size
     while size - failed > 1:
@@ -186,11 +186,17 @@ def _default_split(
         return (np.arange(len(edges)),)
     if n_heads is None:
         return split_edges(edges, max(1, d_model // 4), generator)
+    if n_heads > len(edges):
+        raise SpecError(f"n_heads: at most one an edge, {len(edges)}, got {n_heads}")
     most = d_model if method == "whitened" else len(edges)
     for block in range(-(-len(edges) // n_heads), most + 1):
-        split = split_edges(edges, block, generator)
-        if len(split) <= n_heads:
-            return split
+        parts = list(split_edges(edges, block, generator))
+        if len(parts) <= n_heads:
+            while len(parts) < n_heads:  # fewer hold all: halve the largest
+                parts.sort(key=len)
+                largest = parts.pop()
+                parts += [largest[::2], largest[1::2]]
+            return tuple(parts)
     raise SpecError(
         f"n_heads: {method} heads hold at most {most} edges, with a source once each; {n_heads} are too few for "
         f"{len(edges)} edges"

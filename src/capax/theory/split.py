@@ -7,7 +7,7 @@ from jaxtyping import Int
 
 from capax.errors import SpecError
 
-Split = tuple[Int[np.ndarray, " part"], ...]
+Split = tuple[Int[np.ndarray, " _"], ...]
 """Row numbers of each head's edges."""
 
 
