@@ -59,9 +59,9 @@ def smallest(learn: Learn, protocol: Budget, n_heads: int, d_model: int, guess: 
             seed=seed,
             rising=True,
         )
-        failed = fit.stop_reason == "all_failed"
-        d_head = None if failed else math.ceil(fit.threshold - 1e-9)
-        low, high = fit.low, None if failed or math.isinf(fit.high) else fit.high
+        enough = _whole(fit.threshold)
+        d_head = None if fit.stop_reason == "all_failed" or enough > d_model else enough
+        low, high = _whole(fit.low), None if d_head is None or math.isinf(fit.high) else _whole(fit.high)
     near = None if d_head is None else min(trained, key=lambda one: abs(one.d_head - d_head)).d_head
     f1 = [one.f1 for one in trained if one.d_head == near] or [max(one.f1 for one in trained)]
     return HeadCount(
@@ -74,6 +74,11 @@ def smallest(learn: Learn, protocol: Budget, n_heads: int, d_model: int, guess: 
         f1=float(np.mean(f1)),
         trainings=len(trained),
     )
+
+
+def _whole(size: float) -> int:
+    """The smallest head size that is at least so large."""
+    return max(math.ceil(size - 1e-9), 1)
 
 
 def _by_mean(train: Learn, protocol: Budget, first: int, largest: int) -> tuple[int | None, float, float | None]:

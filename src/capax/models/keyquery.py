@@ -42,10 +42,11 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
         """Draw one member per generator: standard normal entries, a threshold of ln m + √(2 ln h) (ours).
 
         Args:
-            d_heads: each member's head size; all are padded to the largest.
+            d_heads: each member's head size, padded to the spec's: the same one, however members are cut into packs.
         """
+        padded_to = max(d_heads) if spec.d_head is None else spec.d_head
         members = [
-            _draw(spec, n_items, d_head, max(d_heads), generator)
+            _draw(spec, n_items, d_head, padded_to, generator)
             for d_head, generator in zip(d_heads, generators, strict=True)
         ]
         parameters = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from capax.errors import LibraryError
 from capax.models.keyquery import KeyQueryEnsemble
 from capax.specs import Relations
 from capax.tasks import contexts, embeddings, graphs
@@ -24,10 +26,12 @@ class RelationBatch:
     """Some sources of each member.
 
     Attributes:
+        rows: which items they are.
         sources: their vectors.
         signs, weight, importance: of each pair, as in the library.
     """
 
+    rows: Int[Tensor, "e b"]
     sources: Float[Tensor, "e b c"]
     signs: Float[Tensor, "e b m"]
     weight: Float[Tensor, "e b m"]
@@ -63,12 +67,19 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         device: torch.device | str,
         dtype: torch.dtype,
     ) -> RelationLibrary:
-        """Draw one graph with its items per generator; a single generator means that all members share it."""
+        """Draw one graph with its items per generator; a single generator means that all members share it.
+
+        Raises:
+            LibraryError: when no sampled context holds an edge, or the user's files cannot be used.
+        """
         drawn = [draw(spec, d_model, generator) for generator in generators]
         items, signs, weight = (torch.from_numpy(np.stack(arrays)).to(device) for arrays in zip(*drawn, strict=True))
         edges, others = weight * (signs > 0), weight * (signs < 0)
-        ratio = (others.sum((1, 2), keepdim=True) / edges.sum((1, 2), keepdim=True)).sqrt()
-        importance = (edges + others / ratio) / edges.sum((1, 2), keepdim=True)
+        n_edges, n_others = (pairs.sum((1, 2), keepdim=True) for pairs in (edges, others))
+        if not n_edges.all():
+            raise LibraryError(f"context_size: no edge in {CONTEXTS} contexts of {spec.context_size} items: take more")
+        ratio = (n_others / n_edges).sqrt()
+        importance = (edges + others / torch.where(n_others > 0, ratio, 1.0)) / n_edges
         return cls(spec, items.to(dtype), signs.to(dtype), weight.to(dtype), importance.to(dtype), sizes)
 
     @property
@@ -99,7 +110,7 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         g, m = self.items.shape[:2]
         at = rows + torch.arange(g, device=rows.device)[:, None] * m
         parts = (self.items, self.signs, self.weight, self.importance)
-        return RelationBatch(*(part.flatten(0, 1)[at] for part in parts))
+        return RelationBatch(rows, *(part.flatten(0, 1)[at] for part in parts))
 
     def shared(self, model: KeyQueryEnsemble, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
         """The keys of all items."""
@@ -110,7 +121,7 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
     ) -> Float[Tensor, "e b m"]:
         """Scores above the threshold; when counting, divided by the scale, so that they are scores of the channel."""
         outputs = model.outputs(batch.sources, shared)
-        return outputs if purpose == "loss" else outputs / shared["scale"][:, None]
+        return outputs if purpose == "loss" else outputs / shared["scale"][:, None].abs()
 
     def losses(
         self, outputs: Float[Tensor, "e b m"], batch: RelationBatch, weight: Float[Tensor, "e b"]
@@ -124,11 +135,14 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         return ((outputs > 0) & (batch.signs > 0)).sum(2)
 
     def row_metrics(self, outputs: Float[Tensor, "e b m"], batch: RelationBatch) -> dict[str, Tensor]:
-        """Pairs of each source that are taken for edges, rightly or not, and how close scores come to the threshold."""
+        """Pairs of each source that are taken for edges, rightly or not, and how close scores come to the threshold.
+
+        All but those with itself are predicted, the others only where they are counted.
+        """
         above, pairs, edges = outputs > 0, batch.weight, batch.signs > 0
         counted = pairs > 0
         return {
-            "predicted": (above & counted).sum(2).to(pairs.dtype),
+            "predicted": above.scatter(2, batch.rows[:, :, None], False).sum(2).to(pairs.dtype),
             "weighted_predicted": (above * pairs).sum(2),
             "weighted_recalled": ((above & edges) * pairs).sum(2),
             "weighted_edges": (edges * pairs).sum(2),
@@ -137,16 +151,20 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         }
 
     def evaluation(self, member: int, memorized: int, rows: dict[str, Tensor]) -> Evaluation:
-        """Micro-F1 over the counted pairs; the margin is what edges' scores are above all others'."""
+        """Micro-F1 over the counted pairs; the margin is what edges' scores are above all others'.
+
+        Where all pairs are edges it is what they are above the threshold.
+        """
         predicted, hits, edges = (
             float(rows[name].double().sum()) for name in ("weighted_predicted", "weighted_recalled", "weighted_edges")
         )
         f1 = 2 * hits / (predicted + edges)
+        lowest, highest = float(rows["lowest_edge"].amin()), float(rows["highest_other"].amax())
         metrics = {
             "f1": f1,
             "precision": hits / predicted if predicted else 0.0,
             "recall": hits / edges,
-            "margin": float(rows["lowest_edge"].amin() - rows["highest_other"].amax()),
+            "margin": lowest if highest == -math.inf else lowest - highest,
             "predicted_pairs": float(rows["predicted"].sum()),
         }
         return Evaluation(memorized, metrics, (f1, metrics["margin"]), f1 >= COMPLETE_F1)
