@@ -9,6 +9,9 @@ import pytest
 from commands import refused, run
 from safetensors.numpy import load_file
 
+from capax.seeds import numpy_generator
+from capax.specs.relations import Relations
+from capax.tasks.relations import draw
 from capax.theory.channel import recognize
 from capax.theory.relation_report import RelationReport
 
@@ -106,6 +109,15 @@ def test_the_users_graph_and_vectors_and_the_weights(capsys: pytest.CaptureFixtu
     assert found["notes"][0] in said
     assert "norm" in refused(capsys, *COMMAND, *flags, "--strict")
     assert "d_model" in refused(capsys, *COMMAND, *flags, "--d-model", "9")
+
+
+def test_the_seed_names_the_library_that_training_gets(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, *SMALL, "--seed", "5", "--save", "w.safetensors", "--json"))
+    spec = Relations.model_validate(found["task"])
+    items, signs, _ = draw(spec, 48, numpy_generator(5, "library"))
+    kept = load_file("w.safetensors")
+    again = recognize(kept["query"], kept["key"], items, np.argwhere(signs > 0), threshold=found["threshold"])
+    assert (again.f1, again.margin) == pytest.approx((found["f1"], found["margin"]))
 
 
 @pytest.mark.parametrize(

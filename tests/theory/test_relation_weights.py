@@ -230,6 +230,9 @@ def test_n_heads_is_kept_to() -> None:
         ({"target_f1": 0.0}, r"target_f1: above 0"),
         ({"n_heads": 2, "bits": 1}, r"d_head: F1 ≥ 0.99 is not reached up to 48"),
         ({"split": (np.arange(12), np.arange(11, 24))}, r"split: each edge once"),
+        ({"split": (np.arange(24), np.arange(0))}, r"split: each edge once, .* not empty, got 2 parts"),
+        ({"split": ()}, r"split: each edge once, .* got 0 parts"),
+        ({"split": (np.arange(24),), "n_heads": 2}, r"split: each edge once, in n_heads parts"),
     ],
 )
 def test_refuses(options: dict[str, object], said: str) -> None:

@@ -8,13 +8,15 @@ from jaxtyping import Float
 from capax.errors import SpecError
 
 REACH = 3.0
-"""Standard deviations of a matrix that its levels span on either side."""
+"""Root mean squares of a matrix that its levels span on either side."""
 
 
 def quantized(
     matrices: Float[np.ndarray, "heads channels d_head"], bits: int
 ) -> Float[np.ndarray, "heads channels d_head"]:
-    """Each entry as the middle of its cell, of 2^bits equal cells on ±3σ of its head's matrix; those outside, clipped.
+    """Each entry as the middle of its cell, of 2^bits equal cells on ±3σ; those outside are clipped.
+
+    σ is the root mean square of the head's matrix, so each head has a step of its own.
 
     Raises:
         SpecError: for less than 1 or more than 8 bits.

@@ -91,8 +91,11 @@ def construct(
     d_model = items.shape[1]
     if split is None:
         split = _default_split(edges, d_model, method, n_heads, generator)
-    elif n_heads not in (None, len(split)) or not np.array_equal(np.sort(np.concatenate(split)), np.arange(len(edges))):
-        raise SpecError(f"split: each edge once, in n_heads parts, got {len(split)} parts")
+    else:
+        numbers = np.concatenate([np.empty(0, int), *split])
+        whole = np.array_equal(np.sort(numbers), np.arange(len(edges))) and all(map(len, split))
+        if not whole or n_heads not in (None, len(split)):
+            raise SpecError(f"split: each edge once, in n_heads parts that are not empty, got {len(split)} parts")
     heads = [_Head.of(edges[part], items, whiten=method == "whitened") for part in split]
     seed = int(generator.integers(2**63))
 
