@@ -12,6 +12,7 @@ from benchmarks import (
     laws,
     memory,
     micro_batch,
+    relations,
     shatter,
     step,
     sweep,
@@ -30,6 +31,7 @@ BENCHMARKS = {
     "sweep": sweep.main,
     "associations": associations.main,
     "kruskal": kruskal.main,
+    "relations": relations.main,
     "construction": construction.main,
 }
 
