@@ -172,6 +172,7 @@ def _row(run: Measurement) -> dict[str, Any]:
     spec = run.spec
     parts = (spec.task, spec.model, spec.training, spec.protocol)
     fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
+    fields = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in fields.items()}
     counts = ("memorized", "chance", "memorized_above_chance", "bits", "bits_per_parameter", "tokens_per_parameter")
     return {
         "key": run.key,
