@@ -4,7 +4,20 @@ import sys
 
 import torch
 
-from benchmarks import adapt, associations, kruskal, laws, memory, micro_batch, shatter, step, sweep, workers
+from benchmarks import (
+    adapt,
+    associations,
+    construction,
+    kruskal,
+    laws,
+    memory,
+    micro_batch,
+    relations,
+    shatter,
+    step,
+    sweep,
+    workers,
+)
 from capax import machine
 
 BENCHMARKS = {
@@ -18,6 +31,8 @@ BENCHMARKS = {
     "sweep": sweep.main,
     "associations": associations.main,
     "kruskal": kruskal.main,
+    "relations": relations.main,
+    "construction": construction.main,
 }
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def wordless(text: str) -> list[str]:
 
 
 def test_the_blocks_of_commands_are_those_tested_here() -> None:
-    assert [len(block.splitlines()) for block in COMMANDS] == [2, 3, 2, 2, 3, 3]
+    assert [len(block.splitlines()) for block in COMMANDS] == [2, 3, 2, 2, 3, 3, 3]
     lines = "".join(COMMANDS).splitlines()
     assert [line for line in lines if not line.startswith("capax ")] == ["make demo", "make test"]
 
@@ -123,6 +123,13 @@ def test_attention_alone_prints_what_the_readme_shows(said: Callable[[str], list
     assert "61 of 61 arg-max right" in built
     assert "of 200" in trained
     assert "300 associations" in planned
+
+
+def test_relations_run(said: Callable[[str], list[str]]) -> None:
+    built, searched, predicted = said("capax construct relations")
+    assert "permutation, 256 items" in built
+    assert "key dimension  5: 1 x 5" in searched
+    assert "need a total key dimension" in predicted
 
 
 def test_the_python_runs(tmp_path: Path) -> None:

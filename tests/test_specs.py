@@ -60,6 +60,7 @@ OTHER: dict[type[Spec], dict[str, Any]] = {
     },
     Training: {
         "lr": 0.001,
+        "beta2": 0.99,
         "schedule": "cosine",
         "warmup": 0.1,
         "batch_size": 511,

@@ -141,7 +141,7 @@ def older(path: Path, runs: list[Measurement], version: int = 1) -> Path:
     connection.execute(f"PRAGMA application_id = {store_schema.APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {version}")
     for run in runs:
-        fields = {**run.spec.model.model_dump(), **run.spec.task.model_dump(), **run.model_dump()}
+        fields = {**run.model_dump(), **run.spec.model.model_dump(), **run.spec.task.model_dump()}
         told = [fields[column.split()[0]] for column in COLUMNS_OF_OLDER[version]]
         row = (run.key, "2026-01-01T00:00:00+00:00", "mac", *told, run.to_json())
         connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(row))})", row)

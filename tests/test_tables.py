@@ -10,7 +10,15 @@ import pytest
 import capax
 from capax import tables
 from capax.errors import CapaxError, StoreError
-from capax.specs import Associations, AssociativeAttention, Sequences, Transformer
+from capax.specs import (
+    Associations,
+    AssociativeAttention,
+    Budget,
+    KeyQueryChannel,
+    Relations,
+    Sequences,
+    Transformer,
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +42,8 @@ def test_a_row_holds_the_whole_run(store: Path) -> None:
     assert rows["restarts"].to_list() == [2, 2, None]
     assert rows["trials"].to_list() == [None, None, 2]
     of_sequences = {field for part in (Sequences, Transformer) for field in part.model_fields}
-    foreign = {field for part in (Associations, AssociativeAttention) for field in part.model_fields} - of_sequences
+    others = (Associations, AssociativeAttention, Relations, KeyQueryChannel, Budget)
+    foreign = {field for part in others for field in part.model_fields} - of_sequences
     assert set(tables.PROTOCOL) - foreign <= set(rows.columns)
     assert tables.protocol_values(rows, "max_steps") == [2, 2, 2]
 

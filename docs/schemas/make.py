@@ -13,10 +13,12 @@ from capax.laws.report import FitReport
 from capax.planning.associations import AssociationFrontier, AssociationPrediction
 from capax.planning.plan import Frontier
 from capax.planning.predict import Prediction
+from capax.planning.relations import RelationPrediction
 from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
 from capax.theory.assumptions import AssumptionReport
+from capax.theory.relation_report import RelationReport
 from capax.theory.report import ConstructionReport
 from capax.theory.saturation import Saturation
 
@@ -33,10 +35,12 @@ PRINTED: dict[str, Any] = {
     "prediction": Prediction,  # capax predict --json
     "check": AssumptionReport,  # capax check … --json
     "plan": Frontier,  # capax plan --json
+    "prediction_relations": RelationPrediction,  # capax predict relations --json
     "prediction_associations": AssociationPrediction,  # capax predict associations --json
     "plan_associations": AssociationFrontier,  # capax plan associations --json
     "saturation": Saturation,  # capax saturation --json
     "construction": ConstructionReport,  # capax construct associations --json
+    "construction_relations": RelationReport,  # capax construct relations --json
 }
 
 

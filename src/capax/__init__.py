@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from capax.laws.power import AssociationLaw as AssociationLaw
     from capax.laws.power import DepthLaw as DepthLaw
     from capax.laws.power import PowerLaw as PowerLaw
+    from capax.laws.relation import RelationLaw as RelationLaw
     from capax.measures.measure import measure as measure
     from capax.measures.progress import Progress as Progress
     from capax.memory import load as load
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from capax.results import Measurement as Measurement
     from capax.specs import Associations as Associations
     from capax.specs import AssociativeAttention as AssociativeAttention
+    from capax.specs import Budget as Budget
+    from capax.specs import KeyQueryChannel as KeyQueryChannel
     from capax.specs import Mac as Mac
     from capax.specs import Mls as Mls
+    from capax.specs import Relations as Relations
     from capax.specs import Run as Run
     from capax.specs import Sequences as Sequences
     from capax.specs import Shatter as Shatter
@@ -40,18 +44,22 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AssociationLaw": "capax.laws.power",
-    "AssociativeAttention": "capax.specs",
     "Associations": "capax.specs",
+    "AssociativeAttention": "capax.specs",
     "BitsLaw": "capax.laws.bits",
+    "Budget": "capax.specs",
     "CapaxError": "capax.errors",
     "DepthLaw": "capax.laws.power",
     "ECM": "capax.laws.ecm",
+    "KeyQueryChannel": "capax.specs",
     "Mac": "capax.specs",
     "Measurement": "capax.results",
     "Mls": "capax.specs",
     "Polynomial": "capax.laws.polynomial",
     "PowerLaw": "capax.laws.power",
     "Progress": "capax.measures.progress",
+    "RelationLaw": "capax.laws.relation",
+    "Relations": "capax.specs",
     "Run": "capax.specs",
     "Sequences": "capax.specs",
     "Shatter": "capax.specs",

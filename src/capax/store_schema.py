@@ -47,7 +47,7 @@ class Summary:
             task=task.task,
             protocol=run.spec.protocol.protocol,
             n_layers=model.n_layers if isinstance(model, Transformer) else 1,
-            n_heads=model.n_heads,
+            n_heads=model.n_heads if run.n_heads is None else run.n_heads,
             d_model=model.d_model,
             items=task.items,
             library_size=run.library_size,

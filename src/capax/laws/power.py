@@ -91,6 +91,7 @@ class AssociationLaw(PowerLaw):
     """
 
     name: ClassVar[str] = "association"
+    task: ClassVar[str] = "associations"
     columns: ClassVar[tuple[str, ...]] = ("n_heads", "context_size", "d_head", "d_model")
     names: tuple[str, ...] = ("k", "a", "b", "c", "g")
     constant: ClassVar[tuple[float, ...]] = (1.0, 1.0, 0.0, 0.0)

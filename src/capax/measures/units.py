@@ -6,6 +6,7 @@ import math
 
 from capax.measures.chance import guess_probability
 from capax.specs import Relations, Sequences, Task
+from capax.tasks import graph_classes
 
 
 def bits_per_item(task: Task) -> float:
@@ -23,28 +24,17 @@ def bits_per_item(task: Task) -> float:
 
 
 def graph_bits(task: Relations) -> float:
-    """log2 of how many graphs the task could have drawn.
-
-    Derangements, rooted trees, graphs of so many edges; of the regular graphs the asymptotic number
-    (nk)!/k!^(2n) · e^(−(k−1)²/2−k). Power-law graphs and the user's count as one of all with so many edges.
-    """
+    """log2 of how many graphs the task could have drawn; power-law and the user's count as any of as many edges."""
     n, edges = task.n_items, task.library_size
     assert n is not None
-
-    def log2_factorial(k: int) -> float:
-        return math.lgamma(k + 1) / math.log(2)
-
     match task.graph:
         case "permutation":
-            return max(log2_factorial(n) - math.log2(math.e), 0.0)
+            return graph_classes.derangements(n).bits
         case "tree":
-            return (n - 1) * math.log2(n)
+            return graph_classes.rooted_trees(n).bits
         case "regular":
-            k = edges // n
-            spread = ((k - 1) ** 2 / 2 + k) * math.log2(math.e)
-            return max(log2_factorial(n * k) - 2 * n * log2_factorial(k) - spread, 0.0)
-    pairs = n * (n - 1)
-    return log2_factorial(pairs) - log2_factorial(edges) - log2_factorial(pairs - edges)
+            return graph_classes.regular_digraphs(n, edges // n).bits
+    return graph_classes.digraphs(n, edges).bits
 
 
 def above_chance(memorized: float, chance: float, library_size: int) -> float:

@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from capax import machine
-from capax.specs import Mac, Mls, Run, Shatter
+from capax.specs import Budget, KeyQueryChannel, Mac, Mls, Run, Shatter
 
 if TYPE_CHECKING:
     from capax.training.pack import Pack
 
 STEPS = 3
+SEARCHED = 8
 SCHEDULE = ("beta2", "schedule", "warmup", "eval_steps", "stop_when_complete", "min_steps", "max_steps")
 WORTH_STEPS = 2000
 """A training of fewer steps is over before its best pack is found."""
@@ -40,10 +41,13 @@ def worth_measuring(run: Run, members: int) -> bool:
 
 
 def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
-    """All trainings of runs that are equal but for their seeds, as one pack; of a search, as many as it may take."""
+    """All trainings of runs that are equal but for their seeds, as one pack; of a search, as many as it may take.
+
+    A search for the key dimension stands as trainings of its most heads, of a size that is usual there.
+    """
     from capax.training.pack import Pack  # here, since a driver need not load torch
 
-    run = runs[0]
+    run, model = runs[0], runs[0].model
     match run.protocol:
         case Mac():
             trainings = run.protocol.restarts
@@ -51,11 +55,15 @@ def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
             trainings = run.protocol.max_trainings
         case Shatter():
             trainings = run.protocol.trials
+        case Budget(head_counts=counts):
+            assert isinstance(model, KeyQueryChannel)
+            trainings = len(counts) * run.protocol.max_trainings
+            model = model.replace(n_heads=max(counts), d_head=min(model.d_model, SEARCHED))
     members = [(run.seed, number) for run in runs for number in range(trainings)]
     size = run.task.library_size
     return Pack(
         run.task,
-        run.model,
+        model,
         run.training,
         tuple(seed for seed, _ in members),
         tuple(number for _, number in members),

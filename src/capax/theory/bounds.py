@@ -1,7 +1,8 @@
 """Bounds on what one attention layer memorizes, each with its assumptions, its source and how we know it.
 
-The layer is f(E, e) = Σ_h W_O,hᵀ W_V,hᵀ Eᵀ softmax(E W_K,h W_Q,hᵀ e) with n tokens in a context. To memorize T examples
-is to give any T labels, exactly.
+Those on relations are in `relation_bounds`. Here the layer is
+f(E, e) = Σ_h W_O,hᵀ W_V,hᵀ Eᵀ softmax(E W_K,h W_Q,hᵀ e) with n tokens in a context. To memorize T examples is to give
+any T labels, exactly.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ class Bound(Result):
 
     name: str
     kind: Annotated[
-        Literal["constructive", "upper"],
-        Field(description="constructive: weights that memorize so many exist; upper: no weights memorize more."),
+        Literal["constructive", "upper", "lower"],
+        Field(
+            description="constructive: weights that memorize so many exist; upper: no weights memorize more; lower: no "
+            "less is enough."
+        ),
     ]
     value: int | float | None
     reason: Annotated[str | None, Field(description="Why there is no value, where there is none.")]

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
-from safetensors.numpy import save
 
-from capax.errors import ReportError
 from capax.tasks.association_files import Examples
+from capax.theory.matrices import save_matrices
 
 
 @dataclass(frozen=True)
@@ -36,16 +35,7 @@ class Weights:
         Raises:
             ReportError: for another suffix, or when the file cannot be written.
         """
-        if path.suffix != ".safetensors":
-            raise ReportError(f"save: a .safetensors file, got {str(path)!r}")
-        part = path.with_name(path.name + ".part")
-        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ("query", "key", "value", "out")}
-        try:
-            part.write_bytes(save(arrays))
-            part.replace(path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise ReportError(f"save: cannot write {path}: {error.strerror}") from None
+        save_matrices(path, {name: getattr(self, name) for name in ("query", "key", "value", "out")})
 
 
 def attention(

@@ -1,0 +1,116 @@
+"""From what a protocol found to a measurement: chance, units, and all that is told with a count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from capax import machine
+from capax.measures import chance, units
+from capax.measures.procedures import Found
+from capax.results import Curve, Measurement, Member, Parameters
+from capax.seeds import numpy_generator
+from capax.specs import KeyQueryChannel, Mac, Mls, Model, Relations, Run, Sequences, Transformer
+from capax.tasks import relation_files, sequences
+from capax.training.pack import Outcome
+
+
+def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = ()) -> Measurement:
+    """The measurement of a run, of what its protocol found.
+
+    Args:
+        packed: further notes.
+    """
+    task, best = run.task, found.best
+    size = max(found.memorized, 1) if isinstance(run.protocol, Mls) else found.library_size
+    lucky = chance.expected(task, size, best.metrics)
+    above = units.above_chance(found.memorized, lucky, size)
+    bits = above * units.bits_per_item(task)
+    told = dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes)
+    recallable, notes = size, [*told, *packed]
+    trainable = best.parameters["trainable"]
+    if (
+        isinstance(task, Sequences)
+        and isinstance(run.protocol, Mac)
+        and (task.recall == "all" or task.duplicates == "keep")
+    ):
+        library = sequences.draw(task, size, numpy_generator(run.seed, "library", 0))
+        recallable = sequences.reachable_items(library, task.recall)
+        if recallable < size:
+            why = "one prefix, two targets" if task.recall == "last" else "one first token leads to one sequence only"
+            notes.append(f"{size - recallable} of {size} items contradict others ({why})")
+    if isinstance(task, Relations):
+        notes += relation_files.notes(task)
+    unreachable = sorted({token for outcome in found.outcomes for token in outcome.unreachable})
+    return Measurement(
+        memorized=found.memorized,
+        memorized_per_restart=tuple(outcome.memorized for outcome in found.outcomes),
+        chance=lucky,
+        memorized_above_chance=above,
+        interval=found.interval,
+        library_size=found.library_size,
+        recallable=recallable,
+        bits=bits,
+        bits_per_parameter=bits / trainable,
+        tokens_per_parameter=(
+            units.tokens_per_parameter(found.memorized, task.seq_len, trainable)
+            if isinstance(task, Sequences)
+            else None
+        ),
+        metrics={} if isinstance(task, Relations) else best.metrics,
+        parameters=Parameters(**best.parameters),
+        epochs=best.epochs if isinstance(run.protocol, Mac) else max(o.epochs for o in found.outcomes),
+        steps=best.steps if isinstance(run.protocol, Mac) else max(o.steps for o in found.outcomes),
+        seconds=seconds,
+        stop_reason=best.stop_reason,
+        unreachable=tuple(unreachable) if _reads_out_frozen(run.model) else None,
+        members=tuple(_member(outcome, whole_curve=isinstance(run.protocol, Mac)) for outcome in found.outcomes),
+        search=found.search,
+        shatter=found.shatter,
+        **_of_channel(run, found),
+        notes=tuple(notes),
+        spec=run,
+        key=run.key(),
+        versions=machine.versions(),
+    )
+
+
+def _of_channel(run: Run, found: Found) -> dict[str, Any]:
+    """What only relations have."""
+    model = run.model
+    if not isinstance(model, KeyQueryChannel):
+        return {}
+    facts: dict[str, Any] = {name: found.best.metrics[name] for name in ("f1", "precision", "recall", "margin")}
+    if found.per_heads is None:
+        return facts | {"n_heads": model.n_heads, "d_head": model.d_head, "total_key_dim": model.total_key_dim}
+    enough = [count for count in found.per_heads if count.total_key_dim is not None]
+    best = min(enough, key=lambda count: (count.total_key_dim, count.n_heads), default=None)
+    facts |= {"per_heads": found.per_heads}
+    if best is None:
+        return facts
+    sizes = {name: getattr(best, name) for name in ("n_heads", "d_head", "total_key_dim")}
+    return facts | sizes | {"total_key_dim_interval": best.interval}
+
+
+def _reads_out_frozen(model: Model) -> bool:
+    return isinstance(model, Transformer) and model.readout == "frozen"
+
+
+def _member(outcome: Outcome, whole_curve: bool) -> Member:
+    points, highest = [], -1
+    for point in outcome.curve:
+        if whole_curve or point[1] > highest or point is outcome.curve[-1]:
+            points.append(point)
+        highest = max(highest, point[1])
+    epochs, memorized, losses = zip(*points, strict=True)
+    return Member(
+        member=outcome.member,
+        library_size=outcome.library_size,
+        memorized=outcome.memorized,
+        epoch_of_best=outcome.epoch_of_best,
+        epochs=outcome.epochs,
+        steps=outcome.steps,
+        stop_reason=outcome.stop_reason,
+        unreachable=outcome.unreachable,
+        metrics=outcome.metrics,
+        curve=Curve(epoch=epochs, memorized=memorized, loss=losses),
+    )

@@ -1,0 +1,126 @@
+"""How many graphs there are of a kind, in bits: what weights that recognize any of them must tell apart.
+
+All counts are ours or textbook: labelled directed graphs without self-loops on m items.
+"""
+
+from __future__ import annotations
+
+from math import e, lgamma, log
+from typing import Annotated, Literal
+
+import numpy as np
+from jaxtyping import Int
+from pydantic import Field
+
+from capax.errors import SpecError
+from capax.results import Result
+
+LN2 = log(2)
+EXACT_DERANGEMENTS = 20
+"""Above so many items, m!/e is their number to all digits of a float."""
+
+
+class GraphClass(Result):
+    """A set of graphs, and the logarithm of its size."""
+
+    name: str
+    bits: Annotated[float, Field(description="log2 of the number of graphs, or of a number not above it.")]
+    exact: Annotated[bool, Field(description="Whether it is the number itself, not a bound below it.")]
+    formula: str
+    standing: Literal["derived"] = "derived"
+
+
+def permutations(n_items: int) -> GraphClass:
+    """All permutations, those with fixed points among them: log2 m!."""
+    _at_least("n_items", n_items, 1)
+    return GraphClass(name="permutations", bits=_factorial(n_items), exact=True, formula="log2 m!")
+
+
+def derangements(n_items: int) -> GraphClass:
+    """Permutations without fixed points, one target each: log2 !m = log2 m! − 1.44 + ...."""
+    _at_least("n_items", n_items, 2)
+    if n_items > EXACT_DERANGEMENTS:
+        bits = _factorial(n_items) - log(e) / LN2
+    else:
+        before, number = 1, 0  # of 0 items and of 1
+        for size in range(2, n_items + 1):
+            before, number = number, (size - 1) * (before + number)
+        bits = log(number) / LN2
+    return GraphClass(name="derangements", bits=bits, exact=True, formula="log2 !m ≈ log2(m!/e)")
+
+
+def digraphs(n_items: int, n_edges: int) -> GraphClass:
+    """All graphs of m' edges: log2 C(m(m − 1), m')."""
+    _at_least("n_items", n_items, 2)
+    pairs = n_items * (n_items - 1)
+    if not 0 <= n_edges <= pairs:
+        raise SpecError(f"n_edges: 0 to {pairs} (n_items {n_items}), got {n_edges}")
+    return GraphClass(name="digraphs", bits=_choose(pairs, n_edges), exact=True, formula="log2 C(m(m − 1), m')")
+
+
+def regular_digraphs(n_items: int, degree: int) -> GraphClass:
+    """A bound below the number of graphs with k edges from and to every item; of k = 1 exact.
+
+    Such a graph is k disjoint derangements. The j-th can be any perfect matching of the m − j pairs an item that are
+    left, at least m! ((m − j)/m)^m (van der Waerden's bound, Egorychev and Falikman); one graph is taken apart in at
+    most Π_j (j!)^(m/j) ways, j = 1 to k (Bregman's bound).
+    """
+    _at_least("n_items", n_items, 2)
+    if not 1 <= degree < n_items:
+        raise SpecError(f"degree: 1 to {n_items - 1} (n_items {n_items}), got {degree}")
+    formula = "Σ_{j ≤ k} [log2 m! + m log2((m − j)/m) − (m/j) log2 j!]"
+    if degree == 1:
+        return derangements(n_items).model_copy(update={"name": "regular_digraphs"})
+    bits = 0.0
+    for j in range(1, degree + 1):
+        bits += _factorial(n_items) + n_items * log((n_items - j) / n_items) / LN2 - n_items / j * _factorial(j)
+    return GraphClass(name="regular_digraphs", bits=max(0.0, bits), exact=False, formula=formula)
+
+
+def graphs_of_in_degrees(in_degrees: Int[np.ndarray, " items"]) -> GraphClass:
+    """All graphs with the in-degrees d_j: Σ_j log2 C(m − 1, d_j)."""
+    others = len(in_degrees) - 1
+    bad = np.flatnonzero((in_degrees < 0) | (in_degrees > others))
+    if len(bad):
+        raise SpecError(f"in_degrees: 0 to {others}, got {in_degrees[bad[0]]} (item {bad[0] + 1})")
+    bits = sum(_choose(others, degree) for degree in in_degrees.tolist())
+    return GraphClass(name="graphs_of_in_degrees", bits=bits, exact=True, formula="Σ_j log2 C(m − 1, d_j)")
+
+
+def rooted_trees(n_items: int) -> GraphClass:
+    """All trees with edges to the parent and any root: log2 m^(m − 1) (Cayley)."""
+    _at_least("n_items", n_items, 2)
+    return GraphClass(
+        name="rooted_trees", bits=(n_items - 1) * log(n_items) / LN2, exact=True, formula="(m − 1) log2 m"
+    )
+
+
+def class_of(graph: str, n_items: int, edges: Int[np.ndarray, "edges 2"]) -> GraphClass:
+    """The class that a graph of some kind (`specs.relations.GRAPHS`) is drawn from.
+
+    A power-law graph counts among those of its own in-degrees, a user's among those of as many edges.
+    """
+    match graph:
+        case "permutation":
+            return derangements(n_items)
+        case "regular":
+            return regular_digraphs(n_items, len(edges) // n_items)
+        case "power_law":
+            return graphs_of_in_degrees(np.bincount(edges[:, 1], minlength=n_items))
+        case "tree":
+            return rooted_trees(n_items)
+        case _:
+            return digraphs(n_items, len(edges))
+
+
+def _factorial(n: int) -> float:
+    return lgamma(n + 1) / LN2
+
+
+def _choose(n: int, k: int) -> float:
+    return _factorial(n) - _factorial(k) - _factorial(n - k)
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise SpecError(f"{name}: at least {least}, got {value}")

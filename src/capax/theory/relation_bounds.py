@@ -1,0 +1,176 @@
+"""What bounds the total key dimension D_K = n_heads · d_head with which a channel recognizes graphs.
+
+Each counts graphs: weights, with given items, determine the graph, so there must be as many as graphs of the class. At
+least one graph needs that much, and so do almost all; a particular one may need less. Adler 2025 (arXiv 2509.22840)
+states D_K = Ω(m' log m' / d_model); the bounds here are ours, as the paper's constants are not known to us. `bits` is
+log2 of the number of graphs (`tasks.graph_classes`).
+"""
+
+from __future__ import annotations
+
+from math import e, log, log2
+
+from scipy.optimize import brentq
+
+from capax.errors import SpecError
+from capax.theory.bounds import Assumption, Bound
+
+LN2 = log(2)
+
+
+def quantised_lower_bound(graph_bits: float, d_model: int, bits: int) -> Bound:
+    """LB-1: D_K ≥ (log2|F| − p) / (2 p d) with p bits a weight and for the threshold: Ω(m' log m' / d) for p = O(1).
+
+    2 d D_K weights of p bits and a threshold of p bits take 2^(2 d D_K p + p) values, one graph each at most.
+    """
+    _check(d_model=d_model, bits=bits)
+    return _bound(
+        "quantised",
+        max(0.0, (graph_bits - bits) / (2 * bits * d_model)),
+        "(log2|F| − p) / (2 p d)",
+        (
+            Assumption(
+                text=f"each weight and the threshold are one of 2^{bits} values, which do not follow the graph",
+                met=None,
+            ),
+            Assumption(text="every graph of the class is recognized on the same items", met=None),
+        ),
+        "capax: weights counted (LB-1)",
+    )
+
+
+def margin_lower_bound(graph_bits: float, d_model: int, square_norm: float, margin: float | None) -> Bound:
+    """LB-2: D_K ≥ ln|F| / (2 d ln(1 + 6R²/γ)) with real weights, norms to R and scores to γ off the threshold.
+
+    In the norm ‖W‖_X = max_i ‖x_i W‖ moving all matrices by ε changes scores by 2Rε + ε² at most, and (1 + 2R/ε)^(2 d
+    D_K) points are an ε-net of the ball of radius R; two graphs cannot share a point at ε = γ/(3R).
+
+    Args:
+        graph_bits: log2|F|.
+        d_model: d.
+        square_norm: R², largest ‖q‖ of an item times largest ‖k‖ in one head.
+        margin: 2γ, smallest score of an edge minus the largest of a non-edge; None or ≤ 0 where there is none.
+    """
+    _check(d_model=d_model)
+    gamma = (margin or 0) / 2
+    assumptions = (
+        Assumption(text="scores are a margin from the threshold (γ > 0)", met=gamma > 0),
+        Assumption(text="γ ≤ R²", met=gamma <= square_norm),
+        Assumption(text="every graph of the class is recognized with these R and γ and one threshold", met=None),
+    )
+    met = 0 < gamma <= square_norm
+    value = graph_bits * LN2 / (2 * d_model * log(1 + 6 * square_norm / gamma)) if met else None
+    return _bound("margin", value, "ln|F| / (2 d ln(1 + 6R²/γ))", assumptions, "capax: ε-nets (LB-2)")
+
+
+def real_lower_bound(graph_bits: float, n_items: int, n_heads: int, d_model: int) -> Bound:
+    """LB-3: n log2(8 e s / n) ≥ log2|F|, n = 2 d D_K + 1, s = h m(m − 1), with any real weights: Ω(m'/d) only.
+
+    Warren's bound on the sign patterns of s quadratic polynomials in n ≤ s variables, the scores minus the threshold.
+    Without a margin no more is true: points on a circle recognize any permutation of one-hot items with d_head = 2.
+    """
+    _check(d_model=d_model, n_heads=n_heads, n_items=n_items)
+    polynomials = float(n_heads * n_items * (n_items - 1))
+
+    def excess(variables: float) -> float:
+        return variables * log2(8 * e * polynomials / variables) - graph_bits
+
+    enough = excess(polynomials) >= 0
+    least = float(brentq(excess, 1.0, polynomials)) if enough and excess(1.0) < 0 else 1.0
+    return _bound(
+        "real",
+        (least - 1) / (2 * d_model) if enough else None,
+        "n log2(8 e h m(m − 1) / n) ≥ log2|F|, n = 2 d D_K + 1",
+        (
+            Assumption(text="as many scores as weights, or more", met=enough),
+            Assumption(text="every graph of the class is recognized on the same items with this many heads", met=None),
+        ),
+        "capax: Warren's bound on sign patterns (LB-3)",
+    )
+
+
+def one_head_bound(n_items: int, d_model: int) -> Bound:
+    """Most log2|F| of graphs that one head of any size tells apart: n log2(4 e s / n), n = d² + 1, s = m(m − 1).
+
+    rank(W_Q W_Kᵀ) ≤ d, so d_head > d adds nothing, and scores are linear in the d² entries: Warren's bound again. One
+    head thus fails once m' log m' passes a multiple of d², however large it is.
+    """
+    _check(d_model=d_model, n_items=n_items)
+    scores, numbers = n_items * (n_items - 1), d_model**2 + 1
+    met = scores >= numbers
+    return Bound(
+        name="one_head",
+        kind="upper",
+        value=numbers * log2(4 * e * scores / numbers) if met else None,
+        reason=None if met else "not met: more scores than d² + 1 numbers",
+        unit="bits",
+        formula="(d² + 1) log2(4 e m(m − 1) / (d² + 1))",
+        assumptions=(Assumption(text="more scores than d² + 1 numbers", met=met),),
+        scope="attention",
+        source="capax: rank of W_Q W_Kᵀ, Warren's bound on sign patterns",
+        standing="derived",
+    )
+
+
+def one_edge_a_head(n_edges: int) -> Bound:
+    """D_K = m' is enough for any graph: a head of one channel for each edge (s, t), scores ⟨x_i, x_s⟩ ⟨x_t, x_j⟩.
+
+    Of unit vectors that is 1 for the edge and less elsewhere, by little where items are many. It is less than
+    c m' ln m' / d where d < c ln m'.
+    """
+    _check(n_edges=n_edges)
+    return Bound(
+        name="one_edge_a_head",
+        kind="constructive",
+        value=n_edges,
+        reason=None,
+        unit="total_key_dim",
+        formula="m'",
+        assumptions=(Assumption(text="no two items are equal or opposite", met=None),),
+        scope="attention",
+        source="capax: Cauchy–Schwarz",
+        standing="derived",
+    )
+
+
+def relation_bounds(
+    graph_bits: float,
+    n_items: int,
+    n_edges: int,
+    n_heads: int,
+    d_model: int,
+    *,
+    bits: int,
+    square_norm: float,
+    margin: float | None,
+) -> tuple[Bound, ...]:
+    """All bounds on relations for one channel."""
+    return (
+        quantised_lower_bound(graph_bits, d_model, bits),
+        margin_lower_bound(graph_bits, d_model, square_norm, margin),
+        real_lower_bound(graph_bits, n_items, n_heads, d_model),
+        one_head_bound(n_items, d_model),
+        one_edge_a_head(n_edges),
+    )
+
+
+def _bound(name: str, value: float | None, formula: str, assumptions: tuple[Assumption, ...], source: str) -> Bound:
+    broken = [assumption.text for assumption in assumptions if assumption.met is False]
+    return Bound(
+        name=name,
+        kind="lower",
+        value=value,
+        reason=f"not met: {'; '.join(broken)}" if broken else None,
+        unit="total_key_dim",
+        formula=formula,
+        assumptions=assumptions,
+        scope="attention",
+        source=source,
+        standing="derived",
+    )
+
+
+def _check(*, n_items: int = 2, **sizes: int) -> None:
+    for name, size, least in (("n_items", n_items, 2), *((name, size, 1) for name, size in sizes.items())):
+        if size < least:
+            raise SpecError(f"{name}: at least {least}, got {size}")

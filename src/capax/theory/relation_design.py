@@ -1,0 +1,55 @@
+"""How to divide a total key dimension among heads: a rule of thumb, and what it rests on."""
+
+from __future__ import annotations
+
+from math import ceil, log2
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from capax.errors import SpecError
+from capax.results import Result
+
+
+class ChannelDesign(Result):
+    """Heads and their size for a graph, each as a range."""
+
+    weights: Literal["whitened", "trained"]
+    n_heads: tuple[int, int]
+    d_head: tuple[int, int]
+    total_key_dim: tuple[int, int]
+    standing: Annotated[
+        Literal["measured"],
+        Field(description="measured: read off our own runs; the form m' log m' / d_model is the paper's."),
+    ] = "measured"
+
+
+def channel_design(n_items: int, n_edges: int, d_model: int) -> tuple[ChannelDesign, ChannelDesign]:
+    """Sizes that reached F1 ≥ .99 on Gaussian items, for whitened weights and for trained ones.
+
+    The paper (Adler 2025) gives the direction only: many small heads when items outnumber channels, one when not.
+    Whitened (d_model ≥ 64): h = m'/(d/3) to m'/(d/4), d_head 1.1 to 1.8 log2 m. Trained (m ≤ 512, r = m/d_model):
+    D_K = .5 to 1 · m' log2 m' / d_model; one head to r = 2, then r/2 to r; more where d_model is below 16 or so.
+
+    Raises:
+        SpecError: for fewer than 2 items or edges, or no channel.
+    """
+    for name, size, least in (("n_items", n_items, 2), ("n_edges", n_edges, 2), ("d_model", d_model, 1)):
+        if size < least:
+            raise SpecError(f"{name}: at least {least}, got {size}")
+    heads = ceil(n_edges / max(1, d_model // 3)), ceil(n_edges / max(1, d_model // 4))
+    sizes = ceil(1.1 * log2(n_items)), ceil(1.8 * log2(n_items))
+    per_channel, compression = n_edges * log2(n_edges) / d_model, n_items / d_model
+    trained = (1, 1) if compression <= 2 else (max(1, round(compression / 2)), ceil(compression))
+    total = max(trained[0], ceil(per_channel / 2)), max(trained[1], ceil(per_channel))
+    return (
+        ChannelDesign(
+            weights="whitened", n_heads=heads, d_head=sizes, total_key_dim=(heads[0] * sizes[0], heads[1] * sizes[1])
+        ),
+        ChannelDesign(
+            weights="trained",
+            n_heads=trained,
+            d_head=(max(1, total[0] // trained[1]), ceil(total[1] / trained[0])),
+            total_key_dim=total,
+        ),
+    )

@@ -1,0 +1,117 @@
+"""The scaling law of the key-query channel, and what it predicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import capax
+from capax import tables
+from capax.errors import LawError
+from capax.laws.files import from_json, to_json
+from capax.planning.relations import predict_relations
+
+
+def study(noise: float = 0.0, logarithm: bool = True) -> pl.DataFrame:
+    edges, width = (a.ravel() for a in np.meshgrid([16, 64, 256, 1024], [16, 32, 64]))
+    load = edges * (np.log2(edges) if logarithm else 1) / width
+    counts = 0.7 * load**1.1 * np.exp(noise * np.random.default_rng(0).standard_normal(len(edges)))
+    return pl.DataFrame({"n_edges": edges, "d_model": width, "total_key_dim": counts, "library_size": edges})
+
+
+@pytest.mark.parametrize("logarithm", [True, False])
+def test_a_law_without_noise_is_found(logarithm: bool) -> None:
+    law = capax.RelationLaw(logarithm=logarithm, n_bootstrap=20).fit(study(1e-9, logarithm))
+    assert law.parameters_["c"] == pytest.approx(0.7, rel=1e-6)
+    assert law.parameters_["s"] == pytest.approx(1.1, rel=1e-6)
+
+
+def test_a_key_dimension_above_the_library_is_no_lower_bound() -> None:
+    law = capax.RelationLaw(n_bootstrap=20).fit(study(0.1).with_columns(library_size=1))
+    assert not law.rows_.complete.any()
+
+
+def test_what_the_search_found_is_no_part_of_the_protocol() -> None:
+    rows = study(0.1).with_columns(d_head=pl.arange(12), n_heads=pl.arange(1, 13), graph=pl.lit("permutation"))
+    law = capax.RelationLaw(n_bootstrap=20).fit(rows)
+    assert law.domain_.protocol == {"graph": "permutation"}
+    assert set(law.domain_.ranges) == {"n_edges", "d_model"}
+    mixed = rows.with_columns(graph=pl.Series(["tree"] + ["permutation"] * 11))
+    with pytest.raises(LawError, match="graph: the rows mix tree, permutation"):
+        capax.RelationLaw().fit(mixed)
+
+
+def test_one_relation_is_refused_and_one_load_has_no_slope() -> None:
+    with pytest.raises(LawError, match="n_edges: at least 2"):
+        capax.RelationLaw().fit(study().with_columns(n_edges=1))
+    law = capax.RelationLaw(n_bootstrap=20).fit(study(0.1).with_columns(n_edges=64, d_model=32))
+    assert "held at 1" in law.undetermined_["s"]
+
+
+def test_it_comes_back_bit_for_bit() -> None:
+    law = capax.RelationLaw(logarithm=False, n_bootstrap=20).fit(study(0.1))
+    assert (from_json(to_json(law)).predict(study()) == law.predict(study())).all()
+
+
+@pytest.fixture(scope="module")
+def law() -> capax.RelationLaw:
+    return capax.RelationLaw(n_bootstrap=50).fit(study(0.1))
+
+
+def test_predictions_are_the_laws_with_heads_by_the_rule(law: capax.RelationLaw) -> None:
+    found = predict_relations(law, 256, 32)
+    row = {"n_edges": [256], "d_model": [32]}
+    assert found.value == law.predict(row)[0]
+    assert found.interval.low == law.predict_interval(row)[0][0]
+    assert found.n_heads * found.d_head >= found.value
+    assert found.n_heads * (found.d_head - 1) < found.value
+    assert predict_relations(law, 64, 64).n_heads == 1
+    assert predict_relations(law, 1024, 16).n_heads > found.n_heads
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"n_edges": 1}, "n_edges: at least 2, got 1"),
+        ({"d_model": 0}, "d_model: at least 1, got 0"),
+        ({"n_items": 1}, "n_items: at least 2, got 1"),
+        ({"n_items": 10}, "n_edges: at most 90 .n_items 10., got 100"),
+        ({"d_model": 128}, "outside the domain of relation"),
+        ({"level": 0.0}, "level: between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_asked_is_named(law: capax.RelationLaw, fields: dict[str, Any], said: str) -> None:
+    asked: dict[str, Any] = {"n_edges": 100, "d_model": 32, **fields}
+    with pytest.raises(LawError, match=said):
+        predict_relations(law, **asked)
+
+
+def test_another_tasks_law_is_refused() -> None:
+    with pytest.raises(LawError, match="law: of relations, got 'power', which is of sequences"):
+        predict_relations(capax.load_law(), 100, 32)
+
+
+def test_the_study_that_ships_has_the_papers_slope_where_there_are_channels_enough() -> None:
+    rows = tables.from_file("reference:relations")
+    low, high = capax.RelationLaw(n_bootstrap=20).fit(rows.filter(rows["d_model"] >= 32)).parameter_intervals()["s"]
+    assert low is not None
+    assert high is not None
+    assert low < 1 < high
+    one_item_a_channel = rows.filter(rows["n_items"] == rows["d_model"])
+    assert one_item_a_channel["n_heads"].to_list() == [1] * len(one_item_a_channel)
+    for _, group in rows.sort("n_items").group_by("d_model"):
+        assert group["n_heads"].is_sorted(), "the best head count never falls as items are added"
+    for _, group in rows.sort("d_model", descending=True).group_by("n_items", maintain_order=True):
+        assert group["n_heads"].is_sorted(), "nor as channels are taken away"
+
+
+def test_the_law_that_ships_is_that_of_the_study_that_ships() -> None:
+    shipped = capax.load_law("reference:relation")
+    rows = tables.from_file("reference:relations")
+    rows = rows.filter(rows["d_model"] >= 16)
+    now = capax.RelationLaw(n_bootstrap=20).fit(rows)
+    np.testing.assert_allclose(shipped.predict(rows), now.predict(rows), rtol=1e-6)
+    assert shipped.domain_ == now.domain_

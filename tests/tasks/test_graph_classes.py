@@ -1,0 +1,88 @@
+"""Sizes of classes of graphs, by enumeration."""
+
+from itertools import combinations, permutations, product
+from math import log, log2
+
+import numpy as np
+import pytest
+
+from capax.errors import CapaxError
+from capax.tasks import graph_classes
+
+
+def all_digraphs(m: int) -> list[np.ndarray]:
+    pairs = [(i, j) for i in range(m) for j in range(m) if i != j]
+    graphs = []
+    for chosen in product([0, 1], repeat=len(pairs)):
+        graph = np.zeros((m, m), int)
+        for (i, j), edge in zip(pairs, chosen, strict=True):
+            graph[i, j] = edge
+        graphs.append(graph)
+    return graphs
+
+
+@pytest.mark.parametrize(
+    ("m", "bits"), [(32, 117.7), (64, 296), (128, 716.2), (256, 1684), (512, 3875.2), (1024, 8769)]
+)
+def test_permutations_in_bits(m: int, bits: float) -> None:
+    assert graph_classes.permutations(m).bits == pytest.approx(bits, abs=0.06)
+    assert graph_classes.permutations(m).bits == pytest.approx(sum(log2(i) for i in range(2, m + 1)))
+    assert graph_classes.derangements(m).bits == pytest.approx(graph_classes.permutations(m).bits - 1.4427, abs=1e-3)
+
+
+def test_classes_by_enumeration() -> None:
+    for m in range(2, 8):
+        number = sum(all(i != j for i, j in enumerate(order)) for order in permutations(range(m)))
+        assert graph_classes.derangements(m).bits == pytest.approx(log2(number), abs=1e-9)
+    assert graph_classes.derangements(20).bits == pytest.approx(graph_classes.permutations(20).bits - 1 / log(2))
+    graphs = all_digraphs(4)
+    for n_edges in range(13):
+        number = sum(graph.sum() == n_edges for graph in graphs)
+        assert graph_classes.digraphs(4, n_edges).bits == pytest.approx(log2(number), abs=1e-9)
+    for degrees in ([2, 1, 3, 0], [1, 1, 1, 1]):
+        number = sum((graph.sum(0) == degrees).all() for graph in graphs)
+        assert graph_classes.graphs_of_in_degrees(np.array(degrees)).bits == pytest.approx(log2(number), abs=1e-9)
+    trees = sum(
+        all(np.linalg.matrix_power(graph, length).trace() == 0 for length in range(1, 5))
+        and sorted(graph.sum(1)) == [0, 1, 1, 1]
+        for graph in graphs
+    )
+    assert graph_classes.rooted_trees(4).bits == pytest.approx(log2(trees))
+
+
+@pytest.mark.parametrize(("m", "degree"), [(4, 2), (4, 3), (5, 2), (5, 3), (6, 2)])
+def test_regular_graphs_are_no_fewer(m: int, degree: int) -> None:
+    """Every row chosen in every way: those with all column sums equal to the degree."""
+    sums = {tuple([0] * m): 1}
+    for row in range(m):
+        after: dict[tuple[int, ...], int] = {}
+        for chosen in combinations([j for j in range(m) if j != row], degree):
+            for columns, number in sums.items():
+                more = tuple(value + (j in chosen) for j, value in enumerate(columns))
+                after[more] = after.get(more, 0) + number
+        sums = after
+    found = graph_classes.regular_digraphs(m, degree)
+    assert 0 <= found.bits <= log2(sums[tuple([degree] * m)]) + 1e-9
+    assert not found.exact
+
+
+def test_regular_graphs_of_many_items() -> None:
+    """Close to m' log2 m, so that the bound says something."""
+    assert graph_classes.regular_digraphs(256, 1).bits == graph_classes.derangements(256).bits
+    for degree in (2, 4, 8):
+        bits = graph_classes.regular_digraphs(256, degree).bits
+        assert 0.5 * degree * 256 * log2(256 / degree) < bits < graph_classes.digraphs(256, 256 * degree).bits
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: graph_classes.digraphs(4, 13), "n_edges: 0 to 12"),
+        (lambda: graph_classes.regular_digraphs(4, 4), "degree: 1 to 3"),
+        (lambda: graph_classes.derangements(1), "n_items: at least 2, got 1"),
+        (lambda: graph_classes.graphs_of_in_degrees(np.array([0, 3, 0])), r"in_degrees: 0 to 2, got 3 \(item 2\)"),
+    ],
+)
+def test_refuses(call, said: str) -> None:
+    with pytest.raises(CapaxError, match=said):
+        call()

@@ -1,0 +1,140 @@
+"""Lower bounds by hand, and below all that was built."""
+
+from math import log, log2
+
+import numpy as np
+import pytest
+from channels import built, library
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capax.errors import CapaxError
+from capax.tasks import graph_classes
+from capax.theory.channel import square_norm
+from capax.theory.relation_bounds import (
+    margin_lower_bound,
+    one_edge_a_head,
+    one_head_bound,
+    quantised_lower_bound,
+    real_lower_bound,
+    relation_bounds,
+)
+from capax.theory.relation_design import channel_design
+
+
+def test_quantised_by_hand() -> None:
+    bound = quantised_lower_bound(1684.0, 64, 1)
+    assert bound.value == pytest.approx(1683 / 128)
+    assert (bound.kind, bound.unit, bound.standing, bound.reason) == ("lower", "total_key_dim", "derived", None)
+    assert quantised_lower_bound(3.0, 64, 8).value == 0
+
+
+def test_margin_by_hand() -> None:
+    bound = margin_lower_bound(1684.0, 64, 1.5, 0.2)
+    assert bound.value == pytest.approx(1684 * log(2) / (128 * log(1 + 9 / 0.1)))
+    for margin in (None, 0.0, -0.3):
+        none = margin_lower_bound(1684.0, 64, 1.5, margin)
+        assert none.value is None
+        assert "γ > 0" in (none.reason or "")
+    assert "γ ≤ R²" in (margin_lower_bound(1684.0, 64, 0.1, 0.3).reason or "")
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(bits=st.floats(0, 1e5), m=st.integers(2, 500), heads=st.integers(1, 50), d=st.integers(1, 600))
+def test_real_weights_by_inserting(bits: float, m: int, heads: int, d: int) -> None:
+    bound = real_lower_bound(bits, m, heads, d)
+    scores = heads * m * (m - 1)
+
+    def reached(variables: float) -> float:
+        return variables * log2(8 * np.e * scores / variables)
+
+    if bound.value is None:
+        assert reached(scores) < bits
+        assert "as many scores" in (bound.reason or "")
+        return
+    variables = 2 * d * bound.value + 1
+    assert bound.value >= 0
+    if bound.value > 0:
+        assert reached(variables) == pytest.approx(bits, rel=1e-6, abs=1e-6)
+    else:
+        assert reached(1) >= bits or variables == 1
+
+
+def test_one_head_fails_for_many_items() -> None:
+    """All graphs fit while items are few, no size of one head is enough when they are many."""
+    few, many = (one_head_bound(m, 16) for m in (40, 2000))
+    assert few.value > graph_classes.derangements(40).bits
+    assert many.value < graph_classes.derangements(2000).bits
+    assert many.value == pytest.approx(257 * log2(4 * np.e * 2000 * 1999 / 257))
+    assert one_head_bound(10, 16).value is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "m", "d"),
+    [
+        ({}, 256, 64),
+        ({}, 512, 128),
+        ({"graph": "random", "n_edges": 512}, 128, 64),
+        ({"graph": "regular", "degree": 4}, 128, 64),
+        ({"graph": "power_law", "n_edges": 256}, 128, 64),
+        ({"graph": "tree"}, 128, 64),
+    ],
+)
+def test_lower_bounds_are_below_what_was_built(fields: dict[str, object], m: int, d: int) -> None:
+    for options in ({"target_f1": 1.0}, {"target_f1": 1.0, "bits": 4}):
+        edges, items, made = built(m, d, fields=fields, **options)
+        weights = made.weights
+        graphs = graph_classes.class_of(str(fields.get("graph", "permutation")), m, edges)
+        norm = square_norm(weights.query, weights.key, items)
+        bounds = relation_bounds(
+            graphs.bits,
+            m,
+            len(edges),
+            len(weights.query),
+            d,
+            bits=int(options.get("bits", 64)),
+            square_norm=norm,
+            margin=made.recognition.margin,
+        )
+        assert [bound.name for bound in bounds] == ["quantised", "margin", "real", "one_head", "one_edge_a_head"]
+        for bound in bounds[:3]:
+            assert bound.value is not None
+            assert 0 < bound.value < weights.total_key_dim
+        assert quantised_lower_bound(graphs.bits, d, 1).value < weights.total_key_dim
+
+
+@pytest.mark.parametrize("fields", [{}, {"graph": "random", "n_edges": 90}])
+@pytest.mark.parametrize("d", [2, 8])
+def test_one_edge_a_head_recognizes_any_graph(fields: dict[str, object], d: int) -> None:
+    edges, _, _ = library(40, d, **fields)
+    made = built(40, d, fields=fields, n_heads=len(edges), d_head=1)[2]
+    assert made.recognition.f1 == 1
+    assert made.recognition.margin > 0
+    assert made.weights.total_key_dim == one_edge_a_head(len(edges)).value
+
+
+def test_the_rule_holds_where_it_was_measured() -> None:
+    for m, d in ((256, 64), (512, 128)):
+        whitened, trained = channel_design(m, m, d)
+        weights = built(m, d)[2].weights
+        assert whitened.n_heads[0] <= len(weights.query) <= whitened.n_heads[1]
+        assert whitened.d_head[0] <= weights.query.shape[2] <= whitened.d_head[1]
+        assert whitened.total_key_dim[0] <= weights.total_key_dim <= whitened.total_key_dim[1]
+        assert trained.total_key_dim[1] < whitened.total_key_dim[0]
+    assert channel_design(64, 64, 64)[1].n_heads == (1, 1)
+    assert channel_design(64, 64, 8)[1].n_heads == (4, 8)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: quantised_lower_bound(10.0, 0, 1), "d_model: at least 1, got 0"),
+        (lambda: quantised_lower_bound(10.0, 4, 0), "bits: at least 1, got 0"),
+        (lambda: real_lower_bound(10.0, 4, 0, 4), "n_heads: at least 1, got 0"),
+        (lambda: real_lower_bound(10.0, 1, 1, 4), "n_items: at least 2, got 1"),
+        (lambda: channel_design(4, 1, 4), "n_edges: at least 2, got 1"),
+    ],
+)
+def test_refuses(call, said: str) -> None:
+    with pytest.raises(CapaxError, match=said):
+        call()
