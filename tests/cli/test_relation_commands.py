@@ -79,6 +79,20 @@ def test_a_width_that_no_head_size_makes_enough(capsys: pytest.CaptureFixture[st
     assert "no head size up to the width is enough" in run(capsys, *command)
 
 
+@pytest.mark.parametrize(("channel", "words"), [("softmax", "softmax channel"), ("block", "transformer block")])
+def test_channels_that_route_values(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, channel: str, words: str
+) -> None:
+    command = (*DRAWN, *CHANNEL, "--channel", channel, "--store", tmp_path / "s.db")
+    found = measured(capsys, *command)
+    assert found["f1"] == 1
+    assert found["spec"]["model"]["aggregate"] == "sum"
+    assert f"{words}, 2 heads of 6, width 8" in run(capsys, *command)
+    assert "aggregate: channel" in refused(capsys, *command, "--aggregate", "max")
+    subsets = ("--contexts", "uniform", "--context-size", "4")
+    assert f"contexts: should be 'whole' with channel '{channel}'" in refused(capsys, *command, *subsets)
+
+
 # the user's files
 
 

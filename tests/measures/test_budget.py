@@ -194,7 +194,7 @@ def test_no_head_count_is_enough() -> None:
 TASK, MODEL = Relations(n_items=24), KeyQueryChannel(d_model=12)
 
 
-@pytest.mark.parametrize("criterion", ["half", "mean"])
+@pytest.mark.parametrize("criterion", ["half", pytest.param("mean", marks=pytest.mark.slow)])
 def test_a_small_graph(criterion: Any) -> None:
     """24 items in 12 channels: everything that is reported is that of the best head count."""
     protocol = Budget(head_counts=(1, 2), restarts=2, max_trainings=12, criterion=criterion)

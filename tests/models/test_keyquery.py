@@ -72,7 +72,8 @@ def unit_items(graphs: int, m: int, c: int, seed: int) -> Tensor:
 
 def outputs(ensemble: KeyQueryEnsemble, items: Tensor) -> Tensor:
     """Of all pairs; items are each member's own, or shared (one graph)."""
-    return ensemble.outputs(items.expand(ensemble.n_members, -1, -1), ensemble.shared(items))
+    rows = torch.arange(items.shape[1]).expand(ensemble.n_members, -1)
+    return ensemble.outputs(items.expand(ensemble.n_members, -1, -1), rows, ensemble.shared(items))
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

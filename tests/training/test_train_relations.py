@@ -17,6 +17,7 @@ from torch import Tensor
 import capax
 from capax.errors import LibraryError
 from capax.measures import chance
+from capax.models.size import channel_parameters
 from capax.seeds import numpy_generator
 from capax.specs import KeyQueryChannel, Relations, Run, Training
 from capax.tasks import contexts, graphs
@@ -30,6 +31,7 @@ SMALL = KeyQueryChannel(n_heads=2, d_model=8, d_head=4)
 WHOLE = Relations(n_items=12)
 UNIFORM = Relations(n_items=12, contexts="uniform", context_size=5)
 TARGETS = Relations(graph="random", n_items=12, n_edges=20, contexts="targets", context_size=4)
+TREE = Relations(graph="tree", n_items=12)
 SHORT = Training(max_steps=40, eval_steps=10, stop_when_complete=False)
 TASKS = pytest.mark.parametrize("task", [WHOLE, UNIFORM, TARGETS], ids=["whole", "uniform", "targets"])
 
@@ -150,6 +152,56 @@ def test_a_member_is_in_a_pack_what_it_is_alone(task: Relations, one_library: bo
     assert len({str(fact[2]) for fact in together}) == 3
 
 
+CHANNELS = pytest.mark.parametrize("channel", ["softmax", "block"])
+
+
+@CHANNELS
+def test_members_that_route_values_are_in_a_pack_what_they_are_alone(channel: Any) -> None:
+    wide = SMALL.replace(d_head=5, channel=channel)
+    fields: dict[str, Any] = {"model": wide, "one_library": False}
+    together = facts(train(pack(**fields, d_heads=(2, 5, 3))))
+    alone = [
+        facts(train(pack(members=[member], **fields, d_heads=(size,))))[0] for member, size in enumerate((2, 5, 3))
+    ]
+    assert together == alone
+
+
+@CHANNELS
+def test_channels_that_route_values_learn(channel: Any) -> None:
+    run = capax.measure(WHOLE, SMALL.replace(channel=channel), Training(max_steps=300), restarts=2)
+    assert [member.memorized for member in run.members] == [12, 12]
+    assert run.f1 == 1
+    assert run.parameters.trainable == 2 * 8 * 2 * 4 + 2 + 2 * 64 + (8 * 64 + 7 * 8 if channel == "block" else 0)
+
+
+@CHANNELS
+def test_the_best_of_a_search_counts_all_parameters(channel: Any) -> None:
+    model, protocol = KeyQueryChannel(d_model=8, channel=channel), capax.specs.Budget(head_counts=(1, 2), restarts=2)
+    run = capax.measure(WHOLE, model, Training(max_steps=100), protocol=protocol.replace(max_trainings=8))
+    assert run.total_key_dim is not None
+    best = model.replace(n_heads=run.n_heads, d_head=run.d_head)
+    assert run.parameters.trainable == channel_parameters(best)["trainable"]
+
+
+def test_a_block_needs_hardly_any_keys() -> None:
+    """Its MLP stores the relations, as `capax.models.routing` says."""
+    task, model = Relations(n_items=64), KeyQueryChannel(n_heads=1, d_model=16, d_head=1)
+    f1 = {
+        channel: capax.measure(task, model.replace(channel=channel), Training(max_steps=200), restarts=1).f1 or 0
+        for channel in ("threshold", "block")
+    }
+    assert f1["threshold"] < 0.3
+    assert f1["block"] > 0.99
+
+
+@pytest.mark.parametrize("channel", ["threshold", "softmax", "block"])
+def test_half_precision_trains_about_as_well(channel: Any) -> None:
+    training = Training(max_steps=300, precision="bfloat16")
+    run = capax.measure(WHOLE, SMALL.replace(d_head=8, channel=channel), training, restarts=2)
+    assert run.f1 is not None
+    assert run.f1 > 0.9
+
+
 def test_members_of_several_head_sizes_are_what_they_are_alone() -> None:
     """Bit for bit where all are padded to one size (the round's); without padding, to rounding."""
     sizes, wide = (2, 5, 3), SMALL.replace(d_head=5)
@@ -174,10 +226,13 @@ def test_cutting_a_round_changes_nothing() -> None:
     assert all(facts(outcomes) == facts(train(whole)) for outcomes in cut)
 
 
-@pytest.mark.parametrize("at", [1, 12, 35])
-def test_an_interrupted_training_ends_as_a_whole_one(tmp_path: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("channel", ["threshold", "softmax", "block"])
+@pytest.mark.parametrize("at", [1, 35])
+def test_an_interrupted_training_ends_as_a_whole_one(
+    tmp_path: Path, at: int, channel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("capax.training.loop.REPORT_SECONDS", -1.0)
-    whole = pack(TARGETS, model=SMALL.replace(d_head=5), d_heads=(2, 5, 3), one_library=False)
+    whole = pack(TREE, model=SMALL.replace(d_head=5, channel=channel), d_heads=(2, 5, 3), one_library=False)
     calls = 0
 
     def interrupt(_: list[Status]) -> None:

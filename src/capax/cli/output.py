@@ -91,7 +91,8 @@ def _setting(spec: Run) -> str:
             return f"{layer}, {heads}; {task.items}"
         case Relations() as task, KeyQueryChannel():
             edges = f"{task.items}, {task.library_size} edges"
-            return f"key-query channel, {_channel(model, spec.protocol)}, width {model.d_model}; {edges}"
+            kind = {"threshold": "key-query channel", "softmax": "softmax channel", "block": "transformer block"}
+            return f"{kind[model.channel]}, {_channel(model, spec.protocol)}, width {model.d_model}; {edges}"
     raise TypeError(f"no words for {type(model).__name__}")
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models.ensemble import Ensemble
@@ -46,14 +46,32 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
         """
         padded_to = max(d_heads) if spec.d_head is None else spec.d_head
         members = [
-            _draw(spec, n_items, d_head, padded_to, generator)
+            cls.drawn(spec, n_items, d_head, padded_to, generator)
             for d_head, generator in zip(d_heads, generators, strict=True)
         ]
         parameters = {
-            name: torch.stack([member[name] for member in members]).to(device, dtype).requires_grad_(name in LEARNED)
+            name: torch.stack([member[name] for member in members])
+            .to(device, dtype)
+            .requires_grad_(name not in CONSTANT)
             for name in members[0]
         }
         return cls(spec, parameters)
+
+    @staticmethod
+    def drawn(
+        spec: KeyQueryChannel, n_items: int, d_head: int, padded_to: int, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """The parameters of one member."""
+        shape = (spec.n_heads, spec.d_model, d_head)
+        query, key = (torch.empty(shape).normal_(generator=generator) for _ in range(2))
+        pad = (0, padded_to - d_head)
+        return {
+            "query": torch.nn.functional.pad(query, pad),
+            "key": torch.nn.functional.pad(key, pad),
+            "scale": torch.zeros(1),
+            "threshold": number(math.log(n_items) + math.sqrt(2 * math.log(spec.n_heads))),
+            "first_scale": number(1 / math.sqrt(d_head)),
+        }
 
     def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
         """What all sources of a step share: the keys of all items, and the queries' matrices.
@@ -70,10 +88,15 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
             "threshold": self.parameters["threshold"],
         }
 
-    def outputs(self, sources: Float[Tensor, "e b c"], shared: dict[str, Tensor]) -> Float[Tensor, "e b m"]:
+    def outputs(
+        self, sources: Float[Tensor, "e b c"], rows: Int[Tensor, "e b"], shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e b m"]:
         """a·S − b of each source and every item: an edge where it is above zero.
 
         S_ij is the largest of the heads' scores ⟨x_i W_Q, x_j W_K⟩, or their sum.
+
+        Args:
+            rows: which items the sources are; here they make no difference.
         """
         scores = self.scores(sources, shared)
         return scores * shared["scale"][:, None] - shared["threshold"][:, None]
@@ -88,25 +111,17 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
         return (queries.transpose(1, 2) @ shared["keys"].mT).max(1).values
 
 
-LEARNED = ("query", "key", "scale", "threshold")
+CONSTANT = ("first_scale", "temperature")
+"""Parameters that are not learned."""
+
+
+def number(value: float) -> Float[Tensor, "1"]:
+    """A parameter of one number, not yet rounded."""
+    return torch.tensor([value], dtype=torch.float64)
 
 
 def floats_per_source(spec: KeyQueryChannel, n_items: int) -> int:
     """Numbers in the widest activation of one source of one member."""
-    heads = spec.n_heads if spec.aggregate == "max" else 1
-    return heads * n_items
-
-
-def _draw(
-    spec: KeyQueryChannel, n_items: int, d_head: int, padded_to: int, generator: torch.Generator
-) -> dict[str, Tensor]:
-    shape = (spec.n_heads, spec.d_model, d_head)
-    query, key = (torch.empty(shape).normal_(generator=generator) for _ in range(2))
-    pad = (0, padded_to - d_head)
-    return {
-        "query": torch.nn.functional.pad(query, pad),
-        "key": torch.nn.functional.pad(key, pad),
-        "scale": torch.zeros(1),
-        "threshold": torch.tensor([math.log(n_items) + math.sqrt(2 * math.log(spec.n_heads))]),
-        "first_scale": torch.tensor([1 / math.sqrt(d_head)]),
-    }
+    whole = spec.aggregate == "max" or spec.channel != "threshold"
+    scores = (spec.n_heads if whole else 1) * n_items
+    return max(scores, 4 * spec.d_model) if spec.channel == "block" else scores

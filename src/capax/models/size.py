@@ -62,7 +62,15 @@ def associative_parameters(spec: AssociativeAttention, n_outputs: int) -> dict[s
 
 
 def channel_parameters(spec: KeyQueryChannel) -> dict[str, int]:
-    """2·d_model·n_heads·d_head, a scale and a threshold, all of them trained; beside them a constant, `first_scale`."""
+    """2·d_model·n_heads·d_head, a scale and a threshold, all of them trained; beside them a constant, `first_scale`.
+
+    Channels that route values have d_model² more a head, and a constant `temperature`; a block 8·d_model² + 7·d_model.
+    """
     assert spec.d_head is not None
-    count = 2 * spec.d_model * spec.n_heads * spec.d_head + 2
-    return {"trainable": count, "total": count + 1}
+    c, constants = spec.d_model, 1
+    count = 2 * c * spec.n_heads * spec.d_head + 2
+    if spec.channel != "threshold":
+        count, constants = count + spec.n_heads * c**2, 2
+    if spec.channel == "block":
+        count += 8 * c**2 + 7 * c
+    return {"trainable": count, "total": count + constants}

@@ -142,8 +142,10 @@ class KeyQueryChannel(Spec):
     """The key-query channel: per head the score of a pair is (x_i W_Q)(x_j W_K)ᵀ; a pair is an edge above a threshold.
 
     Scores of the heads are joined by their maximum (the paper's), or added up; threshold and scale are learned, too.
-    `softmax` normalises the scores over the context and reads the target from the values that it routes; `block` is a
-    whole transformer block on the given embeddings (the paper's third version has both).
+    `softmax` normalises each head's scores over the context, adds up the values that the heads route, and compares
+    that with every item; `block` is a whole transformer block on the given vectors. The paper's third version has
+    such channels, but its designs are not known to us: these are ours (see `capax.models.routing`). Their values, and
+    the block's MLP, store relations as well, so less key dimension is enough.
     """
 
     model: Literal["key_query_channel"] = "key_query_channel"
@@ -153,12 +155,22 @@ class KeyQueryChannel(Spec):
         int | None, Field(ge=1, description="Channels of a query and a key; the budget protocol searches for it.")
     ] = None
     aggregate: Annotated[
-        Literal["max", "sum"], Field(description="How the scores of the heads become one (the paper's: max).")
+        Literal["max", "sum"],
+        Field(description="How heads are joined (the paper's: max); softmax and block always sum what they route."),
     ] = "max"
     channel: Annotated[
         Literal["threshold", "softmax", "block"],
         Field(description="What the scores are for: a threshold, attention that routes values, or a whole block."),
     ] = "threshold"
+
+    @model_validator(mode="after")
+    def _sums(self) -> Self:
+        """What is routed is added up, and nothing else can be asked for."""
+        if self.channel != "threshold" and self.aggregate == "max":
+            if "aggregate" in self.model_fields_set:
+                raise ValueError(f"aggregate: channel {self.channel!r} adds its heads up ('sum'), got 'max'")
+            object.__setattr__(self, "aggregate", "sum")
+        return self
 
     @property
     def total_key_dim(self) -> int | None:

@@ -104,6 +104,11 @@ class Run(Spec):
             raise ValueError(f"d_head: {searched}, got {model.d_head}")
         if isinstance(self.protocol, Budget) and model.n_heads != 1:
             raise ValueError(f"n_heads: protocol 'budget' has head_counts instead, got {model.n_heads}")
+        if isinstance(self.task, Relations) and self.task.contexts != "whole" and model.channel != "threshold":
+            raise ValueError(
+                f"contexts: should be 'whole' with channel {model.channel!r}, whose scores depend on the context, "
+                f"got {self.task.contexts!r}"
+            )
         if isinstance(self.task, Relations) and self.task.embeddings == "onehot" and model.d_model != self.task.n_items:
             raise ValueError(f"d_model: one-hot items need n_items = {self.task.n_items}, got {model.d_model}")
 

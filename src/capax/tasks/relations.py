@@ -113,14 +113,14 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         return RelationBatch(rows, *(part.flatten(0, 1)[at] for part in parts))
 
     def shared(self, model: KeyQueryEnsemble, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
-        """The keys of all items."""
+        """The keys of all items, and their values where they are routed."""
         return model.shared(self.items)
 
     def outputs(
         self, model: KeyQueryEnsemble, batch: RelationBatch, purpose: Purpose, shared: dict[str, Tensor]
     ) -> Float[Tensor, "e b m"]:
         """Scores above the threshold; when counting, divided by the scale, so that they are scores of the channel."""
-        outputs = model.outputs(batch.sources, shared)
+        outputs = model.outputs(batch.sources, batch.rows, shared)
         return outputs if purpose == "loss" else outputs / shared["scale"][:, None].abs()
 
     def losses(

@@ -12,6 +12,7 @@ from capax.models.associative import AssociativeEnsemble
 from capax.models.ensemble import Ensemble
 from capax.models.keyquery import KeyQueryEnsemble
 from capax.models.reachability import unreachable_tokens
+from capax.models.routing import RoutingEnsemble
 from capax.models.transformer import TransformerEnsemble
 from capax.seeds import numpy_generator, torch_generator
 from capax.specs import (
@@ -95,7 +96,8 @@ def initial_ensemble(pack: Pack, generators: list[torch.Generator]) -> Ensemble[
         case Relations() as task, KeyQueryChannel() as model:
             assert task.n_items is not None
             d_heads = pack.d_heads or (model.d_head,) * len(generators)
-            return KeyQueryEnsemble.initialize(
+            channel = KeyQueryEnsemble if model.channel == "threshold" else RoutingEnsemble
+            return channel.initialize(
                 model,
                 n_items=task.n_items,
                 d_heads=[d_head for d_head in d_heads if d_head is not None],

@@ -1,0 +1,110 @@
+"""Key-query channels whose scores are attention over the context (after Adler 2025, third version).
+
+The paper's third version normalises scores by a scaled softmax, routes values, and has experiments with a whole block;
+its designs are not known to us, so these are ours. Letters as in `keyquery`; o is what a head routes (c channels).
+
+    a_ij = softmax over the items j ≠ i of ⟨x_i W_Q, x_j W_K⟩ / √d_head
+    o_i  = Σ_h Σ_j a_ij x_j W_V,   W_V c×c: a value path of full rank, so that only queries and keys are narrow
+    y_i  = o_i (softmax), or a block in post-norm order with given vectors in the place of embeddings:
+           u = norm(x_i + o_i), y_i = norm(u + MLP(u)), norms with gains, an MLP of 4·c hidden GELUs with biases
+    z_ij = a·⟨y_i, x_j⟩ − b: what is routed is compared with every item
+
+Values, and an MLP more so, store relations too: 64 items in 16 channels are recognized by a block with one head of one
+channel (measured; the threshold channel needs about 18), so a block's key dimension is no measure of its capacity.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from capax.models.keyquery import KeyQueryEnsemble, number
+from capax.specs import KeyQueryChannel
+
+NORM_EPS = 1e-5
+
+
+class RoutingEnsemble(KeyQueryEnsemble):
+    """`n_members` channels of softmax attention with values, alone or in a block, computed together.
+
+    Attributes:
+        parameters: those of `KeyQueryEnsemble` (its `first_scale` is 2 ln m, over the norm √d_model of a block's
+            output), the constant `temperature` = 1/√d_head (e, 1) and `value` (e, h, c, c); of a block also `norm`,
+            `ffn_norm`, `down_bias` (e, c), `up` (e, c, 4c), `up_bias` (e, 4c) and `down` (e, 4c, c).
+    """
+
+    @staticmethod
+    def drawn(
+        spec: KeyQueryChannel, n_items: int, d_head: int, padded_to: int, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """The parameters of one member.
+
+        Ours: queries, keys as in the threshold channel; other matrices normal, of variance 1 / inputs (a value's
+        inputs: all heads'); a threshold of ln m.
+        """
+        h, c = spec.n_heads, spec.d_model
+
+        def normal(*shape: int, inputs: int) -> Tensor:
+            return torch.empty(shape).normal_(0, 1 / math.sqrt(inputs), generator=generator)
+
+        member = KeyQueryEnsemble.drawn(spec, n_items, d_head, padded_to, generator)
+        norm = 1.0 if spec.channel == "softmax" else math.sqrt(c)
+        member |= {
+            "threshold": number(math.log(n_items)),
+            "first_scale": number(2 * math.log(n_items) / norm),
+            "temperature": number(1 / math.sqrt(d_head)),
+            "value": normal(h, c, c, inputs=h * c),
+        }
+        if spec.channel == "softmax":
+            return member
+        return member | {
+            "norm": torch.ones(c),
+            "up": normal(c, 4 * c, inputs=c),
+            "up_bias": torch.zeros(4 * c),
+            "down": normal(4 * c, c, inputs=4 * c),
+            "down_bias": torch.zeros(c),
+            "ffn_norm": torch.ones(c),
+        }
+
+    def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
+        """What all sources of a step share: queries' matrices, keys, values, the items themselves, the block."""
+        own = ("temperature", "norm", "up", "up_bias", "down", "down_bias", "ffn_norm")
+        parts = {name: self.parameters[name] for name in own if name in self.parameters}
+        return super().shared(items) | parts | {"items": items, "values": items[:, None] @ self.parameters["value"]}
+
+    def outputs(
+        self, sources: Float[Tensor, "e b c"], rows: Int[Tensor, "e b"], shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e b m"]:
+        """a·⟨y_i, x_j⟩ − b of each source and every item: an edge where it is above zero.
+
+        Args:
+            rows: which items the sources are; none attends to itself.
+        """
+        y = (self.attention(sources, rows, shared) @ shared["values"]).sum(1)
+        if self.spec.channel == "block":
+            y = self._block(sources + y, shared)
+        scores = y @ shared["items"].mT
+        return scores * shared["scale"][:, None] - shared["threshold"][:, None]
+
+    def attention(
+        self, sources: Float[Tensor, "e b c"], rows: Int[Tensor, "e b"], shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e h b m"]:
+        """How much each head of a source attends to every item; to itself not at all."""
+        queries = (sources @ shared["query"]).unflatten(2, (self.spec.n_heads, -1)).transpose(1, 2)
+        scores = queries @ shared["keys"].mT * shared["temperature"][:, :, None, None]
+        itself = rows[:, None, :, None].expand(-1, self.spec.n_heads, -1, 1)
+        return scores.scatter(3, itself, -math.inf).softmax(-1)
+
+    def _block(self, x: Float[Tensor, "e b c"], shared: dict[str, Tensor]) -> Float[Tensor, "e b c"]:
+        """The block after its attention."""
+        u = _norm(x, shared["norm"])
+        hidden = F.gelu(u @ shared["up"] + shared["up_bias"][:, None])
+        return _norm(u + hidden @ shared["down"] + shared["down_bias"][:, None], shared["ffn_norm"])
+
+
+def _norm(x: Float[Tensor, "e b c"], gain: Float[Tensor, "e c"]) -> Float[Tensor, "e b c"]:
+    return F.layer_norm(x, x.shape[-1:], eps=NORM_EPS) * gain[:, None]
