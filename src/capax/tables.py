@@ -66,6 +66,9 @@ PROTOCOL = (
 `max_steps` it is the whole budget of a training that counts: a budget of epochs is one of steps, too, and a small
 library has fewer of them in an epoch."""
 
+BUDGET = ("max_epochs", "min_steps", "max_steps", "batch_size")
+"""What the budget of a training follows from, with the size of its library."""
+
 LATER = {"beta2": 0.999, "schedule": "constant", "warmup": 0.0, "eval_steps": None, "stop_when_complete": True}
 """How everything was measured before there were these columns."""
 
@@ -325,8 +328,7 @@ def _has_field(task: str | None, name: str) -> bool:
 def _budgets(data: Any) -> list[int | None]:
     """Steps until each row's training has spent its budget."""
     known = names(data)
-    fields = ("max_epochs", "min_steps", "max_steps", "batch_size")
-    columns = {name: values(data, name) for name in fields if name in known}
+    columns = {name: values(data, name) for name in BUDGET if name in known}
     found = []
     for row, size in enumerate(values(data, "library_size")):
         told: dict[str, Any] = {name: int(column[row]) for name, column in columns.items() if column[row] is not None}

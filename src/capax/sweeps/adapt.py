@@ -349,7 +349,7 @@ def _above_zero(law: Law, measured: Any) -> dict[str, Any] | None:
     kept = tables.numbers(measured, law.target) > 0
     if not kept.any():
         return None
-    wanted = {*law.columns, law.target, LIBRARY, *tables.PROTOCOL}
+    wanted = {*law.columns, law.target, LIBRARY, *tables.PROTOCOL, *tables.BUDGET}
     return {name: np.asarray(measured[name])[kept] for name in tables.names(measured) if name in wanted}
 
 
