@@ -15,12 +15,14 @@ from torch import Tensor
 
 from capax.errors import CapaxError, StoreError, StoreWriteError
 from capax.models.associative import AssociativeEnsemble
+from capax.models.keyquery import KeyQueryEnsemble
+from capax.models.routing import RoutingEnsemble
 from capax.models.transformer import TransformerEnsemble
 from capax.results import Measurement, Recall
 from capax.seeds import numpy_generator
-from capax.specs import Associations, AssociativeAttention, Sequences, Transformer
+from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations, Sequences, Transformer
 from capax.store import DEFAULT, Store
-from capax.tasks import associations, sequences
+from capax.tasks import associations, relations, sequences
 from capax.tasks.association_files import Examples
 
 ASKED_AT_ONCE = 4096
@@ -97,6 +99,28 @@ class AssociativeMemory:
         return torch.cat(parts).numpy()
 
 
+@dataclass(frozen=True)
+class RelationMemory:
+    """The best restart of a run on relations: its measurement, its model, and the graph that it learned.
+
+    Attributes:
+        items: the items' vectors.
+        signs: 1 for each ordered pair (source, target) that is an edge, −1 for any other.
+    """
+
+    run: Measurement
+    model: KeyQueryEnsemble
+    items: Float[np.ndarray, "m c"]
+    signs: Float[np.ndarray, "m m"]
+
+    def outputs(self) -> Float[np.ndarray, "m m"]:
+        """What it says to each ordered pair: an edge where it is above zero."""
+        items = torch.from_numpy(self.items).to(self.model.parameters["query"].dtype)[None]
+        with torch.no_grad():
+            rows = torch.arange(items.shape[1])[None]
+            return self.model.outputs(items, rows, self.model.shared(items))[0].numpy()
+
+
 def save(path: Path, weights: dict[str, Tensor]) -> None:
     """Write one member's parameters; a file is there whole or not at all.
 
@@ -113,7 +137,7 @@ def save(path: Path, weights: dict[str, Tensor]) -> None:
         raise StoreWriteError(f"store: the weights were not saved in {path.parent}: {error}") from None
 
 
-def load(key: str, store: Path | str = DEFAULT) -> Memory | AssociativeMemory:
+def load(key: str, store: Path | str = DEFAULT) -> Memory | AssociativeMemory | RelationMemory:
     """The memory kept by a run measured with `keep_weights`.
 
     Args:
@@ -139,4 +163,8 @@ def load(key: str, store: Path | str = DEFAULT) -> Memory | AssociativeMemory:
         case Associations() as task, AssociativeAttention() as model:
             examples = associations.draw(task, task.library_size, model.d_model, generator)
             return AssociativeMemory(run, AssociativeEnsemble(model, parameters), examples)
+        case Relations() as task, KeyQueryChannel() as model:
+            items, signs, _ = relations.draw(task, model.d_model, generator)
+            kind = KeyQueryEnsemble if model.channel == "threshold" else RoutingEnsemble
+            return RelationMemory(run, kind(model, parameters), items, signs)
     raise StoreError(f"key: run {run.key[:12]} is of a task that cannot be loaded")

@@ -163,7 +163,8 @@ def test_from_a_study_to_a_plan(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     other.write_text(STUDY.replace("d_head = [2, 4]", "seq_len = [2, 4]"))
     assert "grid.seq_len: no such axis" in refused(capsys, "sweep", other, "--store", store)
     other.write_text(STUDY.replace('"associations"', '"association"'))
-    assert "task.task: sequences, associations, got 'association'" in refused(capsys, "sweep", other, "--store", store)
+    said = "task.task: sequences, associations, relations, got 'association'"
+    assert said in refused(capsys, "sweep", other, "--store", store)
 
 
 def test_the_law_that_ships(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 import capax
 from capax.errors import LibraryError
 from capax.measures import chance
+from capax.memory import RelationMemory
 from capax.models.size import channel_parameters
 from capax.seeds import numpy_generator
 from capax.specs import KeyQueryChannel, Relations, Run, Training
@@ -386,3 +387,16 @@ def test_packs_of_one_seed_differ_by_member() -> None:
     kept = own.select([2, 0])
     assert torch.equal(kept.items, own.items[[2, 0]])
     assert replace(one, sizes=(12,)).n_bytes == one.n_bytes
+
+
+@pytest.mark.parametrize("channel", ["threshold", "softmax"])
+def test_a_kept_channel_recognizes_what_was_measured(tmp_path: Path, channel: Any) -> None:
+    store = tmp_path / "s.db"
+    model = KeyQueryChannel(n_heads=2, d_model=8, d_head=3, channel=channel)
+    run = capax.measure(Relations(n_items=12), model, restarts=2, store=store, keep_weights=True)
+    memory = capax.load(run.key, store)
+    assert isinstance(memory, RelationMemory)
+    above = memory.outputs() > 0
+    np.fill_diagonal(above, False)
+    assert (above & (memory.signs > 0)).sum() == run.memorized
+    assert above.sum() == pytest.approx(run.memorized / run.precision)
