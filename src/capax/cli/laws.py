@@ -237,7 +237,7 @@ def predict_relations(
     n_items: int | None = None,
     law: str = "reference:relation",
     level: float = 0.95,
-    extrapolate: Annotated[bool, Flag] = False,
+    extrapolate: bool = True,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """The total key dimension at which a key-query channel recognizes so many relations, and how to cut it into heads.
@@ -255,7 +255,8 @@ def predict_relations(
     level
         Of the interval.
     extrapolate
-        Answer outside the domain of the law, too.
+        Answer outside the domain of the law, too, and say so: a scaling law is asked about more relations than can be
+        searched through.
     as_json
         Print one JSON object (docs/schemas/prediction_relations.json).
     """

@@ -16,7 +16,7 @@ from capax.planning.candidates import outside_message
 from capax.results import Interval, Result
 from capax.theory.relation_design import channel_design
 
-RULE = "a rule of thumb, measured: one head up to 2 items a channel, beyond that about 1 head for 1 to 2 of them"
+RULE = "rule of thumb: one head up to 2 items a channel, then one for 1 to 2 of them, and none above half the width"
 
 
 class RelationPrediction(Result):
@@ -82,7 +82,8 @@ def predict_relations(
         needed = float(law.predict(table)[0])
         low, high = law.predict_interval(table, level)
     _, trained = channel_design(items, n_edges, d_model)
-    heads = min(round(math.sqrt(trained.n_heads[0] * trained.n_heads[1])), max(round(needed), 1))
+    usual = min(round(math.sqrt(trained.n_heads[0] * trained.n_heads[1])), max(round(needed), 1))
+    heads = max(usual, math.ceil(2 * needed / d_model))
     return RelationPrediction(
         value=needed,
         interval=Interval(low=float(low[0]), high=float(high[0]), level=level, of="a new measurement"),
