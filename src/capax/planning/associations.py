@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
-from capax.errors import LawError
-from capax.laws.domain import Domain, OutsideDomainWarning
+from capax.laws.domain import Domain
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.models.size import parameter_counts
-from capax.planning.candidates import BYTES, Choice, Precision, Table, check, choices, choose, outside_message
+from capax.planning.candidates import BYTES, Choice, Precision, Table, ask, check, choices, choose
 from capax.results import Interval, Result
 from capax.specs import Associations, AssociativeAttention
 
@@ -172,22 +170,14 @@ def predict_associations(
     Raises:
         LawError: outside the domain without `extrapolate`, or where the law has no meaning.
     """
-    if not 0 < level < 1:
-        raise LawError(f"level: between 0 and 1, got {level}")
     table = rows(law, [{"n_heads": n_heads, "d_model": d_model, "d_head": d_head}], context_size)
     row = {name: values[0].item() for name, values in table.items()}
-    outside = tuple(law.domain_.outside_in_words(row))
-    if outside and not extrapolate:
-        raise LawError(outside_message(law, outside))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideDomainWarning)
-        value = float(law.predict(table)[0])
-        low, high = law.predict_interval(table, level)
+    found = ask(law, row, table, level, extrapolate)
     return AssociationPrediction(
-        value=value,
-        interval=Interval(low=float(low[0]), high=float(high[0]), level=level, of="a new measurement"),
-        inside_domain=not outside,
-        outside=outside,
+        value=found.value,
+        interval=found.interval,
+        inside_domain=not found.outside,
+        outside=found.outside,
         context_size=context_size,
         n_heads=n_heads,
         d_model=d_model,

@@ -14,6 +14,7 @@ from capax.errors import LawError
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.law import Law
 from capax.models.size import transformer_parameters
+from capax.results import Interval
 from capax.specs import Sequences, Transformer
 
 Table = dict[str, Any]
@@ -111,6 +112,37 @@ def choose(
     places = sorted(first, key=lambda place: (size[place], total[place]))
     nearest = None if places else int(np.flatnonzero(kept)[np.argmax(at_least[kept])])
     return Choice(grid, table, places, nearest, memorized, at_least, outside)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a law says of one row: its prediction, where a new measurement falls, and why it lies outside the domain."""
+
+    value: float
+    interval: Interval
+    outside: tuple[str, ...]
+
+
+def ask(law: Law, row: Mapping[str, Any], table: Table, level: float, extrapolate: bool) -> Answer:
+    """Ask a law about one row.
+
+    Args:
+        row: what is known of it, for the domain.
+        table: the row with every column that the law may want.
+
+    Raises:
+        LawError: for a level that is none, outside the domain without `extrapolate`, or where the law has no meaning.
+    """
+    if not 0 < level < 1:
+        raise LawError(f"level: between 0 and 1, got {level}")
+    outside = tuple(law.domain_.outside_in_words(row))
+    if outside and not extrapolate:
+        raise LawError(outside_message(law, outside))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideDomainWarning)
+        value = float(law.predict(table)[0])
+        low, high = law.predict_interval(table, level)
+    return Answer(value, Interval(low=float(low[0]), high=float(high[0]), level=level, of="a new measurement"), outside)
 
 
 def check(probability: float, precision: str, **counts: tuple[int | None, int]) -> None:

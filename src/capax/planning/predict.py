@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from capax.errors import LawError
-from capax.laws.domain import Domain, OutsideDomainWarning
+from capax.laws.domain import Domain
 from capax.laws.law import Law
-from capax.planning.candidates import outside_message, rows, vocabulary
+from capax.planning.candidates import ask, rows, vocabulary
 from capax.results import Interval, Result
 from capax.specs import Transformer
 
@@ -62,18 +60,12 @@ def predict(
     told = vocab_size if vocab_size is not None else law.domain_.protocol.get("vocab_size")
     row = {name: values[0].item() for name, values in table.items()} | {"vocab_size": told}
     row = {name: value for name, value in row.items() if value is not None}
-    outside = tuple(law.domain_.outside_in_words(row))
-    if outside and not extrapolate:
-        raise LawError(outside_message(law, outside))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideDomainWarning)
-        value = float(law.predict(table)[0])
-        low, high = law.predict_interval(table, level)
+    found = ask(law, row, table, level, extrapolate)
     return Prediction(
-        value=value,
-        interval=Interval(low=float(low[0]), high=float(high[0]), level=level, of="a new measurement"),
-        inside_domain=not outside,
-        outside=outside,
+        value=found.value,
+        interval=found.interval,
+        inside_domain=not found.outside,
+        outside=found.outside,
         seq_len=seq_len,
         vocab_size=None if told is None else int(told),
         n_layers=model.n_layers,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from capax.errors import LawError
-from capax.laws.domain import Domain, OutsideDomainWarning
+from capax.laws.domain import Domain
 from capax.laws.law import Law
-from capax.planning.candidates import outside_message
+from capax.planning.candidates import ask
 from capax.results import Interval, Result
 from capax.theory.relation_design import channel_design
 
@@ -70,30 +69,22 @@ def predict_relations(
             raise LawError(f"{name}: at least {least}, got {value}")
     if n_edges > items * (items - 1):
         raise LawError(f"n_edges: at most {items * (items - 1)} (n_items {items}), got {n_edges}")
-    if not 0 < level < 1:
-        raise LawError(f"level: between 0 and 1, got {level}")
     row = {"n_edges": n_edges, "d_model": d_model}
-    outside = tuple(law.domain_.outside_in_words(row))
-    if outside and not extrapolate:
-        raise LawError(outside_message(law, outside))
     table = {name: np.array([value]) for name, value in row.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideDomainWarning)
-        needed = float(law.predict(table)[0])
-        low, high = law.predict_interval(table, level)
+    found = ask(law, row, table, level, extrapolate)
     _, trained = channel_design(items, n_edges, d_model)
-    usual = min(round(math.sqrt(trained.n_heads[0] * trained.n_heads[1])), max(round(needed), 1))
-    heads = max(usual, math.ceil(2 * needed / d_model))
+    usual = min(round(math.sqrt(trained.n_heads[0] * trained.n_heads[1])), max(round(found.value), 1))
+    heads = max(usual, math.ceil(2 * found.value / d_model))
     return RelationPrediction(
-        value=needed,
-        interval=Interval(low=float(low[0]), high=float(high[0]), level=level, of="a new measurement"),
-        inside_domain=not outside,
-        outside=outside,
+        value=found.value,
+        interval=found.interval,
+        inside_domain=not found.outside,
+        outside=found.outside,
         n_items=items,
         n_edges=n_edges,
         d_model=d_model,
         n_heads=heads,
-        d_head=math.ceil(needed / heads),
+        d_head=math.ceil(found.value / heads),
         rule=RULE,
         law=law.name,
         source=law.source_,
