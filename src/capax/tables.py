@@ -14,6 +14,7 @@ from polars.exceptions import PolarsError
 from capax.errors import TableError
 from capax.results import Measurement
 from capax.specs import LEARNERS, Training
+from capax.specs.run import LATER
 from capax.store import DEFAULT, Store
 
 PROTOCOL = (
@@ -69,7 +70,7 @@ library has fewer of them in an epoch."""
 BUDGET = ("max_epochs", "min_steps", "max_steps", "batch_size")
 """What the budget of a training follows from, with the size of its library."""
 
-LATER = {"beta2": 0.999, "schedule": "constant", "warmup": 0.0, "eval_steps": None, "stop_when_complete": True}
+BEFORE = {name: Training.model_fields[name].default for name in LATER}
 """How everything was measured before there were these columns."""
 
 REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
@@ -196,7 +197,8 @@ def from_file(path: Path | str) -> pl.DataFrame:
     """A table of somebody's measurements: a .csv or .parquet file with named columns, or `reference`.
 
     `reference` is the study that ships with capax (examples/study.toml), `reference:depth` its deeper architectures,
-    `reference:associations` that of attention layers (examples/associations.toml).
+    `reference:associations` that of attention layers (examples/associations.toml), `reference:relations` that of
+    key-query channels (examples/relations.toml).
 
     Raises:
         TableError: when it cannot be read, has another ending, or holds no rows.
@@ -315,7 +317,7 @@ def protocol_values(data: Any, name: str) -> list[Any] | None:
     tasks = set(values(data, "task")) if "task" in known else set()
     if len(tasks) == 1 and not _has_field(next(iter(tasks)), name):
         return None
-    return [LATER.get(name) if value is None else value for value in found]
+    return [BEFORE.get(name) if value is None else value for value in found]
 
 
 def _has_field(task: str | None, name: str) -> bool:

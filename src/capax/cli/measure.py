@@ -10,6 +10,7 @@ from cyclopts import App, Group, Parameter
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
+from capax.cli.numbers import integers
 from capax.errors import SpecError
 from capax.specs import (
     PROTOCOLS,
@@ -171,18 +172,6 @@ def _protocol(name: str, fields: dict[str, Any]) -> Protocol:
     if foreign:
         raise SpecError(f"{foreign[0]}: not a field of protocol {name!r}")
     return PROTOCOLS[name](**given)
-
-
-def integers(name: str, text: str) -> list[int]:
-    """The numbers of "1,2,4".
-
-    Raises:
-        SpecError: that names the flag.
-    """
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError:
-        raise SpecError(f"{name}: integers separated by commas, got {text!r}") from None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from capax.cli.numbers import integers
+
 if TYPE_CHECKING:
     from capax.planning.associations import AssociationFrontier
     from capax.planning.plan import Architecture, Frontier, Verification
@@ -88,9 +90,9 @@ def sequences(
         vocab_size,
         found,
         probability=probability,
-        n_heads=_integers("n_heads", n_heads),
-        n_layers=_integers("n_layers", n_layers),
-        d_model=_integers("d_model", d_model),
+        n_heads=None if n_heads is None else integers("n_heads", n_heads),
+        n_layers=None if n_layers is None else integers("n_layers", n_layers),
+        d_model=None if d_model is None else integers("d_model", d_model),
         width_multiple=width_multiple,
         max_parameters=max_parameters,
         precision=precision,
@@ -166,9 +168,9 @@ def associations(
         context_size,
         law,
         probability=probability,
-        n_heads=_integers("n_heads", n_heads),
-        d_model=_integers("d_model", d_model),
-        d_head=_integers("d_head", d_head),
+        n_heads=None if n_heads is None else integers("n_heads", n_heads),
+        d_model=None if d_model is None else integers("d_model", d_model),
+        d_head=None if d_head is None else integers("d_head", d_head),
         size_multiple=size_multiple,
         max_parameters=max_parameters,
         precision=precision,
@@ -207,18 +209,6 @@ def _show_layers(found: AssociationFrontier) -> None:
     )
     for note in found.notes:
         screen.print(f"note: {note}")
-
-
-def _integers(name: str, text: str | None) -> list[int] | None:
-    """The numbers of "1,2,4"."""
-    from capax.errors import CapaxError
-
-    if text is None:
-        return None
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError:
-        raise CapaxError(f"{name}: integers separated by commas, got {text!r}") from None
 
 
 def _show(found: Frontier) -> None:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from capax import machine
 from capax.specs import Budget, KeyQueryChannel, Mac, Mls, Run, Shatter
+from capax.specs.run import LATER
 
 if TYPE_CHECKING:
     from capax.training.pack import Pack
 
 STEPS = 3
 SEARCHED = 8
-SCHEDULE = ("beta2", "schedule", "warmup", "eval_steps", "stop_when_complete", "min_steps", "max_steps")
 WORTH_STEPS = 2000
 """A training of fewer steps is over before its best pack is found."""
 
@@ -27,7 +27,7 @@ WORTH_STEPS = 2000
 def shape_of(run: Run, device: str) -> str:
     """What decides how long a step takes: the run without its seed, its budgets and its restarts, and the machine."""
     fields = run.replace(seed=0).model_dump(mode="json")
-    for name in ("max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr", *SCHEDULE):
+    for name in ("max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr", *LATER):
         del fields["training"][name]
     del fields["protocol"]
     here = [platform.processor() or platform.machine(), machine.cores(), machine.versions()["torch"], device]

@@ -15,9 +15,9 @@ LANES = 64
 class Adam:
     """Adam with PyTorch's defaults. It works element by element: each member's steps are those of an Adam of its own.
 
-    The parameters become parts of one tensor, and their gradients too: one call of the fused kernel is several times
-    faster than one for each. The kernel rounds the last few numbers of a tensor otherwise than the rest; padding keeps
-    those from being a member's, whose result would then depend on its place in a pack.
+    The parameters become parts of one tensor, and their gradients too: one call of the fused kernel is faster than one
+    for each. The kernel rounds the last few numbers of a tensor otherwise than the rest; padding keeps those from being
+    a member's, whose result would then depend on its place in a pack.
     """
 
     def __init__(self, parameters: Mapping[str, Tensor], lr: float, beta2: float) -> None:
