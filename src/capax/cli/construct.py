@@ -284,8 +284,9 @@ def _show_relations(found: RelationReport) -> None:
     )
     constant = "" if found.constant is None else f"; c = D_K d / (m' ln m') = {found.constant:.2f}"
     margin = "no non-edges" if found.margin is None else f"margin {found.margin:.3g}"
+    heads = f"{found.n_heads} head{'s' * (found.n_heads > 1)}"
     rows = [
-        ("total key dim", f"{found.total_key_dim} = {found.n_heads} heads of {found.d_head}{constant}"),
+        ("total key dim", f"{found.total_key_dim} = {heads} of {found.d_head}{constant}"),
         ("F1", f"{found.f1:.4f} (precision {found.precision:.4f}, recall {found.recall:.4f})"),
         ("threshold", f"{found.threshold:.4g}, {margin}"),
         ("graphs", f"{'' if found.graphs.exact else 'at least '}{found.graphs.bits:.1f} bits ({found.graphs.formula})"),

@@ -98,7 +98,8 @@ def _setting(spec: Run) -> str:
 
 def _channel(model: KeyQueryChannel, protocol: Protocol) -> str:
     if isinstance(protocol, Budget):
-        return f"{', '.join(map(str, protocol.head_counts))} heads"
+        counts = protocol.head_counts
+        return f"{', '.join(map(str, counts))} head{'s' * (counts != (1,))}"
     return f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}"
 
 
