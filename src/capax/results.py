@@ -74,6 +74,26 @@ class Parameters(Result):
     total: int
 
 
+UnitName = Literal["items", "items_above_chance", "tokens", "bits", "morris_bits", "allen_zhu_bits"]
+
+
+class Amount(Result):
+    """How much is memorized, by one definition, with what it is per parameter."""
+
+    name: Annotated[
+        UnitName,
+        Field(
+            description="items: recalled; tokens: seq_len of each (Härmä et al. 2024, eq. 12); bits: of the items "
+            "above chance; morris_bits: what the items' cross-entropy is below that of a uniform guess, of those that "
+            "are below it (Morris et al. 2025); allen_zhu_bits: the same of all items (Allen-Zhu and Li 2024)."
+        ),
+    ]
+    amount: float
+    interval: Annotated[Interval | None, Field(description="None where one training says it, or none was found.")]
+    per_trainable_parameter: float
+    per_parameter: Annotated[float, Field(description="Per parameter, frozen ones included.")]
+
+
 class Curve(Result):
     """A member's evaluations; for mls and shatter only those that recalled more than any before, and the last."""
 
@@ -168,6 +188,9 @@ class Measurement(Result):
     tokens_per_parameter: Annotated[
         float | None, Field(description="Per trainable parameter; None where items are not made of tokens.")
     ]
+    units: Annotated[
+        tuple[Amount, ...], Field(description="The same run by every definition; empty in runs of earlier versions.")
+    ] = ()
     metrics: Annotated[
         dict[str, float], Field(description="What else the task measures, of the training that counts.")
     ] = {}

@@ -172,18 +172,24 @@ CHANNEL = ("n_heads", "d_head", "total_key_dim", "f1")
 """What a run on relations found, in the columns of its architecture: those of a search are its best."""
 
 
+INFORMATION = ("morris_bits", "allen_zhu_bits")
+"""Units that do not follow from the count."""
+
+
 def _row(run: Measurement) -> dict[str, Any]:
     spec = run.spec
     parts = (spec.task, spec.model, spec.training, spec.protocol)
     fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
     fields = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in fields.items()}
     counts = ("memorized", "chance", "memorized_above_chance", "bits", "bits_per_parameter", "tokens_per_parameter")
+    information: dict[str, float] = {unit.name: unit.amount for unit in run.units if unit.name in INFORMATION}
     return {
         "key": run.key,
         **fields,
         "library_size": run.library_size,
         "seed": spec.seed,
         **{name: getattr(run, name) for name in counts},
+        **information,
         "trainable_parameters": run.parameters.trainable,
         "total_parameters": run.parameters.total,
         "epochs": run.epochs,

@@ -256,7 +256,7 @@ def test_a_foreign_checkpoint_is_ignored(tmp_path: Path, monkeypatch: pytest.Mon
     assert train(one, checkpoint=tmp_path)[0].notes == (UNREADABLE,)
     with pytest.raises(Interrupted):
         train(other, interrupting(4), tmp_path)
-    monkeypatch.setattr(checkpoints, "FORMAT", 2)
+    monkeypatch.setattr(checkpoints, "FORMAT", checkpoints.FORMAT + 1)
     with pytest.raises(CheckpointError, match="another format"):
         Checkpoint(tmp_path, other).load()
     assert train(other, checkpoint=tmp_path)[0].notes == (UNREADABLE,)

@@ -127,9 +127,7 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
     if run.f1 is not None:
         rows += _relation_rows(run)
     rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in run.metrics.items()]
-    rows.append(("bits", f"{run.bits:.4g}, {run.bits_per_parameter:.3g} per trainable parameter"))
-    if run.tokens_per_parameter is not None:
-        rows.append(("tokens", f"{run.tokens_per_parameter:.3g} per trainable parameter"))
+    rows += _unit_rows(run)
     rows += [
         ("parameters", f"{run.parameters.trainable} trainable of {run.parameters.total}"),
         (
@@ -146,6 +144,32 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         )
     rows += [("note", note) for note in run.notes]
     rows.append(("key", run.key[:12]))
+    return rows
+
+
+UNITS = {
+    "tokens": "tokens",
+    "bits": "bits",
+    "morris_bits": "bits (Morris)",
+    "allen_zhu_bits": "bits (Allen-Zhu)",
+}
+
+
+def _unit_rows(run: Measurement) -> list[tuple[str, str]]:
+    """Each definition: how much, its range, and per parameter."""
+    rows = []
+    for unit in run.units:
+        if unit.name in UNITS:
+            low_high = unit.interval
+            high = "no upper end" if low_high is None or low_high.high is None else f"{low_high.high:.4g}"
+            spread = "" if low_high is None else f" ({low_high.low:.4g} to {high})"
+            rows.append(
+                (
+                    UNITS[unit.name],
+                    f"{unit.amount:.4g}{spread}; {unit.per_trainable_parameter:.3g} per trainable, "
+                    f"{unit.per_parameter:.3g} per any parameter",
+                )
+            )
     return rows
 
 

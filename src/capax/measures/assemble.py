@@ -27,7 +27,8 @@ def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = (
     bits = above * units.bits_per_item(task)
     told = dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes)
     recallable, notes = size, [*told, *packed]
-    trainable = best.parameters["trainable"]
+    parameters = Parameters(**best.parameters)
+    trainable = parameters.trainable
     if (
         isinstance(task, Sequences)
         and isinstance(run.protocol, Mac)
@@ -56,8 +57,16 @@ def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = (
             if isinstance(task, Sequences)
             else None
         ),
+        units=units.amounts(
+            task,
+            found.memorized,
+            found.interval,
+            lambda items: units.above_chance(items, lucky, size),
+            _known(run, found),
+            parameters,
+        ),
         metrics={} if isinstance(task, Relations) else best.metrics,
-        parameters=Parameters(**best.parameters),
+        parameters=parameters,
         epochs=best.epochs if isinstance(run.protocol, Mac) else max(o.epochs for o in found.outcomes),
         steps=best.steps if isinstance(run.protocol, Mac) else max(o.steps for o in found.outcomes),
         seconds=seconds,
@@ -89,6 +98,16 @@ def _of_channel(run: Run, found: Found) -> dict[str, Any]:
         return facts
     sizes = {name: getattr(best, name) for name in ("n_heads", "d_head", "total_key_dim")}
     return facts | sizes | {"total_key_dim_interval": best.interval}
+
+
+def _known(run: Run, found: Found) -> units.Known | None:
+    """What the restarts knew: of a search or of trials, whose libraries differ, the training that counts."""
+    restarts = found.outcomes if isinstance(run.protocol, Mac) else [found.best]
+    each = [outcome.information for outcome in restarts if outcome.information is not None]
+    if not each:
+        return None
+    most = found.best.library_size * units.information_per_item(run.task)
+    return units.Known(tuple(one.clipped for one in each), tuple(one.signed for one in each), most)
 
 
 def _reads_out_frozen(model: Model) -> bool:

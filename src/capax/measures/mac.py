@@ -26,18 +26,22 @@ def _best_of_quantiles(restarts: int, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def best_of_restarts_interval(counts: Sequence[int], library_size: int, level: float = LEVEL) -> Interval | None:
+def best_of_restarts_interval(
+    counts: Sequence[float], most: float, least: float = 0.0, level: float = LEVEL
+) -> Interval | None:
     """Where the best count of as many new restarts on this library would fall; None for one restart.
 
     The counts of restarts are taken to be normal; the range is then exact for their number (a prediction interval, not
     a bootstrap: resampling the restarts at hand can never give more than their maximum). Ours; the paper gives none.
+
+    Args:
+        most, least: no count can be beyond them.
     """
     if len(counts) < 2:
         return None
     mean, deviation = float(np.mean(counts)), float(np.std(counts, ddof=1))
     low, high = (
-        min(max(mean + quantile * deviation, 0.0), float(library_size))
-        for quantile in _best_of_quantiles(len(counts), level)
+        min(max(mean + quantile * deviation, least), float(most)) for quantile in _best_of_quantiles(len(counts), level)
     )
     return Interval(
         low=low, high=high, level=level, of=f"best of {len(counts)} restarts, in a repeated study of this library"

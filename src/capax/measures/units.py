@@ -1,10 +1,26 @@
-"""One count in every unit: items above chance, bits, bits and tokens per parameter."""
+"""One run in every unit: items above chance, bits, tokens, information, and each per parameter.
+
+The definitions of others count what the loss covers of each item: all next tokens, or the last. A uniform guess codes
+it in H = log2(vocab_size) bits a token (log2(n_classes) for a class), a model in its cross-entropy CE.
+
+- Morris et al. 2025 (arXiv 2505.24832): Σ max(0, H − CE) over items. Their models read a first token, too; ours are
+  given it, so an item has seq_len − 1 tokens.
+- Allen-Zhu and Li 2024 (arXiv 2404.05405), theorem 3.2 and its capacity ratio R: of its three terms the one for values,
+  Σ (H − CE); names and the diversity set have no counterpart in random sequences. Over all items, so that it may be
+  negative, and never above the bits of the weights but by luck.
+
+Where the items are a user's, H stays that of a uniform guess, and part of both is what the items have in common.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from capax.measures.chance import guess_probability
+from capax.measures.mac import best_of_restarts_interval
+from capax.results import Amount, Interval, Parameters, UnitName
 from capax.specs import Relations, Sequences, Task
 from capax.tasks import graph_classes
 
@@ -21,6 +37,13 @@ def bits_per_item(task: Task) -> float:
     if isinstance(task, Sequences):
         return math.log2(task.vocab_size) * (1 if task.recall == "last" else task.seq_len - 1)
     return -math.log2(guess_probability(task))
+
+
+def information_per_item(task: Task) -> float:
+    """H: log2 of a uniform guess's probability of all that the loss covers of an item, which is most to be known."""
+    if isinstance(task, Sequences):
+        return math.log2(task.vocab_size) * (1 if task.loss == "last" else task.seq_len - 1)
+    return bits_per_item(task)
 
 
 def graph_bits(task: Relations) -> float:
@@ -45,6 +68,62 @@ def above_chance(memorized: float, chance: float, library_size: int) -> float:
     if chance >= library_size:
         return 0.0
     return (memorized - chance) / (1 - chance / library_size)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What each restart knew about the library, in bits (`training.stopping.Information`), and how much there was."""
+
+    clipped: tuple[float, ...]
+    signed: tuple[float, ...]
+    most: float
+
+
+def amounts(
+    task: Task,
+    memorized: float,
+    interval: Interval | None,
+    chance_of: Callable[[float], float],
+    known: Known | None,
+    parameters: Parameters,
+) -> tuple[Amount, ...]:
+    """A run by every definition.
+
+    Args:
+        interval: of `memorized`.
+        chance_of: items above chance of a number of items.
+        known: of the restarts, where outputs are probabilities; the amount is the best restart's.
+    """
+    share = bits_per_item(task)
+    scales: dict[UnitName, Callable[[float], float]] = {"items": lambda items: items, "items_above_chance": chance_of}
+    if isinstance(task, Sequences):
+        length = task.seq_len
+        scales["tokens"] = lambda items: length * items
+    scales["bits"] = lambda items: chance_of(items) * share
+    found: list[tuple[UnitName, float, Interval | None]] = [
+        (name, scale(memorized), _scaled(interval, scale)) for name, scale in scales.items()
+    ]
+    if known is not None:
+        clipped = best_of_restarts_interval(known.clipped, known.most)
+        signed = best_of_restarts_interval(known.signed, known.most, -math.inf)
+        found += [("morris_bits", max(known.clipped), clipped), ("allen_zhu_bits", max(known.signed), signed)]
+    return tuple(
+        Amount(
+            name=name,
+            amount=amount,
+            interval=range_,
+            per_trainable_parameter=amount / parameters.trainable,
+            per_parameter=amount / parameters.total,
+        )
+        for name, amount, range_ in found
+    )
+
+
+def _scaled(interval: Interval | None, scale: Callable[[float], float]) -> Interval | None:
+    if interval is None:
+        return None
+    high = None if interval.high is None else scale(interval.high)
+    return interval.model_copy(update={"low": scale(interval.low), "high": high})
 
 
 def tokens_per_parameter(memorized: float, seq_len: int, trainable: int) -> float:

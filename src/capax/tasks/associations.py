@@ -153,11 +153,19 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
         self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch, weight: Float[Tensor, "e b"]
     ) -> Float[Tensor, " e"]:
         """Each member's weighted sum over items of the cross-entropy (nats), or of the mean squared error."""
-        if self.spec.labels == "classes":
-            each = F.cross_entropy(outputs.flatten(0, 1), batch.labels.flatten(), reduction="none").view(weight.shape)
-        else:
-            each = (outputs - batch.labels).square().mean(2)
+        classes = self.spec.labels == "classes"
+        each = self.nats(outputs, batch) if classes else (outputs - batch.labels).square().mean(2)
         return (each * weight).sum(1)
+
+    @property
+    def uniform_nats(self) -> float | None:
+        """Cross-entropy of a uniform guess of a class; None for real labels."""
+        return self.uniform_loss if self.spec.labels == "classes" else None
+
+    def nats(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> Float[Tensor, "e b"]:
+        """Cross-entropy of each class."""
+        each = F.cross_entropy(outputs.flatten(0, 1), batch.labels.flatten(), reduction="none")
+        return each.view(outputs.shape[:2])
 
     def recalled(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> Bool[Tensor, "e b"]:
         """Whether the class is the arg-max, or no number of the label is further off than the tolerance."""

@@ -87,6 +87,15 @@ class Library(ABC, Generic[Model]):
     def recalled(self, outputs: Tensor, batch: Any) -> Shaped[Tensor, "e b"]:
         """How many items of each row are recalled."""
 
+    @property
+    def uniform_nats(self) -> float | None:
+        """Cross-entropy of a uniform guess of all that the loss covers of an item; None without probabilities."""
+        return None
+
+    def nats(self, outputs: Tensor, batch: Any) -> Float[Tensor, "e b"]:
+        """The same of the model's outputs, item by item."""
+        raise NotImplementedError(f"{type(self).__name__} has no probabilities")
+
     def row_metrics(self, outputs: Tensor, batch: Any) -> dict[str, Float[Tensor, "e b"]]:
         """What else is measured of each row."""
         return {}

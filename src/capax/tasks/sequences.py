@@ -145,9 +145,21 @@ class SequenceLibrary(Library[TransformerEnsemble]):
         self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"], weight: Float[Tensor, "e b"]
     ) -> Float[Tensor, " e"]:
         """Each member's weighted sum over items of the cross-entropy (nats), averaged over the scored positions."""
+        return (self._each(logits, batch).mean(2) * weight).sum(1)
+
+    @property
+    def uniform_nats(self) -> float:
+        """Cross-entropy of a uniform guess of all tokens that the loss covers."""
+        return self.uniform_loss * (1 if self.spec.loss == "last" else self.spec.seq_len - 1)
+
+    def nats(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Float[Tensor, "e b"]:
+        """Cross-entropy of each item in all tokens that the loss covers."""
+        return self._each(logits, batch).sum(2)
+
+    def _each(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Float[Tensor, "e b p"]:
         e, b, p, vocab = logits.shape
         each = F.cross_entropy(logits.reshape(-1, vocab), batch[:, :, -p:].reshape(-1), reduction="none")
-        return (each.view(e, b, p).mean(2) * weight).sum(1)
+        return each.view(e, b, p)
 
     def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
         """Whether every scored token is the arg-max."""

@@ -26,8 +26,9 @@ from capax import machine
 from capax.errors import CapaxError
 from capax.specs import Run
 from capax.training.pack import Outcome, Pack
+from capax.training.stopping import Information
 
-FORMAT = 1
+FORMAT = 2
 STATE = "state.json"
 """The tensor that holds a state's JSON: a header of safetensors may not be as long as many curves are."""
 
@@ -212,6 +213,8 @@ def _outcome(fields: dict[str, Any], place: int, weights: dict[str, Tensor]) -> 
     kept, start = fields.pop("kept"), f"{place}/"
     fields["curve"] = tuple(tuple(point) for point in fields["curve"])
     fields |= {name: tuple(fields[name]) for name in ("unreachable", "notes")}
+    if fields["information"] is not None:
+        fields["information"] = Information(*fields["information"])
     if kept:
         fields["weights"] = {
             name.removeprefix(start): tensor for name, tensor in weights.items() if name.startswith(start)

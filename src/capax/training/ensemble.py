@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from capax.models.ensemble import Ensemble
 from capax.specs import Training
 from capax.tasks.library import Evaluation, Library, Purpose
 from capax.training.adam import Adam
+from capax.training.stopping import Information
 
 CACHE_FLOATS = 2**20
 """Numbers in the widest activation of a micro-batch on a CPU: 4 MB (measured: see benchmarks)."""
@@ -162,17 +163,11 @@ class Learner:
         everyone = len(members) == self.ensemble.n_members
         ensemble = self.ensemble if everyone else self.ensemble.select(torch.tensor(members, device=self.device))
         library = self.library if everyone else self.library.select(members)
-        rows = torch.arange(library.rows, device=self.device).expand(len(members), -1)
-        real = rows < torch.tensor(library.row_counts, device=self.device)[:, None]
         counts = torch.zeros(len(members), dtype=torch.long, device=self.device)
         metrics: dict[str, list[Tensor]] = {}
         with torch.no_grad():
-            shared = library.shared(ensemble, "recall", library.rows)
-            pieces = self._pieces("recall", library.rows)
-            for part, part_real in zip(rows.chunk(pieces, 1), real.chunk(pieces, 1), strict=True):
-                batch = library.batch(part)
-                outputs = library.outputs(ensemble, batch, "recall", shared)
-                counts += (library.recalled(outputs, batch) * part_real).sum(1)
+            for outputs, batch, real in self._outputs(ensemble, library, "recall"):
+                counts += (library.recalled(outputs, batch) * real).sum(1)
                 for name, values in library.row_metrics(outputs, batch).items():
                     metrics.setdefault(name, []).append(values)
         whole = {name: torch.cat(parts, 1) for name, parts in metrics.items()}
@@ -180,6 +175,37 @@ class Learner:
             library.evaluation(place, count, {name: values[place, :size] for name, values in whole.items()})
             for place, (count, size) in enumerate(zip(counts.tolist(), library.row_counts, strict=True))
         ]
+
+    def information(self, members: Sequence[int], weights: Sequence[dict[str, Tensor]]) -> list[Information]:
+        """What some members know about their libraries with the given trained weights.
+
+        An item's information is what its cross-entropy is below that of a uniform guess. Only for libraries that have
+        `uniform_nats`.
+        """
+        ensemble = self.ensemble.select(torch.tensor(members, device=self.device))
+        library = self.library.select(list(members))
+        ensemble.parameters |= {name: torch.stack([kept[name] for kept in weights]) for name in weights[0]}
+        uniform, gained = library.uniform_nats, []
+        assert uniform is not None
+        with torch.no_grad():
+            for outputs, batch, real in self._outputs(ensemble, library, "loss"):
+                gained.append((uniform - library.nats(outputs, batch).double()) / math.log(2) * real)
+        bits = torch.cat(gained, 1)
+        return [
+            Information(*pair) for pair in zip(bits.clamp_min(0).sum(1).tolist(), bits.sum(1).tolist(), strict=True)
+        ]
+
+    def _outputs(
+        self, ensemble: Ensemble[Any], library: Library[Any], purpose: Purpose
+    ) -> Iterator[tuple[Tensor, Any, Bool[Tensor, "e b"]]]:
+        """What an ensemble says to its whole libraries, in parts: outputs, their batch, and which rows are real."""
+        rows = torch.arange(library.rows, device=self.device).expand(ensemble.n_members, -1)
+        real = rows < torch.tensor(library.row_counts, device=self.device)[:, None]
+        shared = library.shared(ensemble, purpose, library.rows)
+        pieces = self._pieces(purpose, library.rows)
+        for part, part_real in zip(rows.chunk(pieces, 1), real.chunk(pieces, 1), strict=True):
+            batch = library.batch(part)
+            yield library.outputs(ensemble, batch, purpose, shared), batch, part_real
 
     def keep(self, members: list[int]) -> None:
         """Go on with some members only, their parameters and Adam's moments unchanged."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from capax.training.checkpoints import Checkpoint, CheckpointError, Snapshot
 from capax.training.pack import Outcome, Pack, Status
 from capax.training.prepare import prepare, unreachable
-from capax.training.stopping import Record
+from capax.training.stopping import Information, Record
 
 REPORT_SECONDS = 0.2
 CHECKPOINT_SECONDS = 120.0
@@ -114,7 +114,9 @@ class Course:
         self.unreachable = unreachable(pack, self.learner)
         self.active = list(range(len(pack.members)))
         self.records = [Record(size, pack.training.budget(size)) for size in pack.sizes]
-        self.weights: dict[int, dict[str, Tensor]] = {}
+        self._frozen = {n: p for n, p in self.learner.ensemble.parameters.items() if not p.requires_grad}
+        self._best_weights: dict[int, dict[str, Tensor]] = {}
+        self._informative = self.learner.library.uniform_nats is not None
         self.seconds_before = 0.0
         self._notes: list[str] = []
         self._sums, self._steps_since = torch.zeros(len(self.active), device=pack.device), [0] * len(self.active)
@@ -132,6 +134,7 @@ class Course:
         """Let those who stopped leave; one step of the others, and the evaluations that are due after it."""
         staying = [place for place, member in enumerate(self.active) if self.records[member].stop_reason is None]
         if len(staying) < len(self.active):
+            self._inform()
             self.learner.keep(staying)
             self.active = [self.active[place] for place in staying]
             self._sums, self._steps_since = self._sums[staying], [self._steps_since[place] for place in staying]
@@ -168,11 +171,25 @@ class Course:
             best = self.records[member].observe(
                 learner.order.epochs[place], evaluation, loss, self.pack.training, learner.library.uniform_loss
             )
-            if best and self.pack.keep_weights:
-                parameters = learner.ensemble.parameters.items()
-                self.weights[member] = {name: p.detach()[place].clone() for name, p in parameters}
+            if best and (self._informative or self.pack.keep_weights):
+                parameters = learner.ensemble.trainable.items()
+                self._best_weights[member] = {name: p.detach()[place].clone() for name, p in parameters}
             self._sums[place] = 0
             self._steps_since[place] = 0
+
+    def _inform(self) -> None:
+        """Measure what the members that have stopped knew at their best evaluations."""
+        stopped = [
+            (place, member)
+            for place, member in enumerate(self.active)
+            if self.records[member].stop_reason is not None and self.records[member].information is None
+        ]
+        if not stopped or not self._informative:
+            return
+        places, members = zip(*stopped, strict=True)
+        found = self.learner.information(places, [self._best_weights[member] for member in members])
+        for member, information in zip(members, found, strict=True):
+            self.records[member].information = information
 
     def note(self, *notes: str) -> None:
         """Say something about the training in every outcome."""
@@ -188,6 +205,7 @@ class Course:
 
     def outcomes(self) -> list[Outcome]:
         """What the members reached."""
+        self._inform()
         share = self.seconds_before / len(self.records)
         return [
             Outcome(
@@ -204,21 +222,26 @@ class Course:
                 unreachable=self.unreachable[place],
                 parameters=self.counts,
                 notes=tuple(self.notes()),
-                weights=self.weights.get(place),
+                information=record.information,
+                weights=self._weights(place) if self.pack.keep_weights else None,
                 seconds_before=share,
             )
             for place, record in enumerate(self.records)
         ]
 
+    def _weights(self, member: int) -> dict[str, Tensor]:
+        """All parameters of a member at its best evaluation."""
+        return {name: p[member] for name, p in self._frozen.items()} | self._best_weights[member]
+
     def snapshot(self, seconds: float) -> Snapshot:
         """The whole state after some seconds of training; it shares memory with the course."""
-        weights = {f"weights/{m}/{name}": p for m, kept in self.weights.items() for name, p in kept.items()}
+        weights = {f"weights/{m}/{name}": p for m, kept in self._best_weights.items() for name, p in kept.items()}
         state = {
             "records": [asdict(record) for record in self.records],
             "active": self.active,
             "steps_since": self._steps_since,
             "order": self.learner.order.counters(),
-            "kept": list(self.weights),
+            "kept": list(self._best_weights),
             "notes": self.notes(),
             "seconds": seconds,
         }
@@ -228,7 +251,14 @@ class Course:
         tensors, state = snapshot.tensors, snapshot.state
         self.active, self._steps_since = state["active"], state["steps_since"]
         self.records = [
-            Record(**fields | {"curve": [tuple(point) for point in fields["curve"]], "score": tuple(fields["score"])})
+            Record(
+                **fields
+                | {
+                    "curve": [tuple(point) for point in fields["curve"]],
+                    "score": tuple(fields["score"]),
+                    "information": Information(*fields["information"]) if fields["information"] else None,
+                }
+            )
             for fields in state["records"]
         ]
         self.learner.restore(self.active, tensors, state["order"])
@@ -236,7 +266,7 @@ class Course:
         for member in state["kept"]:
             start = f"weights/{member}/"
             named = {name.removeprefix(start): p for name, p in tensors.items() if name.startswith(start)}
-            self.weights[member] = {name: p.to(self.pack.device, copy=True) for name, p in named.items()}
+            self._best_weights[member] = {name: p.to(self.pack.device, copy=True) for name, p in named.items()}
         self.note(*state["notes"])
         self.seconds_before = state["seconds"]
 

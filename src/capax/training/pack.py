@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from capax.specs import Model, Task, Training
-from capax.training.stopping import StopReason
+from capax.training.stopping import Information, StopReason
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Outcome:
         epoch_of_best, epochs, steps: when that was, and how long it trained.
         curve: `(epoch, memorized, loss)` at each evaluation.
         unreachable: tokens that are targets but that its frozen read-out can never put first.
+        information: what it knows at its best evaluation, where its outputs are probabilities.
         weights: its parameters at its best evaluation, where they were to be kept.
         seconds_before: its share of the time that its pack was trained for before this process took it up.
     """
@@ -69,6 +70,7 @@ class Outcome:
     parameters: dict[str, int]
     metrics: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    information: Information | None = None
     weights: dict[str, Tensor] | None = field(default=None, repr=False)
     seconds_before: float = field(default=0.0, repr=False, compare=False)
 

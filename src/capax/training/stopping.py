@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from capax.specs import Training
 from capax.tasks.library import Evaluation
@@ -12,6 +12,18 @@ from capax.tasks.library import Evaluation
 StopReason = Literal["complete", "plateau", "budget", "diverged"]
 DIVERGED_LOSS = 10.0
 """A mean loss beyond this many times that of a uniform guess counts as diverged, as one that is not finite does."""
+
+
+class Information(NamedTuple):
+    """What a member knows about its library: how far its code for the items is below log2 of a uniform guess, in bits.
+
+    Attributes:
+        clipped: summed over the items that it codes better than the guess does.
+        signed: summed over all items.
+    """
+
+    clipped: float
+    signed: float
 
 
 @dataclass
@@ -24,6 +36,7 @@ class Record:
         budget: steps until it stops, if there is such a budget.
         score, metrics: how good the best evaluation was, and what else the task measures there.
         complete: whether an evaluation left nothing to learn.
+        information: what it knew at its best evaluation, once it has stopped.
     """
 
     library_size: int
@@ -38,6 +51,7 @@ class Record:
     stale: int = 0
     steps: int = 0
     stop_reason: StopReason | None = None
+    information: Information | None = None
 
     @property
     def epoch(self) -> int:
