@@ -120,7 +120,9 @@ def _plan(run: Run, choice: str, values: Sequence[Value] | None) -> Plan:
         other = varied(run, choice, value)
         read = value_of(other, choice)
         if read == base:
-            found.notes.append(f"{choice}: {text(value)} is what the base has; not measured again")
+            cut = choice == "batch_size" and other.training.batch_size > rows(run)
+            given = f"{other.training.batch_size} (the library has {read})" if cut else text(read)
+            found.notes.append(f"{choice}: {given} is what the base does; not measured again")
         elif any(read == before.value for before in found.variations):
             raise SpecError(f"{choice}: each value once, but {text(value)} does as one before it")
         else:

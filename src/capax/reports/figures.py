@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -173,8 +172,14 @@ def check_writable(path: Path) -> None:
         raise ReportError(f"figure: a {' or '.join(FORMATS)} file, got {path}")
     if not path.parent.is_dir():
         raise ReportError(f"figure: no such folder {path.parent}")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ReportError(f"figure: cannot write {path}")
+    new = not path.exists()
+    try:
+        with path.open("ab"):
+            pass
+        if new:
+            path.unlink()
+    except OSError as error:
+        raise ReportError(f"figure: cannot write {path}: {error.strerror}") from None
 
 
 def save(figure: Figure, path: Path, name: str = "picture") -> None:
