@@ -89,7 +89,8 @@ def _draw(found: Sensitivity, path: Path) -> None:
     from capax.reports.data import tornado
     from capax.reports.figures import draw_tornado
 
-    draw_tornado(tornado(found), path, output.setting(found.spec))
+    size = f"protocol {found.spec.protocol.protocol}, library of {found.library_size}, seed {found.spec.seed}"
+    draw_tornado(tornado(found), path, f"{output.setting(found.spec)}; {size}")
 
 
 def show(found: Sensitivity) -> None:
@@ -103,24 +104,27 @@ def show(found: Sensitivity) -> None:
     screen.print(f"{output.setting(found.spec)}; protocol {protocol}, seed {found.spec.seed}")
     counted = "" if budget else f" ({found.memorized} of {found.library_size}, {found.chance:.4g} by luck)"
     screen.print(f"base: {_number(found.number)} {what}{counted}{_range(found)}", markup=False)
+    screen.print(f"ended as {output.STOPPED[found.stop_reason]}; an alternative that ended otherwise says so\n")
     table = Table(box=None, pad_edge=False)
-    table.add_column("choice", no_wrap=True)
-    for name in ("value", what, "change"):
+    table.add_column("choice", overflow="fold")
+    for name in (what, "change"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in ("verdict", "ended", "used by"):
-        table.add_column(name)
+    table.add_column("noise", no_wrap=True)
+    table.add_column("used by")
     for one in found.choices:
-        table.add_row(
-            one.choice, text(one.base_value), _number(found.number), "", "base", found.stop_reason,
-            _sources(one.base_sources),
-        )  # fmt: skip
+        table.add_row(one.choice, style="bold")
+        table.add_row(f"  {text(one.base_value)}", _number(found.number), "", "base", _sources(one.base_sources))
         for other in one.alternatives:
+            ended = "" if other.stop_reason == found.stop_reason else f"; {other.stop_reason}"
             table.add_row(
-                "", text(other.value), _number(other.number), _change(other), _verdict(other), other.stop_reason,
+                f"  {text(other.value)}",
+                _number(other.number),
+                _change(other),
+                f"{_verdict(other)}{ended}",
                 _sources(other.sources),
-            )  # fmt: skip
+            )
     screen.print(table)
-    screen.print(found.noise, markup=False)
+    screen.print(f"\n{found.noise}", markup=False)
     for note in found.notes:
         screen.print(f"note: {note}", markup=False)
 
@@ -146,9 +150,12 @@ def _change(other: Alternative) -> str:
 def _verdict(other: Alternative) -> str:
     if other.same_training:
         return "same training"
-    return {True: "beyond noise", False: "within noise", None: "unknown"}[other.beyond_noise]
+    return {True: "beyond", False: "within", None: "unknown"}[other.beyond_noise]
 
 
 def _sources(sources: tuple[Source, ...]) -> str:
-    named = [one.paper + ("" if one.standing == "read" else f" ({one.standing})") for one in sources if one.paper]
+    """First authors; the papers are in docs/sensitivity.md."""
+    named = [
+        one.paper.split()[0] + ("" if one.standing == "read" else f" ({one.standing})") for one in sources if one.paper
+    ]
     return ", ".join(named) or ("ours" if sources else "")
