@@ -39,7 +39,15 @@ def test_lines_hold_the_runs_in_order(tmp_path: Path) -> None:
 def study() -> Sensitivity:
     """Two choices with numbers, one alternative without; as a search for D_K* may find them."""
     sources: dict[str, object] = {"sources": (), "interval": None, "memorized": 1, "memorized_per_restart": (1,)}
-    same = {**sources, "same_training": False, "epochs": 1, "steps": 1, "seconds": 1.0, "key": "k"}
+    same = {
+        **sources,
+        "same_training": False,
+        "interval": {"low": 6, "high": None, "level": 0.95, "of": "size"},
+        "epochs": 1,
+        "steps": 1,
+        "seconds": 1.0,
+        "key": "k",
+    }
 
     def other(value: object, number: float | None, verdict: bool | None) -> dict[str, object]:
         change = {"change": None if number is None else number - 10, "relative_change": None}
@@ -76,7 +84,9 @@ def study() -> Sensitivity:
                 },
             ],
             "notes": (),
-            "spec": Run(task=capax.Relations(n_items=8), model=capax.KeyQueryChannel(d_model=4, d_head=2)),
+            "spec": Run(
+                task=capax.Relations(n_items=8), model=capax.KeyQueryChannel(d_model=4), protocol=capax.Budget()
+            ),
             "versions": {},
         }
     )
@@ -86,12 +96,18 @@ def test_a_tornado_shows_what_the_study_found(tmp_path: Path) -> None:
     shown = tornado(study())
     assert (shown.compared, shown.base, shown.band, shown.level) == ("total_key_dim", 10, (9, None), 0.95)
     assert shown.bars == (
-        TornadoBar("steps", "1500", ("4000", "4100"), (7.0, 7.1), (True, True), ("500",)),
-        TornadoBar("lr", "0.05", ("0.01", "none"), (11.0, 9.5), (False, None)),
+        TornadoBar("steps", "1500", ("4000", "4100"), (7.0, 7.1), (True, True), ("500",), ((6, None), (6, None))),
+        TornadoBar("lr", "0.05", ("0.01", "none"), (11.0, 9.5), (False, None), (), ((6, None), (6, None))),
     )
     for name, start in (("t.png", b"\x89PNG"), ("t.pdf", b"%PDF")):
         draw_tornado(shown, tmp_path / name, "title")
         assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_restarts_are_judged_by_the_bases_interval_alone() -> None:
+    """So the figure shows no others."""
+    run = Run(task=capax.Relations(n_items=8), model=capax.KeyQueryChannel(d_model=4, d_head=2))
+    assert [bar.intervals for bar in tornado(study().model_copy(update={"spec": run})).bars] == [(), ()]
 
 
 def test_without_a_number_of_the_base_there_is_no_tornado() -> None:

@@ -102,9 +102,14 @@ def show(found: Sensitivity) -> None:
     screen = output.console()
     protocol = found.spec.protocol.protocol
     screen.print(f"{output.setting(found.spec)}; protocol {protocol}, seed {found.spec.seed}")
-    counted = "" if budget else f" ({found.memorized} of {found.library_size}, {found.chance:.4g} by luck)"
-    screen.print(f"base: {_number(found.number)} {what}{counted}{_range(found)}", markup=False)
-    screen.print(f"ended as {output.STOPPED[found.stop_reason]}; an alternative that ended otherwise says so\n")
+    if budget:
+        base = f"{what} {_number(found.number)}"
+    else:
+        base = f"{_number(found.number)} {what} ({found.memorized} of {found.library_size}, {found.chance:.4g} by luck)"
+    screen.print(f"base: {base}{_range(found)}", markup=False)
+    if protocol == "mac":
+        screen.print(f"ended as {output.STOPPED[found.stop_reason]}; an alternative that ended otherwise says so")
+    screen.print()
     table = Table(box=None, pad_edge=False)
     table.add_column("choice", overflow="fold")
     for name in (what, "change"):
@@ -115,7 +120,7 @@ def show(found: Sensitivity) -> None:
         table.add_row(one.choice, style="bold")
         table.add_row(f"  {text(one.base_value)}", _number(found.number), "", "base", _sources(one.base_sources))
         for other in one.alternatives:
-            ended = "" if other.stop_reason == found.stop_reason else f"; {other.stop_reason}"
+            ended = f"; {other.stop_reason}" if protocol == "mac" and other.stop_reason != found.stop_reason else ""
             table.add_row(
                 f"  {text(other.value)}",
                 _number(other.number),

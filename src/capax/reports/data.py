@@ -13,8 +13,8 @@ from capax.laws.law import Law
 from capax.measures.choices import text
 from capax.measures.sensitivity import Compared, Sensitivity
 from capax.planning.candidates import choices, model, rows, vocabulary
-from capax.results import Measurement
-from capax.specs import Sequences
+from capax.results import Interval, Measurement
+from capax.specs import Mac, Sequences
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class TornadoBar:
         numbers: theirs.
         beyond_noise: whether each differs from the base's by more than noise; None where that is not known.
         without_number: alternatives where no head size is enough.
+        intervals: the alternatives' own, where verdicts rest on them (searches); None for an end that is not known.
     """
 
     choice: str
@@ -120,6 +121,7 @@ class TornadoBar:
     numbers: tuple[float, ...]
     beyond_noise: tuple[bool | None, ...]
     without_number: tuple[str, ...] = ()
+    intervals: tuple[tuple[float, float | None] | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ def tornado(found: Sensitivity) -> Tornado:
     """
     if found.number is None:
         raise ReportError("figure: nothing to draw, no head size is enough for the base")
+    restarts = isinstance(found.spec.protocol, Mac)
     bars = []
     for one in found.choices:
         shown = [other for other in one.alternatives if other.number is not None]
@@ -158,8 +161,12 @@ def tornado(found: Sensitivity) -> Tornado:
                 tuple(other.number for other in shown if other.number is not None),
                 tuple(other.beyond_noise for other in shown),
                 tuple(text(other.value) for other in one.alternatives if other.number is None),
+                () if restarts else tuple(_ends(other.interval) for other in shown),
             )
         )
-    interval = found.interval
-    band = None if interval is None else (interval.low, interval.high)
-    return Tornado(found.compared, found.number, band, None if interval is None else interval.level, tuple(bars))
+    level = None if found.interval is None else found.interval.level
+    return Tornado(found.compared, found.number, _ends(found.interval), level, tuple(bars))
+
+
+def _ends(interval: Interval | None) -> tuple[float, float | None] | None:
+    return None if interval is None else (interval.low, interval.high)

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import NullLocator, ScalarFormatter
 
 from capax.errors import ReportError
@@ -107,8 +108,7 @@ def draw_tornado(shown: Tornado, path: Path, title: str) -> None:
     FigureCanvasAgg(figure)
     panel = figure.subplots()
     numbers = [number for bar in shown.bars for number in bar.numbers] + [shown.base]
-    if shown.band is not None:
-        numbers += [end for end in shown.band if end is not None]
+    numbers += [end for end in shown.band or () if end is not None]
     room = 0.08 * (max(numbers) - min(numbers) or 1)
     left, right = min(numbers) - room, max(numbers) + room
     panel.set_xlim(left, right)
@@ -118,11 +118,13 @@ def draw_tornado(shown: Tornado, path: Path, title: str) -> None:
         panel.axvspan(low, right if high is None else high, color="0.5", alpha=0.2, linewidth=0, label=of_base)
     panel.axvline(shown.base, color="0.3", label=f"base: {shown.base:.4g}")
     for place, bar in enumerate(shown.bars):
-        _draw_bar(panel, place, bar, shown.base, NEAR * (right - left))
+        _draw_bar(panel, place, bar, shown.base)
     verdicts = {verdict for bar in shown.bars for verdict in bar.beyond_noise}
     for verdict, words in ((True, "beyond noise"), (False, "within noise"), (None, "noise not known")):
         if verdict in verdicts:
             panel.plot([], [], color="0.2", linestyle="none", label=words, **_dot(verdict))
+    if any(bar.intervals for bar in shown.bars):
+        panel.plot([], [], color="0.2", linewidth=1, label="its own interval")
     panel.set_yticks(range(len(shown.bars)), [_bar_label(bar) for bar in shown.bars])
     panel.set_ylim(len(shown.bars) - 0.4, -0.75)
     panel.set_xlabel(NUMBERS[shown.compared])
@@ -133,20 +135,26 @@ def draw_tornado(shown: Tornado, path: Path, title: str) -> None:
     save(figure, path, "figure")
 
 
-def _draw_bar(panel: Axes, place: int, bar: TornadoBar, base: float, near: float) -> None:
+def _draw_bar(panel: Axes, place: int, bar: TornadoBar, base: float) -> None:
+    left, right = panel.get_xlim()
     for color, end in ((COLORS[1], min((base, *bar.numbers))), (COLORS[0], max((base, *bar.numbers)))):
         panel.barh(place, end - base, left=base, height=0.4, color=color, alpha=0.6)
     for number, verdict in zip(bar.numbers, bar.beyond_noise, strict=True):
         panel.plot(number, place, color="0.2", zorder=3, **_dot(verdict))
+    for own in bar.intervals:
+        if own is not None:
+            low, high = max(own[0], left), min(right if own[1] is None else own[1], right)
+            panel.plot([low, high], [place, place], color="0.2", linewidth=1)
     groups: list[list[tuple[float, str]]] = []
     for number, value in sorted(zip(bar.numbers, bar.values, strict=True)):
-        if groups and number - groups[-1][0][0] < near:
+        if groups and number - groups[-1][0][0] < NEAR * (right - left):
             groups[-1].append((number, value))
         else:
             groups.append([(number, value)])
     for group in groups:
         middle = (group[0][0] + group[-1][0]) / 2
-        panel.text(middle, place - 0.25, ", ".join(value for _, value in group), ha="center", fontsize="small")
+        words = panel.text(middle, place - 0.25, ", ".join(value for _, value in group), ha="center", fontsize="small")
+        words.set_path_effects([withStroke(linewidth=3, foreground="white")])
 
 
 def _dot(beyond_noise: bool | None) -> dict[str, Any]:
@@ -158,7 +166,7 @@ def _dot(beyond_noise: bool | None) -> dict[str, Any]:
 
 
 def _bar_label(bar: TornadoBar) -> str:
-    none = f"\n(none enough: {', '.join(bar.without_number)})" if bar.without_number else ""
+    none = f"\n({', '.join(bar.without_number)}: none enough)" if bar.without_number else ""
     return f"{bar.choice}\nbase {bar.base_value}{none}"
 
 
