@@ -139,12 +139,15 @@ def _draw_bar(panel: Axes, place: int, bar: TornadoBar, base: float) -> None:
     left, right = panel.get_xlim()
     for color, end in ((COLORS[1], min((base, *bar.numbers))), (COLORS[0], max((base, *bar.numbers)))):
         panel.barh(place, end - base, left=base, height=0.4, color=color, alpha=0.6)
-    for number, verdict in zip(bar.numbers, bar.beyond_noise, strict=True):
-        panel.plot(number, place, color="0.2", zorder=3, **_dot(verdict))
-    for own in bar.intervals:
+    count = len(bar.numbers)
+    spread = 0.24 / count if bar.intervals else 0.0  # intervals side by side
+    heights = [place + spread * (number - (count - 1) / 2) for number in range(count)]
+    for number, verdict, height in zip(bar.numbers, bar.beyond_noise, heights, strict=True):
+        panel.plot(number, height, color="0.2", zorder=3, **_dot(verdict))
+    for own, height in zip(bar.intervals, heights[: len(bar.intervals)], strict=True):
         if own is not None:
             low, high = max(own[0], left), min(right if own[1] is None else own[1], right)
-            panel.plot([low, high], [place, place], color="0.2", linewidth=1)
+            panel.plot([low, high], [height, height], color="0.2", linewidth=1)
     groups: list[list[tuple[float, str]]] = []
     for number, value in sorted(zip(bar.numbers, bar.values, strict=True)):
         if groups and number - groups[-1][0][0] < NEAR * (right - left):
