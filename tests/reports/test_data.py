@@ -8,7 +8,7 @@ import capax
 from capax.errors import ReportError
 from capax.measures.sensitivity import Sensitivity
 from capax.reports.data import TornadoBar, memorized_against_width, tornado
-from capax.reports.figures import draw_memorized_against_width, draw_tornado
+from capax.reports.figures import _labels, draw_memorized_against_width, draw_tornado
 from capax.specs import Run
 
 
@@ -102,6 +102,14 @@ def test_a_tornado_shows_what_the_study_found(tmp_path: Path) -> None:
     for name, start in (("t.png", b"\x89PNG"), ("t.pdf", b"%PDF")):
         draw_tornado(shown, tmp_path / name, "title")
         assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_labels_that_would_run_into_each_other_become_one() -> None:
+    """Letters 1 wide: two labels of 4 and 3 letters need 4.5 between their middles, with a space between them."""
+    bar = TornadoBar("batch_size", "512", ("1024", "256", "64", "8"), (10.0, 14.0, 40.0, 60.0), (None,) * 4)
+    assert _labels(bar, 1.0) == [(12.0, "1024, 256"), (40.0, "64"), (60.0, "8")]
+    assert _labels(bar, 0.1) == [(10.0, "1024"), (14.0, "256"), (40.0, "64"), (60.0, "8")]
+    assert _labels(bar, 9.0) == [(35.0, "1024, 256, 64, 8")]
 
 
 def test_restarts_are_judged_by_the_bases_interval_alone() -> None:

@@ -94,8 +94,8 @@ NUMBERS = {
 }
 """What is compared, on an axis."""
 FORMATS = (".png", ".pdf")
-NEAR = 0.05
-"""Share of the axis within which the values of two alternatives share a label."""
+LETTER = 0.012
+"""Width of a letter of a label, as a share of the axis."""
 
 
 def draw_tornado(shown: Tornado, path: Path, title: str) -> None:
@@ -148,16 +148,21 @@ def _draw_bar(panel: Axes, place: int, bar: TornadoBar, base: float) -> None:
         if own is not None:
             low, high = max(own[0], left), min(right if own[1] is None else own[1], right)
             panel.plot([low, high], [height, height], color="0.2", linewidth=1)
-    groups: list[list[tuple[float, str]]] = []
-    for number, value in sorted(zip(bar.numbers, bar.values, strict=True)):
-        if groups and number - groups[-1][0][0] < NEAR * (right - left):
-            groups[-1].append((number, value))
-        else:
-            groups.append([(number, value)])
-    for group in groups:
-        middle = (group[0][0] + group[-1][0]) / 2
-        words = panel.text(middle, place - 0.25, ", ".join(value for _, value in group), ha="center", fontsize="small")
+    for middle, label in _labels(bar, LETTER * (right - left)):
+        words = panel.text(middle, place - 0.25, label, ha="center", fontsize="small")
         words.set_path_effects([withStroke(linewidth=3, foreground="white")])
+
+
+def _labels(bar: TornadoBar, letter: float) -> list[tuple[float, str]]:
+    """Where the alternatives' values are written: those that would run into each other as one label."""
+    labels: list[tuple[float, float, str]] = []
+    for number, value in sorted(zip(bar.numbers, bar.values, strict=True)):
+        low, high, label = number, number, value
+        while labels and (low + high - labels[-1][0] - labels[-1][1]) < letter * (len(label) + len(labels[-1][2]) + 2):
+            low, _, before = labels.pop()
+            label = f"{before}, {label}"
+        labels.append((low, high, label))
+    return [((low + high) / 2, label) for low, high, label in labels]
 
 
 def _dot(beyond_noise: bool | None) -> dict[str, Any]:
