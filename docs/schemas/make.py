@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from capax.laws.files import LawFile
 from capax.laws.report import FitReport
+from capax.measures.sensitivity import Sensitivity
 from capax.planning.associations import AssociationFrontier, AssociationPrediction
 from capax.planning.plan import Frontier
 from capax.planning.predict import Prediction
@@ -24,6 +25,7 @@ from capax.theory.saturation import Saturation
 
 PRINTED: dict[str, Any] = {
     "measurement": Measurement,  # capax measure … --json
+    "sensitivity": Sensitivity,  # capax measure … --sensitivity … --json
     "runs": list[Measurement],  # capax runs --json
     "failures": list[Failure],  # capax runs --failed --json
     "recall": Recall,  # capax recall … --json

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from capax.laws.relation import RelationLaw as RelationLaw
     from capax.measures.measure import measure as measure
     from capax.measures.progress import Progress as Progress
+    from capax.measures.sensitivity import Sensitivity as Sensitivity
+    from capax.measures.sensitivity import sensitivity as sensitivity
     from capax.memory import load as load
     from capax.planning.plan import plan as plan
     from capax.planning.predict import predict as predict
@@ -61,6 +63,7 @@ _HOMES = {
     "RelationLaw": "capax.laws.relation",
     "Relations": "capax.specs",
     "Run": "capax.specs",
+    "Sensitivity": "capax.measures.sensitivity",
     "Sequences": "capax.specs",
     "Shatter": "capax.specs",
     "Store": "capax.store",
@@ -74,6 +77,7 @@ _HOMES = {
     "predict": "capax.planning.predict",
     "read": "capax.tables",
     "save_law": "capax.laws.files",
+    "sensitivity": "capax.measures.sensitivity",
     "sweep": "capax.sweeps.sweep",
     "verify": "capax.planning.verify",
 }

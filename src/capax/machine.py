@@ -41,6 +41,13 @@ def choose_device(device: str) -> Literal["cpu", "cuda"]:
     return "cuda" if available and device != "cpu" else "cpu"
 
 
+def multiplies_bfloat16(device: Literal["cpu", "cuda"]) -> bool:
+    """Whether `torch.autocast` takes bfloat16 there: on every CPU, on a GPU that has it."""
+    import torch
+
+    return device == "cpu" or torch.cuda.is_bf16_supported()
+
+
 def end_with_parent() -> None:
     """Let this worker process end when the process that started it is gone, however that ended."""
     parent = multiprocessing.parent_process()

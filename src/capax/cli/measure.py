@@ -192,9 +192,22 @@ class RunFlags:
         bool,
         _run("Keep the best restart's weights beside the store, for `capax recall` and `saturation`.", negative=""),
     ] = False
+    sensitivity: Annotated[
+        str | None,
+        _run(
+            "Measure again with one choice at a time made as other papers make it, or as given: "
+            '"lr,loss,batch_size=64:full,patience=none" (docs/sensitivity.md).'
+        ),
+    ] = None
+    figure: Annotated[Path | None, _run("With --sensitivity: where to draw it (.png or .pdf).")] = None
     quiet: Annotated[bool, _run("No progress and no table.", negative="")] = False
     as_json: Annotated[
-        bool, _run("Print exactly one JSON object (docs/schemas/measurement.json).", name="--json", negative="")
+        bool,
+        _run(
+            "Print exactly one JSON object (docs/schemas/measurement.json; with --sensitivity sensitivity.json).",
+            name="--json",
+            negative="",
+        ),
     ] = False
 
 
@@ -268,9 +281,14 @@ def relations(
 def _measure(task: Task, model: Model, training: Training, protocol: Protocol, run: RunFlags | None) -> None:
     flags = run or RunFlags()
     from capax import machine
-    from capax.cli import output
+    from capax.cli import output, sensitivity
     from capax.measures.measure import measure
 
+    if flags.sensitivity is not None:
+        sensitivity.run(task, model, training, protocol, flags)
+        return
+    if flags.figure is not None:
+        raise SpecError("figure: only with --sensitivity")
     with output.progress_bar(hidden=flags.quiet) as progress:
         found = measure(
             task,

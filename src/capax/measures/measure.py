@@ -62,18 +62,10 @@ def measure(
         StoreError: for a store that cannot be opened; `StoreWriteError` when the finished run cannot be saved (the
             error's `unsaved` holds it).
     """
-    if isinstance(protocol, str):
-        if protocol not in PROTOCOLS:
-            raise SpecError(f"protocol: should be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
-        protocol = PROTOCOLS[protocol]()
-    if restarts is not None:
-        if not isinstance(protocol, Mac):
-            raise SpecError(f"restarts: only for protocol 'mac', got protocol {protocol.protocol!r}")
-        protocol = protocol.replace(restarts=restarts)
-    run = Run(task=task, model=model, training=training or Training(), protocol=protocol, seed=seed)
+    run = run_of(task, model, training, protocol, restarts, seed)
     where = machine.choose_device(device)
-    if keep_weights and not isinstance(protocol, Mac):
-        raise SpecError(f"keep_weights: only for protocol 'mac', got {protocol.protocol!r}")
+    if keep_weights and not isinstance(run.protocol, Mac):
+        raise SpecError(f"keep_weights: only for protocol 'mac', got {run.protocol.protocol!r}")
     if keep_weights and store is None:
         raise SpecError("keep_weights: weights are kept beside a store, but no store was given")
     with ExitStack() as stack:
@@ -96,6 +88,30 @@ def measure(
             error.unsaved = measurement
             raise
         return measurement
+
+
+def run_of(
+    task: Task,
+    model: Model,
+    training: Training | None,
+    protocol: Literal["mac", "mls", "shatter", "budget"] | Mac | Mls | Shatter | Budget,
+    restarts: int | None,
+    seed: int,
+) -> Run:
+    """The run that `measure` does when it is given these.
+
+    Raises:
+        SpecError: for a field that is not allowed.
+    """
+    if isinstance(protocol, str):
+        if protocol not in PROTOCOLS:
+            raise SpecError(f"protocol: should be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
+        protocol = PROTOCOLS[protocol]()
+    if restarts is not None:
+        if not isinstance(protocol, Mac):
+            raise SpecError(f"restarts: only for protocol 'mac', got protocol {protocol.protocol!r}")
+        protocol = protocol.replace(restarts=restarts)
+    return Run(task=task, model=model, training=training or Training(), protocol=protocol, seed=seed)
 
 
 def perform(

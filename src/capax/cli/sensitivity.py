@@ -1,0 +1,166 @@
+"""`capax measure … --sensitivity`: how far the number moves with each choice that the papers make differently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from capax.cli import output
+from capax.errors import SpecError
+from capax.specs import Model, Task, Training
+from capax.specs.protocols import Protocol
+
+if TYPE_CHECKING:
+    from capax.cli.measure import RunFlags
+    from capax.measures.choices import Source, Value
+    from capax.measures.sensitivity import Alternative, Sensitivity
+
+
+def parse(words: str) -> dict[str, list[Value] | None]:
+    """The choices of "lr,batch_size=64:full": names with the values given, or None for the papers'.
+
+    Raises:
+        SpecError: for an empty choice, or one that is given twice.
+    """
+    choices: dict[str, list[Value] | None] = {}
+    for part in words.split(","):
+        name, equals, values = (side.strip() for side in part.partition("="))
+        name = name.replace("-", "_")
+        if not name:
+            raise SpecError(f"sensitivity: choices as in lr,batch_size=64:128, got {words!r}")
+        if name in choices:
+            raise SpecError(f"sensitivity: each choice once, got {name!r} twice")
+        choices[name] = _values(name, values) if equals else None
+    return choices
+
+
+def _values(name: str, values: str) -> list[Value]:
+    found = [word.strip() for word in values.split(":")]
+    if not all(found):
+        raise SpecError(f"{name}: values separated by colons, as in {name}=64:128, got {values!r}")
+    return [None if word == "none" else word for word in found]
+
+
+def run(task: Task, model: Model, training: Training, protocol: Protocol, flags: RunFlags) -> None:
+    """Measure base and variations, print them, and draw the figure if one is asked for.
+
+    Raises:
+        SpecError: for choices that are not allowed, or with --keep-weights.
+        ReportError: for a figure that cannot be written, before anything is trained.
+    """
+    from capax import machine
+    from capax.measures.sensitivity import sensitivity
+
+    assert flags.sensitivity is not None
+    choices = parse(flags.sensitivity)
+    if flags.keep_weights:
+        raise SpecError("keep_weights: not with --sensitivity; measure the base alone to keep its weights")
+    if flags.figure is not None:
+        from capax.reports.figures import check_writable
+
+        check_writable(flags.figure)
+    found = sensitivity(
+        task,
+        model,
+        training,
+        choices=choices,
+        protocol=protocol,
+        seed=flags.seed,
+        store=flags.store,
+        fresh=flags.fresh,
+        device=flags.device,
+        workers=min(machine.cores(), 8) if flags.workers is None else flags.workers,
+        threads=flags.threads,
+        announce=lambda name: output.progress_bar(hidden=flags.quiet, label=name),
+    )
+    if flags.as_json:
+        print(found.to_json())
+    elif not flags.quiet:
+        show(found)
+    if flags.figure is not None:
+        _draw(found, flags.figure)
+        if not (flags.as_json or flags.quiet):
+            print(f"Figure: {flags.figure}")
+
+
+def _draw(found: Sensitivity, path: Path) -> None:
+    from capax.reports.data import tornado
+    from capax.reports.figures import draw_tornado
+
+    size = f"protocol {found.spec.protocol.protocol}, library of {found.library_size}, seed {found.spec.seed}"
+    draw_tornado(tornado(found), path, f"{output.setting(found.spec)}; {size}")
+
+
+def show(found: Sensitivity) -> None:
+    """Print the base, a block of lines per choice, and when a change counts."""
+    from capax.measures.choices import text
+
+    budget = found.compared == "total_key_dim"
+    what = "D_K*" if budget else "above chance"
+    screen = output.console()
+    protocol = found.spec.protocol.protocol
+    screen.print(f"{output.setting(found.spec)}; protocol {protocol}, seed {found.spec.seed}")
+    if budget:
+        base = f"{what} {_number(found.number)}"
+    else:
+        base = f"{_number(found.number)} {what} ({found.memorized} of {found.library_size}, {found.chance:.4g} by luck)"
+    screen.print(f"base: {base}{_range(found)}", markup=False)
+    if protocol == "mac":
+        screen.print(f"ended as {output.STOPPED[found.stop_reason]}; an alternative that ended otherwise says so")
+    screen.print()
+    table = Table(box=None, pad_edge=False)
+    table.add_column("choice", overflow="fold")
+    for name in (what, "change"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("noise", no_wrap=True)
+    table.add_column("used by")
+    for one in found.choices:
+        table.add_row(one.choice, style="bold")
+        table.add_row(f"  {text(one.base_value)}", _number(found.number), "", "base", _sources(one.base_sources))
+        for other in one.alternatives:
+            ended = f"; {other.stop_reason}" if protocol == "mac" and other.stop_reason != found.stop_reason else ""
+            table.add_row(
+                f"  {text(other.value)}",
+                _number(other.number),
+                _change(other),
+                f"{_verdict(other)}{ended}",
+                _sources(other.sources),
+            )
+    screen.print(table)
+    screen.print(f"\n{found.noise}", markup=False)
+    for note in found.notes:
+        screen.print(f"note: {note}", markup=False)
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _range(found: Sensitivity) -> str:
+    if found.interval is None:
+        return ""
+    high = "no upper end" if found.interval.high is None else f"{found.interval.high:.4g}"
+    return f"; {found.interval.level:.0%} interval {found.interval.low:.4g} to {high}"
+
+
+def _change(other: Alternative) -> str:
+    if other.change is None:
+        return ""
+    share = "" if other.relative_change is None else f" ({other.relative_change:+.0%})"
+    return f"{other.change:+.4g}{share}"
+
+
+def _verdict(other: Alternative) -> str:
+    if other.same_training:
+        return "same training"
+    return {True: "beyond", False: "within", None: "unknown"}[other.beyond_noise]
+
+
+def _sources(sources: tuple[Source, ...]) -> str:
+    """First authors; the papers are in docs/sensitivity.md."""
+    named = [
+        one.paper.split()[0] + ("" if one.standing == "read" else f" ({one.standing})") for one in sources if one.paper
+    ]
+    return ", ".join(named) or ("ours" if sources else "")

@@ -1,0 +1,214 @@
+"""Choices of a measurement that papers make differently: which there are, their alternatives, and runs with them.
+
+The papers' alternatives are read from `data/published/protocols.json`, with their standing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from capax.errors import SpecError
+from capax.results import Result
+from capax.specs import Budget, Mac, Mls, Relations, Run, Sequences, Training
+from capax.specs.run import BUDGET
+
+Value = int | float | str | None
+
+CHOICES = ("lr", "batch_size", "loss", "epochs", "steps", "precision", "schedule", "patience", "restarts")
+"""`epochs` and `steps` are the whole budget of a training, in one unit or the other; the rest are fields of specs."""
+
+PAPER_TASKS = ("sequences", "associations")
+"""Tasks of an alternative in the table that names none."""
+
+
+class Source(Result):
+    """Who makes a choice so: a paper, or nobody but us."""
+
+    paper: str | None
+    standing: Literal["read", "reconstructed", "ours"]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """The base run with another value of one choice."""
+
+    choice: str
+    value: Value
+    sources: tuple[Source, ...]
+    run: Run
+
+
+@dataclass
+class Plan:
+    """One choice's variations.
+
+    Attributes:
+        base_value: the base's own; a budget that is not in the choice's unit is told in words.
+        base_sources: papers that choose as the base does.
+        notes: what was left out, and why.
+    """
+
+    choice: str
+    base_value: Value
+    base_sources: tuple[Source, ...] = ()
+    variations: list[Variation] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def allowed(run: Run) -> tuple[str, ...]:
+    """The choices that a run has: a loss only where sequences are learned, restarts only for mac."""
+    missing = {
+        "loss": not isinstance(run.task, Sequences),
+        "restarts": not isinstance(run.protocol, Mac),
+    }
+    return tuple(choice for choice in CHOICES if not missing.get(choice, False))
+
+
+def plan(run: Run, choices: Sequence[str] | Mapping[str, Sequence[Value] | None]) -> list[Plan]:
+    """Each choice's variations of a run, in the order given.
+
+    Args:
+        choices: names, or names with the values to try; None (and a mere name) stands for the papers' alternatives.
+
+    Raises:
+        SpecError: for a protocol that counts no items, for a choice that is unknown, given twice or not there for the
+            task, for values that are not allowed or given twice, or when there is nothing to vary.
+    """
+    if not isinstance(run.protocol, Mac | Mls | Budget):
+        raise SpecError(f"protocol: 'mac', 'mls' or 'budget' have one number to compare, got {run.protocol.protocol!r}")
+    if isinstance(choices, str):
+        raise SpecError(f"sensitivity: a list of choices, got {choices!r}")
+    given = dict(choices) if isinstance(choices, Mapping) else dict.fromkeys(choices)
+    known = allowed(run)
+    if not given:
+        raise SpecError(f"sensitivity: at least one choice of {', '.join(known)}, got none")
+    for choice in choices:
+        if choice not in known:
+            raise SpecError(
+                f"sensitivity: a run of {run.task.task!r} by protocol {run.protocol.protocol!r} can vary "
+                f"{', '.join(known)}; got {choice!r}"
+            )
+        if list(choices).count(choice) > 1:
+            raise SpecError(f"sensitivity: each choice once, got {choice!r} twice")
+    plans = [_plan(run, choice, values) for choice, values in given.items()]
+    if not any(one.variations for one in plans):
+        raise SpecError(f"sensitivity: nothing to vary ({'; '.join(note for one in plans for note in one.notes)})")
+    return plans
+
+
+def _plan(run: Run, choice: str, values: Sequence[Value] | None) -> Plan:
+    papers: dict[Value, tuple[Source, ...]] = {}
+    for value, source in published(choice, run.task.task):
+        value = _in_effect(run, choice, value)
+        papers[value] = (*papers.get(value, ()), source)
+    base = value_of(run, choice)
+    found = Plan(choice, base, papers.get(base, ()))
+    if values is None:
+        wanted: Sequence[Value] = [value for value in papers if value != base]
+        if not wanted:
+            found.notes.append(f"{choice}: the papers' values come to the base's own {text(base)} here")
+    elif isinstance(values, str) or not len(values):
+        raise SpecError(f"{choice}: a list of values to try, got {values!r}")
+    else:
+        wanted = values
+    for value in wanted:
+        other = varied(run, choice, value)
+        read = value_of(other, choice)
+        if read == base:
+            cut = choice == "batch_size" and other.training.batch_size > rows(run)
+            given = f"{other.training.batch_size} (the library has {read})" if cut else text(read)
+            found.notes.append(f"{choice}: {given} is what the base does; not measured again")
+        elif any(read == before.value for before in found.variations):
+            raise SpecError(f"{choice}: each value once, but {text(value)} does as one before it")
+        else:
+            found.variations.append(Variation(choice, read, papers.get(read, ()), other))
+    return found
+
+
+def published(choice: str, task: str) -> list[tuple[Value, Source]]:
+    """The table's values of a choice for a task, each with who uses it, in the table's order."""
+    return [
+        (row["value"], Source(paper=row.get("paper"), standing=row["standing"]))
+        for row in _table()["alternatives"][choice]
+        if task in row.get("tasks", PAPER_TASKS)
+    ]
+
+
+@cache
+def _table() -> Any:
+    return json.loads((files("capax") / "data" / "published" / "protocols.json").read_text(encoding="utf-8"))
+
+
+def varied(run: Run, choice: str, value: Value) -> Run:
+    """The run with another value of one choice, and nothing else changed.
+
+    Raises:
+        SpecError: for a value that is not allowed, or that leaves a training without an end.
+    """
+    training: dict[str, Any] = {}
+    match choice:
+        case "loss":
+            return run.replace(task=run.task.replace(loss=value))
+        case "restarts":
+            return run.replace(protocol=run.protocol.replace(restarts=value))
+        case "epochs" | "steps":
+            training = {**dict.fromkeys(BUDGET), f"max_{choice}": value}
+        case _:
+            training = {choice: rows(run) if (choice, value) == ("batch_size", "full") else value}
+    found = run.replace(training=run.training.replace(**training))
+    after = found.training
+    if after.patience is None and after.time_limit is None and after.budget(1) is None:
+        raise SpecError(f"{choice}: {text(value)} leaves no end to a training: neither patience nor a budget")
+    return found
+
+
+def value_of(run: Run, choice: str) -> Value:
+    """What a run chooses; a budget in another unit is told in words, a batch is at most the library."""
+    training = run.training
+    match choice:
+        case "loss":
+            return run.task.loss if isinstance(run.task, Sequences) else None
+        case "restarts":
+            return run.protocol.restarts if isinstance(run.protocol, Mac) else None
+        case "epochs" | "steps":
+            return _budget(training, choice)
+        case _:
+            value: Value = getattr(training, choice)
+            return _in_effect(run, choice, value)
+
+
+def _budget(training: Training, unit: str) -> Value:
+    epochs, least, steps = training.max_epochs, training.min_steps, training.max_steps
+    if unit == "epochs" and least is None and steps is None:
+        return epochs
+    if unit == "steps" and epochs is None:
+        return steps
+    words = [] if epochs is None else [f"{epochs} epochs"]
+    words += [] if least is None else [f"at least {least} steps"]
+    words += [] if steps is None else [f"{steps} steps" if epochs is None else f"at most {steps} steps"]
+    return ", ".join(words)
+
+
+def _in_effect(run: Run, choice: str, value: Value) -> Value:
+    if choice != "batch_size":
+        return value
+    return rows(run) if isinstance(value, str) or value is None else min(value, rows(run))
+
+
+def rows(run: Run) -> int:
+    """Rows of the (largest) library, which batches are cut from: of relations its items."""
+    size = run.task.n_items if isinstance(run.task, Relations) else run.task.library_size
+    assert size is not None
+    return size
+
+
+def text(value: Value) -> str:
+    """A value as a person writes it."""
+    if value is None:
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
