@@ -16,7 +16,7 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import check, construct, demo, info, laws, measure, plan, runs, saturation, sweep
+    from capax.cli import check, construct, demo, info, laws, measure, plan, report, runs, saturation, sweep
 
     app = App(
         name="capax",
@@ -37,6 +37,8 @@ def _app() -> App:
     app.command(runs.recall)
     app.command(construct.app)
     app.command(saturation.saturation)
+    app.command(report.report)
+    app.command(report.figure)
     app.command(demo.demo)
     app.command(info.info)
     return app

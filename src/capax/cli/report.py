@@ -1,0 +1,67 @@
+"""`capax report` and `capax figure`: runs as a page, and one figure of them as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Out = Annotated[Path, Parameter(alias="-o")]
+
+
+def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax report", law: str | None = None) -> None:
+    """Write the runs of some stores as one HTML file that opens anywhere, without a network or a server.
+
+    Parameters
+    ----------
+    stores
+        SQLite files of finished runs.
+    out
+        The file to write.
+    title
+        Title of the report.
+    law
+        A law to draw beside the data, and to plan with: a file of `capax fit --out`, or reference.
+    """
+    from capax.errors import SpecError
+    from capax.laws.files import load_law
+    from capax.reports import report as reports
+
+    if not stores:
+        raise SpecError("store: at least one file of finished runs")
+    runs, failures = reports.read(stores)
+    sources = tuple(path.name for path in stores)
+    chosen = None if law is None else load_law(law)
+    reports.write(reports.build(reports.Content(title, sources, tuple(runs), tuple(failures), chosen)), out)
+    print(f"Report: {out} ({out.stat().st_size / 1e6:.1f} MB, {len(runs)} runs)")
+
+
+def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
+    """Draw one figure of the runs of some stores.
+
+    Parameters
+    ----------
+    name
+        Which one; a name that there is not lists them.
+    stores
+        SQLite files of finished runs.
+    out
+        The file to write (PDF, PNG, SVG); further kinds of runs are drawn beside it, numbered.
+    law
+        A law to draw beside the data: a file of `capax fit --out`, or reference.
+    """
+    from capax.errors import SpecError
+    from capax.laws.files import load_law
+    from capax.reports import report as reports
+    from capax.reports.drawing import draw
+    from capax.reports.registry import charts
+
+    if not stores:
+        raise SpecError("store: at least one file of finished runs")
+    runs, _ = reports.read(stores)
+    found = charts(name, runs, None if law is None else load_law(law))
+    for place, chart in enumerate(found):
+        path = out if place == 0 else out.with_stem(f"{out.stem}-{place + 1}")
+        draw(chart, path)
+        print(f"Figure: {path}")

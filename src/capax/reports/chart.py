@@ -1,0 +1,77 @@
+"""What a figure shows, as plain data that says nothing of how it is drawn.
+
+One chart is drawn by matplotlib (`drawing`), by plotly in the report's page (`page`), and read as data by tests.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from capax.results import Result
+
+Place = float | str
+
+
+class Axis(Result):
+    """What is along an edge of a panel."""
+
+    label: str
+    log: Annotated[Literal[2, 10] | None, Field(description="Base of a logarithmic axis.")] = None
+    from_zero: bool = False
+    ticks: Annotated[tuple[float, ...] | None, Field(description="Where the marks are; chosen when not given.")] = None
+
+
+class Series(Result):
+    """Points that belong together."""
+
+    name: Annotated[str, Field(description="In the legend; series of one name in several panels share an entry.")]
+    kind: Annotated[
+        Literal["line", "points", "bars", "band", "reference"],
+        Field(
+            description="line: measured points joined; points: alone; bars; band: an area from low to high about y; "
+            "reference: what is known or expected, not measured (dashed)."
+        ),
+    ]
+    x: tuple[Place, ...]
+    y: tuple[float | None, ...]
+    low: Annotated[tuple[float | None, ...] | None, Field(description="Lower ends of intervals.")] = None
+    high: tuple[float | None, ...] | None = None
+    texts: Annotated[tuple[str, ...] | None, Field(description="What is said of each point when it is pointed at.")] = (
+        None
+    )
+    group: Annotated[int, Field(description="Series of one number share a colour and a mark.")] = 0
+    faint: Annotated[bool, Field(description="In the background, and not in the legend.")] = False
+
+
+class Heat(Result):
+    """A number at every place of a grid; None where there is none."""
+
+    x: tuple[Place, ...]
+    y: tuple[Place, ...]
+    z: Annotated[tuple[tuple[float | None, ...], ...], Field(description="A row for each y.")]
+    texts: Annotated[
+        tuple[tuple[str, ...], ...], Field(description="What is written in each cell: no number has its colour alone.")
+    ]
+    label: str
+
+
+class Panel(Result):
+    """One pair of axes."""
+
+    title: str = ""
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...] = ()
+    heat: Heat | None = None
+
+
+class Chart(Result):
+    """A figure: panels side by side that share a legend."""
+
+    name: Annotated[str, Field(description="Of the figure in `registry.FIGURES`.")]
+    title: str
+    caption: Annotated[str, Field(description="What was measured and how, and what must be known to read it.")]
+    panels: Annotated[tuple[Panel, ...], Field(min_length=1)]
+    share_y: bool = True

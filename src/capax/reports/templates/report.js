@@ -1,0 +1,180 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const root = document.documentElement;
+  const element = (name, text, attributes = {}) => {
+    const made = document.createElement(name);
+    if (text !== undefined) made.textContent = text;
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  };
+  const shown = (value) => {
+    if (value === null || value === undefined) return "–";
+    if (typeof value === "number" && !Number.isInteger(value)) return Number(value.toPrecision(4)).toString();
+    return String(value);
+  };
+
+  // Theme: the system's, until the button chooses another.
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+  const colours = () => {
+    const style = getComputedStyle(root);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    return { paper: colour("--paper"), ink: colour("--ink"), line: colour("--line") };
+  };
+
+  // Figures: drawn when they come near the screen, or before printing.
+  const plots = [...document.querySelectorAll(".plot")];
+  const themed = (layout) => {
+    const { paper, ink, line } = colours();
+    const painted = { ...layout, paper_bgcolor: paper, plot_bgcolor: paper, font: { color: ink, family: "system-ui, sans-serif" } };
+    for (const name of Object.keys(layout)) {
+      if (/^[xy]axis\d*$/.test(name)) painted[name] = { ...layout[name], gridcolor: line, zerolinecolor: line, linecolor: line };
+    }
+    return painted;
+  };
+  const draw = (plot) => {
+    const { data: traces, layout } = data.figures[plot.dataset.figure];
+    plot.dataset.drawn = "yes";
+    return Plotly.react(plot, traces, themed(layout), { responsive: true, displaylogo: false });
+  };
+  const watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting && !entry.target.dataset.drawn) draw(entry.target);
+    }
+  }, { rootMargin: "400px" });
+  plots.forEach((plot) => watcher.observe(plot));
+  window.addEventListener("beforeprint", () => plots.filter((plot) => !plot.dataset.drawn).forEach(draw));
+  const button = document.getElementById("theme");
+  const repaint = () => {
+    button.textContent = isDark() ? "Light" : "Dark";
+    plots.filter((plot) => plot.dataset.drawn).forEach(draw);
+    document.dispatchEvent(new Event("themed"));
+  };
+  button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; repaint(); });
+  system.addEventListener("change", repaint);
+  repaint();
+
+  // The numbers of a figure, as a table that a screen reader reads.
+  const numbers = (chart) => {
+    const parts = [];
+    for (const panel of chart.panels) {
+      const table = element("table");
+      table.append(element("caption", panel.title || chart.title));
+      const body = element("tbody");
+      if (panel.heat) {
+        const head = element("tr");
+        head.append(element("th", panel.y.label + " \\ " + panel.x.label), ...panel.heat.x.map((x) => element("th", shown(x), { scope: "col" })));
+        table.createTHead().append(head);
+        panel.heat.y.forEach((y, row) => {
+          const line = element("tr");
+          line.append(element("th", shown(y), { scope: "row" }), ...panel.heat.texts[row].map((text) => element("td", text)));
+          body.append(line);
+        });
+      } else {
+        const head = element("tr");
+        for (const name of ["series", panel.x.label, panel.y.label, "from", "to"]) head.append(element("th", name, { scope: "col" }));
+        table.createTHead().append(head);
+        for (const series of panel.series) {
+          series.x.forEach((x, place) => {
+            const line = element("tr");
+            const ends = [series.low, series.high].map((end) => shown(end ? end[place] : null));
+            line.append(element("td", series.name), ...[shown(x), shown(series.y[place]), ...ends].map((text) => element("td", text, { class: "number" })));
+            body.append(line);
+          });
+        }
+      }
+      table.append(body);
+      parts.push(table);
+    }
+    return parts;
+  };
+  for (const place of document.querySelectorAll("[data-numbers]")) {
+    place.parentElement.addEventListener("toggle", () => {
+      if (!place.firstChild) place.append(...numbers(data.charts[place.dataset.numbers]));
+    });
+  }
+
+  // Runs: a table that sorts and filters.
+  const names = Object.keys(data.runs);
+  const total = names.length ? data.runs[names[0]].length : 0;
+  const constant = (name) => data.runs[name].every((value) => value === data.runs[name][0]);
+  const usual = ["key", "task", "protocol", "library_size", "memorized", "chance", "bits_per_parameter", "stop_reason"];
+  const brief = names.filter((name) => usual.includes(name) || (!constant(name) && !["bits", "total_parameters", "steps"].includes(name)));
+  const table = document.getElementById("table");
+  const filter = document.getElementById("filter");
+  const everything = document.getElementById("columns");
+  const count = document.getElementById("count");
+  let sorted = { name: null, up: true };
+  let rows = [...Array(total).keys()];
+  const compare = (a, b) => {
+    if (a === null || b === null) return (a === null) - (b === null);
+    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+  };
+  const matches = (row, term) => {
+    const [name, value] = term.split("=");
+    if (value !== undefined && names.includes(name)) return shown(data.runs[name][row]) === value || String(data.runs[name][row]) === value;
+    return names.some((other) => String(data.runs[other][row]).toLowerCase().includes(term));
+  };
+  const visible = () => {
+    const terms = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    return rows.filter((row) => terms.every((term) => matches(row, term)));
+  };
+  const render = () => {
+    const columns = everything.checked ? names : brief;
+    const numeric = new Set(columns.filter((name) => data.runs[name].some((value) => typeof value === "number")));
+    const head = element("tr");
+    for (const name of columns) {
+      const cell = element("th", undefined, { scope: "col", "aria-sort": sorted.name === name ? (sorted.up ? "ascending" : "descending") : "none" });
+      if (numeric.has(name)) cell.className = "number";
+      const sorter = element("button", name + (sorted.name === name ? (sorted.up ? " ▲" : " ▼") : ""), { type: "button" });
+      sorter.addEventListener("click", () => {
+        sorted = { name, up: sorted.name === name ? !sorted.up : true };
+        rows.sort((a, b) => compare(data.runs[name][a], data.runs[name][b]) * (sorted.up ? 1 : -1));
+        render();
+        [...table.querySelectorAll("th button")].find((other) => other.textContent.startsWith(name)).focus();
+      });
+      cell.append(sorter);
+      head.append(cell);
+    }
+    const body = element("tbody");
+    const kept = visible();
+    for (const row of kept) {
+      const line = element("tr");
+      for (const name of columns) {
+        const value = data.runs[name][row];
+        const text = name === "key" ? String(value).slice(0, 12) : shown(value);
+        line.append(element("td", text.slice(0, 200), numeric.has(name) ? { class: "number" } : {}));
+      }
+      body.append(line);
+    }
+    table.replaceChildren();
+    table.createTHead().append(head);
+    table.append(body);
+    count.textContent = kept.length === total ? `${total} runs` : `${kept.length} of ${total} runs`;
+  };
+  filter.addEventListener("input", render);
+  everything.addEventListener("change", render);
+  render();
+
+  // Downloads: what is embedded, of the rows that are shown.
+  const save = (name, type, text) => {
+    const link = element("a", undefined, { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+  const quoted = (value) => {
+    if (value === null) return "";
+    const text = String(value);
+    return /[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+  };
+  document.getElementById("csv").addEventListener("click", () => {
+    const lines = [names, ...visible().map((row) => names.map((name) => data.runs[name][row]))];
+    save("capax-runs.csv", "text/csv", lines.map((line) => line.map(quoted).join(",")).join("\r\n") + "\r\n");
+  });
+  document.getElementById("json").addEventListener("click", () => {
+    const objects = visible().map((row) => Object.fromEntries(names.map((name) => [name, data.runs[name][row]])));
+    save("capax-runs.json", "application/json", JSON.stringify(objects, null, 1));
+  });
+  window.capaxReport = { data, element, shown };
+})();
