@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -11,6 +11,9 @@ from cyclopts import Parameter
 from capax.cli.measure import GROUPS, InModel, TransformerFlags
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from capax.theory.bounds import Bound
     from capax.theory.catalogue import Catalogue
 
@@ -28,6 +31,9 @@ TITLES = {
 """What is counted, by unit."""
 
 STANDINGS = {"read": "r", "secondary": "s", "derived": "d"}
+WIDE = 96
+"""Columns from which sources are shown beside the names."""
+
 TaskSize = Parameter(group=GROUPS["Task"])
 
 
@@ -88,47 +94,48 @@ def bounds(
 
 
 def _show(found: Catalogue) -> None:
-    from rich.table import Table
-
     from capax.cli.output import console
 
     screen = console()
     screen.print(_setting(found))
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("bound", "kind", "of"):
-        table.add_column(name, overflow="fold")
-    for name in ("value", "bits"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("+ − ?", no_wrap=True)
-    table.add_column("source", overflow="fold")
     valued = [one for one in found.bounds if one.value is not None]
     for unit, title in TITLES.items():
         rows = [one for one in valued if one.unit == unit]
         if rows:
-            table.add_row()
-            table.add_row(f"[bold]{title}[/bold]")
-        for one in rows:
-            bits = "–" if one.bits is None else _number(one.bits)
-            assert one.value is not None
-            source = f"{_cite(one.source)} {STANDINGS[one.standing]}"
-            table.add_row(one.name, one.kind, one.scope, _number(one.value), bits, _met(one), source)
-    screen.print(table)
-    _list(
-        screen, "Orders, without constants:", ((one.name, one.formula) for one in found.bounds if one.kind == "order")
-    )
-    unmet = (
-        (one.name, "; ".join(assumption.text for assumption in one.assumptions if assumption.met is False))
-        for one in valued
-    )
-    _list(screen, "The model is not (−):", _merged((name, text) for name, text in unmet if text))
-    none = ((one.name, str(one.reason)) for one in found.bounds if one.value is None and one.kind != "order")
-    _list(screen, "No value:", _merged(none))
-    no_bits = ((one.name, str(one.bits_reason)) for one in valued if one.bits is None)
-    _list(screen, "No bits:", _merged(no_bits))
+            screen.print(f"\n[bold]{title}[/bold]")
+            screen.print(_table(rows, with_source=screen.width >= WIDE))
     screen.print(
         "\n+ assumptions met, − unmet (the value is another model's, or another training's), ? unknown; r read in the "
         "source, s secondary, d derived by us. docs/bounds.md says what each counts."
     )
+    _list(screen, "Orders, without constants", [(one.name, one.formula) for one in found.bounds if one.kind == "order"])
+    unmet = [(one.name, each.text) for one in valued for each in one.assumptions if each.met is False]
+    _list(screen, "Not met (−)", _merged(unmet))
+    none = [(one.name, str(one.reason)) for one in found.bounds if one.value is None and one.kind != "order"]
+    _list(screen, "No value", _merged(none))
+    _list(screen, "No bits", _merged([(one.name, str(one.bits_reason)) for one in valued if one.bits is None]))
+
+
+def _table(rows: list[Bound], with_source: bool) -> Table:
+    """Columns as wide for every unit."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for width in (26, 12, 9):
+        table.add_column(min_width=width, no_wrap=True)
+    for width in (8, 8):
+        table.add_column(min_width=width, justify="right", no_wrap=True)
+    table.add_column(min_width=8, no_wrap=True)
+    for _ in range(1 + with_source):
+        table.add_column(no_wrap=True)
+    for one in rows:
+        assert one.value is not None
+        bits = "–" if one.bits is None else f"{_number(one.bits)} b"
+        source = (_cite(one.source),) if with_source else ()
+        table.add_row(
+            one.name, one.kind, one.scope, _number(one.value), bits, _met(one), STANDINGS[one.standing], *source
+        )
+    return table
 
 
 def _setting(found: Catalogue) -> str:
@@ -154,16 +161,16 @@ def _setting(found: Catalogue) -> str:
     )
 
 
-def _list(screen: Any, title: str, lines: Iterable[tuple[str, str]]) -> None:
+def _list(screen: Console, title: str, lines: Sequence[tuple[str, str]]) -> None:
     """A title and lines of names and texts, if there are any."""
     from rich.table import Table
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(ratio=2, overflow="fold")
-    table.add_column(ratio=3)
+    table.add_column(max_width=min(screen.width // 2, 44))
+    table.add_column()
     for line in lines:
         table.add_row(*line)
-    if table.row_count:
+    if lines:
         screen.print(f"\n[bold]{title}[/bold]")
         screen.print(table, highlight=False)
 
@@ -178,17 +185,15 @@ def _merged(lines: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _met(one: Bound) -> str:
     met = [assumption.met for assumption in one.assumptions]
-    return f"{met.count(True)} {met.count(False)} {met.count(None)}"
+    return " ".join(f"{sign}{met.count(state)}" for sign, state in (("+", True), ("−", False), ("?", None)))
 
 
 def _cite(source: str) -> str:
     """First author and year, or what comes first."""
-    year = re.match(r"(?P<author>[^\d(]*?)[, ]+(?:[^\d(]* )?(?P<year>\d{4})\b", source)
-    if year is None:
-        return re.split(r"[:;,]", source)[0]
-    author = year["author"].split(",")[0].removesuffix(" et al.")
-    return f"{author} {year['year']}"
+    found = re.match(r"([A-Z][\w-]+)[^(:;]*? (\d{4})\b", source)
+    return f"{found[1]} {found[2]}" if found else re.split(r"[:;,(]", source)[0].strip()
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if value == int(value) and abs(value) < 1e7 else f"{value:.4g}"
+    whole = value == int(value) or abs(value) >= 1000
+    return f"{value:.0f}" if whole and abs(value) < 1e7 else f"{value:.4g}"

@@ -83,7 +83,7 @@ def bound(
     name: str,
     *,
     kind: Kind,
-    value: float | None,
+    value: int | float | None,
     unit: str,
     formula: str,
     criterion: str,
@@ -92,7 +92,7 @@ def bound(
     standing: Standing,
     missing: str | None = None,
     assumptions: tuple[Assumption, ...] = (),
-    bits: float | None = None,
+    bits: int | float | None = None,
     bits_reason: str | None = None,
     proved_for_recall: bool = False,
 ) -> Bound:

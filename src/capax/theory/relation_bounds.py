@@ -139,7 +139,7 @@ def sign_patterns(n_items: int | None, n_heads: int, d_model: int, d_head: int) 
     if n_items is not None:
         scores = n_heads * n_items * (n_items - 1)
         met = scores >= variables
-        value = min(_patterns(variables, scores), float(n_items * (n_items - 1))) if met else None
+        value = min(_patterns(float(variables), float(scores)), float(n_items * (n_items - 1))) if met else None
     return bound(
         "sign_patterns",
         kind="upper",
@@ -240,7 +240,7 @@ def _patterns(variables: float, polynomials: float) -> float:
 
 def _lower(
     name: str,
-    value: float | None,
+    value: int | float | None,
     formula: str,
     assumptions: tuple[Assumption, ...],
     source: str,
