@@ -177,6 +177,7 @@ def test_a_run_brings_its_sizes_and_counts_the_tensors(measured: list[Measuremen
     assert bounds(RUNS[1])["morris2025_fp32"].assumptions[2].met
     assert bounds(RUNS[1]).sizes.bits_per_item == 2 * log2(8)
     assert bounds(RUNS[4])["shared_context_rank"].reason == "not met: all examples share one context"
+    assert bounds(RUNS[6])["one_head"].reason == "not met: one head"  # up to 2 are searched
     assert bounds(RUNS[5]).sizes.graph_bits == graph_classes.derangements(12).bits
 
 

@@ -97,13 +97,15 @@ def _show(found: Catalogue) -> None:
     from capax.cli.output import console
 
     screen = console()
-    screen.print(_setting(found))
+    screen.print(f"{_setting(found)}\n")
+    sourced = screen.width >= WIDE
+    screen.print(_table([], sourced))
     valued = [one for one in found.bounds if one.value is not None]
     for unit, title in TITLES.items():
         rows = [one for one in valued if one.unit == unit]
         if rows:
             screen.print(f"\n[bold]{title}[/bold]")
-            screen.print(_table(rows, with_source=screen.width >= WIDE))
+            screen.print(_table(rows, sourced))
     screen.print(
         "\n+ assumptions met, − unmet (the value is another model's, or another training's), ? unknown; r read in the "
         "source, s secondary, d derived by us. docs/bounds.md says what each counts."
@@ -116,25 +118,23 @@ def _show(found: Catalogue) -> None:
     _list(screen, "No bits", _merged([(one.name, str(one.bits_reason)) for one in valued if one.bits is None]))
 
 
-def _table(rows: list[Bound], with_source: bool) -> Table:
-    """Columns as wide for every unit."""
+def _table(rows: list[Bound], sourced: bool) -> Table:
+    """Columns as wide for every unit; their names where there are no rows."""
     from rich.table import Table
 
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for width in (26, 12, 9):
-        table.add_column(min_width=width, no_wrap=True)
-    for width in (8, 8):
-        table.add_column(min_width=width, justify="right", no_wrap=True)
-    table.add_column(min_width=8, no_wrap=True)
-    for _ in range(1 + with_source):
-        table.add_column(no_wrap=True)
+    table = Table(box=None, show_header=not rows, pad_edge=False, padding=(0, 1, 0, 0))
+    for name, width in (("bound", 26), ("kind", 12), ("of", 9)):
+        table.add_column(name, min_width=width, no_wrap=True)
+    for name in ("value", "bits"):
+        table.add_column(name, min_width=9, justify="right", no_wrap=True)
+    table.add_column("assumed", min_width=8, no_wrap=True)
+    for name in ("", "source")[: 1 + sourced]:
+        table.add_column(name, no_wrap=True)
     for one in rows:
         assert one.value is not None
-        bits = "–" if one.bits is None else f"{_number(one.bits)} b"
-        source = (_cite(one.source),) if with_source else ()
-        table.add_row(
-            one.name, one.kind, one.scope, _number(one.value), bits, _met(one), STANDINGS[one.standing], *source
-        )
+        bits = "–" if one.bits is None else _number(one.bits)
+        cells = (one.name, one.kind, one.scope, _number(one.value), bits, _met(one), STANDINGS[one.standing])
+        table.add_row(*cells, *((_cite(one.source),) if sourced else ()))
     return table
 
 

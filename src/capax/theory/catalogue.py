@@ -128,7 +128,10 @@ def bounds(
         case AssociativeAttention():
             rows = _of_layer(model, sizes, counts, bits, task)
         case KeyQueryChannel():
-            rows = _of_channel(model, sizes, counts, bits)
+            n_heads = model.n_heads
+            if isinstance(spec, Run) and isinstance(spec.protocol, Budget):
+                n_heads = max(spec.protocol.head_counts)
+            rows = _of_channel(model, n_heads, sizes, counts, bits)
     return Catalogue(model=model, sizes=sizes, bits_per_weight=bits, parameters=counts, bounds=rows)
 
 
@@ -245,12 +248,13 @@ def _of_layer(
     )
 
 
-def _of_channel(model: KeyQueryChannel, sizes: Sizes, counts: ParameterCounts, bits: int) -> tuple[Bound, ...]:
+def _of_channel(
+    model: KeyQueryChannel, n_heads: int, sizes: Sizes, counts: ParameterCounts, bits: int
+) -> tuple[Bound, ...]:
+    """Rows of a channel with so many heads, or up to so many where a run searches for their number."""
     threshold = Assumption(text="scores alone decide: no values, no MLP", met=model.channel == "threshold")
     largest = Assumption(text="heads are joined by their maximum", met=model.aggregate == "max")
-    rows = [
-        assuming(found, threshold) for found in _relation_rows(model.n_heads, model.d_model, model.d_head, sizes, bits)
-    ]
+    rows = [assuming(found, threshold) for found in _relation_rows(n_heads, model.d_model, model.d_head, sizes, bits)]
     rows = [assuming(found, largest) if found.name in ("adler2025", "one_edge_a_head") else found for found in rows]
     return (
         *rows,
