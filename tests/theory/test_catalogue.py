@@ -78,6 +78,7 @@ def test_context_size_is_that_of_the_sequence_or_the_given() -> None:
 def test_without_sizes_reasons_take_the_place_of_values() -> None:
     for spec in (Transformer(), AssociativeAttention(), KeyQueryChannel(), KeyQueryChannel(d_head=3)):
         complete(bounds(spec))
+        complete(bounds(spec, n_items=2, n_edges=2))  # one graph
     found = bounds(Transformer())
     assert found["mahdavi2024"].reason == "context_size is not given"
     assert found["madden2025_upper"].reason == "vocab_size is not given"

@@ -25,6 +25,8 @@ def test_items_and_bits() -> None:
     assert (found.value, found.bits, found.proved_for_recall) == (int(32_000 / log2(100)), 32_000, True)
     real = stored_bits(1000, None, bits=32, missing_parameters="", missing_items="labels are real numbers")
     assert (real.value, real.reason, real.bits) == (None, "labels are real numbers", 32_000)
+    one = stored_bits(7, 0.0, bits=32, missing_parameters="", missing_items="")
+    assert (one.value, one.reason, one.bits) == (None, "there is one answer only: nothing to store", 224)
     none = stored_bits(None, 3.0, bits=32, missing_parameters="d_head is not given", missing_items="")
     assert (none.value, none.bits, none.reason, none.bits_reason) == (None, None, *["d_head is not given"] * 2)
 

@@ -39,6 +39,8 @@ def stored_bits(
         missing_items: why b is not, where it is not.
     """
     stored = None if trainable is None else bits * trainable
+    if bits_per_item == 0:
+        bits_per_item, missing_items = None, "there is one answer only: nothing to store"
     return bound(
         "stored_bits",
         kind="upper",
