@@ -19,6 +19,7 @@ from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
 from capax.theory.assumptions import AssumptionReport
+from capax.theory.catalogue import Catalogue
 from capax.theory.relation_report import RelationReport
 from capax.theory.report import ConstructionReport
 from capax.theory.saturation import Saturation
@@ -35,6 +36,7 @@ PRINTED: dict[str, Any] = {
     "fit": FitReport,  # capax fit --json
     "law": LawFile,  # capax fit --out
     "prediction": Prediction,  # capax predict --json
+    "bounds": Catalogue,  # capax bounds --json
     "check": AssumptionReport,  # capax check … --json
     "plan": Frontier,  # capax plan --json
     "prediction_relations": RelationPrediction,  # capax predict relations --json

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from capax.store import Store as Store
     from capax.sweeps.sweep import sweep as sweep
     from capax.tables import read as read
+    from capax.theory.catalogue import bounds as bounds
 
 _HOMES = {
     "AssociationLaw": "capax.laws.power",
@@ -69,6 +70,7 @@ _HOMES = {
     "Store": "capax.store",
     "Training": "capax.specs",
     "Transformer": "capax.specs",
+    "bounds": "capax.theory.catalogue",
     "compare": "capax.laws.compare",
     "load": "capax.memory",
     "load_law": "capax.laws.files",

@@ -12,12 +12,14 @@ from capax.errors import CapaxError
 from capax.tasks import graph_classes
 from capax.theory.channel import square_norm
 from capax.theory.relation_bounds import (
+    adler2025,
     margin_lower_bound,
     one_edge_a_head,
     one_head_bound,
     quantised_lower_bound,
     real_lower_bound,
     relation_bounds,
+    sign_patterns,
 )
 from capax.theory.relation_design import channel_design
 
@@ -138,3 +140,33 @@ def test_the_rule_holds_where_it_was_measured() -> None:
 def test_refuses(call, said: str) -> None:
     with pytest.raises(CapaxError, match=said):
         call()
+
+
+def test_a_learned_scale_is_one_number_more() -> None:
+    assert quantised_lower_bound(1684.0, 64, 32, constants=2).value == pytest.approx((1684 - 64) / (2 * 32 * 64))
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(m=st.integers(4, 300), heads=st.integers(1, 8), d=st.integers(1, 64), d_head=st.integers(1, 16))
+def test_sign_patterns_are_the_real_bound_the_other_way_round(m: int, heads: int, d: int, d_head: int) -> None:
+    """Graphs of just so many bits need just this key dimension."""
+    most = sign_patterns(m, heads, d, d_head)
+    variables, scores = 2 * d * heads * d_head + 1, heads * m * (m - 1)
+    if scores < variables:
+        assert most.value is None
+        return
+    assert most.value == most.bits <= m * (m - 1)
+    if most.value < m * (m - 1):
+        assert real_lower_bound(most.value, m, heads, d).value == pytest.approx(heads * d_head, rel=1e-6)
+    assert sign_patterns(m, heads, d, d_head).value >= graph_classes.digraphs(m, 1).bits
+
+
+def test_what_is_missing_is_said() -> None:
+    assert quantised_lower_bound(None, 64, 1).reason == "n_items and n_edges are not given"
+    assert margin_lower_bound(10.0, 64, None, None).reason == "R² and γ are those of weights, and none are given"
+    assert real_lower_bound(None, None, 2, 64).reason == "n_items and n_edges are not given"
+    assert one_head_bound(None, 64).reason == "n_items is not given"
+    assert one_head_bound(2000, 16, n_heads=2).reason == "not met: one head"
+    assert one_edge_a_head(None).reason == "n_edges is not given"
+    law = adler2025()
+    assert (law.kind, law.value, law.standing) == ("order", None, "read")

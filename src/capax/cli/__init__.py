@@ -16,7 +16,7 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import check, construct, demo, info, laws, measure, plan, report, runs, saturation, sweep
+    from capax.cli import bounds, check, construct, demo, info, laws, measure, plan, report, runs, saturation, sweep
 
     app = App(
         name="capax",
@@ -31,6 +31,7 @@ def _app() -> App:
     app.command(laws.fit)
     app.command(laws.predict)
     app.command(plan.app)
+    app.command(bounds.bounds)
     app.command(check.check)
     app.command(runs.runs)
     app.command(runs.merge)

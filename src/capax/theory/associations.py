@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from capax.errors import AssumptionError, SpecError
 from capax.tasks import association_files
 from capax.tasks.association_files import Examples
-from capax.theory import bounds
+from capax.theory.association_bounds import mahdavi2024
 from capax.theory.heads import query_and_key
 from capax.theory.layer import Weights, attention, features
 
@@ -60,7 +60,7 @@ def largest_library(n_heads: int, context_size: int, d_model: int, d_head: int) 
     for name, size in sizes.items():
         if size < 1:
             raise SpecError(f"{name}: at least 1, got {size}")
-    value = bounds.mahdavi2024(n_heads, context_size, d_model, d_head).value
+    value = mahdavi2024(n_heads, context_size, d_model, d_head).value
     if value is None:
         raise AssumptionError(f"context_size: the bound needs fewer than d_model = {d_model}, got {context_size}")
     return int(value)

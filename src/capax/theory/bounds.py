@@ -1,8 +1,7 @@
-"""Bounds on what one attention layer memorizes, each with its assumptions, its source and how we know it.
+"""One bound on what a model remembers: its value in its own unit and in bits, what it assumes, and how we know it.
 
-Those on relations are in `relation_bounds`. Here the layer is
-f(E, e) = Σ_h W_O,hᵀ W_V,hᵀ Eᵀ softmax(E W_K,h W_Q,hᵀ e) with n tokens in a context. To memorize T examples is to give
-any T labels, exactly.
+The bounds themselves are in `association_bounds`, `relation_bounds`, `transformer_bounds`, `stored_bits`, `memories`
+and `rates`; `catalogue` puts them together for one architecture.
 """
 
 from __future__ import annotations
@@ -13,7 +12,13 @@ from pydantic import Field
 
 from capax.results import Result
 
-MAHDAVI = "Mahdavi, Liao, Thrampoulidis 2024 (arXiv 2306.02010)"
+Kind = Literal["constructive", "lower", "upper", "rate", "order"]
+Scope = Literal["attention", "model", "channel", "reference"]
+Standing = Literal["read", "secondary", "derived"]
+
+AN_ORDER = "an order: its constants and logarithms are not known"
+EXACT_LABELS = "a real label that is exact has no finite number of bits"
+A_SIZE = "a size that is needed, not a number of items"
 
 
 class Assumption(Result):
@@ -21,6 +26,13 @@ class Assumption(Result):
 
     text: str
     met: Annotated[bool | None, Field(description="None where it depends on data that were not looked at.")]
+    needed: Annotated[
+        bool,
+        Field(
+            description="Whether the bound has no value without it. What is not needed tells how the model differs "
+            "from what the bound speaks of: the attention layer alone, a model of the same size, another training."
+        ),
+    ] = True
 
 
 class Bound(Result):
@@ -28,137 +40,97 @@ class Bound(Result):
 
     name: str
     kind: Annotated[
-        Literal["constructive", "upper", "lower"],
+        Kind,
         Field(
-            description="constructive: weights that memorize so many exist; upper: no weights memorize more; lower: no "
-            "less is enough."
+            description="constructive: weights that memorize so many exist; lower: at least so many, or no smaller "
+            "size is enough; upper: no weights memorize more; rate: what trained models were measured to store; order: "
+            "how it grows, without constants."
         ),
     ]
     value: int | float | None
     reason: Annotated[str | None, Field(description="Why there is no value, where there is none.")]
     unit: str
+    bits: Annotated[float | None, Field(description="The value in bits, where it has one.")]
+    bits_reason: Annotated[str | None, Field(description="Why there is none, where there is none.")]
+    criterion: Annotated[str, Field(description="What counts as memorized, and with which weights.")]
+    proved_for_recall: Annotated[
+        bool,
+        Field(
+            description="Whether it is proved for what a measurement counts, with weights that were trained: no "
+            "measurement may exceed it (`capax.theory.catalogue.exceeded`)."
+        ),
+    ]
     formula: str
     assumptions: tuple[Assumption, ...]
-    scope: Annotated[Literal["attention"], Field(description="The part of a model that it speaks of.")]
+    scope: Annotated[
+        Scope,
+        Field(
+            description="What it speaks of: the attention layer alone, the whole model, the key-query channel, or "
+            "another system of the same size (reference)."
+        ),
+    ]
     source: str
     standing: Annotated[
-        Literal["secondary", "derived"],
-        Field(description="secondary: read where others restate it, not in the paper; derived: ours, and checked."),
+        Standing,
+        Field(
+            description="read: in the source itself; secondary: where others restate it, or from memory; derived: "
+            "ours, and checked."
+        ),
     ]
 
 
-def n_parameters(n_heads: int, d_model: int, d_head: int, d_value: int, d_out: int) -> int:
-    """H(2 d d_head + d d_value + d_value d_out)."""
-    return n_heads * (2 * d_model * d_head + d_model * d_value + d_value * d_out)
-
-
-def mahdavi2024(
-    n_heads: int,
-    context_size: int,
-    d_model: int,
-    d_head: int,
+def bound(
+    name: str,
     *,
-    queries_independent: bool | None = None,
-    contexts_independent: bool | None = None,
+    kind: Kind,
+    value: int | float | None,
+    unit: str,
+    formula: str,
+    criterion: str,
+    scope: Scope,
+    source: str,
+    standing: Standing,
+    missing: str | None = None,
+    assumptions: tuple[Assumption, ...] = (),
+    bits: int | float | None = None,
+    bits_reason: str | None = None,
+    proved_for_recall: bool = False,
 ) -> Bound:
-    """T = H(min(n, d_head) − 1) + 1 examples with vector labels (theorem 1).
+    """A bound, without its value where an assumption that it needs is not met.
 
     Args:
-        n_heads: H.
-        context_size: n.
-        d_model: d.
-        d_head: channels of a projected query.
-        queries_independent: whether every n queries are linearly independent, where that is known.
-        contexts_independent: whether the n tokens of every context are, where that is known.
+        missing: why there is no value, where it is None.
+        bits_reason: why there are no bits, where they are None; when not given, there are none because there is no
+            value.
     """
-    assumptions = (
-        Assumption(text="context_size < d_model", met=context_size < d_model),
-        Assumption(text="every context_size queries are linearly independent", met=queries_independent),
-        Assumption(text="the tokens of every context are linearly independent", met=contexts_independent),
+    reason = (missing or "no value") if value is None else None
+    found = Bound(
+        name=name,
+        kind=kind,
+        value=value,
+        reason=reason,
+        unit=unit,
+        bits=bits,
+        bits_reason=None if bits is not None else bits_reason or reason or "no bits",
+        criterion=criterion,
+        proved_for_recall=proved_for_recall,
+        formula=formula,
+        assumptions=(),
+        scope=scope,
+        source=source,
+        standing=standing,
     )
-    broken = [assumption.text for assumption in assumptions if assumption.met is False]
-    return Bound(
-        name="mahdavi2024",
-        kind="constructive",
-        value=None if broken else n_heads * (min(context_size, d_head) - 1) + 1,
-        reason=f"not met: {'; '.join(broken)}" if broken else None,
-        unit="examples",
-        formula="H(min(n, d_head) − 1) + 1",
-        assumptions=assumptions,
-        scope="attention",
-        source=f"{MAHDAVI}, theorem 1",
-        standing="secondary",
-    )
+    return assuming(found, *assumptions)
 
 
-def shared_context_rank(n_heads: int, context_size: int, d_model: int) -> Bound:
-    """min(H(n − 1) + 1, H d) examples that share one context, with any fixed query and key matrices (proposition 2).
-
-    The rows of attention weights A_h sum to 1, so [A_1 ... A_H] has rank H(n − 1) + 1 at most, and so has
-    Z = [A_1 E ... A_H E]. Query and key matrices that follow the labels can exceed it for scalar labels.
-    """
-    return Bound(
-        name="shared_context_rank",
-        kind="upper",
-        value=min(n_heads * (context_size - 1) + 1, n_heads * d_model),
-        reason=None,
-        unit="examples",
-        formula="min(H(n − 1) + 1, H d)",
-        assumptions=(
-            Assumption(text="all examples share one context", met=None),
-            Assumption(text="query and key matrices do not depend on the labels", met=None),
-        ),
-        scope="attention",
-        source=f"{MAHDAVI}, proposition 2; its proof and H d are ours",
-        standing="secondary",
-    )
-
-
-def fresh_context_rank(n_heads: int, d_model: int) -> Bound:
-    """H d examples, each with a context of its own, with any fixed query and key matrices: the width of Z (ours)."""
-    return Bound(
-        name="fresh_context_rank",
-        kind="upper",
-        value=n_heads * d_model,
-        reason=None,
-        unit="examples",
-        formula="H d",
-        assumptions=(Assumption(text="query and key matrices do not depend on the labels", met=None),),
-        scope="attention",
-        source="capax: the number of columns of Z",
-        standing="derived",
-    )
-
-
-def parameter_limit(n_heads: int, d_model: int, d_head: int, d_value: int, d_out: int) -> Bound:
-    """⌊D / d_out⌋ examples with real labels, D = H[k(2d − k) + v(d + d_out − v)] (ours).
-
-    W_Q W_Kᵀ is any matrix of rank k = min(d_head, d) and W_V W_O of rank v = min(d_value, d, d_out), so the layer has D
-    dimensions; by Sard's theorem a smooth map from fewer than T·d_out dimensions misses almost all labels.
-    """
-    k, v = min(d_head, d_model), min(d_value, d_model, d_out)
-    dimensions = n_heads * (k * (2 * d_model - k) + v * (d_model + d_out - v))
-    return Bound(
-        name="parameter_limit",
-        kind="upper",
-        value=dimensions // d_out,
-        reason=None,
-        unit="examples",
-        formula="H[k(2d − k) + v(d + d_out − v)] / d_out, k = min(d_head, d), v = min(d_value, d, d_out)",
-        assumptions=(Assumption(text="labels are real numbers, recalled exactly", met=None),),
-        scope="attention",
-        source="capax: dimensions counted, Sard's theorem",
-        standing="derived",
-    )
-
-
-def association_bounds(
-    n_heads: int, context_size: int, d_model: int, d_head: int, d_value: int, d_out: int
-) -> tuple[Bound, ...]:
-    """All bounds on associations for one attention layer."""
-    return (
-        mahdavi2024(n_heads, context_size, d_model, d_head),
-        shared_context_rank(n_heads, context_size, d_model),
-        fresh_context_rank(n_heads, d_model),
-        parameter_limit(n_heads, d_model, d_head, d_value, d_out),
-    )
+def assuming(found: Bound, *more: Assumption) -> Bound:
+    """The same bound under further assumptions: one that is needed and not met leaves no value."""
+    assumptions = (*found.assumptions, *more)
+    broken = [assumption.text for assumption in assumptions if assumption.needed and assumption.met is False]
+    changes: dict[str, object] = {"assumptions": assumptions}
+    if broken:
+        reason = f"not met: {'; '.join(broken)}"
+        changes |= {"value": None, "reason": reason, "bits": None}
+        if found.bits is not None or found.value is None:
+            changes["bits_reason"] = reason
+    return found.model_copy(update=changes)

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from layers import built, library
 
 from capax.tasks.association_files import Examples
-from capax.theory.associations import targets
-from capax.theory.bounds import (
+from capax.theory.association_bounds import (
     association_bounds,
     fresh_context_rank,
     mahdavi2024,
@@ -14,6 +15,7 @@ from capax.theory.bounds import (
     parameter_limit,
     shared_context_rank,
 )
+from capax.theory.associations import targets
 from capax.theory.layer import attention, features
 
 
@@ -121,3 +123,45 @@ def test_upper_bounds_are_not_below_what_was_built() -> None:
             made, *upper = association_bounds(*sizes, min(sizes[2], d_out), d_out)
             assert made.kind == "constructive"
             assert all(bound.kind == "upper" and bound.value >= made.value for bound in upper)
+
+
+def test_bits_are_those_of_classes() -> None:
+    found = mahdavi2024(20, 32, 64, 64, n_classes=100)
+    assert found.bits == pytest.approx(621 * np.log2(100))
+    real = mahdavi2024(20, 32, 64, 64)
+    assert (real.bits, real.bits_reason) == (None, "a real label that is exact has no finite number of bits")
+    for limit in association_bounds(20, 32, 64, 64, 64, 100, n_classes=100)[1:]:
+        assert limit.bits is None
+        assert "no finite number of bits" in (limit.bits_reason or "")
+
+
+def test_what_is_missing_or_not_met_is_said() -> None:
+    nothing = association_bounds(4, None, 64, 16, None, None)
+    assert [bound.reason for bound in nothing] == [
+        "context_size is not given",
+        "context_size is not given",
+        None,
+        "n_classes or d_out is not given",
+    ]
+    fresh = association_bounds(4, 8, 64, 16, 16, 64, contexts="fresh")
+    assert fresh[1].reason == "not met: all examples share one context"
+    narrow = fresh[0].assumptions[-1]
+    assert (narrow.met, narrow.needed, fresh[0].value) == (False, False, 29)
+    assert association_bounds(4, 8, 64, 16, 16, 16, contexts="shared")[0].assumptions[-1].met
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(heads=st.integers(1, 30), n=st.integers(1, 60), d=st.integers(2, 64), d_head=st.integers(1, 64))
+def test_more_of_anything_holds_no_less(heads: int, n: int, d: int, d_head: int) -> None:
+    at = mahdavi2024(heads, n, d, d_head)
+    assert (at.value is None) == (n >= d)
+    if at.value is None:
+        return
+    assert at.value <= shared_context_rank(heads, n, d).value <= fresh_context_rank(heads, d).value
+    assert mahdavi2024(heads + 1, n, d, d_head).value >= at.value
+    assert mahdavi2024(heads, n, d, d_head + 1).value >= at.value
+    assert mahdavi2024(heads, n, d + 1, d_head).value == at.value
+    if n + 1 < d:
+        assert mahdavi2024(heads, n + 1, d, d_head).value >= at.value
+    if d_head >= n:
+        assert mahdavi2024(heads, n, d, n).value == at.value

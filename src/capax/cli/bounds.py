@@ -1,0 +1,199 @@
+"""`capax bounds`: what theory says about one transformer, in every unit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from capax.cli.measure import GROUPS, InModel, TransformerFlags
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from capax.theory.bounds import Bound
+    from capax.theory.catalogue import Catalogue
+
+TITLES = {
+    "examples": "examples with real labels, exact",
+    "associations": "associations, the right arg-max",
+    "accuracy": "share of the library",
+    "contexts": "contexts with next-token distributions, exact",
+    "total_key_dim": "total key dimension for the graph",
+    "items": "items of a random library",
+    "bits": "bits",
+    "patterns": "patterns that are fixed points",
+    "points": "points of two classes",
+}
+"""What is counted, by unit."""
+
+STANDINGS = {"read": "r", "secondary": "s", "derived": "d"}
+WIDE = 96
+"""Columns from which sources are shown beside the names."""
+
+TaskSize = Parameter(group=GROUPS["Task"])
+
+
+def bounds(
+    *,
+    seq_len: Annotated[int | None, TaskSize] = None,
+    vocab_size: Annotated[int | None, TaskSize] = None,
+    context_size: Annotated[int | None, TaskSize] = None,
+    n_items: Annotated[int | None, TaskSize] = None,
+    n_edges: Annotated[int | None, TaskSize] = None,
+    library_size: Annotated[int | None, TaskSize] = None,
+    model: Annotated[TransformerFlags | None, InModel] = None,
+    bits: int = 32,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Every bound on what a transformer remembers: proved, measured elsewhere, or of other memories of its size.
+
+    Sizes that are not given leave some without a value; the reasons are printed. What counts different things is not
+    made one number: values are in their own units, and in bits where they have any.
+
+    Parameters
+    ----------
+    seq_len
+        Tokens in a sequence; the last one is the target.
+    vocab_size
+        Different tokens.
+    context_size
+        Tokens n in a context. [default: seq_len − 1]
+    n_items
+        Items of a graph of relations.
+    n_edges
+        Edges of that graph.
+    library_size
+        Associations to memorize, for the accuracy that a capacity implies.
+    bits
+        Of a weight.
+    as_json
+        Print one JSON object (docs/schemas/bounds.json).
+    """
+    from capax.specs import Transformer
+    from capax.theory import catalogue
+
+    fields: dict[str, Any] = {} if model is None else {name: getattr(model, name) for name in model.model_fields_set}
+    found = catalogue.bounds(
+        Transformer(**fields),
+        seq_len=seq_len,
+        vocab_size=vocab_size,
+        context_size=context_size,
+        n_items=n_items,
+        n_edges=n_edges,
+        library_size=library_size,
+        bits=bits,
+    )
+    if as_json:
+        print(found.model_dump_json())
+    else:
+        _show(found)
+
+
+def _show(found: Catalogue) -> None:
+    from capax.cli.output import console
+
+    screen = console()
+    screen.print(f"{_setting(found)}\n")
+    sourced = screen.width >= WIDE
+    screen.print(_table([], sourced))
+    valued = [one for one in found.bounds if one.value is not None]
+    for unit, title in TITLES.items():
+        rows = [one for one in valued if one.unit == unit]
+        if rows:
+            screen.print(f"\n[bold]{title}[/bold]")
+            screen.print(_table(rows, sourced))
+    screen.print(
+        "\n+ assumptions met, − unmet (the value is another model's, or another training's), ? unknown; r read in the "
+        "source, s secondary, d derived by us. docs/bounds.md says what each counts."
+    )
+    _list(screen, "Orders, without constants", [(one.name, one.formula) for one in found.bounds if one.kind == "order"])
+    unmet = [(one.name, each.text) for one in valued for each in one.assumptions if each.met is False]
+    _list(screen, "Not met (−)", _merged(unmet))
+    none = [(one.name, str(one.reason)) for one in found.bounds if one.value is None and one.kind != "order"]
+    _list(screen, "No value", _merged(none))
+    _list(screen, "No bits", _merged([(one.name, str(one.bits_reason)) for one in valued if one.bits is None]))
+
+
+def _table(rows: list[Bound], sourced: bool) -> Table:
+    """Columns as wide for every unit; their names where there are no rows."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=not rows, pad_edge=False, padding=(0, 1, 0, 0))
+    for name, width in (("bound", 26), ("kind", 12), ("of", 9)):
+        table.add_column(name, min_width=width, no_wrap=True)
+    for name in ("value", "bits"):
+        table.add_column(name, min_width=9, justify="right", no_wrap=True)
+    table.add_column("assumed", min_width=8, no_wrap=True)
+    for name in ("", "source")[: 1 + sourced]:
+        table.add_column(name, no_wrap=True)
+    for one in rows:
+        assert one.value is not None
+        bits = "–" if one.bits is None else _number(one.bits)
+        cells = (one.name, one.kind, one.scope, _number(one.value), bits, _met(one), STANDINGS[one.standing])
+        table.add_row(*cells, *((_cite(one.source),) if sourced else ()))
+    return table
+
+
+def _setting(found: Catalogue) -> str:
+    model, sizes, parameters = found.model, found.sizes, found.parameters
+    assert model.model == "transformer"
+    layers, heads = (
+        f"{model.n_layers} layer{'s' * (model.n_layers > 1)}",
+        f"{model.n_heads} head{'s' * (model.n_heads > 1)}",
+    )
+    known = [
+        f"{name} {size}"
+        for name in ("seq_len", "vocab_size", "context_size", "n_items", "n_edges", "library_size")
+        if (size := getattr(sizes, name)) is not None
+    ]
+    counts = [
+        f"{number} {name}"
+        for name, number in (("trainable", parameters.trainable), ("in all", parameters.total))
+        if number is not None
+    ]
+    return (
+        f"{layers}, {heads} of {model.d_head}, width {model.d_model}; {', '.join(known) or 'no sizes of a task'}; "
+        f"parameters: {', '.join(counts) or 'depend on seq_len'}"
+    )
+
+
+def _list(screen: Console, title: str, lines: Sequence[tuple[str, str]]) -> None:
+    """A title and lines of names and texts, if there are any."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(max_width=min(screen.width // 2, 44))
+    table.add_column()
+    for line in lines:
+        table.add_row(*line)
+    if lines:
+        screen.print(f"\n[bold]{title}[/bold]")
+        screen.print(table, highlight=False)
+
+
+def _merged(lines: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Names with the same text in one line."""
+    names: dict[str, list[str]] = {}
+    for name, text in lines:
+        names.setdefault(text, []).append(name)
+    return [(", ".join(named), text) for text, named in names.items()]
+
+
+def _met(one: Bound) -> str:
+    met = [assumption.met for assumption in one.assumptions]
+    return " ".join(f"{sign}{met.count(state)}" for sign, state in (("+", True), ("−", False), ("?", None)))
+
+
+def _cite(source: str) -> str:
+    """First author and year, or what comes first."""
+    found = re.match(r"([A-Z][\w-]+)[^(:;]*? (\d{4})\b", source)
+    return f"{found[1]} {found[2]}" if found else re.split(r"[:;,(]", source)[0].strip()
+
+
+def _number(value: float) -> str:
+    whole = value == int(value) or abs(value) >= 1000
+    return f"{value:.0f}" if whole and abs(value) < 1e7 else f"{value:.4g}"

@@ -1,0 +1,43 @@
+"""Measured rates: the papers' parameter counts, and what unmet assumptions leave."""
+
+import pytest
+
+from capax import Transformer
+from capax.theory.rates import gpt2_parameters, rate_bounds
+
+PRINTED = [  # layers, width, parameters as the table of Morris et al. 2025 prints them
+    (1, 32, "8.04e+04"), (1, 64, "1.85e+05"), (1, 128, "4.69e+05"), (1, 256, "1.33e+06"),
+    (2, 32, "9.31e+04"), (2, 64, "2.35e+05"), (2, 128, "6.67e+05"), (2, 256, "2.12e+06"),
+    (4, 32, "1.18e+05"), (4, 64, "3.35e+05"), (4, 128, "1.06e+06"), (4, 256, "3.70e+06"),
+    (8, 32, "1.69e+05"), (8, 64, "5.35e+05"), (8, 128, "1.86e+06"), (8, 256, "6.86e+06"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("layers", "width", "printed"), PRINTED)
+def test_parameters_as_printed(layers: int, width: int, printed: str) -> None:
+    assert f"{gpt2_parameters(layers, width, 2048, 64):.2e}" == printed
+
+
+def test_rates_by_hand() -> None:
+    spec = Transformer(n_layers=2, embeddings="trained", readout="trained")
+    rows = rate_bounds(spec, trainable=1000, seq_len=64, vocab_size=2048, precision="float32")
+    found = {one.name: one for one in rows}
+    assert found["allen_zhu2025"].value == 2000
+    assert found["morris2025_bf16"].value == pytest.approx(3510)
+    assert found["morris2025_fp32"].value == pytest.approx(3830)
+    assert found["morris2025_fp32_gpt2"].value == pytest.approx(3.83 * gpt2_parameters(2, 32, 2048, 64))
+    for one in rows:
+        assert (one.kind, one.unit, one.standing) == ("rate", "bits", "read")
+        assert one.bits == one.value
+        assert not one.proved_for_recall
+    assert found["allen_zhu2025"].assumptions[0].met
+    assert [found[f"morris2025_{name}"].assumptions[2].met for name in ("bf16", "fp32")] == [False, True]
+
+
+def test_rates_keep_their_value_where_assumptions_are_not_met() -> None:
+    found = rate_bounds(Transformer(), trainable=1000, seq_len=8, vocab_size=100, precision=None)
+    unmet = [assumption.text for assumption in found[0].assumptions if assumption.met is False]
+    assert unmet[:2] == ["all parameters are trained", "at least 2 layers"]
+    assert all(one.value is not None for one in found)
+    unknown = rate_bounds(Transformer(), trainable=None, seq_len=None, vocab_size=None, precision=None)
+    assert all(one.value is None and "not given" in str(one.reason) for one in unknown)
