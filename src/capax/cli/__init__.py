@@ -16,7 +16,7 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import check, construct, demo, info, laws, measure, plan, runs, saturation, sweep
+    from capax.cli import check, construct, demo, info, laws, measure, plan, probe, runs, saturation, sweep
 
     app = App(
         name="capax",
@@ -35,6 +35,7 @@ def _app() -> App:
     app.command(runs.runs)
     app.command(runs.merge)
     app.command(runs.recall)
+    app.command(probe.probe)
     app.command(construct.app)
     app.command(saturation.saturation)
     app.command(demo.demo)

@@ -72,11 +72,11 @@ def show(run: Measurement) -> None:
     for name, value in _rows(run):
         table.add_row(name, value)
     screen = console()
-    screen.print(f"{_setting(spec)}; protocol {spec.protocol.protocol}, seed {spec.seed}")
+    screen.print(f"{setting(spec)}; protocol {spec.protocol.protocol}, seed {spec.seed}")
     screen.print(table)
 
 
-def _setting(spec: Run) -> str:
+def setting(spec: Run) -> str:
     """Model and task in words."""
     model = spec.model
     heads = f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}, width {model.d_model}"

@@ -84,6 +84,19 @@ def draw_comparison(comparison: Comparison, path: Path) -> None:
     save(figure, path)
 
 
+def check_path(path: Path) -> None:
+    """Refuse a path that no figure can be written to, before what it shows is computed.
+
+    Raises:
+        ReportError: for an ending that is no format, or a folder that is not there.
+    """
+    formats = FigureCanvasAgg(Figure()).get_supported_filetypes()
+    if path.suffix[1:].lower() not in formats:
+        raise ReportError(f"picture: should end in one of .{', .'.join(sorted(formats))}, got {path}")
+    if path.is_dir() or not path.parent.is_dir():
+        raise ReportError(f"picture: cannot write {path}: {'a folder' if path.is_dir() else 'no such folder'}")
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write a figure in the format of the path's ending.
 
