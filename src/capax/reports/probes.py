@@ -51,21 +51,17 @@ def _draw_cue(found: Probes, panel: Axes) -> None:
     _curve(panel, lengths, [point.recalled for point in points], 0, "whole rest right")
     error = [point.error for point in points]
     panel.plot(lengths, error, color=COLORS[1], marker=MARKERS[1], markersize=4, label="wrong tokens in the rest")
-    panel.plot(lengths, [point.possible / items for point in points], color="0.3", linestyle="--", label="possible")
+    panel.plot(
+        lengths,
+        [point.possible / items for point in points],
+        color="0.3",
+        linestyle="--",
+        label="possible for any predictor",
+    )
     panel.plot(lengths, [point.chance for point in points], **CHANCE)
     if found.cue.median is not None:
-        panel.axvline(found.cue.median, color="0.6", linewidth=1)
-        panel.annotate(
-            "median minimum cue",
-            (found.cue.median, 0.5),
-            xytext=(-3, 0),
-            textcoords="offset points",
-            rotation=90,
-            ha="right",
-            va="center",
-            color="0.4",
-            fontsize="small",
-        )
+        label = f"median minimum cue: {found.cue.median:g}"
+        panel.axvline(found.cue.median, color="0.6", linewidth=1, label=label)
     _shares(panel, "first tokens given", f"share of {items} items, of tokens")
     panel.set_title("Cue")
 
@@ -102,7 +98,7 @@ def _draw_symmetry(found: Probes, panel: Axes) -> None:
     panel.set_ylabel("η (1: symmetric, −1: antisymmetric)")
     panel.legend(fontsize="small", frameon=False)
     panel.grid(alpha=0.25)
-    panel.set_title("Symmetry of W_Q W_Kᵀ")
+    panel.set_title("Symmetry of $W_Q W_K^T$")
 
 
 def _draw_heads(found: Probes, panel: Axes) -> None:

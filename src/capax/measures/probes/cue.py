@@ -10,14 +10,13 @@ from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor
 
-from capax.measures.probes.asking import next_tokens
 from capax.measures.probes.shares import Share, share
 from capax.models.transformer import TransformerEnsemble
 from capax.results import Result
 from capax.tasks.sequences import recallable_from
 
-TOKENS_AT_ONCE = 2**22
-"""Tokens of the sequences that are generated together: 32 MB."""
+NUMBERS_AT_ONCE = 2**24
+"""Numbers that the layers' inputs of the sequences generated together may hold: 64 MB in float32."""
 
 
 class CuePoint(Result):
@@ -82,8 +81,9 @@ def cue_probe(model: TransformerEnsemble, library: Int[np.ndarray, "items seq_le
 
 def wrong_tokens(model: TransformerEnsemble, library: Int[Tensor, "items seq_len"]) -> Int[Tensor, "items context"]:
     """Wrong tokens in the rest that is generated greedily from each cue (column c − 1: from the first c tokens)."""
-    seq_len = library.shape[1]
-    return torch.cat([_generated(model, part) for part in library.split(max(1, TOKENS_AT_ONCE // seq_len**2))])
+    each = library.shape[1] ** 2 * model.spec.d_model * model.spec.n_layers
+    with torch.no_grad():
+        return torch.cat([_generated(model, part) for part in library.split(max(1, NUMBERS_AT_ONCE // each))])
 
 
 def _generated(model: TransformerEnsemble, items: Int[Tensor, "b seq_len"]) -> Int[Tensor, "b context"]:
@@ -94,8 +94,11 @@ def _generated(model: TransformerEnsemble, items: Int[Tensor, "b seq_len"]) -> I
     """
     b, seq_len = items.shape
     written, item, cue, wrong = items[:0], *(torch.zeros(0, dtype=torch.long),) * 3
+    layers = model.parameters["token"].new_empty(model.spec.n_layers, 1, b, 0, model.spec.d_model)
     for length in range(1, seq_len):
-        said = next_tokens(model, torch.cat([items, written])[:, :length])
+        read = torch.cat([items, written])[:, length - 1]
+        scores, layers = model.continued(read[None], layers)
+        said = scores[0].argmax(-1)
         first, later = said[:b], said[b:]
         written[:, length] = later
         wrong = wrong + (later != items[item, length])
@@ -105,6 +108,7 @@ def _generated(model: TransformerEnsemble, items: Int[Tensor, "b seq_len"]) -> I
         written, item = torch.cat([written, begun]), torch.cat([item, missed])
         cue = torch.cat([cue, torch.full_like(missed, length - 1)])
         wrong = torch.cat([wrong, torch.ones_like(missed)])
+        layers = torch.cat([layers, layers[:, :, missed]], 2)
     counts = torch.full((b, seq_len), -1)
     counts[:, -1] = 0  # nothing is left to say
     counts[item, cue] = wrong
