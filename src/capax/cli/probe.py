@@ -26,7 +26,7 @@ def probe(
     store: Path = Path("capax.db"),
     trials: int = 1000,
     seed: int = 0,
-    figure: Annotated[Path | None, Parameter(alias="--picture")] = None,
+    picture: Annotated[Path | None, Parameter(alias="--figure")] = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """How much cue a memory needs, how much corruption it bears, how symmetric its heads are, what it hangs on.
@@ -41,7 +41,7 @@ def probe(
         Corrupted prefixes for each number of corrupted tokens, and replaced tokens for each position.
     seed
         Of these trials.
-    figure
+    picture
         Where to draw the four probes (.png, .svg, .pdf).
     as_json
         Print one JSON object (docs/schemas/probe.json).
@@ -49,21 +49,21 @@ def probe(
     from capax.measures.probes.probe import probe as look
     from capax.memory import load
 
-    if figure is not None:
+    if picture is not None:
         from capax.reports.figures import check_path
 
-        check_path(figure)
+        check_path(picture)
     found = look(load(key, store), trials=trials, seed=seed)
-    if figure is not None:
+    if picture is not None:
         from capax.reports.probes import draw_probes
 
-        draw_probes(found, figure)
+        draw_probes(found, picture)
     if as_json:
         print(found.model_dump_json())
         return
     _show(found)
-    if figure is not None:
-        print(f"Figure: {figure}")
+    if picture is not None:
+        print(f"Picture: {picture}")
 
 
 def _show(found: Probes) -> None:
