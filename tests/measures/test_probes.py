@@ -303,12 +303,16 @@ def test_items_repeated_tell_no_more_than_once() -> None:
     assert often.trials == 1500
     assert once.low - 0.02 < often.low < once.low
     assert once.high < often.high < once.high + 0.02
-    alone = share(np.array([True, False]), np.array([4, 4]))
-    assert (alone.low, alone.high) == (0, 1)
+    none = share(np.zeros(1500, dtype=bool), np.tile(np.arange(30), 50))
+    assert share(hits & False).high < none.high < share(hits & False).high + 0.02
+    few = share(np.arange(1500) < 3, np.tile(np.arange(30), 50))
+    assert abs(few.high - none.high) < 0.02  # no cliff where the spread vanishes
+    alone = share(np.zeros(1500, dtype=bool), np.zeros(1500))
+    assert alone.high > 0.8
 
 
 @pytest.mark.parametrize(
-    ("items", "trials", "level"), [(200, 100, 0.5), (30, 200, 0.2), (12, 100, 0.5), (60, 500, 0.8)]
+    ("items", "trials", "level"), [(200, 100, 0.5), (30, 200, 0.2), (12, 100, 0.5), (60, 500, 0.8), (25, 500, 0.04)]
 )
 def test_intervals_cover_the_share_of_all_items(items: int, trials: int, level: float) -> None:
     """Items differ in how often they are recalled; the interval is of the mean over all such items."""

@@ -105,7 +105,7 @@ def _show_cue(found: Probes, screen: Console) -> None:
         screen.print("minimum cue: none, no item is recalled from its whole prefix")
     else:
         screen.print(
-            f"minimum cue: median {cue.median:g} tokens ({cue.median_share:.0%} of a sequence), "
+            f"minimum cue: median {cue.median:g} token{'s' * (cue.median != 1)} ({cue.median_share:.0%} of a sequence), "
             f"over the {cue.recalled} of {cue.items} items recalled from the whole prefix"
         )
 

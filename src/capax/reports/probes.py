@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from capax.specs import Sequences
 CHANCE: dict[str, Any] = {"color": "0.3", "linestyle": ":", "label": "by luck"}
 NAMED_HEADS = 16
 """Heads that have room for their names."""
+MARKED_POINTS = 32
+"""Points of a curve that have room for markers."""
 
 
 def draw_probes(found: Probes, path: Path) -> None:
@@ -50,7 +53,7 @@ def _draw_cue(found: Probes, panel: Axes) -> None:
     items = found.cue.items
     _curve(panel, lengths, [point.recalled for point in points], 0, "whole rest right")
     error = [point.error for point in points]
-    panel.plot(lengths, error, color=COLORS[1], marker=MARKERS[1], markersize=4, label="wrong tokens in the rest")
+    panel.plot(lengths, error, color=COLORS[1], **_marker(1, error), label="wrong tokens in the rest")
     panel.plot(
         lengths,
         [point.possible / items for point in points],
@@ -73,7 +76,7 @@ def _draw_basin(found: Probes, panel: Axes) -> None:
     whole = [point.whole for point in points if point.whole is not None]
     if whole:
         _curve(panel, corrupted, whole, 1, "every token right")
-    panel.axhline(found.basin.chance, **CHANCE)
+    panel.axhline(found.basin.chance, **CHANCE | {"label": "last token by luck"})
     panel.axhline(0.5, color="0.6", linewidth=1)
     if found.basin.radius is not None:
         panel.axvline(found.basin.radius, color="0.6", linewidth=1, label=f"radius {found.basin.radius}")
@@ -83,7 +86,7 @@ def _draw_basin(found: Probes, panel: Axes) -> None:
 
 def _draw_symmetry(found: Probes, panel: Axes) -> None:
     symmetry = found.symmetry
-    places = np.arange(len(symmetry.heads))
+    places = np.arange(1, len(symmetry.heads) + 1)
     middle, spread = symmetry.random, 2 * symmetry.random_deviation
     panel.axhspan(max(middle - spread, -1), min(middle + spread, 1), color="0.9", label="random (±2 sd)")
     panel.axhline(0, color="0.6", linewidth=1)
@@ -103,7 +106,7 @@ def _draw_symmetry(found: Probes, panel: Axes) -> None:
 
 def _draw_heads(found: Probes, panel: Axes) -> None:
     heads = found.ablation.heads
-    _dots(panel, list(range(len(heads))), [head.kept for head in heads], 0)
+    _dots(panel, list(range(1, len(heads) + 1)), [head.kept for head in heads], 0)
     panel.axhline(found.ablation.chance, **CHANCE)
     _name_heads(panel, [(head.layer, head.head) for head in heads])
     _shares(panel, panel.get_xlabel(), f"share of {found.ablation.items} items still recalled", whole=False)
@@ -122,7 +125,11 @@ def _curve(panel: Axes, x: list[int], shares: list[Share], color: int, label: st
     panel.fill_between(
         x, [one.low for one in shares], [one.high for one in shares], color=COLORS[color], alpha=0.2, linewidth=0
     )
-    panel.plot(x, [one.rate for one in shares], color=COLORS[color], marker=MARKERS[color], markersize=4, label=label)
+    panel.plot(x, [one.rate for one in shares], color=COLORS[color], **_marker(color, shares), label=label)
+
+
+def _marker(place: int, points: Sequence[object]) -> dict[str, Any]:
+    return {"marker": MARKERS[place], "markersize": 4} if len(points) <= MARKED_POINTS else {}
 
 
 def _dots(panel: Axes, x: list[int], shares: list[Share], color: int) -> None:
@@ -132,12 +139,13 @@ def _dots(panel: Axes, x: list[int], shares: list[Share], color: int) -> None:
 
 
 def _name_heads(panel: Axes, heads: list[tuple[int, int]]) -> None:
-    panel.set_xlim(-0.6, max(len(heads), 1) - 0.4)
+    panel.set_xlim(0.4, max(len(heads), 1) + 0.6)
     if len(heads) <= NAMED_HEADS:
-        panel.set_xticks(range(len(heads)), [f"{layer}.{head}" for layer, head in heads])
+        panel.set_xticks(range(1, len(heads) + 1), [f"{layer}.{head}" for layer, head in heads])
         panel.set_xlabel("layer.head")
     else:
         panel.set_xlabel("heads, layer by layer")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _shares(panel: Axes, x: str, y: str, whole: bool = True) -> None:

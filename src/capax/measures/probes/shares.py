@@ -31,29 +31,29 @@ class Share(Result):
 
 
 def share(hits: Bool[np.ndarray, " trials"], item: Int[np.ndarray, " trials"] | None = None) -> Share:
-    """The share of trials that recall, with a 95 % interval for items like these under this model.
+    """The share of trials that recall, with a 95 % interval for items like these under this model (ours).
 
-    With one trial an item (`item` not given) the interval is Wilson's. With more, the variance of the share is that of
-    a ratio of sums over items (clusters), which gives an effective number of trials, at least the number of items and
-    at most that of trials; Wilson's interval is taken of that, with Student's quantile for items − 1 degrees of freedom
-    (as Korn and Graubard 1998 do with Clopper and Pearson's). Of several trials on a single item it is all of [0, 1].
+    With one trial an item (`item` not given) the interval is Wilson's. With more it is Wilson's of an effective number
+    of trials, at least that of items and at most that of trials: rate · (1 − rate) over the variance of a ratio of sums
+    over items, with Student's quantile (Korn and Graubard 1998 do so with Clopper and Pearson's). For the variance one
+    item that is always recalled and one that never is are added: where all trials agree, their spread says nothing.
 
     Args:
         hits: at least one.
         item: which item each trial is on.
     """
-    item = np.arange(len(hits)) if item is None else item
-    _, place, trials = np.unique(item, return_inverse=True, return_counts=True)
-    found = np.bincount(place.ravel(), hits)
-    items, total, rate = len(trials), len(hits), float(hits.mean())
-    low, high = 0.0, 1.0
-    if total == items:
-        low, high = _wilson(rate, total, float(norm.ppf((1 + LEVEL) / 2)))
-    elif items > 1:
-        variance = items / (items - 1) * float(((found - rate * trials) ** 2).sum()) / total**2
-        effective = rate * (1 - rate) / variance if variance else 0.0
-        quantile = float(t.ppf((1 + LEVEL) / 2, items - 1))
-        low, high = _wilson(rate, min(max(effective, items), total), quantile)
+    rate, total = float(hits.mean()), len(hits)
+    _, place, trials = np.unique(np.arange(total) if item is None else item, return_inverse=True, return_counts=True)
+    items, quantile, effective = len(trials), float(norm.ppf((1 + LEVEL) / 2)), float(total)
+    if items < total:
+        each = total / items
+        found = np.append(np.bincount(place.ravel(), hits), [each, 0])
+        asked = np.append(trials, [each, each])
+        middle = found.sum() / asked.sum()
+        variance = (items + 2) / (items + 1) * ((found - middle * asked) ** 2).sum() / asked.sum() ** 2
+        effective = min(max(middle * (1 - middle) / variance, items), total)
+        quantile = float(t.ppf((1 + LEVEL) / 2, items + 1))
+    low, high = _wilson(rate, effective, quantile)
     return Share(recalled=int(hits.sum()), trials=total, items=items, rate=rate, low=low, high=high)
 
 
