@@ -375,8 +375,6 @@ def test_what_any_predictor_could_recall_from_a_cue(items: np.ndarray) -> None:
     assert (reachable_items(items, "all"), reachable_items(items)) == (expected[0], expected[-1])
 
 
-def test_the_figure(found: Probes, whole: Memory, tmp_path: Path) -> None:
-    draw_probes(found, tmp_path / "a.png")
-    draw_probes(capax.probe(whole, trials=20), tmp_path / "b.svg")
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "b.svg").read_text().startswith("<?xml")
+def test_the_figure(found: Probes, tmp_path: Path) -> None:
+    draw_probes(found, tmp_path / "f.svg")
+    assert (tmp_path / "f.svg").read_text().startswith("<?xml")

@@ -104,8 +104,9 @@ def _show_cue(found: Probes, screen: Console) -> None:
     if cue.median is None:
         screen.print("minimum cue: none, no item is recalled from its whole prefix")
     else:
+        tokens = f"{cue.median:g} token{'s' * (cue.median != 1)}"
         screen.print(
-            f"minimum cue: median {cue.median:g} token{'s' * (cue.median != 1)} ({cue.median_share:.0%} of a sequence), "
+            f"minimum cue: median {tokens} ({cue.median_share:.0%} of a sequence), "
             f"over the {cue.recalled} of {cue.items} items recalled from the whole prefix"
         )
 

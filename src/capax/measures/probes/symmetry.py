@@ -40,7 +40,9 @@ class SymmetryProbe(Result):
 
 
 def degree_of_symmetry(matrix: Float[Tensor, "*batch c c"]) -> Float[Tensor, "*batch"]:
-    """η = Σ J_ij J_ji / Σ J_ij² (Härmä et al. 2024, eq. 1, after Krauth; nan for a zero matrix).
+    """η = Σ J_ij J_ji / Σ J_ij²; nan for a zero matrix.
+
+    The standard measure, after Krauth; as eq. 1 of Härmä et al. 2024 it is a reconstruction.
 
     A square matrix is the sum of a symmetric S and an antisymmetric A; η = (|S|² − |A|²) / (|S|² + |A|²), so it lies
     between −1 and 1. It does not change when the matrix is scaled, transposed or turned (J → R J Rᵀ).
