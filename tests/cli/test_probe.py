@@ -68,7 +68,7 @@ def test_refused(capsys: pytest.CaptureFixture[str], kept: dict[str, str]) -> No
         assert f"probes are of runs on sequences, run {kept[task][:12]} learned {task}" in refused(
             capsys, "probe", kept[task], *store
         )
-    for flag, value, allowed in (("trials", "0", "at least 1"), ("seed", "-1", "at least 0")):
+    for flag, value, allowed in (("trials", "0", "1 to 1000000"), ("seed", "-1", "at least 0")):
         line = refused(capsys, "probe", kept["long"], *store, f"--{flag}", value)
         assert f"{flag}: {allowed}, got {value}" in line
     assert "--trials" in refused(capsys, "probe", kept["long"], *store, "--trials", "many")

@@ -155,8 +155,9 @@ def test_same_seed_same_probes(memory: Memory, found: Probes) -> None:
 
 
 def test_what_cannot_be_probed(memory: Memory) -> None:
-    with pytest.raises(SpecError, match=r"trials: at least 1, got 0"):
-        capax.probe(memory, trials=0)
+    for trials in (0, -5, 10**7):
+        with pytest.raises(SpecError, match=rf"trials: 1 to 1000000, got {trials}"):
+            capax.probe(memory, trials=trials)
     with pytest.raises(SpecError, match=r"seed: at least 0, got -1"):
         capax.probe(memory, seed=-1)
 

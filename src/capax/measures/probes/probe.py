@@ -21,6 +21,8 @@ from capax.seeds import numpy_generator
 from capax.specs import Run, Sequences
 
 TRIALS = 1000
+MOST_TRIALS = 1_000_000
+"""Trials of one kind are in memory together."""
 
 
 class Probes(Result):
@@ -54,14 +56,14 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
         seed: of these trials.
 
     Raises:
-        SpecError: for a memory of anything but sequences, or fewer than one trial.
+        SpecError: for a memory of anything but sequences, trials outside 1 to 1,000,000, or a negative seed.
     """
     if not isinstance(memory, Memory):
         raise SpecError(
             f"key: probes are of runs on sequences, run {memory.run.key[:12]} learned {memory.run.spec.task.task}"
         )
-    if trials < 1:
-        raise SpecError(f"trials: at least 1, got {trials}")
+    if not 1 <= trials <= MOST_TRIALS:
+        raise SpecError(f"trials: 1 to {MOST_TRIALS}, got {trials}")
     if seed < 0:
         raise SpecError(f"seed: at least 0, got {seed}")
     task, model, library = memory.run.spec.task, memory.model, memory.library
