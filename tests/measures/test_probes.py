@@ -201,7 +201,7 @@ def eta(matrix: np.ndarray) -> float:
     return float(degree_of_symmetry(torch.from_numpy(matrix.copy())))
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(square(), st.integers(0, 10**6))
 def test_degree_of_symmetry(matrix: np.ndarray, seed: int) -> None:
     value, c = eta(matrix), len(matrix)
@@ -218,7 +218,7 @@ def test_degree_of_symmetry(matrix: np.ndarray, seed: int) -> None:
 
 def test_random_matrices_are_as_symmetric_as_is_said() -> None:
     generator = np.random.default_rng(0)
-    for c, d, draws in ((8, 2, 4000), (8, 64, 4000), (32, 4, 2000)):
+    for c, d, draws in ((8, 2, 2000), (8, 64, 2000), (32, 4, 1000)):
         query, key = generator.uniform(-1, 1, (2, draws, c, d))
         values = degree_of_symmetry(torch.from_numpy(query @ key.transpose(0, 2, 1))).numpy()
         assert abs(values.mean() - 1 / c) < 4 * values.std() / math.sqrt(draws)
@@ -279,7 +279,7 @@ def test_a_head_of_zeros_has_no_degree(memory: Memory) -> None:
 # intervals, trials, cues
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, deadline=None, max_examples=25)
 @given(arrays(bool, st.integers(1, 40)))
 def test_one_trial_an_item_is_wilsons(hits: np.ndarray) -> None:
     known = binomtest(int(hits.sum()), len(hits)).proportion_ci(0.95, method="wilson")
@@ -288,7 +288,7 @@ def test_one_trial_an_item_is_wilsons(hits: np.ndarray) -> None:
     assert (found.recalled, found.trials, found.items) == (hits.sum(), len(hits), len(hits))
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=1, max_size=60))
 def test_intervals_hold_the_share(trials: list[tuple[bool, int]]) -> None:
     hits, item = (np.array(column) for column in zip(*trials, strict=True))
@@ -317,7 +317,7 @@ def test_items_repeated_tell_no_more_than_once() -> None:
 )
 def test_intervals_cover_the_share_of_all_items(items: int, trials: int, level: float) -> None:
     """Items differ in how often they are recalled; the interval is of the mean over all such items."""
-    generator, covered, repeats = np.random.default_rng(items), 0, 500
+    generator, covered, repeats = np.random.default_rng(items), 0, 300
     for _ in range(repeats):
         item = spread(items, trials, generator)
         easy = generator.beta(2 * level, 2 * (1 - level), items)
@@ -362,7 +362,7 @@ def test_radius() -> None:
     assert radius([]) is None
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(arrays(np.int64, st.tuples(st.integers(1, 12), st.integers(2, 4)), elements=st.integers(0, 2)))
 def test_what_any_predictor_could_recall_from_a_cue(items: np.ndarray) -> None:
     rows, seq_len = [tuple(row) for row in items.tolist()], items.shape[1]
