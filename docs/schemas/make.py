@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from capax.laws.files import LawFile
 from capax.laws.report import FitReport
+from capax.measures.probes.probe import Probes
 from capax.measures.sensitivity import Sensitivity
 from capax.planning.associations import AssociationFrontier, AssociationPrediction
 from capax.planning.plan import Frontier
@@ -30,6 +31,7 @@ PRINTED: dict[str, Any] = {
     "runs": list[Measurement],  # capax runs --json
     "failures": list[Failure],  # capax runs --failed --json
     "recall": Recall,  # capax recall … --json
+    "probe": Probes,  # capax probe … --json
     "info": Info,  # capax info --json
     "sweep": SweepSummary,  # capax sweep --json
     "preview": Preview,  # capax sweep --dry-run --json

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from capax.laws.power import PowerLaw as PowerLaw
     from capax.laws.relation import RelationLaw as RelationLaw
     from capax.measures.measure import measure as measure
+    from capax.measures.probes.probe import probe as probe
     from capax.measures.progress import Progress as Progress
     from capax.measures.sensitivity import Sensitivity as Sensitivity
     from capax.measures.sensitivity import sensitivity as sensitivity
@@ -77,6 +78,7 @@ _HOMES = {
     "measure": "capax.measures.measure",
     "plan": "capax.planning.plan",
     "predict": "capax.planning.predict",
+    "probe": "capax.measures.probes.probe",
     "read": "capax.tables",
     "save_law": "capax.laws.files",
     "sensitivity": "capax.measures.sensitivity",

@@ -16,7 +16,21 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import bounds, check, construct, demo, info, laws, measure, plan, report, runs, saturation, sweep
+    from capax.cli import (
+        bounds,
+        check,
+        construct,
+        demo,
+        info,
+        laws,
+        measure,
+        plan,
+        probe,
+        report,
+        runs,
+        saturation,
+        sweep,
+    )
 
     app = App(
         name="capax",
@@ -36,6 +50,7 @@ def _app() -> App:
     app.command(runs.runs)
     app.command(runs.merge)
     app.command(runs.recall)
+    app.command(probe.probe)
     app.command(construct.app)
     app.command(saturation.saturation)
     app.command(report.report)

@@ -60,7 +60,7 @@ def run(task: Task, model: Model, training: Training, protocol: Protocol, flags:
     if flags.figure is not None:
         from capax.reports.figures import check_writable
 
-        check_writable(flags.figure)
+        check_writable(flags.figure, "figure")
     found = sensitivity(
         task,
         model,

@@ -110,6 +110,25 @@ class TransformerEnsemble(Ensemble[Transformer]):
             x = self._feed_forward(x, layer)
         return self._read_out(x)
 
+    def continued(
+        self, tokens: Int[Tensor, "e b"], before: Float[Tensor, "layers e b p c"]
+    ) -> tuple[Float[Tensor, "e b t"], Float[Tensor, "layers e b p+1 c"]]:
+        """Next-token scores after one token more, and what to give for the next one.
+
+        Attention is causal: what the layers made of earlier tokens stays, so only the new one is computed.
+
+        Args:
+            before: the normed inputs of each layer's attention so far (p = 0 at the beginning).
+        """
+        place = before.shape[3]
+        x = self._embed(tokens[:, :, None], self._position()[:, place : place + 1])
+        inputs = []
+        for layer in range(self.spec.n_layers):
+            inputs.append(torch.cat([before[layer], self._normed(x)], 2))
+            mixed = attention.last_query(inputs[-1], self._weights(layer))[:, :, None]
+            x = self._feed_forward(x + mixed if self.spec.skips else mixed, layer)
+        return self._read_out(x)[:, :, 0], torch.stack(inputs)
+
     def _embed(self, tokens: Int[Tensor, "e b n"], position: Float[Tensor, "e n c"]) -> Float[Tensor, "e b n c"]:
         table = self.parameters["token"]
         e, t, c = table.shape

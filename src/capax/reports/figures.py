@@ -93,7 +93,6 @@ NUMBERS = {
     "total_key_dim": "total key dimension $D_K$* that suffices",
 }
 """What is compared, on an axis."""
-FORMATS = (".png", ".pdf")
 LETTER = 0.012
 """Width of a letter of a label, as a share of the axis."""
 
@@ -178,16 +177,20 @@ def _bar_label(bar: TornadoBar) -> str:
     return f"{bar.choice}\nbase {bar.base_value}{none}"
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, name: str = "picture") -> None:
     """Refuse a figure's path before hours of work are done for it.
 
+    Args:
+        name: of the flag that gave the path.
+
     Raises:
-        ReportError: for another format than PNG and PDF, a folder that is not there, or a path that is not writable.
+        ReportError: for an ending that is no format, a folder that is not there, or a path that is not writable.
     """
-    if path.suffix.lower() not in FORMATS:
-        raise ReportError(f"figure: a {' or '.join(FORMATS)} file, got {path}")
+    formats = FigureCanvasAgg(Figure()).get_supported_filetypes()
+    if path.suffix[1:].lower() not in formats:
+        raise ReportError(f"{name}: should end in one of .{', .'.join(sorted(formats))}, got {path}")
     if not path.parent.is_dir():
-        raise ReportError(f"figure: no such folder {path.parent}")
+        raise ReportError(f"{name}: no such folder {path.parent}")
     new = not path.exists()
     try:
         with path.open("ab"):
@@ -195,7 +198,7 @@ def check_writable(path: Path) -> None:
         if new:
             path.unlink()
     except OSError as error:
-        raise ReportError(f"figure: cannot write {path}: {error.strerror}") from None
+        raise ReportError(f"{name}: cannot write {path}: {error.strerror}") from None
 
 
 def save(figure: Figure, path: Path, name: str = "picture") -> None:

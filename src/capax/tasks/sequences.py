@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -65,12 +66,19 @@ def reachable_items(sequences: Int[np.ndarray, "size seq_len"], recall: Literal[
     Of those that share a prefix, those with its commonest target. When every next token counts, a first token leads to
     one sequence only: the number of different first tokens (the commonest item of each, if items repeat).
     """
-    prefix = sequences[:, :-1] if recall == "last" else sequences[:, :1]
-    groups = np.unique(prefix, axis=0, return_inverse=True)[1].ravel()
-    items, counts = np.unique(np.column_stack([groups, sequences]), axis=0, return_counts=True)
-    best = np.zeros(groups.max() + 1, dtype=np.int64)
-    np.maximum.at(best, items[:, 0], counts)
-    return int(best.sum())
+    return recallable_from(sequences, [sequences.shape[1] - 1 if recall == "last" else 1])[0]
+
+
+def recallable_from(sequences: Int[np.ndarray, "size seq_len"], lengths: Iterable[int]) -> list[int]:
+    """Items that one predictor can say whole at most, from their first tokens, for each number of these.
+
+    Of items that begin with the same tokens, those that are the commonest sequence among them.
+    """
+    items, counts = np.unique(sequences, axis=0, return_counts=True)  # in lexicographic order
+    differs = (items[1:] != items[:-1]).argmax(1)  # the first place at which an item is not the one before
+    return [
+        int(np.maximum.reduceat(counts, np.append(0, np.flatnonzero(differs < length) + 1)).sum()) for length in lengths
+    ]
 
 
 @dataclass(frozen=True)

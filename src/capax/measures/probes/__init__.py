@@ -1,0 +1,1 @@
+"""What a trained memory of sequences is like inside: cues, corruption, symmetry, ablations."""
