@@ -68,7 +68,7 @@ def test_table_json_and_figure_say_what_python_says(capsys: pytest.CaptureFixtur
         (["--sensitivity", "lr=0"], ["lr", "greater than 0", "'0'"]),
         (["--sensitivity", "patience=none", "--max-epochs", "4", "--protocol", "shatter"], ["protocol", "'shatter'"]),
         (["--sensitivity", "lr", "--keep-weights"], ["keep_weights", "--sensitivity"]),
-        (["--sensitivity", "lr", "--figure", "t.jpg"], ["figure", ".png or .pdf", "t.jpg"]),
+        (["--sensitivity", "lr", "--figure", "t.doc"], ["figure", ".png", "t.doc"]),
         (["--sensitivity", "lr", "--figure", "none/t.png"], ["figure", "no such folder none"]),
         (["--sensitivity", "lr", "--figure", "/proc/t.png"], ["figure", "cannot write", "/proc/t.png"]),
         (["--figure", "t.png"], ["figure", "only with --sensitivity"]),
