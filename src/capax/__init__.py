@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__: str
 
 if TYPE_CHECKING:
+    from capax.calibration.calibrate import calibrate as calibrate
     from capax.errors import CapaxError as CapaxError
     from capax.laws.bits import BitsLaw as BitsLaw
     from capax.laws.compare import compare as compare
@@ -66,6 +67,7 @@ _HOMES = {
     "Store": "capax.store",
     "Training": "capax.specs",
     "Transformer": "capax.specs",
+    "calibrate": "capax.calibration.calibrate",
     "compare": "capax.laws.compare",
     "load": "capax.memory",
     "load_law": "capax.laws.files",

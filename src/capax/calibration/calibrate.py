@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from capax import machine
-from capax.calibration import explicit, hopfield, memory, perceptron
+from capax.calibration import explicit, hopfield, linear_memory, perceptron
 from capax.calibration.ruler import Reached, Standing, System, judge
 from capax.errors import SpecError
 from capax.measures.search import LEVEL
@@ -22,8 +22,8 @@ SYSTEMS: dict[str, Callable[[], System]] = {
     "hopfield-all": hopfield.every_pattern,
     "hopfield-half": hopfield.half_of_patterns,
     "hopfield-retrieval": hopfield.retrieval,
-    "memory-least-squares": memory.least_squares,
-    "memory-trained": memory.trained,
+    "memory-least-squares": linear_memory.least_squares,
+    "memory-trained": linear_memory.trained,
     "attention-memory": explicit.associations,
     "key-query": explicit.relations,
 }

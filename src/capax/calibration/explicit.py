@@ -1,4 +1,4 @@
-"""Attention weights that theory builds, at their exact limit: examples (Mahdavi et al. 2024), relations (Adler 2025)."""
+"""Attention weights that theory builds, at their limit: examples (Mahdavi et al. 2024) and relations (Adler 2025)."""
 
 from __future__ import annotations
 
@@ -99,16 +99,10 @@ def relations(n_items: int = 64) -> System:
         known=Known(
             float(brentq(birthday, lowest, 3 * lowest + 2)),
             "Π_{i<m} (1 − i / 2^d_head) = 1/2",
-            "birthday problem, for the signatures of capax's construction (Adler 2025 states no constant that we read)",
-            "derived",
-            2 * lowest,
-            "2 log2 m",
-            "capax",
+            "birthday problem, for capax's weights: no constant of Adler 2025 is known to us",
             "derived",
         ),
-        parts=(
-            sampling(WIDTH),
-        ),
+        parts=(sampling(WIDTH),),
         measure=lambda seed: search(
             name,
             one_by_one(name, recognized),

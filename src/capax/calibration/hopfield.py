@@ -10,14 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Int
-from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erf
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 
-from capax.calibration.ruler import Known, Part, System, one_by_one, sampling, search
+from capax.calibration.ruler import Found, Known, Part, System, one_by_one, sampling, search
 
-WIDTH = 0.05
+FIXED_WIDTH, RETRIEVAL_WIDTH = 0.05, 0.03
 KEPT_OVERLAP = 0.7
 """Between the overlap that is left below the transition (0.97 by the theory) and above it (about 0.35)."""
 SIMULATED, SIMULATED_ERROR = 0.145, 0.009
@@ -38,25 +37,13 @@ def fixed(patterns: Patterns) -> Bool[np.ndarray, " patterns"]:
     return np.asarray((fields * states >= 0).all(1))
 
 
-def share_fixed(size: float, n: int, together: int = 1) -> float:
-    """Probability that a pattern is a fixed point: E_V[Φ((n − 1 + V − (m − 1)) / √(n V))^n].
+def bit_fails(size: float, n: int) -> float:
+    """Probability that a bit of a pattern is not kept, Φ(−√((n − 1)/(m − 1))).
 
-    In units of a bit, its field is n − 1 + V − (m − 1) plus noise of variance n V, where V = Σ_ν M_ν² / n, of the
-    pattern's overlaps M_ν / √n with the m − 1 others, is common to its bits and chi-square with m − 1 degrees of
-    freedom. Given V, bits fail independently.
-
-    Args:
-        size: m.
-        n: neurons.
-        together: bits that fail at a time; the expected number of those that fail stays.
+    Its field is n − 1 and the sum of (n − 1)(m − 1) independent signs, in units of the bit; that it is taken for
+    Gaussian moves m by less than 0.5 %.
     """
-    others = size - 1
-
-    def given(share: float) -> float:
-        v = float(chi2.ppf(share, others))
-        return math.exp(n / together * norm.logcdf((n - 1 + v - others) / math.sqrt(n * v)))
-
-    return quad(given, 0, 1, epsabs=1e-7, limit=200)[0]
+    return float(norm.cdf(-math.sqrt((n - 1) / (size - 1))))
 
 
 def _size_where(value: Callable[[float], float], goal: float, n: int) -> float:
@@ -67,65 +54,91 @@ def _size_where(value: Callable[[float], float], goal: float, n: int) -> float:
 def every_pattern(n: int = 1000) -> System:
     """Every pattern is a fixed point."""
 
-    def failing(size: float) -> float:
-        return size * (1 - share_fixed(size, n))
+    def failures(size: float) -> float:
+        return -n * size * math.log1p(-bit_fails(size, n))
 
-    value = _size_where(failing, math.log(2), n)
     known = Known(
-        value,
-        "m (1 − E_V[Φ((n − 1 + V − (m − 1)) / √(n V))^n]) = ln 2, V ~ χ²(m − 1)",
-        "capax: the bits of a pattern share V, patterns fail independently",
+        _size_where(failures, math.log(2), n),
+        "Φ(√((n − 1)/(m − 1)))^(n m) = 1/2",
+        "capax: bits fail independently",
         "derived",
         n / (4 * math.log(n)),
         "n / (4 ln n)",
         "McEliece et al. 1987",
         "secondary",
     )
-    paired = _size_where(failing, 2 * math.log(2), n) / value - 1
-    reason = "theory: patterns taken to fail independently; were it two at a time, the point would be so far off"
-    return _system("hopfield-all", n, "every pattern is a fixed point", known, Part(paired, reason), _all_fixed)
+    paired = _size_where(failures, 2 * math.log(2), n) / known.value - 1
+    return _fixed_points("hopfield-all", n, "every pattern is a fixed point", known, paired, _all_fixed)
 
 
 def half_of_patterns(n: int = 1000) -> System:
     """At least half of the patterns are fixed points."""
-    value = _size_where(lambda size: -share_fixed(size, n), -0.5, n)
+
+    def failures(size: float) -> float:
+        return -n * math.log1p(-bit_fails(size, n))
+
     known = Known(
-        value,
-        "E_V[Φ((n − 1 + V − (m − 1)) / √(n V))^n] = 1/2, V ~ χ²(m − 1)",
-        "capax: the bits of a pattern share V",
+        _size_where(failures, math.log(2), n),
+        "Φ(√((n − 1)/(m − 1)))^n = 1/2",
+        "capax: the bits of a pattern fail independently",
         "derived",
         n / (2 * math.log(n)),
         "n / (2 ln n)",
         "McEliece et al. 1987",
         "secondary",
     )
-    paired = _size_where(lambda size: -share_fixed(size, n, together=2), -0.5, n) / value - 1
-    reason = "theory: bits taken to fail independently given V; were it two at a time, the point would be so far off"
-    return _system(
-        "hopfield-half", n, "half of the patterns are fixed points", known, Part(paired, reason), _half_fixed
-    )
+    paired = _size_where(failures, 2 * math.log(2), n) / known.value - 1
+    return _fixed_points("hopfield-half", n, "half of the patterns are fixed points", known, paired, _half_fixed)
 
 
-def retrieval(n: int = 1000) -> System:
-    """A pattern is kept with few errors: from it, the network settles at an overlap above 0.7."""
-    share = retrieval_limit()
-    known = Known(
-        share * n,
-        "n max_y (erf y / (√2 y) − √(2/π) exp(−y²))²",
-        "Amit, Gutfreund, Sompolinsky 1987, as Stojnic 2024 (arXiv 2403.01907) restates it: n → ∞",
-        "secondary",
-        0.138 * n,
-        "0.138 n",
-        "Amit, Gutfreund, Sompolinsky 1987",
-        "secondary",
+def retrieval(small: int = 400, large: int = 1600) -> System:
+    """A pattern is kept with few errors: from it, the network settles at an overlap above 0.7.
+
+    Measured at two sizes and extrapolated: a threshold of a mean-field network with random patterns varies from one set
+    of patterns to the next by n^(−1/2), and its 50 % point is taken to approach its limit as fast.
+    """
+    name = "hopfield-retrieval"
+    limit = retrieval_limit()
+    share = math.sqrt(large / small)
+
+    def measured(seed: int) -> Found:
+        low, high = (_search(f"{name} {n}", n, kept, seed, RETRIEVAL_WIDTH) for n in (small, large))
+        near, far = high.value / large, low.value / small
+        value = (share * near - far) / (share - 1)
+        half = math.hypot(share * (high.high - high.low) / large, (low.high - low.low) / small) / 2 / (share - 1)
+        reached = low.reached if high.reached == "precise" else high.reached
+        return Found(value, value - half, value + half, low.trials + high.trials, reached)
+
+    return System(
+        name=name,
+        about=f"Hopfield networks of {small} and {large} neurons, Hebb's rule, extrapolated as n^(−1/2): from a "
+        f"pattern, the network settles at an overlap above {KEPT_OVERLAP} with it",
+        protocol="two threshold searches",
+        unit="patterns a neuron",
+        known=Known(
+            limit,
+            "max_y (erf y / (√2 y) − √(2/π) exp(−y²))², n → ∞",
+            "Amit, Gutfreund, Sompolinsky 1987, as Stojnic 2024 (arXiv 2403.01907) restates it",
+            "secondary",
+            0.138,
+            "0.138 n",
+            "Amit, Gutfreund, Sompolinsky 1987",
+            "secondary",
+        ),
+        parts=(
+            Part(
+                sampling(RETRIEVAL_WIDTH).share * math.hypot(share, 1) / (share - 1),
+                f"search: three standard errors of two searches of {RETRIEVAL_WIDTH:.0%}, as the extrapolation adds "
+                "them",
+            ),
+            Part(
+                (SIMULATED + SIMULATED_ERROR) / limit - 1,
+                f"finite n: no formula; published simulations gave {SIMULATED} ± {SIMULATED_ERROR} (as Steffan and "
+                "Kühn 1994 quote them), whose upper end is allowed",
+            ),
+        ),
+        measure=measured,
     )
-    beyond = (SIMULATED + SIMULATED_ERROR) / share - 1
-    reason = (
-        f"finite n: no formula; simulations of finite networks gave {SIMULATED} ± {SIMULATED_ERROR} (Steffan and Kühn "
-        "1994), whose upper end is allowed"
-    )
-    about = f"a pattern is kept: from it, the network settles at an overlap above {KEPT_OVERLAP}"
-    return _system("hopfield-retrieval", n, about, known, Part(beyond, reason), kept)
 
 
 def retrieval_limit() -> float:
@@ -146,9 +159,9 @@ def _half_fixed(size: int, n: int, generator: np.random.Generator) -> bool:
 
 
 def kept(size: int, n: int, generator: np.random.Generator) -> bool:
-    """Whether the network, started in a pattern, settles near it: one unstable neuron, drawn at random, flips at a time.
+    """Whether the network, started in a pattern, settles near it.
 
-    The energy falls with each flip, so this ends.
+    One unstable neuron, drawn at random, flips at a time; the energy falls with each flip, so this ends.
     """
     patterns = draw(size, n, generator).astype(np.float32)
     weights = patterns.T @ patterns
@@ -162,27 +175,29 @@ def kept(size: int, n: int, generator: np.random.Generator) -> bool:
     return bool(patterns[0] @ state / n > KEPT_OVERLAP)
 
 
-def _system(
+def _fixed_points(
     name: str,
     n: int,
     success: str,
     known: Known,
-    theory: Part,
+    paired: float,
     succeeds: Callable[[int, int, np.random.Generator], bool],
 ) -> System:
+    """The two systems of fixed points; `paired` is how far their point lies off when bits fail two at a time."""
+    reason = "theory: bits taken to fail independently; were it two at a time, the point would be so far off"
     return System(
         name=name,
         about=f"Hopfield network of {n} neurons, Hebb's rule: {success}",
         protocol="threshold search",
         unit="patterns",
         known=known,
-        parts=(sampling(WIDTH), theory),
-        measure=lambda seed: search(
-            name,
-            one_by_one(name, lambda size, generator: succeeds(size, n, generator)),
-            seed,
-            first_size=max(n // 50, 1),
-            largest_size=n,
-            width=WIDTH,
-        ),
+        parts=(sampling(FIXED_WIDTH), Part(paired, reason)),
+        measure=lambda seed: _search(name, n, succeeds, seed, FIXED_WIDTH),
     )
+
+
+def _search(
+    name: str, n: int, succeeds: Callable[[int, int, np.random.Generator], bool], seed: int, width: float
+) -> Found:
+    learn = one_by_one(name, lambda size, generator: succeeds(size, n, generator))
+    return search(name, learn, seed, first_size=max(n // 50, 1), largest_size=n, width=width)

@@ -20,10 +20,10 @@ from capax.tasks.associations import draw
 MARGIN = 0.03
 """Narrowest margin that a training need resolve, in standard deviations of w · x at |w| = 1."""
 
-TRAINING = Training(lr=0.1, schedule="cosine", warmup=0.01, max_steps=4000, batch_size=4096, eval_steps=100)
+TRAINING = Training(lr=0.3, schedule="cosine", warmup=0.01, max_steps=2000, batch_size=4096, eval_steps=100)
 """Cross-entropy is below ln 2 / p, so that no pattern can be wrong, once |w| is ln(p / ln 2) / margin: 8 a weight and
 standard deviation for p = 2d = 32 and a margin of 0.03, 32 for each of the 16 weights. Adam moves a weight by lr a
-step: lr · steps / 2 = 200."""
+step: lr · steps / 2 = 300."""
 
 TRAINED_WIDTH, EXACT_WIDTH = 0.1, 0.05
 
@@ -57,7 +57,7 @@ def trained(d_model: int = 16, training: Training = TRAINING) -> System:
             task(8 * d_model),
             AssociativeAttention(n_heads=1, d_model=d_model, d_head=1),
             training,
-            protocol=Mls(first_size=d_model, max_trainings=400, interval_width=TRAINED_WIDTH),
+            protocol=Mls(first_size=d_model, seeds=32, max_trainings=400, interval_width=TRAINED_WIDTH),
             seed=seed,
         )
         assert run.search is not None

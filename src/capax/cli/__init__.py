@@ -16,7 +16,7 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import check, construct, demo, info, laws, measure, plan, runs, saturation, sweep
+    from capax.cli import calibrate, check, construct, demo, info, laws, measure, plan, runs, saturation, sweep
 
     app = App(
         name="capax",
@@ -32,6 +32,7 @@ def _app() -> App:
     app.command(laws.predict)
     app.command(plan.app)
     app.command(check.check)
+    app.command(calibrate.calibrate)
     app.command(runs.runs)
     app.command(runs.merge)
     app.command(runs.recall)
@@ -43,7 +44,10 @@ def _app() -> App:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run one command and exit: 0 done, 2 bad input, 1 a run that could not be saved or trained, 130 interrupted."""
+    """Run one command and exit: 0 done, 2 bad input, 130 interrupted.
+
+    1 for a run that could not be saved or trained, and for a ruler that is off.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     app = _app()
