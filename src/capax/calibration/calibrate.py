@@ -66,7 +66,7 @@ class CalibratedSystem(Result):
     protocol: str
     unit: str
     known: KnownCapacity
-    measured: Annotated[float, Field(description="The 50 % point of success.")]
+    measured: Annotated[float, Field(description="The 50 % point of success; a whole count where luck has no part.")]
     interval: Interval
     trials: int
     search_ended: Annotated[Reached, Field(description="A search that ended otherwise than precise is off.")]

@@ -41,7 +41,7 @@ def bit_fails(size: float, n: int) -> float:
     """Probability that a bit of a pattern is not kept, Φ(−√((n − 1)/(m − 1))).
 
     Its field is n − 1 and the sum of (n − 1)(m − 1) independent signs, in units of the bit; that it is taken for
-    Gaussian moves m by less than 0.5 %.
+    Gaussian moves m by less than 1 %.
     """
     return float(norm.cdf(-math.sqrt((n - 1) / (size - 1))))
 
