@@ -65,7 +65,7 @@ def associations(n_heads: int = 4, context_size: int = 8, d_model: int = 16, d_h
             "Mahdavi et al. 2024, theorem 1 and proposition 2, as others restate them",
             "secondary",
         ),
-        parts=(Part(0.5 / bound, "none: success does not depend on luck, and counts are whole"),),
+        parts=(Part(0.5 / bound, "rounding: success does not depend on luck, and counts are whole"),),
         measure=measured,
     )
 

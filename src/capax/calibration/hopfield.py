@@ -111,8 +111,8 @@ def retrieval(small: int = 400, large: int = 1600) -> System:
 
     return System(
         name=name,
-        about=f"Hopfield networks of {small} and {large} neurons, Hebb's rule, extrapolated as n^(−1/2): from a "
-        f"pattern, the network settles at an overlap above {KEPT_OVERLAP} with it",
+        about=f"Hopfield networks of {small} and {large} neurons, Hebb's rule: started in a pattern, they settle at an "
+        f"overlap above {KEPT_OVERLAP} with it; extrapolated to n → ∞ as n^(−1/2)",
         protocol="two threshold searches",
         unit="patterns a neuron",
         known=Known(
@@ -121,7 +121,7 @@ def retrieval(small: int = 400, large: int = 1600) -> System:
             "Amit, Gutfreund, Sompolinsky 1987, as Stojnic 2024 (arXiv 2403.01907) restates it",
             "secondary",
             0.138,
-            "0.138 n",
+            "0.138",
             "Amit, Gutfreund, Sompolinsky 1987",
             "secondary",
         ),
