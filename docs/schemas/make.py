@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from capax.calibration.calibrate import Calibration
 from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.measures.probes.probe import Probes
@@ -40,6 +41,7 @@ PRINTED: dict[str, Any] = {
     "prediction": Prediction,  # capax predict --json
     "bounds": Catalogue,  # capax bounds --json
     "check": AssumptionReport,  # capax check … --json
+    "calibration": Calibration,  # capax calibrate --json
     "plan": Frontier,  # capax plan --json
     "prediction_relations": RelationPrediction,  # capax predict relations --json
     "prediction_associations": AssociationPrediction,  # capax predict associations --json

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__: str
 
 if TYPE_CHECKING:
+    from capax.calibration.calibrate import calibrate as calibrate
     from capax.errors import CapaxError as CapaxError
     from capax.laws.bits import BitsLaw as BitsLaw
     from capax.laws.compare import compare as compare
@@ -72,6 +73,7 @@ _HOMES = {
     "Training": "capax.specs",
     "Transformer": "capax.specs",
     "bounds": "capax.theory.catalogue",
+    "calibrate": "capax.calibration.calibrate",
     "compare": "capax.laws.compare",
     "load": "capax.memory",
     "load_law": "capax.laws.files",

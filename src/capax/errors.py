@@ -62,3 +62,9 @@ class SweepFailed(CapaxError):
     """Runs of a sweep failed."""
 
     exit_code = 1
+
+
+class RulerOff(CapaxError):
+    """A system whose capacity is known was measured off by more than its tolerance."""
+
+    exit_code = 1

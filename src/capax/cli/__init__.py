@@ -18,6 +18,7 @@ def _app() -> App:
 
     from capax.cli import (
         bounds,
+        calibrate,
         check,
         construct,
         demo,
@@ -47,6 +48,7 @@ def _app() -> App:
     app.command(plan.app)
     app.command(bounds.bounds)
     app.command(check.check)
+    app.command(calibrate.calibrate)
     app.command(runs.runs)
     app.command(runs.merge)
     app.command(runs.recall)
@@ -61,7 +63,10 @@ def _app() -> App:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run one command and exit: 0 done, 2 bad input, 1 a run that could not be saved or trained, 130 interrupted."""
+    """Run one command and exit: 0 done, 2 bad input, 130 interrupted.
+
+    1 for a run that could not be saved or trained, and for a ruler that is off.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     app = _app()

@@ -1,0 +1,1 @@
+"""The ruler held against systems whose capacity is known."""

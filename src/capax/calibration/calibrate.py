@@ -1,0 +1,165 @@
+"""`calibrate`: every system whose capacity is known, measured and held against it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from capax import machine
+from capax.calibration import explicit, hopfield, linear_memory, perceptron
+from capax.calibration.ruler import Reached, Standing, System, judge
+from capax.errors import SpecError
+from capax.measures.search import LEVEL
+from capax.results import Interval, Result
+
+SYSTEMS: dict[str, Callable[[], System]] = {
+    "perceptron": perceptron.trained,
+    "perceptron-exact": perceptron.exact,
+    "hopfield-all": hopfield.every_pattern,
+    "hopfield-half": hopfield.half_of_patterns,
+    "hopfield-retrieval": hopfield.retrieval,
+    "memory-least-squares": linear_memory.least_squares,
+    "memory-trained": linear_memory.trained,
+    "attention-memory": explicit.associations,
+    "key-query": explicit.relations,
+}
+"""By name, in the order in which they are measured."""
+
+
+class KnownCapacity(Result):
+    """A capacity that is known before anything is measured."""
+
+    value: Annotated[float, Field(description="At the size that is measured; what the measurement is held against.")]
+    formula: str
+    source: str
+    standing: Annotated[
+        Standing,
+        Field(
+            description="textbook: exact and standard; secondary: read where others restate it; derived: ours, and "
+            "checked."
+        ),
+    ]
+    limit: Annotated[
+        float | None, Field(description="What the field quotes, of n → ∞, at this size; None where the value is exact.")
+    ]
+    limit_formula: str | None
+    limit_source: str | None
+    limit_standing: Standing | None
+
+
+class Allowance(Result):
+    """A part of the tolerance."""
+
+    amount: Annotated[float, Field(description="In the system's unit.")]
+    reason: str
+
+
+class CalibratedSystem(Result):
+    """One system, known against measured."""
+
+    system: str
+    about: Annotated[str, Field(description="What it is, and what counts as success.")]
+    protocol: str
+    unit: str
+    known: KnownCapacity
+    measured: Annotated[float, Field(description="The 50 % point of success; a whole count where luck has no part.")]
+    interval: Interval
+    trials: int
+    search_ended: Annotated[Reached, Field(description="A search that ended otherwise than precise is off.")]
+    tolerance: Annotated[float, Field(description="The sum of the allowances.")]
+    allowances: Annotated[
+        tuple[Allowance, ...], Field(description="Stated from theory and finite size before anything is measured.")
+    ]
+    verdict: Literal["holds", "off"]
+    reason: Annotated[str | None, Field(description="Why it is off.")]
+    seconds: float
+
+
+class Calibration(Result):
+    """The ruler against known capacities."""
+
+    systems: tuple[CalibratedSystem, ...]
+    off: Annotated[tuple[str, ...], Field(description="Systems that are off by more than their tolerance.")]
+    seed: int
+    seconds: float
+    versions: dict[str, str]
+    schema_version: Literal[1] = 1
+
+
+def calibrate(
+    only: Sequence[str] | None = None, seed: int = 0, progress: Callable[[str], None] = lambda _: None
+) -> Calibration:
+    """Measure systems whose capacity is known by the protocols and searches that measure a transformer.
+
+    Args:
+        only: names of systems, see `SYSTEMS`. [default: all]
+        seed: of all draws; same seed, same result.
+        progress: called with the name of each system before it is measured.
+
+    Returns:
+        Known against measured, with intervals; `off` names the systems that came out wrong.
+
+    Raises:
+        SpecError: for a name that is no system's, or a negative seed.
+    """
+    if isinstance(only, str):
+        raise SpecError(f"only: a list of names, got {only!r}")
+    names = list(SYSTEMS) if only is None else list(dict.fromkeys(only))
+    if not names:
+        raise SpecError(f"only: at least one of {', '.join(SYSTEMS)}, got none")
+    for name in names:
+        if name not in SYSTEMS:
+            raise SpecError(f"only: should be among {', '.join(SYSTEMS)}, got {name!r}")
+    if not 0 <= seed < 2**63:
+        raise SpecError(f"seed: should be in 0 .. 2^63 − 1, got {seed}")
+    started = time.monotonic()
+    systems = []
+    for name in names:
+        progress(name)
+        systems.append(compare(SYSTEMS[name](), seed))
+    return Calibration(
+        systems=tuple(systems),
+        off=tuple(one.system for one in systems if one.verdict == "off"),
+        seed=seed,
+        seconds=time.monotonic() - started,
+        versions=machine.versions(),
+    )
+
+
+def compare(system: System, seed: int = 0) -> CalibratedSystem:
+    """Measure a system and hold it against what is known.
+
+    Args:
+        system: one of ours, or of your own.
+        seed: of all draws.
+    """
+    started = time.monotonic()
+    found = system.measure(seed)
+    reason = judge(system.known.value, system.tolerance, found)
+    return CalibratedSystem(
+        system=system.name,
+        about=system.about,
+        protocol=system.protocol,
+        unit=system.unit,
+        known=KnownCapacity.model_validate(system.known, from_attributes=True),
+        measured=found.value,
+        interval=Interval(
+            low=found.low,
+            high=found.high if math.isfinite(found.high) else None,
+            level=LEVEL,
+            of="size at which half of the trials succeed",
+        ),
+        trials=found.trials,
+        search_ended=found.reached,
+        tolerance=system.tolerance,
+        allowances=tuple(
+            Allowance(amount=part.share * system.known.value, reason=part.reason) for part in system.parts
+        ),
+        verdict="holds" if reason is None else "off",
+        reason=reason,
+        seconds=time.monotonic() - started,
+    )

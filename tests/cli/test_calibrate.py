@@ -1,0 +1,65 @@
+"""`capax calibrate`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from commands import refused, run
+
+from capax.calibration import explicit
+from capax.calibration.calibrate import SYSTEMS, Calibration
+from capax.calibration.ruler import System
+from capax.cli import main
+
+
+def test_json_is_what_python_says(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = run(capsys, "calibrate", "--only", "attention-memory", "hopfield-half", "--seed", "2", "--json")
+    found = Calibration.model_validate_json(printed)
+    assert [one.system for one in found.systems] == ["attention-memory", "hopfield-half"]
+    assert (found.off, found.seed, json.loads(printed)["schema_version"]) == ((), 2, 1)
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    out = " ".join(run(capsys, "calibrate", "--only", "attention-memory").split())
+    assert "system known measured 95% interval tolerance verdict" in out
+    assert "attention-memory 29 29 29 to 30 ± 0.5 holds" in out
+    assert "known: H(min(n, d_head) − 1) + 1" in out
+    assert "1 of 1 hold; seed 0" in out
+
+
+def broken() -> System:
+    """One head fewer than its bound is of."""
+    return replace(explicit.associations(n_heads=3), known=explicit.associations(n_heads=4).known)
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_exit_code_1_when_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    monkeypatch.setitem(SYSTEMS, "attention-memory", broken)
+    with pytest.raises(SystemExit) as exit_:
+        main(["calibrate", "--only", "attention-memory", *flags])
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 1
+    assert err.startswith("capax: the ruler is off: attention-memory: ")
+    assert err.count("\n") == 1
+    if flags:
+        assert json.loads(out)["off"] == ["attention-memory"]
+    else:
+        assert "0 of 1 hold" in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--only", "perceptrons"], "only: should be among perceptron, "),
+        (["--only"], "only: at least one of"),
+        (["--only", "key-query", "--seed", "-1"], "seed: "),
+        (["--only", "key-query", "--seed", "x"], "seed"),
+        (["key-query"], "key-query"),
+    ],
+)
+def test_bad_input(capsys: pytest.CaptureFixture[str], flags: list[str], said: str) -> None:
+    assert said in refused(capsys, "calibrate", *flags)
