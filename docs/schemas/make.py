@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from capax.checks import ModelReport
 from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.planning.associations import AssociationFrontier, AssociationPrediction
@@ -34,6 +35,7 @@ PRINTED: dict[str, Any] = {
     "law": LawFile,  # capax fit --out
     "prediction": Prediction,  # capax predict --json
     "check": AssumptionReport,  # capax check … --json
+    "check_model": ModelReport,  # capax check-model … --json
     "plan": Frontier,  # capax plan --json
     "prediction_relations": RelationPrediction,  # capax predict relations --json
     "prediction_associations": AssociationPrediction,  # capax predict associations --json

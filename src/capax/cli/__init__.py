@@ -16,7 +16,7 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import check, construct, demo, info, laws, measure, plan, runs, saturation, sweep
+    from capax.cli import check, check_model, construct, demo, info, laws, measure, plan, runs, saturation, sweep
 
     app = App(
         name="capax",
@@ -32,6 +32,7 @@ def _app() -> App:
     app.command(laws.predict)
     app.command(plan.app)
     app.command(check.check)
+    app.command(check_model.check_model)
     app.command(runs.runs)
     app.command(runs.merge)
     app.command(runs.recall)

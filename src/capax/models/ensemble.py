@@ -42,3 +42,10 @@ class Ensemble(Generic[Spec]):
         """A copy of some members, detached."""
         chosen = {name: p.detach()[members].requires_grad_(p.requires_grad) for name, p in self.parameters.items()}
         return type(self)(self.spec, chosen)
+
+    def random_states(self) -> dict[str, Tensor]:
+        """Where the members' random numbers are, by name; nothing where training draws none."""
+        return {}
+
+    def restore_random(self, states: dict[str, Tensor]) -> None:
+        """Go on where `random_states` was taken."""
