@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from capax.errors import CapaxError
 from capax.models.ensemble import Ensemble
 from capax.models.factory import ModuleError, build, said, seeded
 from capax.models.transformer import Scored
@@ -89,9 +90,8 @@ class ModuleEnsemble(Ensemble[Module]):
 
     def select(self, members: Int[Tensor, " k"]) -> ModuleEnsemble:
         """A copy of some members, detached; their generators go on."""
-        chosen = super().select(members).parameters
         generators = [self.generators[member] for member in members.tolist()] if self.generators else []
-        return ModuleEnsemble(self.spec, chosen, self.template, self.together, generators)
+        return ModuleEnsemble(self.spec, self._chosen(members), self.template, self.together, generators)
 
     def random_states(self) -> dict[str, Tensor]:
         """Where the members' random numbers are."""
@@ -164,6 +164,6 @@ def reported(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, torch.OutOfMemoryError | ModuleError) or MEMORY in str(error):
+        if isinstance(error, torch.OutOfMemoryError | CapaxError) or MEMORY in str(error):
             raise
-        raise ModuleError(f"module: the module of {name} failed ({said(error)})") from None
+        raise ModuleError(f"module: {name} failed when it was asked ({said(error)})") from None
