@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,12 +18,12 @@ from torch import Tensor, nn
 
 from capax.errors import SpecError
 from capax.models import score_scale
-from capax.models.factory import ModuleError, build, said, seeded
+from capax.models.factory import ModuleError, seeded
 from capax.models.module import reported
-from capax.models.module_traits import asked_positions, tolerance
-from capax.models.transformer import TransformerEnsemble
+from capax.models.module_traits import tolerance
+from capax.models.subject import ROWS, OneTransformer, Subject, subject_of
 from capax.results import Parameters, Result
-from capax.seeds import numpy_generator, torch_generator
+from capax.seeds import numpy_generator
 from capax.specs import Module, Sequences, Transformer
 from capax.tasks import sequences
 from capax.tasks.sequence_files import repeated_prefixes
@@ -52,8 +51,6 @@ QUESTIONS: dict[Name, str] = {
     "seeds": "weights follow from the seed, and differ between seeds",
     "no tensor twice": "no two parameters begin with the same numbers",
 }
-ROWS = 8
-"""Random examples of a batch."""
 STEPS = 3
 """Steps of Adam in which a parameter must get a gradient: behind a gate that begins at zero it does after the first."""
 NAMED = 6
@@ -89,35 +86,6 @@ class ModelReport(Result):
         return tuple(f"{one.check}: {one.evidence}" for one in self.checks if one.verdict == "failed")
 
 
-@dataclass(frozen=True)
-class _Subject:
-    """What is asked: a copy of the module, the task's sizes, and how to make another one."""
-
-    name: str
-    module: nn.Module
-    task: Sequences
-    seed: int
-    make: Callable[[int], nn.Module] | None
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.module.parameters()).device
-
-    def tokens(self, part: str, rows: int = ROWS) -> Tensor:
-        """Random contexts `(rows, seq_len − 1)`."""
-        generator = torch_generator(self.seed, f"check {part}")
-        shape = (rows, self.task.seq_len - 1)
-        return torch.randint(self.task.vocab_size, shape, generator=generator).to(self.device)
-
-    def ask(self, tokens: Tensor, training: bool = False, seed: int = 0) -> Tensor:
-        """Scores of a copy, `(rows, positions, vocab_size)`; those of the last position alone are one position."""
-        module = copy.deepcopy(self.module).train(training)
-        with reported(self.name), seeded(seed), torch.no_grad():
-            scores = module(tokens)
-        asked_positions(scores, tokens, self.task.vocab_size, self.name)
-        return scores if scores.dim() == 3 else scores[:, None]
-
-
 def check_model(
     model: nn.Module | Callable[[], nn.Module] | Module | Transformer,
     task: Sequences | None = None,
@@ -144,7 +112,7 @@ def check_model(
     task = task or Sequences()
     if optimizer is not None and not isinstance(model, nn.Module):
         raise SpecError("optimizer: only with the module itself, whose parameters it holds")
-    subject = _subject(model, task, seed)
+    subject = subject_of(model, task, seed)
     if not any(parameter.requires_grad for parameter in subject.module.parameters()):
         raise ModuleError(f"module: {subject.name} has no parameter to train")
     judged: dict[Name, tuple[Verdict, str]] = {
@@ -177,60 +145,7 @@ def check_model(
     )
 
 
-def _subject(model: Any, task: Sequences, seed: int) -> _Subject:
-    make: Callable[[int], nn.Module] | None = None
-    if isinstance(model, Transformer):
-        name, make = "Transformer", lambda number: _OneTransformer(model, task, number)
-    elif isinstance(model, Module):
-        name = model.name
-        make = lambda number: build(model, vocab_size=task.vocab_size, seq_len=task.seq_len, seed=number)  # noqa: E731
-    elif isinstance(model, nn.Module):
-        try:
-            return _Subject(type(model).__name__, copy.deepcopy(model), task, seed, None)
-        except Exception as error:  # a module may hold anything
-            raise ModuleError(f"module: {type(model).__name__} cannot be copied ({said(error)})") from None
-    elif callable(model):
-        name, make = getattr(model, "__name__", type(model).__name__), lambda number: _called(model, number)
-    else:
-        raise SpecError(f"model: a torch.nn.Module, what makes one, or a spec, got {type(model).__name__}")
-    return _Subject(name, make(seed), task, seed, make)
-
-
-def _called(factory: Callable[[], Any], seed: int) -> nn.Module:
-    with reported(getattr(factory, "__name__", "factory")), seeded(seed):
-        module = factory()
-    if not isinstance(module, nn.Module):
-        raise ModuleError(f"module: the factory should give a torch.nn.Module, got {type(module).__name__}")
-    return module
-
-
-class _OneTransformer(nn.Module):
-    """One member of our own ensemble as a module."""
-
-    def __init__(self, spec: Transformer, task: Sequences, seed: int) -> None:
-        super().__init__()
-        self.spec = spec
-        self.scored: Literal["all", "last"] = "all" if "all" in (task.loss, task.recall) else "last"
-        ensemble = TransformerEnsemble.initialize(
-            spec,
-            vocab_size=task.vocab_size,
-            context=task.seq_len - 1,
-            generators=[torch_generator(seed, "weights", 0)],
-        )
-        for name, tensor in ensemble.parameters.items():
-            parameter = nn.Parameter(tensor[0].detach().clone(), tensor.requires_grad)
-            self.register_parameter(name.replace(".", "/"), parameter)
-
-    def ensemble(self) -> TransformerEnsemble:
-        """An ensemble of one, of these parameters."""
-        return TransformerEnsemble(self.spec, {n.replace("/", "."): p[None] for n, p in self.named_parameters()})
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        scores = self.ensemble().logits(tokens[None], self.scored)[0]
-        return scores if self.scored == "all" else scores[:, 0]
-
-
-def _batch_independence(subject: _Subject) -> tuple[Verdict, str]:
+def _batch_independence(subject: Subject) -> tuple[Verdict, str]:
     tokens, others = subject.tokens("rows"), subject.tokens("other rows")
     others[0] = tokens[0]
     reversed_ = tokens.flip(0)
@@ -249,7 +164,7 @@ def _batch_independence(subject: _Subject) -> tuple[Verdict, str]:
     return "passed", f"the same to {tolerance(scores):.1g} when the {ROWS - 1} others are exchanged, in either mode"
 
 
-def _reach(subject: _Subject) -> tuple[Verdict, str]:
+def _reach(subject: Subject) -> tuple[Verdict, str]:
     tokens = subject.tokens("reach")
     scores = subject.ask(tokens)[:, -1]
     silent = [
@@ -263,7 +178,7 @@ def _reach(subject: _Subject) -> tuple[Verdict, str]:
     return "passed", f"each of {tokens.shape[1]} positions changed them, in {ROWS} random contexts"
 
 
-def _exchanged(tokens: Tensor, place: int, subject: _Subject) -> Tensor:
+def _exchanged(tokens: Tensor, place: int, subject: Subject) -> Tensor:
     """The same contexts with another token at one position."""
     other = tokens.clone()
     other[:, place] = (other[:, place] + 1 + subject.tokens("shift")[:, 0] % (subject.task.vocab_size - 1)) % (
@@ -272,7 +187,7 @@ def _exchanged(tokens: Tensor, place: int, subject: _Subject) -> Tensor:
     return other
 
 
-def _look_ahead(subject: _Subject) -> tuple[Verdict, str]:
+def _look_ahead(subject: Subject) -> tuple[Verdict, str]:
     tokens = subject.tokens("ahead")
     scores = subject.ask(tokens)
     if scores.shape[1] == 1:
@@ -288,7 +203,7 @@ def _look_ahead(subject: _Subject) -> tuple[Verdict, str]:
     return "passed", f"none of {tokens.shape[1]} positions reaches an earlier one, in {ROWS} random contexts"
 
 
-def _nothing_random(subject: _Subject) -> tuple[Verdict, str]:
+def _nothing_random(subject: Subject) -> tuple[Verdict, str]:
     tokens = subject.tokens("random")
     first, second = subject.ask(tokens, seed=1), subject.ask(tokens, seed=2)
     difference = float((first - second).abs().max())
@@ -316,9 +231,9 @@ def _rates_in_words(rates: dict[str, float]) -> str:
     return "; ".join(f"dropout {rate:g} in {_some(names)}" for rate, names in groups.items())
 
 
-def _scale(subject: _Subject, model: Any) -> tuple[Verdict, str]:
+def _scale(subject: Subject, model: Any) -> tuple[Verdict, str]:
     module = copy.deepcopy(subject.module).eval()
-    if isinstance(module, _OneTransformer):
+    if isinstance(module, OneTransformer):
         weights = module.ensemble()._weights(0)
         factor = float((weights.scaled_query.norm() / weights.query.norm()).detach())
         seen = [score_scale.Scores(module.spec.d_head, factor, module.spec.total_key_dim)]
@@ -357,7 +272,7 @@ def _library(task: Sequences, items: Any, seed: int) -> tuple[Verdict, str]:
     return "failed", f"{', '.join(said_)}{first}"
 
 
-def _trained(subject: _Subject, model: Any, optimizer: torch.optim.Optimizer | None) -> tuple[Verdict, str]:
+def _trained(subject: Subject, model: Any, optimizer: torch.optim.Optimizer | None) -> tuple[Verdict, str]:
     module = copy.deepcopy(subject.module).train()
     named = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
     untouched = dict.fromkeys(named)
@@ -391,7 +306,7 @@ def _trained(subject: _Subject, model: Any, optimizer: torch.optim.Optimizer | N
     return "passed", f"all {len(named)} tensors got a gradient in {STEPS} steps on random tokens{told}"
 
 
-def _seeds(subject: _Subject) -> tuple[Verdict, str]:
+def _seeds(subject: Subject) -> tuple[Verdict, str]:
     if subject.make is None:
         return "cannot be judged", "a module alone cannot be made again: give what makes it"
     first, again, other = (

@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import torch
 from reference import assert_same, random_tokens, randomized
 
 import capax
+from capax import tables
 from capax.errors import CapaxError, SpecError
 from capax.models import factory
 from capax.models.module import ModuleEnsemble
 from capax.models.module_traits import traits
+from capax.models.size import parameter_counts
 from capax.specs import Module, Run, Sequences, Training, Transformer
+from capax.sweeps.grid import read_study
 from capax.training.loop import Course, train
 from capax.training.pack import Pack
 from capax.training.prepare import prepare
@@ -165,6 +169,36 @@ def test_micro_batches_are_sized_by_what_the_module_makes() -> None:
         assert found.floats_per_row == expected
 
 
+def test_laws_leave_modules_out() -> None:
+    known = tables.from_file("reference").head(60).with_columns(model=pl.lit("transformer"))
+    run = capax.measure(TASK, module("Bag", fault="frozen"), Training(max_epochs=1), restarts=1)
+    (row,) = tables.table([run]).iter_rows(named=True)
+    assert (row["model"], row["arguments"]) == ("module", '{"fault": "frozen"}')
+    assert "n_heads" not in row
+    mixed = pl.concat([tables.table([run]), known], how="diagonal_relaxed")
+    law, alone = capax.PowerLaw().fit(mixed), capax.PowerLaw().fit(known)
+    assert law.parameters_ == alone.parameters_
+    assert law.notes_[-1] == "1 run of a module was left out: its heads and width are not known"
+    with pytest.raises(CapaxError, match=r"^model: all rows are of users' modules"):
+        capax.PowerLaw().fit(tables.table([run]))
+
+
+def test_studies_take_modules(tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text(
+        '[task]\nvocab_size = 12\nseq_len = 5\nlibrary_size = 8\n[model]\nmodel = "module"\n'
+        'factory = "usermodels:Torch"\n[training]\nmax_epochs = 1\n[protocol]\nrestarts = 1\n'
+        "[grid]\narguments = [{d_model = 4}, {d_model = 8}]\n"
+    )
+    found = read_study(study)
+    assert [run.model for run in found.runs] == [module("Torch", d_model=4), module("Torch", d_model=8)]
+    study.write_text(study.read_text() + "n_heads = [1]\n")
+    with pytest.raises(SpecError, match=r"grid\.n_heads: no such axis; allowed are .*arguments"):
+        read_study(study)
+    with pytest.raises(SpecError, match=r"^model: the size of a user's module is not known beforehand"):
+        parameter_counts(TASK, module("Torch"))
+
+
 def test_searches_take_modules() -> None:
     training = Training(max_epochs=60, lr=0.05)
     task = TASK.replace(loss="last", library_size=8)
@@ -229,7 +263,7 @@ def test_factories_that_are_none(name: str, said: str) -> None:
 def test_specs_that_do_not_fit() -> None:
     with pytest.raises(SpecError, match=r"^model: task 'relations' is learned by KeyQueryChannel, got Module"):
         Run(task=capax.Relations(n_items=4), model=module("Bag"))
-    with pytest.raises(SpecError, match="^compile"):
+    with pytest.raises(SpecError, match=r"^compile: not for"):
         Run(task=TASK, model=module("Bag"), training=Training(compile=True))
     with pytest.raises(SpecError, match=r"^arguments\..* finite number, got nan"):
         module("Bag", fault=float("nan"))

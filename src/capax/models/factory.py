@@ -50,6 +50,7 @@ def find(factory: str) -> Callable[..., Any]:
     if home == "__main__":
         raise SpecError(f"factory: should be in a file that other processes can import, got {factory!r}")
     try:
+        importlib.invalidate_caches()  # the file may have been written a moment ago
         with seeded():
             module = importlib.import_module(home)
     except (Exception, SystemExit) as error:  # whatever the user's file does when it is run
