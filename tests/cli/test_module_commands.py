@@ -78,20 +78,22 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], flags: list[str], said: l
 
 
 @pytest.mark.slow
-def test_worker_processes_find_the_module() -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from capax.cli import main; main()",
-        "measure",
-        "sequences",
-        *SMALL[:-2],
-        "--json",
-    ]
-    flags = ["--module", "mymodel:Memory", "--arguments", '{"dropout": 0.1}', "--fresh", "--json"]
-    counts = []
-    for workers in ("1", "2"):
-        done = subprocess.run([*command, *flags, "--workers", workers], capture_output=True, text=True)
+def test_other_processes_find_the_module() -> None:
+    def said(*arguments: str) -> str:
+        command = [sys.executable, "-c", "from capax.cli import main; main()", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        counts.append(Measurement.from_json(done.stdout).members)
-    assert counts[0] == counts[1]
+        return done.stdout
+
+    measure = ["measure", "sequences", "--module", "mymodel:Memory", "--arguments", '{"dropout": 0.1}', *SMALL[:-2]]
+    found = [
+        Measurement.from_json(said(*measure, "--workers", workers, "--fresh", "--keep-weights", "--json"))
+        for workers in ("1", "2")
+    ]
+    assert found[0].members == found[1].members
+    assert "probability" in said("recall", found[0].key, "--prefix", "1 2 3 4 5 6 7")
+    Path("s.toml").write_text(
+        '[task]\nlibrary_size = 5\nvocab_size = 9\n[model]\nmodel = "module"\nfactory = "mymodel:Memory"\n'
+        "[training]\nmax_epochs = 1\n[protocol]\nrestarts = 1\n[grid]\nseed = [0, 1]\n"
+    )
+    assert json.loads(said("sweep", "s.toml", "--workers", "2", "--json"))["done"] == 2

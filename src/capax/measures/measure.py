@@ -58,6 +58,7 @@ def measure(
 
     Raises:
         SpecError: for a field that is not allowed.
+        ModuleError: for a user's module that cannot be measured.
         DeviceError: for a device that is not there.
         StoreError: for a store that cannot be opened; `StoreWriteError` when the finished run cannot be saved (the
             error's `unsaved` holds it).
