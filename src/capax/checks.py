@@ -175,7 +175,8 @@ def _reach(subject: Subject) -> tuple[Verdict, str]:
     if silent:
         which = f"position{'s' * (len(silent) > 1)} {_some(silent)} of {tokens.shape[1]}"
         return "failed", f"another token at {which} changed no score of the last, in {ROWS} random contexts"
-    return "passed", f"each of {tokens.shape[1]} positions changed them, in {ROWS} random contexts"
+    which = f"each of {tokens.shape[1]} positions" if tokens.shape[1] > 1 else "the one position"
+    return "passed", f"{which} changed them, in {ROWS} random contexts"
 
 
 def _exchanged(tokens: Tensor, place: int, subject: Subject) -> Tensor:

@@ -214,9 +214,7 @@ def without_modules(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     if kept.is_empty() and len(rows):
         raise TableError(f"model: all rows are of users' modules ({MODULE!r}), whose heads and width are not known")
     count = len(rows) - len(kept)
-    which = (
-        "1 run of a user's module was left out: its" if count == 1 else f"{count} runs of modules were left out: their"
-    )
+    which = "1 run of a module was left out: its" if count == 1 else f"{count} runs of modules were left out: their"
     return kept, (f"{which} heads and width are not known",) if count else ()
 
 

@@ -73,6 +73,7 @@ def test_our_transformer_as_a_module_gives_its_scores_and_gradients(together: bo
         (module("Torch", n_layers=2), True),
         (module("Torch", dropout=0.2), False),
         (module("x_transformers"), True),
+        (module("Recurrent"), False),
         (module("Bag", fault="data dependent"), False),
     ],
     ids=lambda value: value.name if isinstance(value, Module) else "",
@@ -92,6 +93,13 @@ def test_a_member_is_the_same_bit_for_bit_in_any_pack(model: Module, together: b
     assert second is not None
     assert any(not torch.equal(first[name], second[name]) for name in first)
     assert joined[0].notes == (f"module: {found.computed}",)
+
+
+def test_the_reason_for_one_by_one_is_told() -> None:
+    found = traits(module("Recurrent"), 12, 5)
+    assert found.computed.startswith("members one by one (torch.vmap: RuntimeError: Batching rule not implemented")
+    assert "(it draws random numbers" in traits(module("Torch", dropout=0.2), 12, 5).computed
+    assert "torch.vmap" in traits(module("Bag", fault="data dependent"), 12, 5).computed
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -221,6 +229,8 @@ def test_searches_take_modules() -> None:
         ("Bag", {"fault": "all frozen"}, ["no parameter to train"]),
         ("Bag", {"fault": "batch norm"}, ["norm.running_mean", "batch statistics"]),
         ("Bag", {"fault": "numpy"}, ["readout.weight", "something else than torch's random numbers"]),
+        ("Bag", {"fault": "keeps"}, ["keeps something of one call"]),
+        ("Bag", {"fault": "no buffer"}, ["tensors that are no buffers"]),
         ("Bag", {"fault": "always dropout"}, ["random numbers in eval mode"]),
         ("Bag", {"fault": "deaf", "context_size": 2}, ["failed", "RuntimeError"]),
         ("Bag", {"unknown": 1}, ["TypeError", "unknown"]),

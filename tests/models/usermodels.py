@@ -110,6 +110,19 @@ class Scored(nn.Module):
         return self.readout(x + mixed.transpose(1, 2).flatten(2))
 
 
+class Recurrent(nn.Module):
+    """An operation that torch.vmap has no rule for."""
+
+    def __init__(self, vocab_size: int) -> None:
+        super().__init__()
+        self.tokens, self.readout = nn.Embedding(vocab_size, 8), nn.Linear(8, vocab_size)
+        self.recurrent = nn.GRU(8, 8, batch_first=True)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        scores: Tensor = self.readout(self.recurrent(self.tokens(tokens))[0])
+        return scores
+
+
 class Bag(nn.Module):
     """The sum of token vectors so far, with what is asked of it: small, causal, and wrong in the way that is named."""
 
@@ -123,6 +136,8 @@ class Bag(nn.Module):
             self.norm = nn.BatchNorm1d(8)
         if fault == "unused":
             self.spare = nn.Linear(8, 8)
+        if fault == "no buffer":
+            self.noise = torch.randn(8)
         if fault == "gate":
             self.gate, self.behind = nn.Parameter(torch.zeros(())), nn.Linear(8, 8)
         if fault == "frozen":
@@ -139,7 +154,12 @@ class Bag(nn.Module):
     def forward(self, tokens: Tensor) -> Any:
         if self.fault == "raises":
             raise RuntimeError("no\nway")
-        x = self.tokens(tokens) * self.positions[: tokens.shape[1]]
+        positions = self.positions[: tokens.shape[1]]
+        if self.fault == "keeps":
+            positions = self.kept = getattr(self, "kept", positions.detach())
+        if self.fault == "no buffer":
+            positions = positions + self.noise
+        x = self.tokens(tokens) * positions
         if self.fault == "deaf":
             x = torch.cat([torch.zeros_like(x[:, :2]), x[:, 2:]], 1)
         x = x.cumsum(1)

@@ -53,7 +53,7 @@ def traits(spec: Module, vocab_size: int, seq_len: int, dtype: torch.dtype = tor
     Raises:
         ModuleError: when a module fails, gives something else than finite scores of every token at every position or at
             the last, has nothing to train, draws weights or scores that its seed does not name, changes its buffers
-            while it is asked, or lets the examples of a batch reach each other.
+            while it is asked, keeps something for the next call, or lets the examples of a batch reach each other.
     """
 
     def made(seed: int) -> nn.Module:
@@ -81,6 +81,7 @@ def traits(spec: Module, vocab_size: int, seq_len: int, dtype: torch.dtype = tor
             floats = _floats_per_row(module, drawn[0])
         after = tensors_of(module).items()
         changed = [n for n, tensor in after if n not in before or not torch.equal(tensor, before[n])]
+        _check_members(spec, drawn, made)
     if changed:
         raise ModuleError(f"module: {name} changes {changed[0]!r} when it is asked (batch statistics?)")
     reason = "it draws random numbers in training, each member its own" if random else _why_apart(spec, drawn, made)
@@ -203,6 +204,19 @@ def _floats_per_row(module: nn.Module, tokens: Tensor) -> int:
     return max(b - a for a, b in zip(half, whole, strict=True)) // rows
 
 
+def _check_members(spec: Module, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> None:
+    """Whether a module with another's tensors answers as that one; what it keeps of a call would reach others."""
+    modules = [made(seed).eval() for seed in range(TRIAL)]
+    stacked = {n: torch.stack([tensors_of(m)[n].detach() for m in modules]) for n in tensors_of(modules[0])}
+    with torch.no_grad():
+        own = torch.stack([module(rows) for module, rows in zip(modules, tokens, strict=True)])
+        lent = ModuleEnsemble(spec, stacked, made(0).eval(), together=False).logits(tokens)
+    if float((lent - own.view_as(lent)).abs().max()) > tolerance(own):
+        raise ModuleError(
+            f"module: {spec.name} keeps something of one call for the next, or tensors that are no buffers"
+        )
+
+
 def _why_apart(spec: Module, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> str:
     """Why members cannot be computed together; empty where a trial went well.
 
@@ -227,7 +241,7 @@ def _why_apart(spec: Module, tokens: Int[Tensor, "e b n"], made: Callable[[int],
                 warnings.filterwarnings("error", message=".*performance drop.*")  # torch.vmap would loop, too
                 joined, first = (asked(members, True, training) for members in (slice(None), slice(1)))
         except Exception as error:  # torch.func says in many ways what it cannot do
-            return f"torch.vmap: {said(error)}"
+            return f"torch.vmap: {said(error.__context__ or error)}"
         if len(joined) != len(apart):
             return "torch.vmap gives other gradients"
         for group in (slice(1), slice(1, None)):  # of gradients, some may be nothing but rounding
