@@ -1,4 +1,7 @@
-"""What holds for every test: one torch thread, and torch's global state left as it was found."""
+"""What holds for every test.
+
+One torch thread, torch's global state left as it was found, and no measurement above what is proved to be impossible.
+"""
 
 from __future__ import annotations
 
@@ -37,3 +40,30 @@ def torch_state_is_left_alone(torch_on_one_thread: Any) -> Iterator[None]:
         torch.set_num_threads(threads)
     if changed:
         pytest.fail(f"the test changed torch's global {', '.join(changed)}", pytrace=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_measurement_is_above_a_bound() -> Iterator[None]:
+    """Check every measurement of the suite against the bounds that are proved for what it counts.
+
+    What its probabilities know of a random library is no more than its weights' bits, but for a chance of 2^-64.
+    """
+    from capax.measures import measure
+    from capax.specs import Associations, Sequences
+    from capax.theory.catalogue import SLACK, WEIGHT_BITS, exceeded
+
+    assemble = measure.assemble
+
+    def checked(*arguments: Any, **options: Any) -> Any:
+        found = assemble(*arguments, **options)
+        assert exceeded(found) == (), f"run {found.key} is above a bound"
+        if isinstance(found.spec.task, Sequences | Associations) and found.spec.task.library == "random":
+            known = {unit.name: unit.amount for unit in found.units}
+            stored = WEIGHT_BITS[found.spec.training.precision] * found.parameters.trainable
+            assert known.get("allen_zhu_bits", 0.0) <= stored + SLACK
+            assert found.bits <= stored
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "assemble", checked)
+        yield

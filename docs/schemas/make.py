@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from capax.calibration.calibrate import Calibration
+from capax.checks import ModelReport
 from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.measures.probes.probe import Probes
@@ -42,6 +43,7 @@ PRINTED: dict[str, Any] = {
     "bounds": Catalogue,  # capax bounds --json
     "check": AssumptionReport,  # capax check … --json
     "calibration": Calibration,  # capax calibrate --json
+    "check_model": ModelReport,  # capax check-model … --json
     "plan": Frontier,  # capax plan --json
     "prediction_relations": RelationPrediction,  # capax predict relations --json
     "prediction_associations": AssociationPrediction,  # capax predict associations --json

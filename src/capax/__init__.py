@@ -9,6 +9,7 @@ __version__: str
 
 if TYPE_CHECKING:
     from capax.calibration.calibrate import calibrate as calibrate
+    from capax.checks import check_model as check_model
     from capax.errors import CapaxError as CapaxError
     from capax.laws.bits import BitsLaw as BitsLaw
     from capax.laws.compare import compare as compare
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from capax.specs import KeyQueryChannel as KeyQueryChannel
     from capax.specs import Mac as Mac
     from capax.specs import Mls as Mls
+    from capax.specs import Module as Module
     from capax.specs import Relations as Relations
     from capax.specs import Run as Run
     from capax.specs import Sequences as Sequences
@@ -60,6 +62,7 @@ _HOMES = {
     "Mac": "capax.specs",
     "Measurement": "capax.results",
     "Mls": "capax.specs",
+    "Module": "capax.specs",
     "Polynomial": "capax.laws.polynomial",
     "PowerLaw": "capax.laws.power",
     "Progress": "capax.measures.progress",
@@ -74,6 +77,7 @@ _HOMES = {
     "Transformer": "capax.specs",
     "bounds": "capax.theory.catalogue",
     "calibrate": "capax.calibration.calibrate",
+    "check_model": "capax.checks",
     "compare": "capax.laws.compare",
     "load": "capax.memory",
     "load_law": "capax.laws.files",

@@ -15,12 +15,14 @@ from torch import Tensor
 
 from capax.errors import CapaxError, StoreError, StoreWriteError
 from capax.models.associative import AssociativeEnsemble
+from capax.models.factory import build
 from capax.models.keyquery import KeyQueryEnsemble
+from capax.models.module import ModuleEnsemble
 from capax.models.routing import RoutingEnsemble
 from capax.models.transformer import TransformerEnsemble
 from capax.results import Measurement, Recall
 from capax.seeds import numpy_generator
-from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations, Sequences, Transformer
+from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Module, Relations, Sequences, Transformer
 from capax.store import DEFAULT, Store
 from capax.tasks import associations, relations, sequences
 from capax.tasks.association_files import Examples
@@ -38,7 +40,7 @@ class Memory:
     """The best restart of a run on sequences: its measurement, its model and the library that it learned."""
 
     run: Measurement
-    model: TransformerEnsemble
+    model: TransformerEnsemble | ModuleEnsemble
     library: Int[np.ndarray, "items seq_len"]
 
     def recall(self, prefix: list[int]) -> Recall:
@@ -145,6 +147,7 @@ def load(key: str, store: Path | str = DEFAULT) -> Memory | AssociativeMemory | 
 
     Raises:
         StoreError: when the store has no such run, or the run kept no weights.
+        SpecError: when it is of a user's module whose source has changed.
     """
     with Store(store, create=False) as opened:
         run = opened.find(key)
@@ -160,6 +163,10 @@ def load(key: str, store: Path | str = DEFAULT) -> Memory | AssociativeMemory | 
         case Sequences() as task, Transformer() as model:
             library = sequences.draw(task, task.library_size, generator)
             return Memory(run, TransformerEnsemble(model, parameters), library)
+        case Sequences() as task, Module() as model:
+            template = build(model, vocab_size=task.vocab_size, seq_len=task.seq_len, seed=0)
+            library = sequences.draw(task, task.library_size, generator)
+            return Memory(run, ModuleEnsemble(model, parameters, template, together=False), library)
         case Associations() as task, AssociativeAttention() as model:
             examples = associations.draw(task, task.library_size, model.d_model, generator)
             return AssociativeMemory(run, AssociativeEnsemble(model, parameters), examples)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Self
 
 from capax.results import Measurement, StopReason
-from capax.specs import Transformer
+from capax.specs import Module, Transformer
 
 VERSION = 3
 APPLICATION_ID = 0x63617078  # "capx"
@@ -20,7 +20,10 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a listing shows of a run: columns of their own in the file, so that no measurement is parsed for it."""
+    """What a listing shows of a run: columns of their own in the file, so that no measurement is parsed for it.
+
+    Of a user's module `n_layers`, `n_heads` and `d_model` are not known: they are 0.
+    """
 
     key: str
     finished: str
@@ -41,14 +44,18 @@ class Summary:
     def of(cls, run: Measurement) -> Self:
         """The summary of a run that has finished now."""
         task, model = run.spec.task, run.spec.model
+        layers, heads, width = 0, 0, 0
+        if not isinstance(model, Module):
+            layers = model.n_layers if isinstance(model, Transformer) else 1
+            heads, width = model.n_heads if run.n_heads is None else run.n_heads, model.d_model
         return cls(
             key=run.key,
             finished=now(),
             task=task.task,
             protocol=run.spec.protocol.protocol,
-            n_layers=model.n_layers if isinstance(model, Transformer) else 1,
-            n_heads=model.n_heads if run.n_heads is None else run.n_heads,
-            d_model=model.d_model,
+            n_layers=layers,
+            n_heads=heads,
+            d_model=width,
             items=task.items,
             library_size=run.library_size,
             memorized=run.memorized,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +14,7 @@ from polars.exceptions import PolarsError
 
 from capax.errors import TableError
 from capax.results import Measurement
-from capax.specs import LEARNERS, Training
+from capax.specs import LEARNERS, Module, Training
 from capax.specs.run import LATER
 from capax.store import DEFAULT, Store
 
@@ -76,6 +77,7 @@ BEFORE = {name: Training.model_fields[name].default for name in LATER}
 REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
 """Columns that somebody else's measurements must have."""
 
+MODULE = Module.model_fields["model"].default
 
 REFERENCE = {
     "reference": "study",
@@ -180,7 +182,7 @@ def _row(run: Measurement) -> dict[str, Any]:
     spec = run.spec
     parts = (spec.task, spec.model, spec.training, spec.protocol)
     fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
-    fields = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in fields.items()}
+    fields = {name: _cell(value) for name, value in fields.items()}
     counts = ("memorized", "chance", "memorized_above_chance", "bits", "bits_per_parameter", "tokens_per_parameter")
     information: dict[str, float] = {unit.name: unit.amount for unit in run.units if unit.name in INFORMATION}
     return {
@@ -197,6 +199,29 @@ def _row(run: Measurement) -> dict[str, Any]:
         "seconds": run.seconds,
         "stop_reason": run.stop_reason,
     } | ({} if run.f1 is None else {name: getattr(run, name) for name in CHANNEL})
+
+
+def _cell(value: Any) -> Any:
+    """A field as a table holds it: several values joined, a table of them as JSON."""
+    if isinstance(value, dict):
+        return json.dumps(value, sort_keys=True)
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+def without_modules(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The rows whose heads and width are known, and a note of those that are of users' modules.
+
+    Raises:
+        TableError: when all are.
+    """
+    if "model" not in rows.columns:
+        return rows, ()
+    kept = rows.filter(pl.col("model").ne_missing(MODULE))
+    if kept.is_empty() and len(rows):
+        raise TableError(f"model: all rows are of users' modules ({MODULE!r}), whose heads and width are not known")
+    count = len(rows) - len(kept)
+    which = "1 run of a module was left out: its" if count == 1 else f"{count} runs of modules were left out: their"
+    return kept, (f"{which} heads and width are not known",) if count else ()
 
 
 def from_file(path: Path | str) -> pl.DataFrame:

@@ -20,6 +20,7 @@ def _app() -> App:
         bounds,
         calibrate,
         check,
+        check_model,
         construct,
         demo,
         info,
@@ -49,6 +50,7 @@ def _app() -> App:
     app.command(bounds.bounds)
     app.command(check.check)
     app.command(calibrate.calibrate)
+    app.command(check_model.check_model)
     app.command(runs.runs)
     app.command(runs.merge)
     app.command(runs.recall)

@@ -80,7 +80,7 @@ def fit(
     rows = tables.from_files(data) if data else tables.read(store)
     if rows.is_empty():
         raise TableError(f"store: {store} holds no runs")
-    rows = tables.where(rows, where)
+    rows, modules = tables.without_modules(tables.where(rows, where))
     counted = target or ("memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized")
     rows, left_out = (rows, 0) if data else tables.above_zero(rows, counted)
     options: dict[str, dict[str, Any]] = {name: {"target": counted} for name in LAWS}
@@ -92,6 +92,7 @@ def fit(
         if given and law != name and not compare:
             raise LawError(f"{'degree' if name == 'polynomial' else 'method, as_printed'}: only for {name}, not {law}")
     fitted = LAWS[law](**options[law]).fit(rows)
+    fitted.notes_.extend(modules)
     if left_out:
         fitted.notes_.append(f"{left_out} runs that were not above chance were left out")
     one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +12,7 @@ from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
 from capax.cli.numbers import integers
+from capax.cli.path import search_here
 from capax.errors import SpecError
 from capax.specs import (
     PROTOCOLS,
@@ -21,6 +23,7 @@ from capax.specs import (
     Mac,
     Mls,
     Model,
+    Module,
     Relations,
     Sequences,
     Shatter,
@@ -52,6 +55,48 @@ class TransformerFlags(Transformer):
     """The model's fields as flags."""
 
     model: Annotated[Literal["transformer"], Fixed] = "transformer"
+
+
+InModel = Parameter(name="*", group=GROUPS["Model"])
+
+
+@dataclass(frozen=True)
+class ModuleFlags:
+    """A user's module in place of the transformer."""
+
+    module: Annotated[
+        str | None,
+        Parameter(
+            help="A torch.nn.Module of yours instead: package.module:factory, found from the working directory, too "
+            "(docs/modules.md).",
+            group=GROUPS["Model"],
+        ),
+    ] = None
+    arguments: Annotated[
+        str | None,
+        Parameter(help="With --module: what the factory is called with, a JSON object.", group=GROUPS["Model"]),
+    ] = None
+
+    def spec(self, transformer: Spec | None) -> Module | None:
+        """The module; None where none is named.
+
+        Raises:
+            SpecError: for arguments that are no JSON object, or beside flags of the transformer.
+        """
+        if self.module is None:
+            if self.arguments is not None:
+                raise SpecError("arguments: only with --module")
+            return None
+        if transformer is not None and transformer.model_fields_set:
+            raise SpecError(f"{sorted(transformer.model_fields_set)[0]}: not with --module, whose arguments say it")
+        try:
+            given = json.loads(self.arguments or "{}")
+        except ValueError as error:
+            raise SpecError(f"arguments: a JSON object, got {self.arguments!r:.80} ({error})") from None
+        if not isinstance(given, dict):
+            raise SpecError(f"arguments: a JSON object, got {self.arguments!r:.80}")
+        search_here()
+        return Module(factory=self.module, arguments=given)
 
 
 class AssociationsFlags(Associations):
@@ -211,7 +256,7 @@ class RunFlags:
     ] = False
 
 
-InTask, InModel, InTraining = (Parameter(name="*", group=GROUPS[name]) for name in ("Task", "Model", "Training"))
+InTask, InTraining = (Parameter(name="*", group=GROUPS[name]) for name in ("Task", "Training"))
 Flat = Parameter(name="*")
 
 
@@ -220,17 +265,17 @@ def sequences(
     *,
     task: Annotated[SequencesFlags | None, InTask] = None,
     model: Annotated[TransformerFlags | None, InModel] = None,
+    module: Annotated[ModuleFlags | None, Flat] = None,
     training: Annotated[Training | None, InTraining] = None,
     protocol: Annotated[ProtocolFlags | None, Flat] = None,
     run: Annotated[RunFlags | None, Flat] = None,
 ) -> None:
-    """Train transformers on sequences and count how many they memorize.
+    """Train transformers, or a module of yours, on sequences and count how many they memorize.
 
     Defaults are those of Härmä et al. 2024 where the paper states them; "ours" marks the others.
     """
-    _measure(
-        Sequences(**_given(task)), Transformer(**_given(model)), Training(**_given(training)), _chosen(protocol), run
-    )
+    learner = (module or ModuleFlags()).spec(model) or Transformer(**given(model))
+    _measure(Sequences(**given(task)), learner, Training(**given(training)), _chosen(protocol), run)
 
 
 @app.command
@@ -247,8 +292,8 @@ def associations(
     Defaults are those of the published code of Mahdavi et al. 2024, where it has one value; "ours" marks the others. A
     budget that is given (--max-epochs, --max-steps) takes the place of the published one.
     """
-    learner = AssociativeAttention(**_given(model))
-    _measure(Associations(**_given(task)), learner, Training(**_given(training)), _chosen(protocol), run)
+    learner = AssociativeAttention(**given(model))
+    _measure(Associations(**given(task)), learner, Training(**given(training)), _chosen(protocol), run)
 
 
 @app.command
@@ -274,8 +319,8 @@ def relations(
         raise SpecError(f"n_heads: several only for protocol 'budget', got {n_heads!r}")
     heads: dict[str, Any] = {} if searched else {"n_heads": counts[0]}
     chosen = flags.spec(**({"head_counts": counts} if searched else {}))
-    learner = KeyQueryChannel(**_given(model), **heads)
-    _measure(Relations(**_given(task)), learner, Training(**_given(training)), chosen, run)
+    learner = KeyQueryChannel(**given(model), **heads)
+    _measure(Relations(**given(task)), learner, Training(**given(training)), chosen, run)
 
 
 def _measure(task: Task, model: Model, training: Training, protocol: Protocol, run: RunFlags | None) -> None:
@@ -314,6 +359,6 @@ def _chosen(protocol: ProtocolFlags | None) -> Protocol:
     return (protocol or ProtocolFlags()).spec()
 
 
-def _given(flags: Spec | None) -> dict[str, Any]:
+def given(flags: Spec | None) -> dict[str, Any]:
     """The fields that were set, for the spec itself."""
     return {} if flags is None else {name: getattr(flags, name) for name in flags.model_fields_set}

@@ -16,6 +16,7 @@ from capax.specs import (
     AssociativeAttention,
     Budget,
     KeyQueryChannel,
+    Module,
     Relations,
     Run,
     Sequences,
@@ -79,13 +80,13 @@ def show(run: Measurement) -> None:
 def setting(spec: Run) -> str:
     """Model and task in words."""
     model = spec.model
+    if isinstance(model, Module):
+        assert isinstance(spec.task, Sequences)
+        return f"{model.name}; {_tokens(spec.task)}"
     heads = f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}, width {model.d_model}"
     match spec.task, model:
         case Sequences() as task, Transformer():
-            return (
-                f"{model.n_layers} layer{'s' * (model.n_layers > 1)}, {heads}; {task.seq_len} tokens from "
-                f"{task.vocab_size}, loss on {task.loss} position{'s' * (task.loss == 'all')}"
-            )
+            return f"{model.n_layers} layer{'s' * (model.n_layers > 1)}, {heads}; {_tokens(task)}"
         case Associations() as task, AssociativeAttention():
             layer = "the published layer" if model.profile == "mahdavi2024" else "plain attention"
             return f"{layer}, {heads}; {task.items}"
@@ -94,6 +95,11 @@ def setting(spec: Run) -> str:
             kind = {"threshold": "key-query channel", "softmax": "softmax channel", "block": "transformer block"}
             return f"{kind[model.channel]}, {_channel(model, spec.protocol)}, width {model.d_model}; {edges}"
     raise TypeError(f"no words for {type(model).__name__}")
+
+
+def _tokens(task: Sequences) -> str:
+    positions = f"{task.loss} position{'s' * (task.loss == 'all')}"
+    return f"{task.seq_len} tokens from {task.vocab_size}, loss on {positions}"
 
 
 def _channel(model: KeyQueryChannel, protocol: Protocol) -> str:
@@ -246,7 +252,9 @@ def show_runs(runs: list[Summary]) -> None:
             run.key[:12],
             run.protocol,
             run.items,
-            *map(str, (run.n_layers, run.n_heads, run.d_model, run.library_size, run.memorized)),
+            *(str(size or "-") for size in (run.n_layers, run.n_heads, run.d_model)),
+            str(run.library_size),
+            str(run.memorized),
             f"{run.chance:.4g}",
             f"{run.bits_per_parameter:.3g}",
             f"{run.seconds:.1f}",

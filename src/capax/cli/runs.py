@@ -198,9 +198,11 @@ def recall(
     as_json
         Print one JSON object.
     """
+    from capax.cli.path import search_here
     from capax.errors import CapaxError
     from capax.memory import Memory, load
 
+    search_here()
     try:
         tokens = [int(word) for word in prefix.replace(",", " ").split()]
     except ValueError:

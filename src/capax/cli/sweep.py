@@ -74,8 +74,10 @@ def sweep(
     as_json
         Print one JSON object at the end (docs/schemas/sweep.json).
     """
+    from capax.cli.path import search_here
     from capax.sweeps.grid import read_study
 
+    search_here()
     found = read_study(study, allow_many=yes)
     place = store or found.store or study.with_suffix(".db")
     if dry_run:

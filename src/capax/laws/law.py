@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import polars as pl
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
@@ -96,7 +97,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     # Fitting
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the law to measurements.
+        """Fit the law to measurements; runs of users' modules in a table of `capax.read` are left out, and noted.
 
         Args:
             X: a table with the law's columns, or an array in the order of `columns`; `library_size` may be among them.
@@ -106,7 +107,12 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             TableError: when a column is missing or a value is not a positive number.
             LawError: when rows are too few, all complete, or measured in different ways.
         """
-        return self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
+        notes: tuple[str, ...] = ()
+        if isinstance(X, pl.DataFrame) and y is None:
+            X, notes = tables.without_modules(X)
+        self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
+        self.notes_.extend(notes)
+        return self
 
     def fit_rows(self, rows: Rows, table: Any = None) -> Self:
         """Fit to measurements that were read; a table adds its protocol to the domain."""

@@ -14,7 +14,7 @@ from capax.measures.assemble import assemble
 from capax.measures.procedures import PROCEDURES, best_of_restarts
 from capax.measures.progress import Callback, Tracker
 from capax.results import Measurement
-from capax.specs import PROTOCOLS, Budget, Mac, Mls, Model, Run, Shatter, Task, Training
+from capax.specs import PROTOCOLS, Budget, Mac, Mls, Model, Module, Run, Shatter, Task, Training
 from capax.store import Store
 from capax.training.pack import Outcome, Pack
 from capax.training.workers import Workers
@@ -58,6 +58,7 @@ def measure(
 
     Raises:
         SpecError: for a field that is not allowed.
+        ModuleError: for a user's module that cannot be measured.
         DeviceError: for a device that is not there.
         StoreError: for a store that cannot be opened; `StoreWriteError` when the finished run cannot be saved (the
             error's `unsaved` holds it).
@@ -144,7 +145,7 @@ def perform_together(
 
     Each measurement is that of the run alone (on the CPU bit for bit) but for its `seconds`: the time of all, divided
     by the number of runs. A time limit is for each run, so the pack has as many times the seconds. Where the last
-    digits may depend on the pack (a GPU, compiled code), a note names the seeds that trained together.
+    digits may depend on the pack (a GPU, compiled code, a user's module), a note names the seeds that trained together.
 
     Args:
         checkpoints: as in `perform`.
@@ -160,7 +161,7 @@ def perform_together(
         raise ValueError("runs: each needs a seed of its own to train together")
     trainer = _Trainer(runs, workers, device, Tracker(progress), checkpoints=checkpoints)
     founds = best_of_restarts(runs, trainer)
-    exact = device == "cpu" and not runs[0].training.compile
+    exact = device == "cpu" and not runs[0].training.compile and not isinstance(runs[0].model, Module)
     packed = () if exact else (f"pack: trained with seeds {', '.join(str(run.seed) for run in runs)}",)
     seconds = trainer.seconds / len(runs)
     return [assemble(run, found, seconds, packed) for run, found in zip(runs, founds, strict=True)]

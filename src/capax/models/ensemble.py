@@ -40,5 +40,15 @@ class Ensemble(Generic[Spec]):
 
     def select(self, members: Int[Tensor, " k"]) -> Ensemble[Spec]:
         """A copy of some members, detached."""
-        chosen = {name: p.detach()[members].requires_grad_(p.requires_grad) for name, p in self.parameters.items()}
-        return type(self)(self.spec, chosen)
+        return type(self)(self.spec, self._chosen(members))
+
+    def _chosen(self, members: Int[Tensor, " k"]) -> dict[str, Tensor]:
+        """Some members' parameters, copied and detached."""
+        return {name: p.detach()[members].requires_grad_(p.requires_grad) for name, p in self.parameters.items()}
+
+    def random_states(self) -> dict[str, Tensor]:
+        """Where the members' random numbers are, by name; nothing where training draws none."""
+        return {}
+
+    def restore_random(self, states: dict[str, Tensor]) -> None:
+        """Go on where `random_states` was taken."""

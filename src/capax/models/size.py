@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from capax.specs import AssociativeAttention, KeyQueryChannel, Model, Relations, Sequences, Task, Transformer
+from capax.errors import SpecError
+from capax.specs import AssociativeAttention, KeyQueryChannel, Model, Module, Relations, Sequences, Task, Transformer
 
 
 def parameter_counts(task: Task, model: Model) -> dict[str, int]:
-    """Numbers that an ensemble holds for one member: `trainable` and `total`."""
+    """Numbers that an ensemble holds for one member: `trainable` and `total`.
+
+    Raises:
+        SpecError: for a user's module, whose parameters are known once it is built.
+    """
+    if isinstance(model, Module):
+        raise SpecError(f"model: the size of a user's module is not known beforehand, got {model.name}")
     if isinstance(task, Sequences):
         assert isinstance(model, Transformer)
         return transformer_parameters(model, task.vocab_size, task.seq_len - 1)

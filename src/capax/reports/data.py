@@ -14,7 +14,7 @@ from capax.measures.choices import text
 from capax.measures.sensitivity import Compared, Sensitivity
 from capax.planning.candidates import choices, model, rows, vocabulary
 from capax.results import Interval, Measurement
-from capax.specs import Mac, Sequences
+from capax.specs import Mac, Sequences, Transformer
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,19 @@ class WidthLine:
 
 def memorized_against_width(runs: Iterable[Measurement]) -> list[WidthLine]:
     """One line per (seq_len, n_heads), in that order. The runs, of sequences, differ in nothing else but d_model."""
-    lines: dict[tuple[int, int], list[Measurement]] = defaultdict(list)
+    lines: dict[tuple[int, int], list[tuple[int, Measurement]]] = defaultdict(list)
     for run in runs:
         assert isinstance(run.spec.task, Sequences)
-        lines[run.spec.task.seq_len, run.spec.model.n_heads].append(run)
+        assert isinstance(run.spec.model, Transformer)
+        lines[run.spec.task.seq_len, run.spec.model.n_heads].append((run.spec.model.d_model, run))
     result = []
     for (seq_len, n_heads), group in sorted(lines.items()):
-        points = sorted(group, key=lambda run: run.spec.model.d_model)
+        widths, points = zip(*sorted(group, key=lambda point: point[0]), strict=True)
         result.append(
             WidthLine(
                 seq_len,
                 n_heads,
-                tuple(run.spec.model.d_model for run in points),
+                widths,
                 tuple(run.memorized for run in points),
                 tuple(run.memorized_per_restart for run in points),
                 tuple(run.chance for run in points),

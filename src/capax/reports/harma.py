@@ -37,14 +37,20 @@ def of_transformers(runs: Sequence[Measurement], protocol: type = Mac) -> list[M
     return found
 
 
+def of(run: Measurement) -> Transformer:
+    """The transformer of one of these runs."""
+    assert isinstance(run.spec.model, Transformer)
+    return run.spec.model
+
+
 def memorized_against_width(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     """Fig. 7: memorized against width, a line per number of heads, a panel per length, with the law's band."""
     charts = []
     for group in alike(of_transformers(runs), {"seq_len", "n_heads", "d_model"}):
         panels: dict[int, dict[int, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
         for run in group.runs:
-            panels[run.spec.task.seq_len][run.spec.model.n_heads].append(run)  # type: ignore[union-attr]
-        if len({run.spec.model.d_model for run in group.runs}) < 2:
+            panels[run.spec.task.seq_len][of(run).n_heads].append(run)
+        if len({of(run).d_model for run in group.runs}) < 2:
             continue
         heads = sorted({number for lines in panels.values() for number in lines})
         shown = [
@@ -78,9 +84,9 @@ def memorized_against_width(runs: Sequence[Measurement], law: Law | None) -> lis
 
 
 def _width_line(runs: list[Measurement], place: int, length: int, law: Law | None) -> list[Series]:
-    points = sorted(runs, key=lambda run: run.spec.model.d_model)
-    widths = tuple(run.spec.model.d_model for run in points)
-    name = of_heads(points[0].spec.model.n_heads)
+    points = sorted(runs, key=lambda run: of(run).d_model)
+    widths = tuple(of(run).d_model for run in points)
+    name = of_heads(of(points[0]).n_heads)
     line = Series(
         name=name,
         kind="line",
@@ -89,7 +95,7 @@ def _width_line(runs: list[Measurement], place: int, length: int, law: Law | Non
         low=tuple(None if run.interval is None else run.interval.low for run in points),
         high=tuple(None if run.interval is None else run.interval.high for run in points),
         texts=tuple(
-            f"width {run.spec.model.d_model}: {run.memorized} of {run.library_size} ({run.key[:12]})" for run in points
+            f"width {of(run).d_model}: {run.memorized} of {run.library_size} ({run.key[:12]})" for run in points
         ),
         group=place,
     )
@@ -107,14 +113,11 @@ def banded(panels: Sequence[Panel], law: Law | None) -> str:
 
 def _law_band(law: Law | None, points: list[Measurement], length: int, place: int, name: str) -> list[Series]:
     """What a law expects of these architectures, raw counts, where they lie in its domain."""
-    spec = points[0].spec.model
+    spec = of(points[0])
     task = points[0].spec.task
     if law is None or law.task != "sequences" or not isinstance(task, Sequences) or len(points) < 2:
         return []
-    models = [
-        model(law, point.spec.model.n_layers, spec.n_heads, point.spec.model.d_model)  # type: ignore[union-attr]
-        for point in points
-    ]
+    models = [model(law, of(point).n_layers, spec.n_heads, of(point).d_model) for point in points]
     table = rows(models, length, task.vocab_size)
     if not law.inside_domain(table).all():
         return []
@@ -127,7 +130,7 @@ def _law_band(law: Law | None, points: list[Measurement], length: int, place: in
         Series(
             name=name,
             kind="band",
-            x=tuple(point.spec.model.d_model for point in points),
+            x=tuple(of(point).d_model for point in points),
             y=raw[0],
             low=raw[1],
             high=raw[2],
@@ -150,12 +153,12 @@ def _raw(values: Iterable[float], points: list[Measurement], law: Law) -> tuple[
 
 
 def _widths(group: Group) -> Axis:
-    widths = tuple(sorted({float(run.spec.model.d_model) for run in group.runs}))
+    widths = tuple(sorted({float(of(run).d_model) for run in group.runs}))
     return Axis(label=WIDTH, log=2, ticks=widths)
 
 
 def _limits(group: Group, runs: list[Measurement]) -> tuple[Series, ...]:
-    widths = [run.spec.model.d_model for run in runs]
+    widths = [of(run).d_model for run in runs]
     ends = (float(min(widths)), float(max(widths)))
     library, chance = max(run.library_size for run in runs), max(run.chance for run in runs)
     return (

@@ -7,6 +7,7 @@ others are ours and say so.
 
 from capax.specs.associations import Associations as Associations
 from capax.specs.associations import AssociativeAttention as AssociativeAttention
+from capax.specs.modules import Module as Module
 from capax.specs.protocols import PROTOCOLS as PROTOCOLS
 from capax.specs.protocols import Budget as Budget
 from capax.specs.protocols import Mac as Mac

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from capax.specs.associations import Associations, AssociativeAttention
+from capax.specs.modules import Module
 from capax.specs.protocols import Budget, Mac, Mls, Protocol
 from capax.specs.relations import KeyQueryChannel, Relations
 from capax.specs.sequences import Sequences, Transformer
@@ -16,14 +17,14 @@ from capax.specs.spec import LARGEST_LIBRARY, Spec
 from capax.specs.training import Training
 
 Task = Annotated[Sequences | Associations | Relations, Field(discriminator="task")]
-Model = Annotated[Transformer | AssociativeAttention | KeyQueryChannel, Field(discriminator="model")]
+Model = Annotated[Transformer | AssociativeAttention | KeyQueryChannel | Module, Field(discriminator="model")]
 
 LEARNERS: dict[type[Spec], type[Spec]] = {
     Sequences: Transformer,
     Associations: AssociativeAttention,
     Relations: KeyQueryChannel,
 }
-"""The model that learns each task."""
+"""The model of ours that learns each task; sequences are learned by a user's `Module`, too."""
 
 TRAININGS: dict[type[Spec], dict[str, Any]] = {
     Sequences: {},
@@ -70,7 +71,10 @@ class Run(Spec):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         learner = LEARNERS[type(self.task)]
-        if not isinstance(self.model, learner):
+        if isinstance(self.model, Module) and isinstance(self.task, Sequences):
+            if self.training.compile:
+                raise ValueError("compile: not for a user's module, got True")
+        elif not isinstance(self.model, learner):
             raise ValueError(
                 f"model: task {self.task.task!r} is learned by {learner.__name__}, got {type(self.model).__name__}"
             )

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from capax.errors import SpecError
-from capax.specs import LEARNERS, PROTOCOLS, Run, Spec, Training
+from capax.specs import LEARNERS, PROTOCOLS, Module, Run, Spec, Training
 
 MOST_RUNS = 1_000_000
 TASKS = {task.model_fields["task"].default: task for task in LEARNERS}
+MODULE = Module.model_fields["model"].default
+NO_AXES = ("task", "model", "protocol", "library_sha256", "source_sha256")
 Parts = dict[str, type[Spec]]
 KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change")
 
@@ -101,14 +103,14 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
 
 
 def _parts(tables: Mapping[str, Any]) -> Parts:
-    """The specs of the study's task, of the model that learns it, and of its protocol."""
+    """The specs of the study's task, of the model that learns it (ours, or a user's module), and of its protocol."""
     task = tables.get("task", {}).get("task", "sequences")
     if task not in TASKS:
         raise SpecError(f"task.task: {', '.join(TASKS)}, got {task!r}")
     name = tables.get("protocol", {}).get("protocol", "mac")
     if name not in PROTOCOLS:
         raise SpecError(f"protocol.protocol: {', '.join(PROTOCOLS)}, got {name!r}")
-    model = LEARNERS[TASKS[task]]
+    model = Module if tables.get("model", {}).get("model") == MODULE else LEARNERS[TASKS[task]]
     return {"task": TASKS[task], "model": model, "training": Training, "protocol": PROTOCOLS[name]}
 
 
@@ -147,8 +149,8 @@ def _axes(tables: Mapping[str, Any], fields: Mapping[str, str]) -> list[list[dic
 
 
 def _claim(seen: dict[str, str], label: str, name: str, fields: Mapping[str, str]) -> None:
-    if name not in fields or name in ("task", "model", "protocol", "library_sha256"):
-        allowed = ", ".join(field for field in fields if field not in ("task", "model", "protocol", "library_sha256"))
+    if name not in fields or name in NO_AXES:
+        allowed = ", ".join(field for field in fields if field not in NO_AXES)
         raise SpecError(f"{label}.{name}: no such axis; allowed are {allowed}")
     if name in seen:
         raise SpecError(f"{label}.{name}: is an axis of {seen[name]} already")
@@ -215,7 +217,7 @@ def _change(
 
 def _default(name: str, fields: Mapping[str, str], parts: Parts) -> Any:
     spec = parts.get(fields[name], Run)
-    return spec.model_fields[name].default
+    return spec.model_fields[name].get_default(call_default_factory=True)
 
 
 def _run(

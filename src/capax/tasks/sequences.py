@@ -15,10 +15,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from capax.errors import LibraryError
+from capax.models.module import ModuleEnsemble
 from capax.models.transformer import Scored, TransformerEnsemble
 from capax.specs import Sequences
 from capax.tasks import sequence_files
 from capax.tasks.library import Library, Purpose
+
+Learner = TransformerEnsemble | ModuleEnsemble
 
 
 def draw(spec: Sequences, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size seq_len"]:
@@ -82,7 +85,7 @@ def recallable_from(sequences: Int[np.ndarray, "size seq_len"], lengths: Iterabl
 
 
 @dataclass(frozen=True)
-class SequenceLibrary(Library[TransformerEnsemble]):
+class SequenceLibrary(Library[Learner]):
     """The libraries of an ensemble's members on a device.
 
     Attributes:
@@ -136,14 +139,18 @@ class SequenceLibrary(Library[TransformerEnsemble]):
         offset = torch.arange(g, device=rows.device)[:, None] * items
         return self.tokens.flatten(0, 1)[rows + offset]
 
-    def shared(self, model: TransformerEnsemble, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
-        """What the model computes once for all sequences of a step."""
+    def shared(self, model: Learner, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
+        """What the model computes once for all sequences of a step; of a user's module nothing is known."""
+        if isinstance(model, ModuleEnsemble):
+            return {}
         return model.shared(self._scored(purpose), n_rows)
 
     def outputs(
-        self, model: TransformerEnsemble, batch: Int[Tensor, "e b seq_len"], purpose: Purpose, shared: dict[str, Tensor]
+        self, model: Learner, batch: Int[Tensor, "e b seq_len"], purpose: Purpose, shared: dict[str, Tensor]
     ) -> Float[Tensor, "e b p vocab"]:
         """Next-token scores at the scored positions."""
+        if isinstance(model, ModuleEnsemble):
+            return model.logits(batch[:, :, :-1], self._scored(purpose), training=purpose == "loss")
         return model.logits(batch[:, :, :-1], self._scored(purpose), shared)
 
     def _scored(self, purpose: Purpose) -> Scored:

@@ -26,7 +26,7 @@ from capax.theory.association_bounds import association_bounds
 from capax.theory.bounds import Assumption, Bound, assuming
 from capax.theory.memories import memory_bounds
 from capax.theory.rates import NO_PARAMETERS, rate_bounds
-from capax.theory.sizes import ParameterCounts, Sizes, checked, graph_size, of_task, parameters
+from capax.theory.sizes import Known, ParameterCounts, Sizes, checked, graph_size, of_task, parameters
 from capax.theory.stored_bits import (
     SLACK,
     distinct_information,
@@ -113,9 +113,11 @@ def bounds(
     if isinstance(spec, Run):
         if given:
             raise SpecError(f"{next(iter(given))}: a run brings its own, got {next(iter(given.values()))}")
-        model, sizes, precision = spec.model, of_task(spec.task), spec.training.precision
+        model, precision = _known(spec.model), spec.training.precision
+        sizes = of_task(spec.task)
     else:
-        model, sizes, precision = spec, checked(spec, given), None
+        model, precision = _known(spec), None
+        sizes = checked(model, given)
     if bits is None:
         bits = WEIGHT_BITS[precision or "float32"]
     if bits < 1:
@@ -133,6 +135,12 @@ def bounds(
                 n_heads = max(spec.protocol.head_counts)
             rows = _of_channel(model, n_heads, sizes, counts, bits)
     return Catalogue(model=model, sizes=sizes, bits_per_weight=bits, parameters=counts, bounds=rows)
+
+
+def _known(model: object) -> Known:
+    if not isinstance(model, Known):
+        raise SpecError(f"model: a Transformer, AssociativeAttention or KeyQueryChannel, got a {type(model).__name__}")
+    return model
 
 
 def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
@@ -178,7 +186,15 @@ def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
             spare += distinct_information(max(size for _, size in counts), (task.seq_len - 1) * log(task.vocab_size))
     if shown <= bits * measurement.parameters.trainable + spare:
         return ()
-    return (bounds(run)["stored_bits"],)
+    return (
+        stored_bits(
+            measurement.parameters.trainable,
+            shown / measurement.library_size,
+            bits=bits,
+            missing_parameters=NO_PARAMETERS,
+            missing_items="nothing was to be remembered",
+        ),
+    )
 
 
 def _budget_exceeded(measurement: Measurement, task: Relations, least: float) -> tuple[Bound, ...]:

@@ -14,7 +14,6 @@ from capax.specs import (
     Associations,
     AssociativeAttention,
     KeyQueryChannel,
-    Model,
     Relations,
     Sequences,
     Task,
@@ -35,6 +34,9 @@ LEAST = {
     "n_classes": 2,
     "d_out": 1,
 }
+Known = Transformer | AssociativeAttention | KeyQueryChannel
+"""Models whose architecture is known; a module's is not."""
+
 MEANINGFUL = {
     Transformer: ("seq_len", "vocab_size", "context_size", "n_items", "n_edges", "library_size"),
     AssociativeAttention: ("context_size", "n_classes", "d_out", "n_items", "n_edges", "library_size"),
@@ -115,7 +117,7 @@ def of_task(task: Task) -> Sizes:
     )
 
 
-def checked(model: Model, given: dict[str, int]) -> Sizes:
+def checked(model: Known, given: dict[str, int]) -> Sizes:
     """The sizes that were given, and what follows from them.
 
     Raises:
@@ -141,7 +143,7 @@ def checked(model: Model, given: dict[str, int]) -> Sizes:
     return Sizes(**sizes)
 
 
-def parameters(model: Model, sizes: Sizes) -> ParameterCounts:
+def parameters(model: Known, sizes: Sizes) -> ParameterCounts:
     """The parameters of a model, as far as the sizes tell."""
     if isinstance(model, Transformer):
         return _transformer_parameters(model, sizes)

@@ -221,8 +221,9 @@ class Learner:
         self._adam.remember(moments)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that the next step depends on: what is trained, Adam's moments, the batch order."""
+        """All that the next step depends on: what is trained, Adam's moments, the batch order, random numbers."""
         tensors = self.order.tensors()
+        tensors |= {f"random/{name}": state for name, state in self.ensemble.random_states().items()}
         moments = self._adam.moments()
         for name, parameter in self.ensemble.trainable.items():
             tensors[f"parameters/{name}"] = parameter
@@ -234,16 +235,13 @@ class Learner:
         """Go on with some members of a learner not yet begun, where `tensors` were taken from one of the same pack."""
         self.keep(members)
         self.order.restore(tensors, counters)
+        self.ensemble.restore_random(_below("random/", tensors))
         moments = {}
         for name, parameter in self.ensemble.trainable.items():
             with torch.no_grad():
                 parameter.copy_(tensors[f"parameters/{name}"])
-            start = f"adam/{name}/"
-            moments[name] = {
-                key.removeprefix(start): value.to(self.device)
-                for key, value in tensors.items()
-                if key.startswith(start)
-            }
+            found = _below(f"adam/{name}/", tensors)
+            moments[name] = {moment: value.to(self.device) for moment, value in found.items()}
         self._adam.remember(moments)
 
     def _micro_losses(
@@ -269,6 +267,11 @@ class Learner:
         if torch.device(self.device).type != "cpu":
             return 1
         return math.ceil(n_rows * self.floats_per_row[purpose] / CACHE_FLOATS)
+
+
+def _below(start: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose names begin so, by the rest of their names."""
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
 
 
 def _losses(

@@ -11,6 +11,8 @@ from capax.models import associative, keyquery, transformer
 from capax.models.associative import AssociativeEnsemble
 from capax.models.ensemble import Ensemble
 from capax.models.keyquery import KeyQueryEnsemble
+from capax.models.module import ModuleEnsemble
+from capax.models.module_traits import check, traits
 from capax.models.reachability import unreachable_tokens
 from capax.models.routing import RoutingEnsemble
 from capax.models.transformer import TransformerEnsemble
@@ -20,6 +22,7 @@ from capax.specs import (
     AssociativeAttention,
     KeyQueryChannel,
     Model,
+    Module,
     Relations,
     Sequences,
     Task,
@@ -43,17 +46,21 @@ def prepare(pack: Pack) -> Learner:
         owners = owners[:1]
     library = build_library(pack, [numpy_generator(seed, "library", member) for seed, member in owners])
     ensemble = initial_ensemble(pack, [torch_generator(seed, "weights", member) for seed, member in named])
+    dtype = DTYPES[pack.training.precision]
     order = BatchOrder(
         library.row_counts,
         pack.training.batch_size,
         [torch_generator(seed, "order", member) for seed, member in named],
         pack.device,
-        DTYPES[pack.training.precision],
+        dtype,
         padded_to=min(pack.training.batch_size, pack.largest) if pack.mixed else None,
     )
     purposes: tuple[Purpose, ...] = ("loss", "recall")
     floats = {purpose: floats_per_row(pack.task, pack.model, purpose) for purpose in purposes}
-    return Learner(ensemble, library, pack.training, order, floats)
+    learner = Learner(ensemble, library, pack.training, order, floats)
+    if isinstance(pack.model, Module) and isinstance(pack.task, Sequences):
+        learner.notes.append(f"module: {traits(pack.model, pack.task.vocab_size, pack.task.seq_len, dtype).computed}")
+    return learner
 
 
 def build_library(pack: Pack, generators: list[np.random.Generator]) -> Library[Any]:
@@ -61,7 +68,7 @@ def build_library(pack: Pack, generators: list[np.random.Generator]) -> Library[
     match pack.task, pack.model:
         case Sequences() as task, _:
             return SequenceLibrary.build(task, pack.sizes, generators, pack.device, pack.largest)
-        case Associations() as task, model:
+        case Associations() as task, AssociativeAttention() as model:
             return AssociationLibrary.build(
                 task,
                 pack.sizes,
@@ -71,9 +78,10 @@ def build_library(pack: Pack, generators: list[np.random.Generator]) -> Library[
                 dtype=DTYPES[pack.training.precision],
                 padded_to=pack.largest,
             )
-        case Relations() as task, model:
+        case Relations() as task, KeyQueryChannel() as model:
             dtype = DTYPES[pack.training.precision]
             return RelationLibrary.build(task, pack.sizes, model.d_model, generators, device=pack.device, dtype=dtype)
+    raise TypeError(f"no library of {type(pack.task).__name__} for {type(pack.model).__name__}")
 
 
 def initial_ensemble(pack: Pack, generators: list[torch.Generator]) -> Ensemble[Any]:
@@ -86,6 +94,20 @@ def initial_ensemble(pack: Pack, generators: list[torch.Generator]) -> Ensemble[
                 vocab_size=task.vocab_size,
                 context=task.seq_len - 1,
                 generators=generators,
+                dtype=dtype,
+                device=pack.device,
+            )
+        case Sequences() as task, Module() as model:
+            found = traits(model, task.vocab_size, task.seq_len, dtype)
+            check(found, model, task)
+            named = zip(pack.seeds, pack.members, strict=True)
+            return ModuleEnsemble.initialize(
+                model,
+                vocab_size=task.vocab_size,
+                seq_len=task.seq_len,
+                generators=generators,
+                together=found.together,
+                dropout=[torch_generator(seed, "dropout", member) for seed, member in named] if found.random else [],
                 dtype=dtype,
                 device=pack.device,
             )
@@ -114,6 +136,10 @@ def floats_per_row(task: Task, model: Model, purpose: Purpose) -> int:
         case Sequences(), Transformer():
             scored = task.loss if purpose == "loss" else task.recall
             return transformer.floats_per_sequence(model, task.vocab_size, task.seq_len - 1, scored)
+        case Sequences(), Module():
+            found = traits(model, task.vocab_size, task.seq_len)
+            check(found, model, task)
+            return found.floats_per_row
         case Associations(), AssociativeAttention():
             shared = task.contexts == "shared"
             return associative.floats_per_example(model, task.context_size, task.n_outputs, shared)

@@ -16,6 +16,7 @@ from capax.measures.probes.cue import CueProbe, cue_probe
 from capax.measures.probes.shares import LEVEL
 from capax.measures.probes.symmetry import SymmetryProbe, drawn_again, symmetry_probe
 from capax.memory import AssociativeMemory, Memory, RelationMemory
+from capax.models.transformer import TransformerEnsemble
 from capax.results import Result
 from capax.seeds import numpy_generator
 from capax.specs import Run, Sequences
@@ -62,6 +63,8 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
         raise SpecError(
             f"key: probes are of runs on sequences, run {memory.run.key[:12]} learned {memory.run.spec.task.task}"
         )
+    if not isinstance(memory.model, TransformerEnsemble):
+        raise SpecError(f"key: probes are of transformers of capax, run {memory.run.key[:12]} is of a module of yours")
     if not 1 <= trials <= MOST_TRIALS:
         raise SpecError(f"trials: 1 to {MOST_TRIALS}, got {trials}")
     if seed < 0:

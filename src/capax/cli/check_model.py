@@ -1,0 +1,66 @@
+"""`capax check-model`: faults of a model that training does not show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from capax.cli.measure import GROUPS, InModel, InTask, ModuleFlags, SequencesFlags, TransformerFlags, given
+
+if TYPE_CHECKING:
+    from capax.checks import ModelReport
+
+
+def check_model(
+    *,
+    task: Annotated[SequencesFlags | None, InTask] = None,
+    model: Annotated[TransformerFlags | None, InModel] = None,
+    module: Annotated[ModuleFlags | None, Parameter(name="*")] = None,
+    seed: Annotated[
+        int, Parameter(help="Of random tokens and weights, and of the library that is drawn.", group=GROUPS["Run"])
+    ] = 0,
+    as_json: Annotated[
+        bool,
+        Parameter(
+            name="--json",
+            negative="",
+            help="Print one JSON object (docs/schemas/check_model.json).",
+            group=GROUPS["Run"],
+        ),
+    ] = False,
+) -> None:
+    """Check a model that maps tokens to scores, a module of yours or our transformer, for faults that spoil a count.
+
+    It ends with code 0 whatever it finds.
+    """
+    from capax.checks import check_model as check
+    from capax.errors import SpecError
+    from capax.specs import Sequences, Transformer
+
+    if not 0 <= seed < 2**63 - 1:
+        raise SpecError(f"seed: at least 0 and below 2^63 - 1, got {seed}")
+    learner = (module or ModuleFlags()).spec(model) or Transformer(**given(model))
+    found = check(learner, Sequences(**given(task)), seed=seed)
+    if as_json:
+        print(found.model_dump_json())
+    else:
+        _show(found)
+
+
+def _show(found: ModelReport) -> None:
+    from rich.table import Table
+
+    from capax.cli.output import console
+
+    screen = console()
+    sizes = f"{found.parameters.trainable} parameters trainable of {found.parameters.total}"
+    screen.print(f"{found.model}; {found.seq_len} tokens from {found.vocab_size}, {sizes}", markup=False)
+    table = Table(box=None, pad_edge=False)
+    for name, whole in (("check", True), ("verdict", True), ("evidence", False)):
+        table.add_column(name, no_wrap=whole)
+    for one in found.checks:
+        table.add_row(one.check, one.verdict, one.evidence)
+    screen.print(table, markup=False)
+    count = len(found.failed)
+    screen.print(f"{count} of {len(found.checks)} failed" if count else "none failed")

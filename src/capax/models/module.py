@@ -1,0 +1,169 @@
+"""An ensemble of a user's modules: their tensors stacked, computed together where torch.func allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from capax.errors import CapaxError
+from capax.models.ensemble import Ensemble
+from capax.models.factory import ModuleError, build, said, seeded
+from capax.models.transformer import Scored
+from capax.specs.modules import Module
+
+MEMORY = "can't allocate memory"
+"""In torch's message where a CPU has no memory left; there is no class for it."""
+
+
+class ModuleEnsemble(Ensemble[Module]):
+    """`n_members` modules of one factory.
+
+    Their parameters and buffers are stacked, those with `requires_grad=False` and the buffers stay as they are. Modules
+    that are random in training (dropout) draw from a generator of each member's own.
+
+    Args:
+        parameters: tensors `(e, ...)` by the module's names for them.
+        template: a module whose tensors are replaced by a member's when it is called.
+        together: whether the members are computed together, by `torch.vmap`, or one after another.
+        generators: what each member's random numbers in training come from; none where it needs none.
+    """
+
+    def __init__(
+        self,
+        spec: Module,
+        parameters: dict[str, Tensor],
+        template: nn.Module,
+        together: bool,
+        generators: Sequence[torch.Generator] = (),
+    ) -> None:
+        super().__init__(spec, parameters)
+        self.template, self.together, self.generators = template, together, list(generators)
+        self._buffers = {name for name, _ in template.named_buffers()}
+
+    @classmethod
+    def initialize(
+        cls,
+        spec: Module,
+        *,
+        vocab_size: int,
+        seq_len: int,
+        generators: Sequence[torch.Generator],
+        together: bool,
+        dropout: Sequence[torch.Generator] = (),
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> ModuleEnsemble:
+        """One module per generator, whose seed is that of the factory's random numbers.
+
+        Args:
+            seq_len: tokens in a sequence, of which the module reads all but the last.
+            dropout: what the members' random numbers in training come from, where they need any.
+            dtype: to which floating-point tensors are converted.
+
+        Raises:
+            ModuleError: when the factory fails, or gives modules with different tensors.
+        """
+        modules = [
+            build(spec, vocab_size=vocab_size, seq_len=seq_len, seed=generator.initial_seed()).to(dtype=dtype)
+            for generator in generators
+        ]
+        tensors = [tensors_of(module) for module in modules]
+        if len({tuple((name, tensor.shape) for name, tensor in found.items()) for found in tensors}) > 1:
+            raise ModuleError(f"module: {spec.name} gives modules of different shapes")
+        trained = {name for name, parameter in modules[0].named_parameters() if parameter.requires_grad}
+        parameters = {
+            name: torch.stack([found[name].detach() for found in tensors]).to(device).requires_grad_(name in trained)
+            for name in tensors[0]
+        }
+        return cls(spec, parameters, modules[0].to(device), together, dropout)
+
+    def parameter_counts(self) -> dict[str, int]:
+        """Numbers per member, from the tensors: `trainable` and `total`; buffers are no parameters."""
+        sizes = {name: p[0].numel() for name, p in self.parameters.items() if name not in self._buffers}
+        return {"trainable": sum(sizes[name] for name in self.trainable), "total": sum(sizes.values())}
+
+    def select(self, members: Int[Tensor, " k"]) -> ModuleEnsemble:
+        """A copy of some members, detached; their generators go on."""
+        generators = [self.generators[member] for member in members.tolist()] if self.generators else []
+        return ModuleEnsemble(self.spec, self._chosen(members), self.template, self.together, generators)
+
+    def random_states(self) -> dict[str, Tensor]:
+        """Where the members' random numbers are."""
+        return {str(place): generator.get_state() for place, generator in enumerate(self.generators)}
+
+    def restore_random(self, states: dict[str, Tensor]) -> None:
+        """Go on where `random_states` was taken."""
+        for place, generator in enumerate(self.generators):
+            generator.set_state(states[str(place)].clone())
+
+    def logits(
+        self, tokens: Int[Tensor, "e b n"], scored: Scored = "all", training: bool = False
+    ) -> Float[Tensor, "e b p t"]:
+        """Next-token scores at all positions (p = n) or at the last (p = 1).
+
+        Args:
+            training: whether the modules are in train mode (dropout on).
+
+        Raises:
+            ModuleError: when the module fails.
+        """
+        if self.template.training != training:
+            self.template.train(training)
+        with reported(self.spec.name):
+            scores = self._together(tokens) if self.together else self._one_by_one(tokens, training)
+        if scores.dim() == 3:  # those of the last position
+            return scores[:, :, None]
+        return scores[:, :, -1:] if scored == "last" else scores
+
+    def _together(self, tokens: Int[Tensor, "e b n"]) -> Tensor:
+        def one(member: dict[str, Tensor], row: Tensor) -> Tensor:
+            return functional_call(self.template, member, (row,))
+
+        with plain_attention():
+            return torch.vmap(one)(self.parameters, tokens)
+
+    def _one_by_one(self, tokens: Int[Tensor, "e b n"], training: bool) -> Tensor:
+        names, parts = list(self.parameters), zip(*(p.unbind(0) for p in self.parameters.values()), strict=True)
+        scores = []
+        for place, (member, row) in enumerate(zip(parts, tokens, strict=True)):
+            tensors = dict(zip(names, member, strict=True))
+            if training and self.generators:
+                with seeded(int(torch.randint(2**62, (), generator=self.generators[place]))):
+                    scores.append(functional_call(self.template, tensors, (row,)))
+            else:
+                scores.append(functional_call(self.template, tensors, (row,)))
+        return torch.stack(scores)
+
+
+def tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    """A module's parameters and buffers by name, each once."""
+    return dict(module.named_parameters()) | dict(module.named_buffers())
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Torch's attention as the operations that it is made of: its fused kernels have no rule for `vmap`."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextmanager
+def reported(name: str) -> Iterator[None]:
+    """What the user's module raises, as one line; a lack of memory stays what it is."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, torch.OutOfMemoryError | CapaxError) or MEMORY in str(error):
+            raise
+        raise ModuleError(f"module: {name} failed when it was asked ({said(error)})") from None

@@ -1,0 +1,253 @@
+"""What a user's module is, found out by asking it: its outputs, its randomness, and how members are computed."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from capax.errors import SpecError
+from capax.models.factory import ModuleError, build, said, seeded
+from capax.models.module import ModuleEnsemble, plain_attention, reported, tensors_of
+from capax.specs.modules import Module
+from capax.specs.sequences import Sequences
+
+MOST_POSITIONS = 64
+"""Positions whose token is exchanged to see which scores it reaches."""
+TRIAL = 3
+"""Members of the trial of `torch.vmap`."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is known of the modules of a factory.
+
+    Attributes:
+        floats_per_row: numbers in the widest activation of one sequence.
+        positions: whether they give scores of every position or of the last alone.
+        random: whether they draw random numbers in training.
+        looks_ahead: a position (from 1) whose scores depend on a later token; None where none does.
+        together: whether members are computed together, by `torch.vmap`.
+        computed: how, and why, in words.
+    """
+
+    floats_per_row: int
+    positions: Literal["all", "last"]
+    random: bool
+    looks_ahead: int | None
+    together: bool
+    computed: str
+
+
+@functools.lru_cache(maxsize=32)
+def traits(spec: Module, vocab_size: int, seq_len: int, dtype: torch.dtype = torch.float32) -> Traits:
+    """Ask a few modules of the factory, once for each shape.
+
+    Raises:
+        ModuleError: when a module fails, gives something else than finite scores of every token at every position or at
+            the last, has nothing to train, draws weights or scores that its seed does not name, changes its buffers
+            while it is asked, keeps something for the next call, or lets the examples of a batch reach each other.
+    """
+
+    def made(seed: int) -> nn.Module:
+        return build(spec, vocab_size=vocab_size, seq_len=seq_len, seed=seed).to(dtype=dtype)
+
+    name = spec.name
+    drawn = torch.randint(vocab_size, (TRIAL, 8, seq_len - 1), generator=torch.Generator().manual_seed(0))
+    tokens = drawn[0, :2]
+    with reported(name), seeded(0):
+        module = made(0)
+        _check_tensors(module, made(0), name)
+        before = {n: tensor.clone() for n, tensor in tensors_of(module).items()}
+        random = _draws(module.train(), tokens)
+        scores = module(tokens)
+        positions = asked_positions(scores, tokens, vocab_size, name)
+        if not scores.requires_grad:
+            raise ModuleError(f"module: {name} gives scores that have no gradient")
+        scores.square().sum().backward()
+        module.eval()
+        with torch.no_grad():
+            if _draws(module, tokens):
+                raise ModuleError(f"module: {name} draws random numbers in eval mode, so no recall can be counted")
+            _check_rows(module, tokens, vocab_size, name)
+            ahead = _looks_ahead(module, tokens, vocab_size) if positions == "all" else None
+            floats = _floats_per_row(module, drawn[0])
+        after = tensors_of(module).items()
+        changed = [n for n, tensor in after if n not in before or not torch.equal(tensor, before[n])]
+        _check_members(spec, drawn, made)
+    if changed:
+        raise ModuleError(f"module: {name} changes {changed[0]!r} when it is asked (batch statistics?)")
+    reason = "it draws random numbers in training, each member its own" if random else _why_apart(spec, drawn, made)
+    computed = f"members one by one ({reason})" if reason else "members together (torch.vmap)"
+    return Traits(floats, positions, random, ahead, not reason, computed)
+
+
+def check(found: Traits, spec: Module, task: Sequences) -> None:
+    """Whether such modules can learn a task.
+
+    Raises:
+        SpecError: when the task scores positions that they do not give, or whose target they see.
+    """
+    for field in ("loss", "recall"):
+        if getattr(task, field) != "all":
+            continue
+        if found.positions == "last":
+            raise SpecError(f"{field}: 'last' with {spec.factory}, which scores the last position alone, got 'all'")
+        if found.looks_ahead is not None:
+            raise SpecError(
+                f"{field}: 'last' with {spec.factory}, whose scores at position {found.looks_ahead} depend on later "
+                f"tokens (no causal mask?), which include their target, got 'all'"
+            )
+
+
+def _check_tensors(module: nn.Module, again: nn.Module, name: str) -> None:
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise ModuleError(f"module: {name} has no parameter to train")
+    others = tensors_of(again)
+    for key, tensor in tensors_of(module).items():
+        if key not in others or not torch.equal(tensor, others[key]):
+            raise ModuleError(f"module: {name} draws {key!r} from something else than torch's random numbers")
+        if not torch.isfinite(tensor).all() and key in dict(module.named_parameters()):
+            raise ModuleError(f"module: {name} has numbers in {key!r} that are not finite")
+
+
+def _draws(module: nn.Module, tokens: Tensor) -> bool:
+    """Whether the module takes random numbers to answer."""
+    before = torch.get_rng_state()
+    module(tokens)
+    return not torch.equal(before, torch.get_rng_state())
+
+
+def asked_positions(scores: Any, tokens: Tensor, vocab_size: int, name: str) -> Literal["all", "last"]:
+    """Which positions the scores of tokens `(b, n)` are of.
+
+    Raises:
+        ModuleError: for something else than finite scores.
+    """
+    b, n = tokens.shape
+    wanted = f"({b}, {n}, {vocab_size}) or ({b}, {vocab_size})"
+    if not isinstance(scores, Tensor):
+        raise ModuleError(f"module: {name} should give a tensor of scores {wanted}, got {type(scores).__name__}")
+    if scores.shape not in ((b, n, vocab_size), (b, vocab_size)):
+        raise ModuleError(f"module: {name} should give scores {wanted} to tokens ({b}, {n}), got {tuple(scores.shape)}")
+    if not scores.is_floating_point():
+        raise ModuleError(f"module: {name} should give scores of floating-point numbers, got {scores.dtype}")
+    if not torch.isfinite(scores).all():
+        raise ModuleError(f"module: {name} gives scores that are not finite before training")
+    return "all" if scores.dim() == 3 else "last"
+
+
+def tolerance(scores: Tensor) -> float:
+    """Differences that rounding explains: ε^¾ of the largest score."""
+    return float(torch.finfo(scores.dtype).eps ** 0.75 * scores.abs().max())
+
+
+def _check_rows(module: nn.Module, tokens: Tensor, vocab_size: int, name: str) -> None:
+    other = tokens.clone()
+    other[1] = (other[1] + 1) % vocab_size
+    first, second = module(tokens)[0], module(other)[0]
+    difference = float((first - second).abs().max())
+    if difference > tolerance(first):
+        raise ModuleError(
+            f"module: {name}: the scores of an example depend on the others of its batch (by {difference:.2g}; "
+            f"batch_first missing?)"
+        )
+
+
+def _looks_ahead(module: nn.Module, tokens: Tensor, vocab_size: int) -> int | None:
+    """The first position found (from 1) whose scores depend on a later token."""
+    n = tokens.shape[1]
+    plain = module(tokens[:1])[0]
+    for place in torch.linspace(1, n - 1, min(n - 1, MOST_POSITIONS)).long().unique().tolist() if n > 1 else []:
+        other = tokens[:1].clone()
+        other[0, place] = (other[0, place] + 1) % vocab_size
+        reached = ((module(other)[0, :place] - plain[:place]).abs().amax(-1) > tolerance(plain)).nonzero()
+        if len(reached):
+            return int(reached[0]) + 1
+    return None
+
+
+class _Sizes(TorchDispatchMode):
+    """Notes how many numbers every operation gives."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        self.sizes += [one.numel() for one in (found if isinstance(found, tuple | list) else (found,)) if _is(one)]
+        return found
+
+
+def _is(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _floats_per_row(module: nn.Module, tokens: Tensor) -> int:
+    """What one more sequence adds to the widest tensor of a forward pass."""
+    counts, rows = [], len(tokens) // 2
+    for part in (tokens[:rows], tokens):
+        with plain_attention(), _Sizes() as seen:  # a fused kernel would hide what it is made of
+            module(part)
+        counts.append(seen.sizes)
+    half, whole = counts
+    if len(half) != len(whole):  # other operations for another batch: parameters may be counted in
+        return max(whole) // rows
+    return max(b - a for a, b in zip(half, whole, strict=True)) // rows
+
+
+def _check_members(spec: Module, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> None:
+    """Whether a module with another's tensors answers as that one; what it keeps of a call would reach others."""
+    modules = [made(seed).eval() for seed in range(TRIAL)]
+    stacked = {n: torch.stack([tensors_of(m)[n].detach() for m in modules]) for n in tensors_of(modules[0])}
+    with torch.no_grad():
+        own = torch.stack([module(rows) for module, rows in zip(modules, tokens, strict=True)])
+        lent = ModuleEnsemble(spec, stacked, made(0).eval(), together=False).logits(tokens)
+    if float((lent - own.view_as(lent)).abs().max()) > tolerance(own):
+        raise ModuleError(
+            f"module: {spec.name} keeps something of one call for the next, or tensors that are no buffers"
+        )
+
+
+def _why_apart(spec: Module, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> str:
+    """Why members cannot be computed together; empty where a trial went well.
+
+    It asks that scores and gradients are those of the members computed one by one (to rounding), and that a member's do
+    not depend on how many there are (bit for bit), in train and in eval mode.
+    """
+    modules = [made(seed) for seed in range(TRIAL)]
+    stacked = {n: torch.stack([tensors_of(m)[n].detach() for m in modules]) for n in tensors_of(modules[0])}
+    trained = {n for n, parameter in modules[0].named_parameters() if parameter.requires_grad}
+
+    def asked(members: slice, together: bool, training: bool) -> list[Tensor]:
+        leaves = {n: tensor[members].clone().requires_grad_(n in trained) for n, tensor in stacked.items()}
+        ensemble = ModuleEnsemble(spec, leaves, modules[0], together)
+        scores = ensemble.logits(tokens[members], "all", training)
+        grads = torch.autograd.grad(scores.square().sum(), list(ensemble.trainable.values()), allow_unused=True)
+        return [scores.detach(), *(grad for grad in grads if grad is not None)]
+
+    for training in (True, False):
+        apart = asked(slice(None), together=False, training=training)
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", message=".*performance drop.*")  # torch.vmap would loop, too
+                joined, first = (asked(members, True, training) for members in (slice(None), slice(1)))
+        except Exception as error:  # torch.func says in many ways what it cannot do
+            return f"torch.vmap: {said(error.__context__ or error)}"
+        if len(joined) != len(apart):
+            return "torch.vmap gives other gradients"
+        for group in (slice(1), slice(1, None)):  # of gradients, some may be nothing but rounding
+            allowed = max(tolerance(b) for b in apart[group])
+            if any(float((a - b).abs().max()) > allowed for a, b in zip(joined[group], apart[group], strict=True)):
+                return "torch.vmap gives other numbers"
+        if not all(torch.equal(a[:1], b) for a, b in zip(joined, first, strict=True)):
+            return "by torch.vmap, rounding would depend on how many there are"
+    return ""

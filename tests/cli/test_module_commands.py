@@ -1,0 +1,99 @@
+"""`capax measure sequences --module` and `capax check-model`, on a file in the working directory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import refused, run
+
+from capax.checks import ModelReport
+from capax.results import Measurement
+
+DOCS = Path(__file__).parents[2] / "docs" / "modules.md"
+SMALL = ["--library-size", "10", "--restarts", "2", "--max-epochs", "2", "--vocab-size", "9", "--workers", "1"]
+
+
+@pytest.fixture(autouse=True)
+def _beside_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the model of the docs, as `mymodel.py`; what was imported of it is forgotten afterwards."""
+    (text,) = [part.split("```")[0] for part in DOCS.read_text().split("```python\n# mymodel.py\n")[1:]]
+    (tmp_path / "mymodel.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.delitem(sys.modules, "mymodel", raising=False)
+
+
+def test_a_module_is_measured_listed_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
+    measure = ["measure", "sequences", "--module", "mymodel:Memory", "--arguments", '{"d_model": 8}', *SMALL]
+    found = Measurement.from_json(run(capsys, *measure, "--keep-weights", "--json"))
+    assert found.spec.model.model == "module"
+    assert run(capsys, *measure, "--json") == found.to_json() + "\n"
+    shown = run(capsys, *measure)
+    assert shown.startswith("mymodel:Memory(d_model=8); 8 tokens from 9, loss on all positions; protocol mac")
+    assert "members together (torch.vmap)" in shown
+    listed = run(capsys, "runs").splitlines()[1].split()
+    assert listed[6:9] == ["-", "-", "-"]
+    answer = json.loads(run(capsys, "recall", found.key, "--prefix", "1 2 3 4 5 6 7", "--json"))
+    assert 0 <= answer["token"] < 9
+
+
+def test_a_model_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    task = ["--library-size", "20", "--seq-len", "5"]
+    found = ModelReport.model_validate_json(run(capsys, "check-model", "--module", "mymodel:Memory", *task, "--json"))
+    assert found.failed == ()
+    assert "none failed" in run(capsys, "check-model", "--n-heads", "2", *task)
+    Path("faulty.py").write_text(Path("mymodel.py").read_text().replace("batch_first=True", "batch_first=False"))
+    shown = run(capsys, "check-model", "--module", "faulty:Memory", *task)
+    assert "batch independence      failed" in shown
+    assert shown.splitlines()[-1].endswith("of 9 failed")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--module", "mymodel"], ["factory", "package.module:name", "'mymodel'"]),
+        (["--module", "absent:make"], ["cannot import 'absent'", "ModuleNotFoundError"]),
+        (["--module", "wrong:make"], ["cannot import 'wrong'", "SyntaxError"]),
+        (["--module", "mymodel:absent"], ["has no 'absent'"]),
+        (["--module", "mymodel:nn"], ["callable", "module"]),
+        (["--module", "mymodel:Memory", "--n-heads", "2"], ["n_heads", "--module"]),
+        (["--module", "mymodel:Memory", "--arguments", "{"], ["arguments", "JSON object", "'{'"]),
+        (["--module", "mymodel:Memory", "--arguments", "[1]"], ["arguments", "JSON object", "[1]"]),
+        (["--module", "mymodel:Memory", "--arguments", '{"width": 3}'], ["TypeError", "width"]),
+        (["--module", "mymodel:Memory", "--arguments", '{"context_size": 3}'], ["RuntimeError"]),
+        (["--module", "mymodel:Memory", "--compile"], ["compile", "True"]),
+        (["--arguments", "{}"], ["arguments", "--module"]),
+    ],
+)
+def test_bad_input(capsys: pytest.CaptureFixture[str], flags: list[str], said: list[str]) -> None:
+    Path("wrong.py").write_text("def make(:\n")
+    line = refused(capsys, "measure", "sequences", *SMALL, *flags)
+    for word in said:
+        assert word in line, line
+
+
+@pytest.mark.slow
+def test_other_processes_find_the_module() -> None:
+    def said(*arguments: str) -> str:
+        command = [sys.executable, "-c", "from capax.cli import main; main()", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    measure = ["measure", "sequences", "--module", "mymodel:Memory", "--arguments", '{"dropout": 0.1}', *SMALL[:-2]]
+    found = [
+        Measurement.from_json(said(*measure, "--workers", workers, "--fresh", "--keep-weights", "--json"))
+        for workers in ("1", "2")
+    ]
+    assert found[0].members == found[1].members
+    assert "probability" in said("recall", found[0].key, "--prefix", "1 2 3 4 5 6 7")
+    Path("s.toml").write_text(
+        '[task]\nlibrary_size = 5\nvocab_size = 9\n[model]\nmodel = "module"\nfactory = "mymodel:Memory"\n'
+        "[training]\nmax_epochs = 1\n[protocol]\nrestarts = 1\n[grid]\nseed = [0, 1]\n"
+    )
+    assert json.loads(said("sweep", "s.toml", "--workers", "2", "--json"))["done"] == 2
