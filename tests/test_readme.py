@@ -76,7 +76,7 @@ def wordless(text: str) -> list[str]:
 
 
 def test_the_blocks_of_commands_are_those_tested_here() -> None:
-    assert [len(block.splitlines()) for block in COMMANDS] == [2, 3, 2, 2, 3, 3, 3]
+    assert [len(block.splitlines()) for block in COMMANDS] == [2, 4, 2, 2, 3, 3, 3, 4]
     lines = "".join(COMMANDS).splitlines()
     assert [line for line in lines if not line.startswith("capax ")] == ["make demo", "make test"]
 
@@ -89,12 +89,13 @@ def test_the_demo(tmp_path: Path, one_core: None) -> None:
 
 
 def test_measure_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
-    first, stored, recalled = said("--keep-weights")
+    first, stored, recalled, probed = said("--keep-weights")
     assert wordless(first) == wordless(SHOWN[0])
     assert "memorized 300 of 300" in " ".join(first.split())
     assert "300" in stored
     assert recalled.startswith("74 ")
     assert "the library says the same" in recalled
+    assert "300 of 300 items recalled" in probed
 
 
 def test_the_other_protocols_run(said: Callable[[str], list[str]]) -> None:
@@ -130,6 +131,15 @@ def test_relations_run(said: Callable[[str], list[str]]) -> None:
     assert "permutation, 256 items" in built
     assert re.search(r"key dimension +[345]: 1 x [345];", searched)
     assert "need a total key dimension" in predicted
+
+
+def test_looking_closer_runs(said: Callable[[str], list[str]]) -> None:
+    table, ruler, moved, page = said("capax bounds")
+    assert re.search(r"mahdavi2024 .* 621 ", table)
+    assert "2 of 2 hold" in ruler
+    assert "loss" in moved
+    assert Path("report.html").is_file()
+    assert "report.html" in page
 
 
 def test_the_python_runs(tmp_path: Path) -> None:

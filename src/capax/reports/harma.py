@@ -49,7 +49,7 @@ def memorized_against_width(runs: Sequence[Measurement], law: Law | None) -> lis
     for group in alike(of_transformers(runs), {"seq_len", "n_heads", "d_model"}):
         panels: dict[int, dict[int, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
         for run in group.runs:
-            panels[run.spec.task.seq_len][of(run).n_heads].append(run)
+            panels[run.spec.task.seq_len][of(run).n_heads].append(run)  # type: ignore[union-attr]
         if len({of(run).d_model for run in group.runs}) < 2:
             continue
         heads = sorted({number for lines in panels.values() for number in lines})
