@@ -16,7 +16,7 @@ USAGE = 2
 def _app() -> App:
     from importlib.metadata import version
 
-    from capax.cli import check, construct, demo, info, laws, measure, plan, runs, saturation, sweep
+    from capax.cli import check, construct, demo, info, laws, measure, plan, runs, saturation, sweep, watch
 
     app = App(
         name="capax",
@@ -28,6 +28,7 @@ def _app() -> App:
     )
     app.command(measure.app)
     app.command(sweep.sweep)
+    app.command(watch.watch)
     app.command(laws.fit)
     app.command(laws.predict)
     app.command(plan.app)
