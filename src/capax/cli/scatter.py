@@ -38,7 +38,7 @@ class Scatter:
         margin = max(map(len, (*ticks.values(), X_NAME))) + 1
         columns = options.max_width - margin - 1
         if columns < LEAST_COLUMNS or rows < LEAST_ROWS:
-            yield Text("no room for a plot")
+            yield Text("no room for a plot", no_wrap=True, overflow="crop")
             return
         widths = [point.d_model for point in self.points]
         low, high = math.log2(min(widths)), math.log2(max(widths))
@@ -49,8 +49,9 @@ class Scatter:
         yield Text(Y_NAME)
         for row in range(rows):
             line = Text(f"{ticks.get(row, ''):>{margin}}|")
-            for column in range(columns):
-                line.append_text(_mark(cells.get((row, column), set()), heads))
+            for column in sorted(column for there, column in cells if there == row):
+                line.pad_right(margin + 1 + column - len(line))
+                line.append_text(_mark(cells[row, column], heads))
             yield line
         yield Text(" " * margin + "+" + "-" * columns)
         yield Text(f"{X_NAME:<{margin + 1}}" + _labels(sorted(set(widths)), low, high, columns))
@@ -68,8 +69,6 @@ def _column(d_model: int, low: float, high: float, columns: int) -> int:
 
 
 def _mark(there: set[int], heads: Sequence[int]) -> Text:
-    if not there:
-        return Text(" ")
     if len(there) > 1:
         return Text(SEVERAL)
     place = heads.index(next(iter(there)))
@@ -96,10 +95,10 @@ def _legend(heads: Sequence[int], width: int) -> list[Text]:
     ]
     if len(heads) > 1:
         parts.append(Text(f"{SEVERAL} several of them"))
-    lines = [Text()]
+    lines = [Text(no_wrap=True, overflow="crop")]
     for part in parts:
         if len(lines[-1]) and len(lines[-1]) + 2 + len(part) > width:
-            lines.append(Text())
+            lines.append(lines[0].blank_copy())
         lines[-1].append(" " if len(lines[-1]) else "").append_text(part).append("," if part is not parts[-1] else "")
     return lines
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PIPE = (80, 24)
 TALL = 30
 HEAD_HEIGHT = 3
-RESULTS_WIDTH = 38
+RESULTS_WIDTH = 42
 """Room for the numbers; what tells kinds apart takes more."""
 STEP_SECONDS = 0.1
 """How soon a terminal that was resized is drawn anew."""
@@ -116,7 +116,7 @@ def frame(seen: Watched, size: ConsoleDimensions) -> Layout:
     body, whole = Layout(), Layout()
     shown = seen.last[: max(size.height - HEAD_HEIGHT - 4, 1)]
     mixed = len(set(map(Kind.of, shown))) > 1
-    wide = max(size.width // 2, RESULTS_WIDTH + 8) if mixed else RESULTS_WIDTH
+    wide = max(size.width // 2, RESULTS_WIDTH + 4) if mixed else RESULTS_WIDTH
     body.split_row(Layout(_plot(seen)), Layout(_results(seen, shown, mixed), size=wide))
     parts = [Layout(_head(seen), size=HEAD_HEIGHT), body]
     if seen.failures:
@@ -200,8 +200,8 @@ def _plot(seen: Watched) -> Panel:
         return Panel(_line("no run is done yet"), title="memorized against width", title_align="left")
     full = sum(point.whole_library for point in seen.points)
     notes = [
-        f"{full} held all there was, and may hold more" if full else "",
-        f"{seen.others} of other kinds not shown" if seen.others else "",
+        f"{full} lower bounds" if full else "",  # of libraries that were memorized whole
+        f"{seen.others} of other kinds not drawn" if seen.others else "",
     ]
     return Panel(
         Scatter(seen.points),
@@ -231,8 +231,8 @@ def _results(seen: Watched, shown: tuple[Summary, ...], mixed: bool) -> Panel:
             f"{run.chance:.3g}",
         )
         table.add_row(*cells, *([_line(Kind.of(run).in_words())] if mixed else []))
-    kind = f": {Kind.of(shown[0]).in_words()}" if shown and not mixed else ""
-    return Panel(table, title=_line(f"last results{kind}"), title_align="left")
+    title = f"last: {Kind.of(shown[0]).in_words()}" if shown and not mixed else "last results"
+    return Panel(table, title=_line(title), title_align="left")
 
 
 def _failures(seen: Watched, shown: tuple[Failure, ...]) -> Panel:
