@@ -78,7 +78,7 @@ RUNNING = Watched(
     others=0,
 )
 KILLED = replace(RUNNING, sweep="killed", total=None, running=None, per_minute=None, seconds_left=None, failures=())
-MIXED = replace(RUNNING, sweep="none", last=(summary(0, 1, 8, "16 tokens of 漢字" * 9), *LAST), others=1, failed=0)
+MIXED = replace(KILLED, sweep="none", holder=None, last=(summary(0, 1, 8, "16 tokens of 漢字" * 9), *LAST), others=1)
 EMPTY = replace(KILLED, sweep="none", holder=None, done=0, failed=0, last=(), points=(), kind=None)
 STATES = {"running": RUNNING, "killed": KILLED, "mixed": MIXED, "empty": EMPTY}
 
@@ -110,9 +110,9 @@ def test_what_a_frame_says(width: int, height: int) -> None:
         "2 running, 3 failed, 0.333 runs a minute, 10 min left, last result 0.0 s ago",
         "8 tokens of 100, mac, 1 layer",
         "o 1 head, + 2 heads, x 4 heads",
-        "3 failures: capax runs --failed --store study.db",
+        "3 failures kept: capax runs --failed --store study.db",
         "no memory [2J [bold]漢字[/] why",
-        "12 lower bounds",
+        "memorized (12 lower bounds)",
     ):
         assert words in running
     assert "  3 min     2     8   16/2000     20" in running
@@ -120,8 +120,10 @@ def test_what_a_frame_says(width: int, height: int) -> None:
     killed = drawn(KILLED, width, height)
     assert "the sweep was killed; start it again to do the rest" in killed
     assert "48 runs done; when the sweep last told, 48 of its 96" in killed
-    assert "1 of other kinds" in drawn(MIXED, width, height)
+    assert "1 of other kinds not drawn" in drawn(MIXED, width, height)
     assert "16 to" in drawn(MIXED, width, height)  # the length stands beside each result
+    long = replace(RUNNING, store=Path("folder" * 30) / "study.db")
+    assert "folder/study.db: a sweep is running" in drawn(long, width, height)
     empty = drawn(EMPTY, width, height)
     assert "study.db: empty: no sweep has begun" in empty
     assert "no run is done yet" in empty
@@ -157,7 +159,7 @@ def test_marks_stand_at_their_ticks() -> None:
 
 @given(
     st.lists(
-        st.builds(Point, st.integers(1, 20), st.integers(2, 1024), st.integers(0, 10**7), st.just(False)),
+        st.builds(Point, st.integers(1, 20), st.integers(2, 1024), st.integers(0, 10**7), st.booleans()),
         min_size=1,
         max_size=8,
     ),

@@ -32,6 +32,7 @@ TALL = 30
 HEAD_HEIGHT = 3
 RESULTS_WIDTH = 42
 """Room for the numbers; what tells kinds apart takes more."""
+LONGEST_NAME = 32
 STEP_SECONDS = 0.1
 """How soon a terminal that was resized is drawn anew."""
 
@@ -174,7 +175,9 @@ def _title(seen: Watched) -> Text:
             state, style = "empty: no sweep has begun", "yellow"
         case "none":
             state, style = "no sweep is running", ""
-    return Text.assemble(_line(str(seen.store), "bold"), ": ", _line(state, style), no_wrap=True, overflow="ellipsis")
+    name = str(seen.store)
+    name = name if len(name) <= LONGEST_NAME else f"...{name[3 - LONGEST_NAME :]}"
+    return Text.assemble(_line(name, "bold"), ": ", _line(state, style), no_wrap=True, overflow="ellipsis")
 
 
 def _facts(seen: Watched) -> list[str]:
@@ -198,16 +201,11 @@ def _plot(seen: Watched) -> Panel:
 
     if seen.kind is None:
         return Panel(_line("no run is done yet"), title="memorized against width", title_align="left")
-    full = sum(point.whole_library for point in seen.points)
-    notes = [
-        f"{full} lower bounds" if full else "",  # of libraries that were memorized whole
-        f"{seen.others} of other kinds not drawn" if seen.others else "",
-    ]
     return Panel(
         Scatter(seen.points),
         title=_line(seen.kind.in_words()),
         title_align="left",
-        subtitle=_line("; ".join(filter(None, notes))) if any(notes) else None,
+        subtitle=_line(f"{seen.others} of other kinds not drawn") if seen.others else None,
         subtitle_align="left",
     )
 
@@ -247,7 +245,9 @@ def _failures(seen: Watched, shown: tuple[Failure, ...]) -> Panel:
     count = len(seen.failures)
     return Panel(
         table,
-        title=_line(f"{count} failure{'s' * (count > 1)}: capax runs --failed --store {shlex.quote(str(seen.store))}"),
+        title=_line(
+            f"{count} failure{'s' * (count > 1)} kept: capax runs --failed --store {shlex.quote(str(seen.store))}"
+        ),
         title_align="left",
         border_style="red",
     )

@@ -64,12 +64,12 @@ class Watched:
         sweep: whether one is under way, or the last one was killed.
         holder: who sweeps, or was killed.
         total: runs of the sweep or of the study; None where neither is known.
-        done, failed: of these; of all that the store holds where they are not known.
+        done, failed: of these; all that the store holds where it is not known which these are.
         running: packs of runs in flight; None where no sweep says so.
         per_minute: runs that the sweep has done per minute since it began; None before the first.
         seconds_left: until its end at this pace; None where it is not known.
         last: runs, the newest first.
-        failures: of `failed`, the newest first.
+        failures: all that the store, or the study, has; those of earlier sweeps, too; the newest first.
         kind: of the runs in `points`: the commonest one of the store, or of the study; None without runs.
         points: of the runs of that kind, by heads, width and count.
         others: runs of other kinds, which have no point.
