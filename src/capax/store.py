@@ -53,15 +53,17 @@ class Store:
     Args:
         path: the file; made when missing.
         create: whether a missing file may be made (readers refuse it).
+        read_only: leave the file as it is: nothing is made, written or brought to this version.
 
     Raises:
         StoreError: when the path is a folder, cannot be read or written, is not a store, or is from a newer version.
     """
 
-    def __init__(self, path: Path | str = DEFAULT, *, create: bool = True) -> None:
+    def __init__(self, path: Path | str = DEFAULT, *, create: bool = True, read_only: bool = False) -> None:
         self.path = Path(path)
+        create = create and not read_only
         self._check_path(create)
-        self._read_only = self.path.exists() and not _is_writable(self.path)
+        self._read_only = read_only or (self.path.exists() and not _is_writable(self.path))
         try:
             self._connection = self._connect()
         except sqlite3.Error as error:
@@ -148,7 +150,7 @@ class Store:
     def _writing(self, what: str) -> Iterator[sqlite3.Connection]:
         """A transaction that is done whole or not at all; `what` was not saved when it fails."""
         if self._read_only:
-            raise StoreError(f"store: {self.path} or its folder is read-only")
+            raise StoreError(f"store: {self.path} is open for reading only, or it or its folder is read-only")
         try:
             with self._transaction():
                 yield self._connection
@@ -326,8 +328,10 @@ class Store:
         with self._writing("the pack size was not saved") as connection:
             connection.execute("INSERT OR REPLACE INTO pack_sizes VALUES (?, ?)", (shape, members))
 
-    def sweeping(self) -> AbstractContextManager[None]:
+    def sweeping(self) -> AbstractContextManager[sweep_lock.Tell]:
         """Hold the store's sweep lock; it is free again when this process ends, however it does.
+
+        Entering gives a function that says where the sweep stands, to those who watch (`sweep_lock.look`).
 
         Raises:
             StoreError: on entering, at once, when another sweep holds it.

@@ -32,6 +32,7 @@ def _app() -> App:
         runs,
         saturation,
         sweep,
+        watch,
     )
 
     app = App(
@@ -44,6 +45,7 @@ def _app() -> App:
     )
     app.command(measure.app)
     app.command(sweep.sweep)
+    app.command(watch.watch)
     app.command(laws.fit)
     app.command(laws.predict)
     app.command(plan.app)

@@ -18,6 +18,7 @@ from capax.errors import SpecError, SweepFailed
 from capax.results import Measurement
 from capax.specs import Mac, Run
 from capax.store import Store
+from capax.sweep_lock import Standing
 from capax.sweeps.executors import Executor, Job, Processes, Report
 from capax.sweeps.grid import read_study, shapes
 from capax.sweeps.packs import shape_of
@@ -87,15 +88,20 @@ def sweep(
         SweepFailed: when a run failed and `keep_going` is False.
     """
     runs, place = _runs_and_store(study, store, allow_many)
-    if retries < 0:
-        raise SpecError(f"retries: should be at least 0, got {retries}")
+    _check(retries)
     where = machine.choose_device(device)
     with ExitStack() as stack:
         opened = place if isinstance(place, Store) else stack.enter_context(Store(place))
-        stack.enter_context(opened.sweeping())
+        record = stack.enter_context(opened.sweeping())
         if executor is None:
             executor = stack.enter_context(Processes(_processes(workers, where)))
-        yield from _Sweep(runs, opened, executor, where, retries, keep_going, progress).run()
+
+        def tell(seen: SweepProgress) -> None:
+            record(Standing(seen.total, seen.stored, seen.done, seen.running, seen.failed))
+            if progress is not None:
+                progress(seen)
+
+        yield from _Sweep(runs, opened, executor, where, retries, keep_going, tell).run()
 
 
 def sweep_adaptively(
@@ -131,9 +137,11 @@ def sweep_adaptively(
     from capax.sweeps.preview import estimate_seconds
 
     runs, place = _runs_and_store(study, store, allow_many)
+    _check(retries)
     where = machine.choose_device(device)
     with ExitStack() as stack:
         opened = place if isinstance(place, Store) else stack.enter_context(Store(place))
+        record = stack.enter_context(opened.sweeping())
         if executor is None:
             executor = stack.enter_context(Processes(_processes(workers, where)))
         kept = executor
@@ -142,23 +150,23 @@ def sweep_adaptively(
 
         def tell(batch: SweepProgress) -> None:
             """The state of all batches so far: how many runs there will be is not known, so no time is told."""
+            seen = replace(
+                batch,
+                total=len(runs),
+                stored=len(known),
+                done=done + batch.done,
+                failed=failed + batch.failed,
+                memorized=memorized + batch.memorized,
+                seconds_left=None,
+            )
+            record(Standing(None, seen.stored, seen.done, seen.running, seen.failed))
             if progress is not None:
-                progress(
-                    replace(
-                        batch,
-                        total=len(runs),
-                        stored=len(known),
-                        done=done + batch.done,
-                        failed=failed + batch.failed,
-                        memorized=memorized + batch.memorized,
-                        seconds_left=None,
-                    )
-                )
+                progress(seen)
 
         def run_batch(batch: list[Run]) -> Iterator[Measurement]:
             nonlocal done, memorized, failed
             found = []
-            for run in sweep(batch, opened, executor=kept, device=device, retries=retries, progress=tell):
+            for run in _Sweep(tuple(batch), opened, kept, where, retries, True, tell).run():
                 found.append(run)
                 yield run
             done, memorized = done + len(found), memorized + sum(run.memorized for run in found)
@@ -192,6 +200,11 @@ def _runs_and_store(
     return runs, store
 
 
+def _check(retries: int) -> None:
+    if retries < 0:
+        raise SpecError(f"retries: should be at least 0, got {retries}")
+
+
 def _processes(workers: int | None, device: str) -> int:
     return (1 if device == "cuda" else min(machine.cores(), 8)) if workers is None else workers
 
@@ -207,7 +220,7 @@ class _Sweep:
         device: str,
         retries: int,
         keep_going: bool,
-        progress: Watch | None,
+        progress: Watch,
     ) -> None:
         self._runs, self._store, self._executor, self._device = runs, store, executor, device
         self._retries, self._keep_going, self._progress = retries, keep_going, progress
@@ -290,8 +303,6 @@ class _Sweep:
             raise SweepFailed(f"run {report.job.runs[0].key()[:12]} failed: {report.message}")
 
     def _tell(self) -> None:
-        if self._progress is None:
-            return
         left = len(self._runs) - self._stored - self._done - self._failed
         pace = (time.monotonic() - self._started) / self._done if self._done else None
         self._progress(

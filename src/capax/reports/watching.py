@@ -1,0 +1,187 @@
+"""What is known of a sweep while another process runs it, as plain data; `capax watch` draws it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from capax import sweep_lock
+from capax.errors import SpecError
+from capax.store import Store
+from capax.store_schema import Failure, Summary
+from capax.sweep_lock import Holder, State
+
+
+@dataclass(frozen=True)
+class StudyKeys:
+    """The keys of a study file's runs, and what to call it."""
+
+    name: str
+    keys: frozenset[str]
+
+
+@dataclass(frozen=True, order=True)
+class Kind:
+    """What runs share that may be drawn in one picture: task, items (with their length), layers and protocol."""
+
+    task: str
+    items: str
+    n_layers: int
+    protocol: str
+
+    @classmethod
+    def of(cls, run: Summary) -> Kind:
+        """The kind of a run."""
+        return cls(run.task, run.items, run.n_layers, run.protocol)
+
+    def in_words(self) -> str:
+        """For a title."""
+        layers = f", {self.n_layers} layer{'s' * (self.n_layers > 1)}" if self.task == "sequences" else ""
+        return f"{self.items}, {self.protocol}{layers}"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: items that a model memorized; where that is its `whole_library` (mac), it may hold more."""
+
+    n_heads: int
+    d_model: int
+    memorized: int
+    whole_library: bool
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A store at one moment.
+
+    Attributes:
+        store: its file.
+        at: the moment (UTC).
+        sweep: whether one is under way, or the last one was killed.
+        holder: who sweeps, or was killed.
+        total: runs of the sweep or of the study; None where neither is known.
+        done, failed: of these; all that the store holds where it is not known which these are.
+        running: packs of runs in flight; None where no sweep says so.
+        per_minute: runs that the sweep has done per minute since it began; None before the first.
+        seconds_left: until its end at this pace; None where it is not known.
+        last: runs, the newest first.
+        failures: all that the store, or the study, has; those of earlier sweeps, too; the newest first.
+        kind: of the runs in `points`: the commonest one of the store, or of the study; None without runs.
+        points: of the runs of that kind, by heads, width and count.
+        others: runs of other kinds, which have no point.
+    """
+
+    store: Path
+    at: datetime
+    sweep: State
+    holder: Holder | None
+    total: int | None
+    done: int
+    failed: int
+    running: int | None
+    per_minute: float | None
+    seconds_left: float | None
+    last: tuple[Summary, ...]
+    failures: tuple[Failure, ...]
+    kind: Kind | None
+    points: tuple[Point, ...]
+    others: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to be seen."""
+        return self.done + self.failed == 0
+
+    def age(self, when: str) -> float:
+        """Seconds since a time that the store tells; 0 where clocks differ."""
+        return max((self.at - datetime.fromisoformat(when)).total_seconds(), 0.0)
+
+
+def study_keys(path: Path) -> StudyKeys:
+    """Read a study file for its keys alone.
+
+    Raises:
+        StudyError: for a study file that is not allowed.
+    """
+    from capax.sweeps.grid import read_study
+
+    return StudyKeys(str(path), frozenset(run.key() for run in read_study(path, allow_many=True).runs))
+
+
+def look(store: Path, study: StudyKeys | None = None, at: datetime | None = None) -> Watched:
+    """Read a store, and where its sweep stands, without writing anything or making a writer wait.
+
+    Args:
+        study: count and draw the runs of this study alone.
+        at: the moment that ages and the pace are told for; now when not given.
+
+    Raises:
+        StoreError: for a file that is missing, no store, or of a newer version.
+        SpecError: for a study that is not the one being swept, or of which an idle store with others holds no run.
+    """
+    with Store(store, create=False, read_only=True) as opened:
+        sweep, holder = sweep_lock.look(store)  # before the runs: those that it counts are there
+        runs, failures = opened.summaries(), opened.failures()
+    at = datetime.now(UTC) if at is None else at
+    standing = holder.standing if sweep == "running" and holder is not None else None
+    swept = None if standing is None else standing.runs
+    total, done, failed = swept, len(runs), len(failures)
+    if study is not None:
+        _check(study, store, sweep, swept, {run.key for run in runs} | {failure.key for failure in failures})
+        runs = [run for run in runs if run.key in study.keys]
+        failures = [failure for failure in failures if failure.key in study.keys]
+        total, done, failed = len(study.keys), len(runs), len(failures)
+    elif standing is not None:
+        done, failed = standing.stored + standing.done, standing.failed
+    per_minute = seconds_left = None
+    if standing is not None and holder is not None and standing.done:
+        elapsed = (at - datetime.fromisoformat(holder.since)).total_seconds()
+        if elapsed > 0:
+            per_minute = 60 * standing.done / elapsed
+            if swept is not None:
+                left = swept - standing.stored - standing.done - standing.failed
+                seconds_left = left * elapsed / standing.done
+    kind, points = _points(runs)
+    return Watched(
+        store=store,
+        at=at,
+        sweep=sweep,
+        holder=holder,
+        total=total,
+        done=done,
+        failed=failed,
+        running=None if standing is None else standing.running,
+        per_minute=per_minute,
+        seconds_left=seconds_left,
+        last=tuple(reversed(runs)),
+        failures=tuple(reversed(failures)),
+        kind=kind,
+        points=points,
+        others=len(runs) - len(points),
+    )
+
+
+def _check(study: StudyKeys, store: Path, sweep: State, swept: int | None, there: AbstractSet[str]) -> None:
+    if swept is not None and swept != len(study.keys):
+        raise SpecError(f"study: {study.name} has {len(study.keys)} runs, the sweep of {store} under way {swept}")
+    if sweep != "running" and there and not there & study.keys:
+        raise SpecError(
+            f"study: {store} holds none of the {len(study.keys)} runs of {study.name}, and {len(there)} others"
+        )
+
+
+def _points(runs: Sequence[Summary]) -> tuple[Kind | None, tuple[Point, ...]]:
+    """The commonest kind (of equals the one that was there first), and its runs."""
+    if not runs:
+        return None, ()
+    ((kind, _),) = Counter(map(Kind.of, runs)).most_common(1)
+    points = [
+        Point(run.n_heads, run.d_model, run.memorized, run.protocol == "mac" and run.memorized == run.library_size)
+        for run in runs
+        if Kind.of(run) == kind
+    ]
+    return kind, tuple(sorted(points, key=lambda point: (point.n_heads, point.d_model, point.memorized)))

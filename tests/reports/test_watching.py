@@ -1,0 +1,218 @@
+"""What is told of a sweep while another process runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import capax
+from capax import sweep_lock
+from capax.errors import SpecError, StoreError
+from capax.reports.watching import Kind, Point, StudyKeys, Watched, look
+from capax.results import Measurement
+from capax.store import Store
+from capax.sweep_lock import Standing
+from capax.sweeps.executors import Executor, Job, Report, do
+from capax.sweeps.sweep import sweep_adaptively
+
+
+def spec(seq_len: int = 3, n_heads: int = 1, d_model: int = 4, library_size: int = 20, seed: int = 0) -> capax.Run:
+    return capax.Run(
+        task=capax.Sequences(seq_len=seq_len, vocab_size=9, library_size=library_size),
+        model=capax.Transformer(n_heads=n_heads, d_model=d_model, d_head=2),
+        training=capax.Training(max_epochs=1),
+        protocol=capax.Mac(restarts=1),
+        seed=seed,
+    )
+
+
+SPECS = [
+    spec(seq_len=4),
+    *(spec(n_heads=n_heads, d_model=d_model) for n_heads in (2, 1) for d_model in (8, 4)),
+    spec(library_size=1),
+]
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[Measurement]:
+    return [capax.measure(s.task, s.model, s.training, restarts=1, seed=s.seed) for s in SPECS]
+
+
+@pytest.fixture
+def store(tmp_path: Path, runs: list[Measurement]) -> Path:
+    """Six runs, and two failures."""
+    with Store(tmp_path / "s.db") as opened:
+        for run in runs:
+            opened.add(run)
+        opened.fail(spec(seed=7), "first")
+        opened.fail(spec(seed=8), "second")
+    return tmp_path / "s.db"
+
+
+def names(path: Path) -> set[str]:
+    return {file.name for file in path.parent.iterdir()}
+
+
+def test_what_a_store_holds(store: Path, runs: list[Measurement]) -> None:
+    seen = look(store)
+    assert (seen.sweep, seen.holder, seen.total, seen.done, seen.failed) == ("none", None, None, 6, 2)
+    assert (seen.running, seen.per_minute, seen.seconds_left) == (None, None, None)
+    assert [run.key for run in seen.last] == [run.key for run in reversed(runs)]
+    assert [failure.error for failure in seen.failures] == ["second", "first"]
+    assert seen.kind == Kind("sequences", "3 tokens of 9", 1, "mac")
+    assert seen.others == 1  # the one of four tokens
+    drawn = [
+        Point(run.spec.model.n_heads, run.spec.model.d_model, run.memorized, run.memorized == run.library_size)
+        for run in runs[1:]
+    ]
+    assert sorted(map(str, seen.points)) == sorted(map(str, drawn))
+    assert [(point.n_heads, point.d_model) for point in seen.points] == [(1, 4), (1, 4), (1, 8), (2, 4), (2, 8)]
+
+
+def test_where_a_sweep_stands(store: Path) -> None:
+    with Store(store) as opened, opened.sweeping() as tell:
+        assert (look(store).sweep, look(store).total) == ("running", None)
+        tell(Standing(runs=20, stored=2, done=4, running=3, failed=2))
+        holder = look(store).holder
+        assert holder is not None
+        seen = look(store, at=datetime.fromisoformat(holder.since) + timedelta(minutes=2))
+        assert (seen.total, seen.done, seen.failed, seen.running) == (20, 6, 2, 3)
+        assert (seen.per_minute, seen.seconds_left) == (2.0, 360.0)  # 4 runs in two minutes, 12 are left
+        assert seen.age(holder.since) == 120.0
+        early = look(store, at=datetime.fromisoformat(holder.since) - timedelta(minutes=2))  # clocks that differ
+        assert (early.per_minute, early.seconds_left, early.age(holder.since)) == (None, None, 0.0)
+        tell(Standing(runs=None, stored=2, done=4, running=3, failed=2))
+        adaptive = look(store, at=datetime.fromisoformat(holder.since) + timedelta(minutes=2))
+        assert (adaptive.total, adaptive.done, adaptive.per_minute, adaptive.seconds_left) == (None, 6, 2.0, None)
+    assert look(store).sweep == "none"
+
+
+class Here(Executor):
+    """Does one job at a time, in this process."""
+
+    slots = 1
+    job: Job
+
+    def submit(self, job: Job) -> None:
+        self.job = job
+
+    def wait(self, seconds: float) -> list[Report]:
+        return [do(self.job, lambda: False)]
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_sweep_tells_where_it_stands(tmp_path: Path) -> None:
+    """At any moment what is seen is what the sweep itself says."""
+    store, asked = tmp_path / "s.db", [spec(), spec(d_model=8), spec(d_model=16)]
+    with Store(store) as opened:
+        opened.add(capax.measure(asked[0].task, asked[0].model, asked[0].training, restarts=1))
+    moments: list[tuple[object, Watched]] = []
+    for _ in capax.sweep(
+        asked, store, executor=Here(), device="cpu", progress=lambda told: moments.append((told, look(store)))
+    ):
+        pass
+    assert len(moments) > 3
+    for told, seen in moments:
+        assert seen.holder is not None
+        assert seen.holder.standing is not None
+        assert {name: getattr(told, name) for name in ("stored", "done", "running", "failed")} == {
+            name: getattr(seen.holder.standing, name) for name in ("stored", "done", "running", "failed")
+        }
+        assert (seen.sweep, seen.total, seen.done) == ("running", 3, len(seen.last))
+    assert [seen.done for _, seen in moments][-1] == 3
+
+
+def test_an_adaptive_sweep_is_one_sweep(tmp_path: Path) -> None:
+    """It holds the store between its rounds, too, and has no number of runs to reach."""
+    store, seen = tmp_path / "s.db", list[Watched]()
+    asked = [spec(d_model=d_model, n_heads=n_heads) for d_model in (4, 8, 16) for n_heads in (1, 2)]
+    law = capax.PowerLaw()
+    for _ in sweep_adaptively(asked, store, law=law, budget=60, executor=Here(), device="cpu"):
+        seen.append(look(store))  # between rounds as well as within
+    assert len(seen) == 6
+    assert {(moment.sweep, moment.total) for moment in seen} == {("running", None)}
+    assert len({moment.holder and moment.holder.since for moment in seen}) == 1
+    assert [moment.done for moment in seen] == [1, 2, 3, 4, 5, 6]
+    assert look(store).sweep == "none"
+    with pytest.raises(SpecError, match="retries: should be at least 0, got -1"):
+        list(sweep_adaptively(asked, store, law=law, budget=60, retries=-1))
+
+
+def test_the_runs_of_a_study(store: Path, runs: list[Measurement]) -> None:
+    study = StudyKeys("study.toml", frozenset({runs[0].key, runs[1].key, spec(seed=7).key(), spec(seed=9).key()}))
+    seen = look(store, study)
+    assert (seen.total, seen.done, seen.failed) == (4, 2, 1)
+    assert [run.key for run in seen.last] == [runs[1].key, runs[0].key]
+    assert [failure.error for failure in seen.failures] == ["first"]
+    assert (len(seen.points), seen.others) == (1, 1)
+    other = StudyKeys("other.toml", frozenset({"0" * 64}))
+    with pytest.raises(SpecError, match=r"holds none of the 1 runs of other.toml, and 8 others$"):
+        look(store, other)
+    with Store(store) as opened, opened.sweeping() as tell:
+        assert look(store, other).done == 0  # its first run may be under way
+        tell(Standing(runs=5, stored=0, done=0, running=1, failed=0))
+        with pytest.raises(SpecError, match=r"study.toml has 4 runs, the sweep of .* under way 5$"):
+            look(store, study)
+
+
+def test_nothing_is_written(store: Path) -> None:
+    before, there = store.read_bytes(), names(store)
+    look(store)
+    assert (store.read_bytes(), names(store)) == (before, there)
+    with pytest.raises(StoreError, match="no such file"):
+        look(store.with_name("none.db"))
+    assert names(store) == there
+    with Store(store, read_only=True) as opened, pytest.raises(StoreError, match="reading only"):
+        opened.fail(spec(), "no")
+
+
+SWEEPER = """
+import sys
+from capax.results import Measurement
+from capax.store import Store
+from capax.sweep_lock import Standing
+with Store("new.db") as store, store.sweeping() as tell:
+    for number, line in enumerate(sys.stdin):
+        store.add(Measurement.from_json(line))
+        tell(Standing(9, 0, number + 1, 1, 0))
+        print("written", flush=True)
+"""
+
+
+def test_rows_appear_while_another_process_writes_them_and_is_killed(tmp_path: Path, runs: list[Measurement]) -> None:
+    """Each row is seen as soon as it is written; what was written and told before the kill stays to be seen."""
+    path = tmp_path / "new.db"
+    process = subprocess.Popen(
+        [sys.executable, "-c", SWEEPER], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        for number, run in enumerate(runs, 1):
+            process.stdin.write(run.to_json() + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "written\n"
+            seen = look(path)
+            assert (seen.sweep, seen.total, seen.done, seen.last[0].key) == ("running", 9, number, run.key)
+        assert sweep_lock.look(path)[0] == "running"
+        process.kill()
+    seen = look(path)  # its log is still there, and nobody has brought it in
+    assert (seen.sweep, seen.total, seen.done) == ("killed", None, len(runs))
+    assert seen.holder is not None
+    assert (seen.holder.pid, seen.holder.standing) == (process.pid, Standing(9, 0, len(runs), 1, 0))
+    with Store(path) as store, store.sweeping():  # those who looked hold nothing
+        assert look(path).holder != seen.holder
+    assert look(path).sweep == "none"
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"pid": "x"}', "[]"])
+def test_a_record_that_cannot_be_read_is_none(store: Path, text: str) -> None:
+    store.with_name("s.db.sweep-lock.json").write_text(text)
+    assert look(store).sweep == "none"
