@@ -76,7 +76,7 @@ def wordless(text: str) -> list[str]:
 
 
 def test_the_blocks_of_commands_are_those_tested_here() -> None:
-    assert [len(block.splitlines()) for block in COMMANDS] == [2, 4, 2, 2, 3, 3, 3, 4]
+    assert [len(block.splitlines()) for block in COMMANDS] == [2, 4, 2, 3, 3, 3, 3, 4]
     lines = "".join(COMMANDS).splitlines()
     assert [line for line in lines if not line.startswith("capax ")] == ["make demo", "make test"]
 
@@ -105,8 +105,9 @@ def test_the_other_protocols_run(said: Callable[[str], list[str]]) -> None:
 
 
 def test_the_sweep_runs(said: Callable[[str], list[str]]) -> None:
-    swept, fitted = said("capax sweep")
+    swept, seen, fitted = said("capax sweep")
     assert "12 runs done" in swept
+    assert "12" in seen
     assert fitted
 
 
