@@ -298,3 +298,22 @@ def test_the_key_covers_source_and_arguments(tmp_path: Path, monkeypatch: pytest
     assert before.key() != Run(task=TASK, model=Module(factory="keyed_module:make")).key()
     with pytest.raises(SpecError, match="changed since it was read"):
         capax.measure(TASK, spec, restarts=1)
+
+
+def test_information_is_measured_without_dropout() -> None:
+    """It is that of the kept weights in eval mode, and measuring it draws nothing."""
+    drops = pack([0, 1], module("Torch", dropout=0.3))
+    course = Course(drops)
+    while not course.finished:
+        course.step(lambda: False)
+    states = [generator.get_state() for generator in course.learner.ensemble.generators]
+    for place, outcome in enumerate(course.outcomes()):
+        template = factory.build(drops.model, vocab_size=12, seq_len=5, seed=0).eval()
+        template.load_state_dict({name: tensor.clone() for name, tensor in outcome.weights.items()})
+        tokens = course.learner.library.tokens[place]
+        with torch.no_grad():
+            chosen = template(tokens[:, :-1]).log_softmax(-1).gather(2, tokens[:, 1:, None]).double().sum((1, 2))
+        known = (chosen + 4 * torch.tensor(12.0).log()) / torch.tensor(2.0).log()
+        assert outcome.information.signed == pytest.approx(float(known.sum()), abs=1e-3)
+        assert outcome.information.clipped == pytest.approx(float(known.clamp_min(0).sum()), abs=1e-3)
+    assert all(torch.equal(a, g.get_state()) for a, g in zip(states, course.learner.ensemble.generators, strict=True))

@@ -9,8 +9,8 @@ from typing import Any, Generic, Literal, TypeVar
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-Purpose = Literal["loss", "recall"]
-"""What a model's outputs are for: the loss of a training step, or counting what is recalled."""
+Purpose = Literal["loss", "recall", "information"]
+"""What a model's outputs are for: the loss of a training step, counting what is recalled, or how probable it is."""
 
 Model = TypeVar("Model")
 

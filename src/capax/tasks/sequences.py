@@ -154,7 +154,7 @@ class SequenceLibrary(Library[Learner]):
         return model.logits(batch[:, :, :-1], self._scored(purpose), shared)
 
     def _scored(self, purpose: Purpose) -> Scored:
-        return self.spec.loss if purpose == "loss" else self.spec.recall
+        return self.spec.recall if purpose == "recall" else self.spec.loss
 
     def losses(
         self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"], weight: Float[Tensor, "e b"]

@@ -188,7 +188,7 @@ class Learner:
         uniform, gained = library.uniform_nats, []
         assert uniform is not None
         with torch.no_grad():
-            for outputs, batch, real in self._outputs(ensemble, library, "loss"):
+            for outputs, batch, real in self._outputs(ensemble, library, "information"):
                 gained.append((uniform - library.nats(outputs, batch).double()) / math.log(2) * real)
         bits = torch.cat(gained, 1)
         return [

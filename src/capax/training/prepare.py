@@ -55,7 +55,7 @@ def prepare(pack: Pack) -> Learner:
         dtype,
         padded_to=min(pack.training.batch_size, pack.largest) if pack.mixed else None,
     )
-    purposes: tuple[Purpose, ...] = ("loss", "recall")
+    purposes: tuple[Purpose, ...] = ("loss", "recall", "information")
     floats = {purpose: floats_per_row(pack.task, pack.model, purpose) for purpose in purposes}
     learner = Learner(ensemble, library, pack.training, order, floats)
     if isinstance(pack.model, Module) and isinstance(pack.task, Sequences):
@@ -134,7 +134,7 @@ def floats_per_row(task: Task, model: Model, purpose: Purpose) -> int:
     """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it."""
     match task, model:
         case Sequences(), Transformer():
-            scored = task.loss if purpose == "loss" else task.recall
+            scored = task.recall if purpose == "recall" else task.loss
             return transformer.floats_per_sequence(model, task.vocab_size, task.seq_len - 1, scored)
         case Sequences(), Module():
             found = traits(model, task.vocab_size, task.seq_len)
