@@ -103,7 +103,7 @@ def _heat(heat: Heat) -> Any:
         x=[str(place) for place in heat.x],
         y=[str(place) for place in heat.y],
         z=[list(row) for row in heat.z],
-        text=[list(row) for row in heat.texts],
+        text=[[text.replace("\n", "<br>") for text in row] for row in heat.texts],
         texttemplate="%{text}",
         colorscale="Cividis",
         colorbar={"title": {"text": heat.label, "side": "right"}},
