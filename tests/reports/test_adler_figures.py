@@ -129,6 +129,10 @@ def test_f1_of_searches_has_a_panel_a_graph_and_every_head_in_the_legend(search:
     for panel in chart.panels:
         assert [series.name for series in panel.series] == ["1 head", "2 heads", "4 heads", "F1 0.6"]
     assert chart.panels[0].series[0].x == ()
+    legend = [trace for trace in interactive.figure(chart)["data"] if trace["showlegend"] and trace["x"]]
+    assert [trace["name"] for trace in sorted(legend, key=lambda trace: trace["legendrank"])] == [
+        "1 head", "2 heads", "4 heads", "F1 0.6",
+    ]  # fmt: skip
     assert len(search.members) == sum(
         int(text.split(" over ")[1].split()[0]) for series in chart.panels[1].series[:3] for text in series.texts
     )

@@ -18,6 +18,8 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#59
 """Okabe and Ito's palette: told apart by colour-blind readers, too."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 PANELS_IN_A_ROW = 4
+ENTRY, LETTER = 0.6, 0.085
+"""Inches that an entry of the legend takes beside its letters, and a letter."""
 
 
 def draw(chart: Chart, path: Path) -> None:
@@ -33,6 +35,7 @@ def draw(chart: Chart, path: Path) -> None:
     FigureCanvasAgg(figure)
     grid = figure.subplots(lines, columns, sharey=chart.share_y, squeeze=False).ravel()
     handles: dict[str, Any] = {}
+    expected = {series.name for panel in chart.panels for series in panel.series if series.kind == "reference"}
     for place, (axes, panel) in enumerate(zip(grid, chart.panels, strict=False)):
         _draw_panel(figure, axes, panel)
         if not chart.share_y or place % columns == 0:
@@ -41,8 +44,19 @@ def draw(chart: Chart, path: Path) -> None:
             handles.setdefault(label, handle)
     for axes in grid[number:]:
         axes.set_visible(False)
+    for axes, panel in zip(grid, chart.panels, strict=False):  # when all is drawn: axes that are shared have one end
+        _from_zero(axes, panel)
     if handles:
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 4), frameon=False)
+        entry = ENTRY + LETTER * max(map(len, handles))
+        most = max(int(figure.get_figwidth() / entry), 1)
+        names = sorted(handles, key=lambda name: name in expected)
+        figure.legend(
+            [handles[name] for name in names],
+            names,
+            loc="outside lower center",
+            ncols=min(len(handles), most),
+            frameon=False,
+        )
     figure.suptitle(chart.title, wrap=True)
     save(figure, path, "out")
 
@@ -69,8 +83,13 @@ def _scale(axes: Axes, which: str, axis: Axis) -> None:
         ruler.set_major_locator(FixedLocator(axis.ticks))
         ruler.set_major_formatter(ScalarFormatter())
         ruler.set_minor_locator(NullLocator())
-    if axis.from_zero:
-        getattr(axes, f"set_{which}lim")(**{"bottom" if which == "y" else "left": 0})
+
+
+def _from_zero(axes: Axes, panel: Panel) -> None:
+    if panel.x.from_zero:
+        axes.set_xlim(left=0)
+    if panel.y.from_zero:
+        axes.set_ylim(bottom=0)
 
 
 def _draw_series(axes: Axes, series: Series) -> None:

@@ -14,6 +14,8 @@ from capax.reports.drawing import COLORS, PANELS_IN_A_ROW
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 DASHES = ("dash", "dot", "dashdot")
 PANEL_HEIGHT = 380
+LAST = 1000
+"""Behind everything else in the legend."""
 
 
 def figure(chart: Chart) -> dict[str, Any]:
@@ -36,9 +38,11 @@ def figure(chart: Chart) -> dict[str, Any]:
         for series in panel.series:
             for trace in _traces(series, series.name not in named and not series.faint):
                 drawn.add_trace(trace, **at)
-            named.add(series.name)
+            named |= {series.name} if series.x else set()
         drawn.update_xaxes(_axis(panel.x), **at)
         drawn.update_yaxes(_axis(panel.y, labelled=not chart.share_y or at["col"] == 1), **at)
+        if panel.heat is not None:
+            drawn.update_xaxes(type="category", **at).update_yaxes(type="category", **at)
     drawn.update_layout(
         template="none",
         height=PANEL_HEIGHT * lines + 60,
@@ -67,6 +71,7 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
     usual: dict[str, Any] = {
         "name": series.name,
         "legendgroup": series.name,
+        "legendrank": series.group + LAST * (series.kind == "reference"),
         "showlegend": in_legend,
         "x": list(series.x),
     }

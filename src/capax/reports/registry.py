@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from capax.errors import ReportError
 from capax.laws.law import Law
-from capax.reports import adler, adler_f1, harma
+from capax.reports import adler, adler_f1, harma, mahdavi
 from capax.reports.chart import Chart
 from capax.results import Measurement
 
@@ -35,6 +35,13 @@ FIGURES: dict[str, Figure] = {
     "key-dimension": Figure("D_K* against the law", "Adler 2025, Fig. 3", adler.key_dimension),
     "fixed-compression": Figure("D_K* at fixed compression", "Adler 2025, Fig. 4", adler.fixed_compression),
     "key-dimension-map": Figure("map of D_K*", "Adler 2025, Fig. 5", adler.key_dimension_map),
+    "accuracy-heads": Figure("share recalled against heads", "Mahdavi et al. 2024, Fig. 2", mahdavi.accuracy_heads),
+    "accuracy-context": Figure(
+        "share recalled against context size", "Mahdavi et al. 2024, Fig. 2", mahdavi.accuracy_context
+    ),
+    "accuracy-head-size": Figure(
+        "share recalled against head size", "Mahdavi et al. 2024, Fig. 2", mahdavi.accuracy_head_size
+    ),
 }
 
 
