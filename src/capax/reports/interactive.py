@@ -8,12 +8,13 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from capax.reports.chart import Axis, Chart, Heat, Series
+from capax.reports.chart import Axis, Chart, Heat, Place, Series
 from capax.reports.drawing import COLORS, PANELS_IN_A_ROW
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 DASHES = ("dash", "dot", "dashdot")
 PANEL_HEIGHT = 380
+LINE_HEIGHT = 24
 LAST = 1000
 """Behind everything else in the legend."""
 
@@ -23,6 +24,7 @@ def figure(chart: Chart) -> dict[str, Any]:
     number = len(chart.panels)
     columns = min(number, PANELS_IN_A_ROW)
     lines = -(-number // columns)
+    lined = max(len(panel.y.names or ()) for panel in chart.panels)
     drawn = make_subplots(
         rows=lines,
         cols=columns,
@@ -45,7 +47,7 @@ def figure(chart: Chart) -> dict[str, Any]:
             drawn.update_xaxes(type="category", **at).update_yaxes(type="category", **at)
     drawn.update_layout(
         template="none",
-        height=PANEL_HEIGHT * lines + 60,
+        height=max(PANEL_HEIGHT, LINE_HEIGHT * lined) * lines + 60,
         margin={"l": 70, "r": 20, "t": 40, "b": 60},
         legend={"orientation": "h", "yanchor": "top", "y": -0.2 / lines},
         hovermode="closest",
@@ -59,6 +61,14 @@ def _axis(axis: Axis, labelled: bool = True) -> dict[str, Any]:
     told: dict[str, Any] = {"title": {"text": axis.label if labelled else ""}, "automargin": True}
     if axis.log is not None:
         told["type"] = "log"
+    if axis.names is not None:
+        told |= {
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": list(axis.names),
+            "range": [len(axis.names) - 0.5, -0.5],
+            "dtick": 1,
+        }
     if axis.ticks is not None:
         told |= {"tickvals": list(axis.ticks), "ticktext": [f"{tick:g}" for tick in axis.ticks]}
     if axis.from_zero:
@@ -116,8 +126,8 @@ def _heat(heat: Heat) -> Any:
     )
 
 
-def _apart(high: float | None, low: float | None) -> float | None:
-    return None if high is None or low is None else max(high - low, 0.0)
+def _apart(high: Place | None, low: Place | None) -> float | None:
+    return None if high is None or low is None else max(float(high) - float(low), 0.0)
 
 
 def _transparent(color: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from capax.errors import ReportError
 from capax.laws.law import Law
-from capax.reports import adler, adler_f1, harma, mahdavi
+from capax.reports import adler, adler_f1, harma, mahdavi, theory
 from capax.reports.chart import Chart
 from capax.results import Measurement
 
@@ -42,6 +42,7 @@ FIGURES: dict[str, Figure] = {
     "accuracy-head-size": Figure(
         "share recalled against head size", "Mahdavi et al. 2024, Fig. 2", mahdavi.accuracy_head_size
     ),
+    "bounds": Figure("every bound in bits, beside what was measured", "capax", theory.bounds),
 }
 
 
