@@ -18,7 +18,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#59
 """Okabe and Ito's palette: told apart by colour-blind readers, too."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 PANELS_IN_A_ROW = 4
-LINE = 0.2
+LINE = 0.22
 """Inches of a line of an axis of names."""
 ENTRY, LETTER = 0.6, 0.085
 """Inches that an entry of the legend takes beside its letters, and a letter."""
@@ -34,7 +34,7 @@ def draw(chart: Chart, path: Path) -> None:
     columns = min(number, PANELS_IN_A_ROW)
     lines = -(-number // columns)
     named = max(len(panel.y.names or ()) for panel in chart.panels)
-    height = max(3.4, 1 + LINE * named)
+    height = 1 + LINE * named if named else 3.4
     width = 1.4 + 3.4 * columns if number > 1 else 8.0 if named else 6.4
     figure = Figure(figsize=(width, 0.9 + height * lines), layout="constrained")
     FigureCanvasAgg(figure)

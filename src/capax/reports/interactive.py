@@ -28,7 +28,7 @@ def figure(chart: Chart) -> dict[str, Any]:
     drawn = make_subplots(
         rows=lines,
         cols=columns,
-        shared_yaxes=chart.share_y,
+        shared_yaxes="all" if chart.share_y else False,
         subplot_titles=[panel.title for panel in chart.panels] if number > 1 else None,
         horizontal_spacing=0.04 if chart.share_y else 0.1,
     )
@@ -47,7 +47,7 @@ def figure(chart: Chart) -> dict[str, Any]:
             drawn.update_xaxes(type="category", **at).update_yaxes(type="category", **at)
     drawn.update_layout(
         template="none",
-        height=max(PANEL_HEIGHT, LINE_HEIGHT * lined) * lines + 60,
+        height=(PANEL_HEIGHT if lined == 0 else 120 + LINE_HEIGHT * lined) * lines + 60,
         margin={"l": 70, "r": 20, "t": 40, "b": 60},
         legend={"orientation": "h", "yanchor": "top", "y": -0.2 / lines},
         hovermode="closest",

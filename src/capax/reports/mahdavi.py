@@ -211,8 +211,8 @@ def _explained(panels: list[Panel]) -> str:
     """What the grey lines are."""
     names = {series.name.split(",")[0] for panel in panels for series in panel.series if series.kind == "reference"}
     words = {
-        "theorem 1": "theorem 1's H(min(n, d_head) − 1) + 1 examples, which can be given any labels, as a share of the "
-        "smallest library",
+        "theorem 1": "H(min(n, d_head) − 1) + 1 examples, to which the theorem's layer (no embedding, no positions) "
+        "can give any labels, as a share of the smallest library",
         "rank limit": "the most with query and key weights that do not depend on the labels, which trained ones do",
         "by luck": "what luck recalls",
     }
