@@ -178,6 +178,8 @@ def test_a_fitted_law_is_drawn_where_it_was_fitted(grid: list[Measurement]) -> N
     shown = {"n_edges": np.array([16.0, 32, 32]), "d_model": np.array([16.0, 32, 16])}
     assert band.y == pytest.approx(law.predict(shown).tolist())
     assert "where the law relation" in chart.caption
+    of_edges = RelationLaw(n_bootstrap=20, target="memorized").fit(table, keys)
+    assert "of memorized, not of D_K*, and not drawn" in adler.key_dimension(grid, of_edges)[0].caption
     without = RelationLaw(n_bootstrap=20, logarithm=False).fit(table, keys)
     (chart,) = adler.key_dimension(grid, without)
     assert "not drawn" in chart.caption

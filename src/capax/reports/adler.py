@@ -21,6 +21,7 @@ from capax.reports.words import protocol
 from capax.results import Measurement
 from capax.specs import Budget
 
+TARGET = "total_key_dim"
 _RANGE = "the 95 % range of D_K*"
 
 
@@ -80,7 +81,7 @@ def _measured(shown: list[Cell], d_model: int, place: int) -> Series:
 
 def _law_band(law: Law | None, shown: list[Cell]) -> list[Series]:
     """What a law of this load expects where it was fitted."""
-    if not (isinstance(law, RelationLaw) and law.logarithm):
+    if not (isinstance(law, RelationLaw) and law.logarithm and law.target == TARGET):
         return []
     ordered = sorted(shown, key=lambda cell: cell.load)
     table = {
@@ -112,6 +113,8 @@ def _law_words(law: Law | None, drawn: list[Series]) -> str:
         return f" Band: where the law {law.name} ({law.source_}) expects 95 % of new measurements."
     if not isinstance(law, RelationLaw):
         return f" The law {law.name} is of {law.task}, and not drawn."
+    if law.target != TARGET:
+        return f" The law given is of {law.target}, not of D_K*, and not drawn."
     if not law.logarithm:
         return " The law given is one of m'/d_model, which is not this axis, and not drawn."
     return f" The law {law.name} ({law.source_}) is not drawn: these runs lie outside its domain."
