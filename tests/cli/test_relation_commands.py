@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from commands import refused, run
 
+from capax import tables
 from capax.specs import KeyQueryChannel, Relations
 
 MEASURE = ("measure", "relations", "--d-model", "8", "--max-steps", "100", "--workers", "1")
@@ -233,3 +234,14 @@ def test_the_law_that_ships_answers_outside_its_domain_and_says_so(capsys: pytes
     assert "OUTSIDE its domain" in run(capsys, *asked)
     assert "outside the domain" in refused(capsys, *asked, "--no-extrapolate")
     assert "n_edges: at most 90" in refused(capsys, *asked[:2], "--n-items", "10", "--n-edges", "91", "--d-model", "64")
+
+
+def test_the_relation_law_is_fitted_to_key_dimensions(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not to edges recalled, as the laws of counts are; the numbers are those of a line through the logarithms."""
+    table = tables.from_file("reference:relations")
+    loads = np.log((table["n_edges"] * np.log2(table["n_edges"]) / table["d_model"]).to_numpy())
+    slope, intercept = np.polyfit(loads, np.log(table["total_key_dim"].to_numpy()), 1)
+    found = measured(capsys, "fit", "--data", "reference:relations", "--law", "relation")
+    assert {one["name"]: one["value"] for one in found["parameters"]} == pytest.approx(
+        {"c": np.exp(intercept), "s": slope}, rel=1e-3
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -47,6 +48,7 @@ def bounds(
     library_size: Annotated[int | None, TaskSize] = None,
     model: Annotated[TransformerFlags | None, InModel] = None,
     bits: int = 32,
+    picture: Annotated[Path | None, Parameter(name="--figure")] = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Every bound on what a transformer remembers: proved, measured elsewhere, or of other memories of its size.
@@ -70,6 +72,8 @@ def bounds(
         Associations to memorize, for the accuracy that a capacity implies.
     bits
         Of a weight.
+    picture
+        Where to draw those that have a value in bits (.png, .pdf or .svg).
     as_json
         Print one JSON object (docs/schemas/bounds.json).
     """
@@ -87,10 +91,19 @@ def bounds(
         library_size=library_size,
         bits=bits,
     )
+    if picture is not None:
+        from capax.reports.drawing import draw
+        from capax.reports.figures import check_writable
+        from capax.reports.theory import chart
+
+        check_writable(picture, "figure")
+        draw(chart(found, {}), picture)
     if as_json:
         print(found.model_dump_json())
-    else:
-        _show(found)
+        return
+    _show(found)
+    if picture is not None:
+        print(f"\nFigure: {picture}")
 
 
 def _show(found: Catalogue) -> None:

@@ -55,7 +55,8 @@ def fit(
     degree
         Of the polynomial. [default: 5]
     target
-        Column of counts. [default: memorized_above_chance, or memorized where a file has no such column]
+        Column of counts. [default: memorized_above_chance, or memorized where a file has no such column; of the
+        relation law total_key_dim]
     level
         Of the intervals.
     compare
@@ -81,7 +82,8 @@ def fit(
     if rows.is_empty():
         raise TableError(f"store: {store} holds no runs")
     rows, modules = tables.without_modules(tables.where(rows, where))
-    counted = target or ("memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized")
+    usual = "memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized"
+    counted = target or ("total_key_dim" if LAWS[law].task == "relations" else usual)
     rows, left_out = (rows, 0) if data else tables.above_zero(rows, counted)
     options: dict[str, dict[str, Any]] = {name: {"target": counted} for name in LAWS}
     options["ecm"] |= {"method": method or "joint", "as_printed": as_printed}
@@ -94,7 +96,8 @@ def fit(
     fitted = LAWS[law](**options[law]).fit(rows)
     fitted.notes_.extend(modules)
     if left_out:
-        fitted.notes_.append(f"{left_out} runs that were not above chance were left out")
+        why = "that found no D_K" if counted == "total_key_dim" else "that were not above chance"
+        fitted.notes_.append(f"{left_out} runs {why} were left out")
     one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
     rivals = [name for name, kind in LAWS.items() if kind.task == fitted.task]
     laws = [LAWS[name](**options[name]) for name in rivals if name != "depth" or not one_depth]

@@ -17,6 +17,7 @@ def saturation(
     store: Path = Path("capax.db"),
     threshold: float = 0.99,
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    picture: Annotated[Path | None, Parameter(name="--figure")] = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """How the examples that a layer learned split among its heads (measured with --keep-weights).
@@ -31,6 +32,8 @@ def saturation(
         A head saturates on an example where its largest weight is above this.
     out
         Where to write the map: a .npy array of heads x examples, true where a head saturates.
+    picture
+        Where to draw it (.png, .pdf or .svg).
     as_json
         Print one JSON object (docs/schemas/saturation.json).
     """
@@ -43,6 +46,10 @@ def saturation(
 
     if out is not None and out.suffix != ".npy":
         raise CapaxError(f"out: a .npy file, got {out}")
+    if picture is not None:
+        from capax.reports.figures import check_writable
+
+        check_writable(picture, "figure")
     memory = load(key, store)
     if not isinstance(memory, AssociativeMemory):
         raise CapaxError(f"key: run {memory.run.key[:12]} learned {memory.run.spec.task.task}, not associations")
@@ -54,12 +61,19 @@ def saturation(
                 np.save(file, saturated(attention, threshold))
         except OSError as error:
             raise CapaxError(f"out: cannot write {out}: {error.strerror}") from None
+    if picture is not None:
+        from capax.reports.drawing import draw
+        from capax.reports.saturation import chart
+
+        draw(chart(found, saturated(attention, threshold), memory.run), picture)
     if as_json:
         print(found.model_dump_json())
         return
     _show(found)
     if out is not None:
         print(f"Map: {out}")
+    if picture is not None:
+        print(f"Figure: {picture}")
 
 
 def _show(found: Saturation) -> None:

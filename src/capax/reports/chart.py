@@ -20,6 +20,9 @@ class Axis(Result):
     label: str
     log: Annotated[Literal[2, 10] | None, Field(description="Base of a logarithmic axis.")] = None
     from_zero: bool = False
+    names: Annotated[
+        tuple[str, ...] | None, Field(description="Of an axis y of names, from top to bottom; series then have these.")
+    ] = None
     ticks: Annotated[tuple[float, ...] | None, Field(description="Where the marks are; chosen when not given.")] = None
 
 
@@ -35,7 +38,7 @@ class Series(Result):
         ),
     ]
     x: tuple[Place, ...]
-    y: tuple[float | None, ...]
+    y: tuple[Place | None, ...]
     low: Annotated[tuple[float | None, ...] | None, Field(description="Lower ends of intervals.")] = None
     high: tuple[float | None, ...] | None = None
     texts: Annotated[tuple[str, ...] | None, Field(description="What is said of each point when it is pointed at.")] = (

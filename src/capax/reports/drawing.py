@@ -18,6 +18,10 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#59
 """Okabe and Ito's palette: told apart by colour-blind readers, too."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 PANELS_IN_A_ROW = 4
+LINE = 0.22
+"""Inches of a line of an axis of names."""
+ENTRY, LETTER = 0.6, 0.085
+"""Inches that an entry of the legend takes beside its letters, and a letter."""
 
 
 def draw(chart: Chart, path: Path) -> None:
@@ -29,10 +33,14 @@ def draw(chart: Chart, path: Path) -> None:
     number = len(chart.panels)
     columns = min(number, PANELS_IN_A_ROW)
     lines = -(-number // columns)
-    figure = Figure(figsize=(1.4 + 3.4 * columns if number > 1 else 6.4, 0.9 + 3.4 * lines), layout="constrained")
+    named = max(len(panel.y.names or ()) for panel in chart.panels)
+    height = 1 + LINE * named if named else 3.4
+    width = 1.4 + 3.4 * columns if number > 1 else 8.0 if named else 6.4
+    figure = Figure(figsize=(width, 0.9 + height * lines), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(lines, columns, sharey=chart.share_y, squeeze=False).ravel()
     handles: dict[str, Any] = {}
+    expected = {series.name for panel in chart.panels for series in panel.series if series.kind == "reference"}
     for place, (axes, panel) in enumerate(zip(grid, chart.panels, strict=False)):
         _draw_panel(figure, axes, panel)
         if not chart.share_y or place % columns == 0:
@@ -41,8 +49,19 @@ def draw(chart: Chart, path: Path) -> None:
             handles.setdefault(label, handle)
     for axes in grid[number:]:
         axes.set_visible(False)
+    for axes, panel in zip(grid, chart.panels, strict=False):  # when all is drawn: axes that are shared have one end
+        _from_zero(axes, panel)
     if handles:
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 4), frameon=False)
+        entry = ENTRY + LETTER * max(map(len, handles))
+        most = max(int(figure.get_figwidth() / entry), 1)
+        names = sorted(handles, key=lambda name: name in expected)
+        figure.legend(
+            [handles[name] for name in names],
+            names,
+            loc="outside lower center",
+            ncols=min(len(handles), most),
+            frameon=False,
+        )
     figure.suptitle(chart.title, wrap=True)
     save(figure, path, "out")
 
@@ -50,8 +69,11 @@ def draw(chart: Chart, path: Path) -> None:
 def _draw_panel(figure: Figure, axes: Axes, panel: Panel) -> None:
     if panel.heat is not None:
         _draw_heat(figure, axes, panel.heat)
+    if panel.y.names is not None:
+        axes.set_yticks(range(len(panel.y.names)), panel.y.names, fontsize="small")
+        axes.invert_yaxis()
     for series in panel.series:
-        _draw_series(axes, series)
+        _draw_series(axes, series, panel.y.names)
     if panel.title:
         axes.set_title(panel.title, fontsize="medium")
     axes.set_xlabel(panel.x.label)
@@ -69,14 +91,19 @@ def _scale(axes: Axes, which: str, axis: Axis) -> None:
         ruler.set_major_locator(FixedLocator(axis.ticks))
         ruler.set_major_formatter(ScalarFormatter())
         ruler.set_minor_locator(NullLocator())
-    if axis.from_zero:
-        getattr(axes, f"set_{which}lim")(**{"bottom" if which == "y" else "left": 0})
 
 
-def _draw_series(axes: Axes, series: Series) -> None:
+def _from_zero(axes: Axes, panel: Panel) -> None:
+    if panel.x.from_zero:
+        axes.set_xlim(left=0)
+    if panel.y.from_zero:
+        axes.set_ylim(bottom=0)
+
+
+def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = None) -> None:
     color, marker = COLORS[series.group % len(COLORS)], MARKERS[series.group % len(MARKERS)]
     label = None if series.faint else series.name
-    x, y = list(series.x), np.array(series.y, dtype=float)
+    x, y = list(series.x), np.array(series.y if names is None else [names.index(str(y)) for y in series.y], dtype=float)
     match series.kind:
         case "band":
             low, high = _ends(series)

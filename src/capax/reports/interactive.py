@@ -8,12 +8,15 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from capax.reports.chart import Axis, Chart, Heat, Series
+from capax.reports.chart import Axis, Chart, Heat, Place, Series
 from capax.reports.drawing import COLORS, PANELS_IN_A_ROW
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 DASHES = ("dash", "dot", "dashdot")
 PANEL_HEIGHT = 380
+LINE_HEIGHT = 24
+LAST = 1000
+"""Behind everything else in the legend."""
 
 
 def figure(chart: Chart) -> dict[str, Any]:
@@ -21,10 +24,11 @@ def figure(chart: Chart) -> dict[str, Any]:
     number = len(chart.panels)
     columns = min(number, PANELS_IN_A_ROW)
     lines = -(-number // columns)
+    lined = max(len(panel.y.names or ()) for panel in chart.panels)
     drawn = make_subplots(
         rows=lines,
         cols=columns,
-        shared_yaxes=chart.share_y,
+        shared_yaxes="all" if chart.share_y else False,
         subplot_titles=[panel.title for panel in chart.panels] if number > 1 else None,
         horizontal_spacing=0.04 if chart.share_y else 0.1,
     )
@@ -36,12 +40,14 @@ def figure(chart: Chart) -> dict[str, Any]:
         for series in panel.series:
             for trace in _traces(series, series.name not in named and not series.faint):
                 drawn.add_trace(trace, **at)
-            named.add(series.name)
+            named |= {series.name} if series.x else set()
         drawn.update_xaxes(_axis(panel.x), **at)
         drawn.update_yaxes(_axis(panel.y, labelled=not chart.share_y or at["col"] == 1), **at)
+        if panel.heat is not None:
+            drawn.update_xaxes(type="category", **at).update_yaxes(type="category", **at)
     drawn.update_layout(
         template="none",
-        height=PANEL_HEIGHT * lines + 60,
+        height=(PANEL_HEIGHT if lined == 0 else 120 + LINE_HEIGHT * lined) * lines + 60,
         margin={"l": 70, "r": 20, "t": 40, "b": 60},
         legend={"orientation": "h", "yanchor": "top", "y": -0.2 / lines},
         hovermode="closest",
@@ -55,6 +61,14 @@ def _axis(axis: Axis, labelled: bool = True) -> dict[str, Any]:
     told: dict[str, Any] = {"title": {"text": axis.label if labelled else ""}, "automargin": True}
     if axis.log is not None:
         told["type"] = "log"
+    if axis.names is not None:
+        told |= {
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": list(axis.names),
+            "range": [len(axis.names) - 0.5, -0.5],
+            "dtick": 1,
+        }
     if axis.ticks is not None:
         told |= {"tickvals": list(axis.ticks), "ticktext": [f"{tick:g}" for tick in axis.ticks]}
     if axis.from_zero:
@@ -67,6 +81,7 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
     usual: dict[str, Any] = {
         "name": series.name,
         "legendgroup": series.name,
+        "legendrank": series.group + LAST * (series.kind == "reference"),
         "showlegend": in_legend,
         "x": list(series.x),
     }
@@ -103,7 +118,7 @@ def _heat(heat: Heat) -> Any:
         x=[str(place) for place in heat.x],
         y=[str(place) for place in heat.y],
         z=[list(row) for row in heat.z],
-        text=[list(row) for row in heat.texts],
+        text=[[text.replace("\n", "<br>") for text in row] for row in heat.texts],
         texttemplate="%{text}",
         colorscale="Cividis",
         colorbar={"title": {"text": heat.label, "side": "right"}},
@@ -111,8 +126,8 @@ def _heat(heat: Heat) -> Any:
     )
 
 
-def _apart(high: float | None, low: float | None) -> float | None:
-    return None if high is None or low is None else max(high - low, 0.0)
+def _apart(high: Place | None, low: Place | None) -> float | None:
+    return None if high is None or low is None else max(float(high) - float(low), 0.0)
 
 
 def _transparent(color: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from math import log, log2
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from capax.errors import SpecError
 from capax.results import Measurement, Result
@@ -13,7 +15,6 @@ from capax.specs import (
     Budget,
     KeyQueryChannel,
     Mls,
-    Model,
     Relations,
     Run,
     Sequences,
@@ -48,7 +49,7 @@ CHANNEL_CONSTANTS = 2
 class Catalogue(Result):
     """Every bound for one architecture."""
 
-    model: Model
+    model: Annotated[Known, Field(discriminator="model")]
     sizes: Sizes
     bits_per_weight: int
     parameters: ParameterCounts

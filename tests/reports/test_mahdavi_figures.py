@@ -1,0 +1,90 @@
+"""The figures of Mahdavi et al. 2024 hold what was recalled, and what theory says of it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import linregress
+
+import capax
+from capax.errors import ReportError
+from capax.reports import interactive, mahdavi
+from capax.reports.drawing import draw
+from capax.results import Measurement
+
+
+def run(n_heads: int = 2, context_size: int = 4, d_head: int = 4, library_size: int = 20, seed: int = 0) -> Measurement:
+    return capax.measure(
+        capax.Associations(context_size=context_size, library_size=library_size, n_classes=4),
+        capax.AssociativeAttention(n_heads=n_heads, d_model=8, d_head=d_head, profile="mahdavi2024"),
+        capax.Training(max_steps=60, eval_steps=20, lr=0.05),
+        restarts=2,
+        seed=seed,
+    )
+
+
+@pytest.fixture(scope="module")
+def heads() -> list[Measurement]:
+    return [run(n_heads=h, library_size=size) for size in (20, 40) for h in (4, 1, 2)]
+
+
+def test_a_line_a_library_against_heads(heads: list[Measurement]) -> None:
+    (chart,) = mahdavi.accuracy_heads(heads, None)
+    (panel,) = chart.panels
+    twenty, forty, theorem, luck = panel.series
+    assert (twenty.name, forty.name) == ("20 examples", "40 examples")
+    ordered = [heads[1], heads[2], heads[0]]
+    assert twenty.x == (1, 2, 4)
+    assert twenty.y == tuple(one.memorized / 20 for one in ordered)
+    assert twenty.low == tuple(one.interval.low / 20 for one in ordered)
+    assert forty.y == tuple(one.memorized / 40 for one in (heads[4], heads[5], heads[3]))
+    assert theorem.y == (4 / 20, 7 / 20, 13 / 20)
+    assert theorem.name == "theorem 1, 20 examples"  # and the limit of fixed weights, which is the same here
+    assert luck.y == (0.25, 0.25)
+    straight = linregress([1, 2, 4], twenty.y).rvalue ** 2
+    assert mahdavi.straightness(ordered, "n_heads") == pytest.approx(straight)
+    assert f"{straight:.3f} (20 examples)" in chart.caption
+
+
+def test_straightness_of_a_line_is_one_and_of_too_little_unknown(heads: list[Measurement]) -> None:
+    line = [one.model_copy(update={"memorized": 3 * one.spec.model.n_heads + 1}) for one in heads[:3]]
+    assert mahdavi.straightness(line, "n_heads") == pytest.approx(1)
+    assert mahdavi.straightness(line[:2], "n_heads") is None
+    assert mahdavi.straightness([one.model_copy(update={"memorized": 1}) for one in line], "n_heads") is None
+
+
+def test_the_bound_stops_rising_at_the_context_and_is_absent_where_it_is_not_proved() -> None:
+    """d_head helps up to n = 4; n must be below d_model = 8."""
+    (chart,) = mahdavi.accuracy_head_size([run(d_head=d) for d in (2, 4, 8)], None)
+    shares = {series.name: series for series in chart.panels[0].series}
+    assert shares["theorem 1, 20 examples"].y == (3 / 20, 7 / 20, 7 / 20)
+    assert shares["rank limit, 20 examples"].y == (7 / 20,) * 3
+    (chart,) = mahdavi.accuracy_context([run(context_size=n) for n in (2, 4, 8)], None)
+    shares = {series.name: series for series in chart.panels[0].series}
+    assert shares["theorem 1, 20 examples"].x == (2, 4)
+    assert shares["20 examples"].x == (2, 4, 8)
+
+
+def test_seeds_are_one_point(heads: list[Measurement]) -> None:
+    other = run(n_heads=1, seed=1)
+    (chart,) = mahdavi.accuracy_heads([*heads[:3], other], None)
+    line = chart.panels[0].series[0]
+    counts = sorted([heads[1].memorized / 20, other.memorized / 20])
+    assert (line.y[0], line.low[0], line.high[0]) == (np.mean(counts), counts[0], counts[1])
+    assert "Of several seeds the mean" in chart.caption
+
+
+def test_panels_hold_what_else_differs(heads: list[Measurement], tmp_path: Path) -> None:
+    wider = [run(n_heads=h, context_size=2) for h in (1, 2)]
+    (chart,) = mahdavi.accuracy_heads([*heads, *wider], None)
+    assert [panel.title for panel in chart.panels] == ["context_size 2", "context_size 4"]
+    assert chart.panels[0].series[1].x == ()
+    draw(chart, tmp_path / "f.pdf")
+    assert interactive.figure(chart)["data"]
+
+
+def test_what_the_runs_do_not_fill_says_why(heads: list[Measurement]) -> None:
+    with pytest.raises(ReportError, match="no run on associations"):
+        mahdavi.accuracy_heads([], None)
+    with pytest.raises(ReportError, match="no runs that differ in context_size"):
+        mahdavi.accuracy_context(heads, None)
