@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from capax.reports.chart import Axis, Chart, Heat, Series
-from capax.reports.drawing import COLORS, PANELS_IN_A_ROW
+from capax.reports.drawing import COLORS, MARKED_POINTS, PANELS_IN_A_ROW, mark_of
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 DASHES = ("dash", "dot", "dashdot")
@@ -66,19 +66,15 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
     color = COLORS[series.group % len(COLORS)]
     usual: dict[str, Any] = {
         "name": series.name,
-        "legendgroup": series.name,
+        "legendgroup": series.name if series.kind == "reference" else f"group {series.group}",
         "showlegend": in_legend,
-        "x": list(series.x),
+        "x": list(series.x) or [None],
+        "y": list(series.y) or [None],
     }
     if series.texts is not None:
         usual |= {"hovertext": list(series.texts), "hoverinfo": "text+name"}
     if series.kind == "band":
-        assert series.low is not None
-        assert series.high is not None
-        ends = {"x": [*series.x, *reversed(series.x)], "y": [*series.high, *reversed(series.low)]}
-        looks: dict[str, Any] = {"fill": "toself", "fillcolor": _transparent(color), "line": {"width": 0}}
-        return [go.Scatter({**usual, **ends, **looks, "mode": "lines", "hoverinfo": "skip"})]
-    usual["y"] = list(series.y)
+        return _band(series, usual, color)
     if series.low is not None and series.high is not None:
         usual["error_y"] = {
             "type": "data",
@@ -86,16 +82,37 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
             "array": [_apart(high, y) for high, y in zip(series.high, series.y, strict=True)],
             "arrayminus": [_apart(y, low) for low, y in zip(series.low, series.y, strict=True)],
             "thickness": 1,
-            "color": color,
+            "color": color if series.kind != "bars" else "#808080",
         }
     if series.kind == "bars":
-        return [go.Bar({**usual, "x": [str(place) for place in series.x], "marker": {"color": color}})]
+        if series.width is None:
+            usual["x"] = [str(place) for place in series.x]
+        return [go.Bar({**usual, "width": series.width, "marker": {"color": color}})]
     if series.kind == "reference":
         dash = DASHES[series.group % len(DASHES)]
         return [go.Scatter({**usual, "mode": "lines", "line": {"dash": dash, "color": "#808080"}})]
-    mark = {"color": color, "symbol": SYMBOLS[series.group % len(SYMBOLS)], "size": 5 if series.faint else 8}
+    mark = {"color": color, "symbol": mark_of(series.group, SYMBOLS), "size": 5 if series.faint else 8}
+    if series.faint and series.kind == "points":
+        mark["symbol"] = "circle"
     looks = {"marker": mark, "opacity": 0.45 if series.faint else 1, "line": {"color": color}}
-    return [go.Scatter({**usual, **looks, "mode": "lines+markers" if series.kind == "line" else "markers"})]
+    marked = "lines+markers" if len(series.x) <= MARKED_POINTS else "lines"
+    return [go.Scatter({**usual, **looks, "mode": marked if series.kind == "line" else "markers"})]
+
+
+def _band(series: Series, usual: dict[str, Any], color: str) -> list[Any]:
+    """A dashed line, and the area about it where its ends are known, in one piece where they are all."""
+    line = go.Scatter({**usual, "mode": "lines", "line": {"color": color, "dash": "dash", "width": 1}, "opacity": 0.8})
+    known = [
+        (x, low, high)
+        for x, low, high in zip(series.x, series.low or (), series.high or (), strict=bool(series.low))
+        if low is not None and high is not None
+    ]
+    if not known:
+        return [line]
+    x, low, high = zip(*known, strict=True)
+    area = {"x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "showlegend": False, "hoverinfo": "skip"}
+    looks = {"mode": "lines", "fill": "toself", "fillcolor": _transparent(color), "line": {"width": 0}}
+    return [go.Scatter({**usual, **area, **looks}), line]
 
 
 def _heat(heat: Heat) -> Any:

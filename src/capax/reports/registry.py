@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from capax.errors import ReportError
 from capax.laws.law import Law
-from capax.reports import harma
+from capax.reports import harma, harma_laws, harma_trainings, units
 from capax.reports.chart import Chart
 from capax.results import Measurement
 
@@ -21,16 +21,100 @@ class Figure:
 
     Attributes:
         of: whose figure it is, in words; "capax" for ours.
+        needs: the runs that fill it, in words.
     """
 
     title: str
     of: str
     shown: Shown
+    needs: str = ""
 
 
 FIGURES: dict[str, Figure] = {
-    "width": Figure("memorized against width", "Härmä et al. 2024, Fig. 7", harma.memorized_against_width),
+    "width": Figure(
+        "memorized against width, per heads and length, with a law's band",
+        "Härmä et al. 2024, Fig. 7",
+        harma.memorized_against_width,
+        "mac, of several widths",
+    ),
+    "measured-predicted": Figure(
+        "measured against predicted",
+        "Härmä et al. 2024, Fig. 8",
+        harma_laws.measured_against_predicted,
+        "mac, in the domain of --law; without it at least 6 runs of several widths, to fit one",
+    ),
+    "slopes": Figure(
+        "sequences per channel of width, against length",
+        "Härmä et al. 2024, Fig. 9",
+        harma_laws.slopes,
+        "mac, of several lengths",
+    ),
+    "held-out-heads": Figure(
+        "the largest number of heads, predicted from fewer",
+        "Härmä et al. 2024, Fig. 10",
+        harma_laws.held_out_heads,
+        "mac, of several numbers of heads",
+    ),
+    "parameters": Figure(
+        "memorized against trainable parameters",
+        "Härmä et al. 2024, Fig. 11",
+        harma_laws.memorized_against_parameters,
+        "mac, of several widths",
+    ),
+    "curves": Figure(
+        "training curves: memorized and loss against epoch",
+        "capax",
+        harma_trainings.training_curves,
+        "mac",
+    ),
+    "shatter": Figure(
+        "epochs until the library is whole, with the fitted negative binomial",
+        "Härmä et al. 2024, Fig. 5",
+        harma_trainings.epochs_to_shatter,
+        "shatter",
+    ),
+    "batch-size": Figure(
+        "memorized against batch size",
+        "Härmä et al. 2024, Fig. 6",
+        harma.memorized_against_batch_size,
+        "mac, of several batch_size",
+    ),
+    "mac-mls": Figure(
+        "most recalled of one library (MAC) against largest recalled whole (MLS)",
+        "Härmä et al. 2024, Fig. 4",
+        harma.mac_against_mls,
+        "mac and mls, of one architecture",
+    ),
+    "trainable": Figure(
+        "embeddings, positions and read-out trained or frozen",
+        "Härmä et al. 2024, Fig. 3",
+        harma.trainable_parts,
+        "mac, of several embeddings, positions or readout",
+    ),
+    "ffn": Figure(
+        "FFN trained, frozen to the identity, left out",
+        "Härmä et al. 2024, Fig. 2",
+        harma.ffn_trained_or_identity,
+        "mac, of several ffn",
+    ),
+    "units": Figure(
+        "bits per trainable parameter, by every definition",
+        "capax",
+        units.bits_per_parameter,
+        "mac, of several widths",
+    ),
 }
+
+
+def named(name: str) -> Figure:
+    """A figure.
+
+    Raises:
+        ReportError: when there is none of this name; it lists them.
+    """
+    if name not in FIGURES:
+        raise ReportError(f"figure: one of {', '.join(FIGURES)}, got {name!r}")
+    return FIGURES[name]
 
 
 def charts(name: str, runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
@@ -39,6 +123,4 @@ def charts(name: str, runs: Sequence[Measurement], law: Law | None) -> list[Char
     Raises:
         ReportError: for an unknown figure, or when the runs cannot be shown in it.
     """
-    if name not in FIGURES:
-        raise ReportError(f"figure: one of {', '.join(FIGURES)}, got {name!r}")
-    return FIGURES[name].shown(runs, law)
+    return named(name).shown(runs, law)
