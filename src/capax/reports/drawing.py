@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator, ScalarFormatter
 
 from capax.errors import ReportError
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
@@ -49,7 +49,7 @@ def draw(chart: Chart, path: Path, name: str = "out") -> None:
     for axes in grid[number:]:
         axes.set_visible(False)
     if handles:
-        beside = max(1, min(len(handles), int(figure.get_figwidth() * 11) // (max(map(len, handles)) + 6)))
+        beside = max(1, min(len(handles), int(figure.get_figwidth() * 14) // (max(map(len, handles)) + 6)))
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=beside, frameon=False)
     figure.suptitle(chart.title, wrap=True, fontsize="large" if len(chart.title) < 60 else "medium")
     save(figure, path, name)
@@ -72,6 +72,8 @@ def _draw_panel(figure: Figure, axes: Axes, panel: Panel) -> None:
 def _scale(axes: Axes, which: str, axis: Axis) -> None:
     if axis.log is not None:
         getattr(axes, f"set_{which}scale")("log", base=axis.log)
+        if axis.log == 10:
+            _decades(getattr(axes, f"{which}axis"), getattr(axes, f"get_{which}lim")())
     if axis.ticks is not None:
         ruler = getattr(axes, f"{which}axis")
         ruler.set_major_locator(FixedLocator(axis.ticks))
@@ -79,6 +81,22 @@ def _scale(axes: Axes, which: str, axis: Axis) -> None:
         ruler.set_minor_locator(NullLocator())
     if axis.from_zero:
         getattr(axes, f"set_{which}lim")(**{"bottom" if which == "y" else "left": 0})
+
+
+def _decades(ruler: Any, ends: tuple[float, float]) -> None:
+    """Marks at 1, 2 and 5 of each decade, at 1 alone where decades are many, as plain numbers."""
+    digits = (1.0, 2.0, 5.0) if ends[1] < 500 * max(ends[0], 1e-300) else (1.0,)
+    ruler.set_major_locator(LogLocator(subs=digits, numticks=20))
+    ruler.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+    ruler.set_minor_locator(NullLocator())
+
+
+def plain(value: float) -> str:
+    """A number on an axis: 20000 as 20k."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size * (10 if letter == "k" else 1):
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
 
 
 def mark_of(group: int, marks: Sequence[str]) -> str:
@@ -103,7 +121,9 @@ def _draw_series(axes: Axes, series: Series) -> None:
             axes.plot(x, y, color="0.3", linestyle=("--", ":", "-.")[series.group % 3], label=label)
         case _:
             line = "-" if series.kind == "line" else "none"
-            marker: dict[str, Any] = {"marker": "."} if series.faint else {"marker": mark_of(series.group, MARKERS)}
+            marker: dict[str, Any] = (
+                {"marker": "."} if series.faint or not series.x else {"marker": mark_of(series.group, MARKERS)}
+            )
             if series.kind == "line" and len(x) > MARKED_POINTS:
                 marker = {}
             axes.plot(x, y, color=color, linestyle=line, label=label, alpha=0.4 if series.faint else 1, **marker)

@@ -16,7 +16,6 @@ from capax.reports.expectations import about
 from capax.reports.groups import Group, alike
 from capax.reports.lines import (
     MEMORIZED,
-    RESTARTS,
     by,
     d_model,
     ends_of,
@@ -28,6 +27,7 @@ from capax.reports.lines import (
     measured,
     n_heads,
     of_transformers,
+    said_of_lines,
     seq_len,
     titled,
 )
@@ -61,14 +61,14 @@ def memorized_against_width(runs: Sequence[Measurement], law: Law | None) -> lis
             for (heads,), line in by(members, n_heads).items():
                 name, place = of_heads(int(heads)), places[int(heads)]
                 series += measured(line, d_model, name, place) + law_line(law, line, d_model, name, place)
-            series += limits(members, d_model, ends_of(axis))
+            series += limits(members, group.runs, d_model, ends_of(axis))
             panels.append(Panel(title=f"{length} tokens", x=axis, y=MEMORIZED, series=tuple(series)))
         charts.append(
             Chart(
                 name="width",
                 title=titled("Memorized sequences against width", group),
-                caption=f"{counted(group)}{RESTARTS}{about(law, group.runs, has_law(panels))} Härmä et al. 2024 draw "
-                "this in Fig. 7.",
+                caption=f"{said_of_lines(group.runs, panels)}{about(law, group.runs, has_law(panels))} "
+                "Härmä et al. 2024 draw this in Fig. 7.",
                 panels=keys(panels),
             )
         )
@@ -96,16 +96,16 @@ def memorized_against_batch_size(runs: Sequence[Measurement], law: Law | None) -
             series = []
             for (length,), line in by(members, seq_len).items():
                 series += measured(line, _batch, f"{length} tokens", places[int(length)])
-            series += limits(members, _batch, ends_of(axis))
+            series += limits(members, shown, _batch, ends_of(axis))
             title = f"{of_heads(int(heads))}, width {width}"
             panels.append(Panel(title=title, x=axis, y=MEMORIZED, series=tuple(series)))
         charts.append(
             Chart(
                 name="batch-size",
                 title=titled("Memorized sequences against batch size", group),
-                caption=f"{counted(group)}{RESTARTS} A larger batch has fewer steps in an epoch: where epochs end the "
-                "training, it also learned for fewer steps; a batch is never larger than the library. Härmä et al. "
-                "2024 draw this in Fig. 6 for 32 and 128 tokens.",
+                caption=f"{said_of_lines(group.runs, panels)} A larger batch has fewer steps in an epoch: "
+                "where epochs end the training, it also learned for fewer steps; a batch is never larger than the library. "
+                "Härmä et al. 2024 draw this in Fig. 6 for 32 and 128 tokens.",
                 panels=keys(panels),
             )
         )
@@ -253,7 +253,7 @@ def _compared(
             series = []
             for (choice,), line in by(members, name).items():
                 series += measured(line, d_model, str(choice), places[str(choice)])
-            series += limits(members, d_model, ends_of(axis))
+            series += limits(members, shown, d_model, ends_of(axis))
             panels.append(Panel(title=_architecture(architecture), x=axis, y=MEMORIZED, series=tuple(series)))
         if parameters:
             panels += _sizes([run for _, members in compared for run in members], name, places, axis)
@@ -261,7 +261,7 @@ def _compared(
             Chart(
                 name=figure,
                 title=titled(f"{title}: memorized sequences against width", group),
-                caption=f"{counted(group)}{RESTARTS} {caption}",
+                caption=f"{said_of_lines(group.runs, panels)} {caption}",
                 panels=keys(panels),
                 share_y=not parameters,
             )

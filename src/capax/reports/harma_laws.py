@@ -23,7 +23,6 @@ from capax.reports.harma import ARCHITECTURE, WIDTH, counted
 from capax.reports.lines import (
     GREY,
     MEMORIZED,
-    RESTARTS,
     by,
     d_model,
     ends_of,
@@ -35,6 +34,7 @@ from capax.reports.lines import (
     measured,
     n_heads,
     of_transformers,
+    said_of_lines,
     seq_len,
     titled,
 )
@@ -243,13 +243,14 @@ def _held_out(group: Group, law: Law | None) -> Chart:
     panels = []
     for (length,), members in by(held, seq_len).items():
         series = measured(members, d_model, of_heads(most), 0)
-        series += _extrapolated(fitted, members, of_heads(most)) + limits(members, d_model, ends_of(axis))
+        series += _extrapolated(fitted, members, of_heads(most)) + limits(members, held, d_model, ends_of(axis))
         panels.append(Panel(title=f"{length} tokens", x=axis, y=MEMORIZED, series=tuple(series)))
-    known = ", ".join(str(number) for number in sorted({n_heads(run) for run in others}))
+    known = sorted({n_heads(run) for run in others})
+    of_known = f"{', '.join(map(str, known[:-1]))} and {of_heads(known[-1])}" if len(known) > 1 else of_heads(known[0])
     return Chart(
         name="held-out-heads",
         title=titled(f"{of_heads(most).capitalize()}, predicted from fewer", group),
-        caption=f"{counted(group)}{RESTARTS} Dashed: the law {fitted.name}, fitted to the runs with {known} heads, "
+        caption=f"{said_of_lines(held, panels)} Dashed: the law {fitted.name}, fitted to the runs of {of_known}, "
         "band: where it expects 95 % of new measurements (it is asked outside its domain: that is the test). Härmä et "
         "al. 2024 hold out five heads in Fig. 10.",
         panels=keys(panels),
@@ -293,16 +294,16 @@ def memorized_against_parameters(runs: Sequence[Measurement], law: Law | None) -
             for (heads,), line in by(members, n_heads).items():
                 name, place = of_heads(int(heads)), places[int(heads)]
                 series += measured(line, _trainable, name, place) + law_line(law, line, _trainable, name, place)
-            series += limits(members, _trainable, (min(sizes), max(sizes)))
+            series += limits(members, group.runs, _trainable, (min(sizes), max(sizes)))
             x = Axis(label="trainable parameters", log=10)
             panels.append(Panel(title=f"{length} tokens", x=x, y=MEMORIZED, series=tuple(series)))
         charts.append(
             Chart(
                 name="parameters",
                 title=titled("Memorized sequences against trainable parameters", group),
-                caption=f"{counted(group)}{RESTARTS}{about(law, group.runs, has_law(panels))} Parameters are counted "
-                "from the tensors; frozen tables are not among them. Härmä et al. 2024 draw this for 64 tokens in "
-                "Fig. 11, whose numbers do not follow from their own Table 1.",
+                caption=f"{said_of_lines(group.runs, panels)}{about(law, group.runs, has_law(panels))} "
+                "Parameters are counted from the tensors; frozen tables are not among them. "
+                "Härmä et al. 2024 draw this for 64 tokens in Fig. 11, whose numbers do not follow from their own Table 1.",
                 panels=keys(panels),
             )
         )

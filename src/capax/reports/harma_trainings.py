@@ -96,10 +96,10 @@ def epochs_to_shatter(runs: Sequence[Measurement], law: Law | None) -> list[Char
             Chart(
                 name="shatter",
                 title=titled("Epochs until the whole library is memorized", group),
-                caption=f"{counted(group)}Library, weights and batch order are redrawn in each trial. Line: the "
+                caption=f"{counted(group)}Library, weights and batch order are redrawn in each trial. Dashed: the "
                 "negative binomial of greatest likelihood, as the number of trials that it expects in each bar; trials "
-                "that never completed enter its fit as censored and have no bar. Härmä et al. 2024 draw this in Fig. 5 "
-                "(1000 trials, 16 sequences of 8 tokens, width 16).",
+                "that had not completed when they were given up enter its fit as censored and have no bar. "
+                "Härmä et al. 2024 draw this in Fig. 5 (1000 trials, 16 sequences of 8 tokens, width 16).",
                 panels=tuple(_histogram(run) for run in order),
                 share_y=False,
             )
@@ -112,7 +112,8 @@ def epochs_to_shatter(runs: Sequence[Measurement], law: Law | None) -> list[Char
 def _histogram(run: Measurement) -> Panel:
     assert run.shatter is not None
     epochs, fit = np.array(run.shatter.epochs), run.shatter.fit
-    wide = max(1, math.ceil((epochs.max() - epochs.min() + 1) / MOST_BINS))
+    bins = min(MOST_BINS, math.ceil(2 * math.sqrt(len(epochs))))
+    wide = max(1, math.ceil((epochs.max() - epochs.min() + 1) / bins))
     first = int(epochs.min())
     number = (int(epochs.max()) - first) // wide + 1
     starts = first + wide * np.arange(number)
@@ -129,8 +130,8 @@ def _histogram(run: Measurement) -> Panel:
         distribution = nbinom(fit.r, fit.p, loc=fit.r)
         shares = distribution.cdf(starts + wide - 1) - distribution.cdf(starts - 1)
         series.append(
-            Series(name="negative binomial", kind="line", x=middles, y=tuple((trials * shares).tolist()), group=1)
+            Series(name="negative binomial", kind="band", x=middles, y=tuple((trials * shares).tolist()), group=1)
         )
     title = f"{run.library_size} sequences of {seq_len(run)} tokens, {of_heads(n_heads(run))}, width {d_model(run)}"
-    told = f"epoch ({never} of {trials} never completed)" if never else f"epoch (all {trials} completed)"
+    told = f"epoch ({never} of {trials} did not complete)" if never else f"epoch (all {trials} completed)"
     return Panel(title=title, x=Axis(label=told), y=Axis(label="trials", from_zero=True), series=tuple(series))

@@ -55,6 +55,8 @@ def _axis(axis: Axis, labelled: bool = True) -> dict[str, Any]:
     told: dict[str, Any] = {"title": {"text": axis.label if labelled else ""}, "automargin": True}
     if axis.log is not None:
         told["type"] = "log"
+        if axis.log == 10:
+            told |= {"dtick": "D2", "tickformat": "~s"}
     if axis.ticks is not None:
         told |= {"tickvals": list(axis.ticks), "ticktext": [f"{tick:g}" for tick in axis.ticks]}
     if axis.from_zero:
@@ -92,8 +94,8 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
         dash = DASHES[series.group % len(DASHES)]
         return [go.Scatter({**usual, "mode": "lines", "line": {"dash": dash, "color": "#808080"}})]
     mark = {"color": color, "symbol": mark_of(series.group, SYMBOLS), "size": 5 if series.faint else 8}
-    if series.faint and series.kind == "points":
-        mark["symbol"] = "circle"
+    if series.kind == "points" and (series.faint or not series.x):
+        mark |= {"symbol": "circle", "size": 5}
     looks = {"marker": mark, "opacity": 0.45 if series.faint else 1, "line": {"color": color}}
     marked = "lines+markers" if len(series.x) <= MARKED_POINTS else "lines"
     return [go.Scatter({**usual, **looks, "mode": marked if series.kind == "line" else "markers"})]

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from capax.errors import ReportError
 from capax.laws.law import Law
+from capax.reports import words
 from capax.reports.chart import Axis, Panel, Series
 from capax.reports.expectations import expected
 from capax.reports.groups import Group
@@ -21,12 +22,6 @@ GREY = 13
 """Group of what belongs to no line: entries of the legend that stand for all of them."""
 FEWEST_RESTARTS = 3
 """Restarts from which an interval is drawn: that of two, with one degree of freedom, is as wide as the axis."""
-RESTARTS = (
-    "Lines: the best of the restarts (the mean of the bests, where there are several seeds); dots: each restart; bars: "
-    f"where the best of as many new restarts on the same library falls with probability 95 % (from {FEWEST_RESTARTS} "
-    "restarts on). Dashed grey: the whole library; dotted grey: what luck alone recalls."
-)
-"""What lines, dots and bars are."""
 
 
 def of_transformers(runs: Sequence[Measurement], *protocols: type) -> list[Measurement]:
@@ -171,11 +166,42 @@ def keys(panels: Sequence[Panel]) -> tuple[Panel, ...]:
     return (first, *panels[1:])
 
 
-def limits(runs: Sequence[Measurement], x: Of, ends: tuple[float, float]) -> list[Series]:
-    """The library's size and what luck recalls: across the axis where they are the same for all runs."""
+def said_of_lines(runs: Sequence[Measurement], panels: Iterable[Panel]) -> str:
+    """How counts were made, and what lines, dots, bars and limits are, of those that are drawn."""
+    lines = [series for panel in panels for series in panel.series if series.kind == "line"]
+    alone = len({run.spec.replace(seed=0).key() for run in runs}) == len(runs)
+    told = [
+        f"Count: {words.protocol(runs[0].spec)}{'' if alone else ', the mean of several seeds'}; dots: each restart."
+    ]
+    if any(series.low for series in lines):
+        told.append("Bars: where the best of as many new restarts on the same library falls with probability 95 %.")
+    elif alone:
+        told.append(f"Of fewer than {FEWEST_RESTARTS} restarts no interval is drawn.")
+    beyond = f"the library of {_sizes(runs)} is beyond the axis"
+    whole = "dashed: the whole library" if _reached(runs) else beyond
+    return " ".join([*told, f"Dotted grey: what luck alone recalls; {whole}."])
+
+
+def _reached(runs: Iterable[Measurement]) -> bool:
+    """Whether a run came so near to its library that it shows how much there was to memorize."""
+    return any(run.memorized >= run.library_size / 2 for run in runs)
+
+
+def _sizes(runs: Iterable[Measurement]) -> str:
+    sizes = sorted({run.library_size for run in runs})
+    return f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+
+
+def limits(runs: Sequence[Measurement], shown: Sequence[Measurement], x: Of, ends: tuple[float, float]) -> list[Series]:
+    """The library's size and what luck recalls, of one panel: across the axis where they are the same for all its runs.
+
+    Args:
+        shown: the runs of all panels; the library is left out where none of them reached half of it.
+    """
+    whole = [("library", 0, _library)] if _reached(shown) else []
     return [
         part
-        for group, (name, value) in enumerate((("library", _library), ("by luck", _chance)))
+        for name, group, value in [*whole, ("by luck", 1, _chance)]
         for part in _limit(name, group, [(float(x(run)), value(run)) for run in runs], ends)
     ]
 
