@@ -113,7 +113,7 @@ def _draw_series(axes: Axes, series: Series) -> None:
             low, high = _ends(series)
             if series.low is not None:
                 axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
-            axes.plot(x, y, color=color, linestyle="--", linewidth=1, alpha=0.7, label=label)
+            axes.plot(x, y, color=color, linestyle="--", linewidth=1.2, label=label)
         case "bars":
             width = 0.8 if series.width is None else series.width
             axes.bar(_categories(series), y, width=width, color=color, label=label, alpha=0.7)

@@ -51,18 +51,20 @@ def memorized_against_width(runs: Sequence[Measurement], law: Law | None) -> lis
     """Fig. 7: memorized against width, a line per number of heads, a panel per length, with the law's band."""
     charts = []
     for group in alike(of_transformers(runs, Mac), ARCHITECTURE):
-        if len({d_model(run) for run in group.runs}) < 2:
-            continue
         axis = log_axis(WIDTH, map(d_model, group.runs))
         places = {heads: place for place, heads in enumerate(sorted({n_heads(run) for run in group.runs}))}
         panels = []
         for (length,), members in by(group.runs, seq_len).items():
+            if len({d_model(run) for run in members}) < 2:
+                continue
             series = []
             for (heads,), line in by(members, n_heads).items():
                 name, place = of_heads(int(heads)), places[int(heads)]
                 series += measured(line, d_model, name, place) + law_line(law, line, d_model, name, place)
             series += limits(members, group.runs, d_model, ends_of(axis))
             panels.append(Panel(title=f"{length} tokens", x=axis, y=MEMORIZED, series=tuple(series)))
+        if not panels:
+            continue
         charts.append(
             Chart(
                 name="width",
@@ -104,8 +106,8 @@ def memorized_against_batch_size(runs: Sequence[Measurement], law: Law | None) -
                 name="batch-size",
                 title=titled("Memorized sequences against batch size", group),
                 caption=f"{said_of_lines(group.runs, panels)} A larger batch has fewer steps in an epoch: "
-                "where epochs end the training, it also learned for fewer steps; a batch is never larger than the library. "
-                "Härmä et al. 2024 draw this in Fig. 6 for 32 and 128 tokens.",
+                "where epochs end the training, it also learned for fewer steps. A batch is never larger than the "
+                "library. Härmä et al. 2024 draw this in Fig. 6 for 32 and 128 tokens.",
                 panels=keys(panels),
             )
         )

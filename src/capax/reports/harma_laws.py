@@ -284,7 +284,7 @@ def memorized_against_parameters(runs: Sequence[Measurement], law: Law | None) -
     """Fig. 11: memorized against trainable parameters, a line per number of heads, a panel per length."""
     charts = []
     for group in alike(of_transformers(runs, Mac), ARCHITECTURE):
-        if len({_trainable(run) for run in group.runs}) < 2:
+        if len({(n_heads(run), d_model(run)) for run in group.runs}) < 2:
             continue
         sizes = [_trainable(run) for run in group.runs]
         places = {heads: place for place, heads in enumerate(sorted({n_heads(run) for run in group.runs}))}
@@ -303,7 +303,7 @@ def memorized_against_parameters(runs: Sequence[Measurement], law: Law | None) -
                 title=titled("Memorized sequences against trainable parameters", group),
                 caption=f"{said_of_lines(group.runs, panels)}{about(law, group.runs, has_law(panels))} "
                 "Parameters are counted from the tensors; frozen tables are not among them. "
-                "Härmä et al. 2024 draw this for 64 tokens in Fig. 11, whose numbers do not follow from their own Table 1.",
+                "Härmä et al. 2024 draw this for 64 tokens in Fig. 11, which does not follow from their Table 1.",
                 panels=keys(panels),
             )
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from capax.reports.chart import Axis, Chart, Heat, Series
-from capax.reports.drawing import COLORS, MARKED_POINTS, PANELS_IN_A_ROW, mark_of
+from capax.reports.chart import Axis, Chart, Heat, Place, Series
+from capax.reports.drawing import COLORS, MARKED_POINTS, PANELS_IN_A_ROW, mark_of, plain
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 DASHES = ("dash", "dot", "dashdot")
@@ -36,9 +38,11 @@ def figure(chart: Chart) -> dict[str, Any]:
         for series in panel.series:
             for trace in _traces(series, series.name not in named and not series.faint):
                 drawn.add_trace(trace, **at)
-            named.add(series.name)
-        drawn.update_xaxes(_axis(panel.x), **at)
-        drawn.update_yaxes(_axis(panel.y, labelled=not chart.share_y or at["col"] == 1), **at)
+                named |= set() if series.faint else {series.name}
+        beside = chart.panels if chart.share_y else (panel,)
+        drawn.update_xaxes(_axis(panel.x, [place for series in panel.series for place in series.x]), **at)
+        heights = [y for other in beside for series in other.series for y in series.y]
+        drawn.update_yaxes(_axis(panel.y, heights, labelled=not chart.share_y or at["col"] == 1), **at)
     drawn.update_layout(
         template="none",
         height=PANEL_HEIGHT * lines + 60,
@@ -51,17 +55,30 @@ def figure(chart: Chart) -> dict[str, Any]:
     return {"data": found["data"], "layout": found["layout"]}
 
 
-def _axis(axis: Axis, labelled: bool = True) -> dict[str, Any]:
+def _axis(axis: Axis, places: Sequence[Place | None], labelled: bool = True) -> dict[str, Any]:
     told: dict[str, Any] = {"title": {"text": axis.label if labelled else ""}, "automargin": True}
     if axis.log is not None:
         told["type"] = "log"
-        if axis.log == 10:
-            told |= {"dtick": "D2", "tickformat": "~s"}
+        marks = _decades([place for place in places if isinstance(place, float | int) and place > 0])
+        if axis.log == 10 and axis.ticks is None and marks:
+            told |= {"tickvals": marks, "ticktext": [plain(mark) for mark in marks]}
     if axis.ticks is not None:
         told |= {"tickvals": list(axis.ticks), "ticktext": [f"{tick:g}" for tick in axis.ticks]}
     if axis.from_zero:
         told["rangemode"] = "tozero"
     return told
+
+
+def _decades(places: Sequence[float]) -> list[float]:
+    """Marks of a logarithmic axis: at 1, 2 and 5 of each decade, at 1 alone where decades are many, at more if few."""
+    if not places:
+        return []
+    low, high = min(places), max(places)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    digits = (1.0, 2.0, 5.0) if high < 500 * low else (1.0,)
+    if high < 5 * low:
+        digits = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
+    return [float(f"{digit}e{power}") for power in powers for digit in digits]
 
 
 def _traces(series: Series, in_legend: bool) -> list[Any]:
@@ -89,7 +106,7 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
     if series.kind == "bars":
         if series.width is None:
             usual["x"] = [str(place) for place in series.x]
-        return [go.Bar({**usual, "width": series.width, "marker": {"color": color}})]
+        return [go.Bar({**usual, "width": series.width, "marker": {"color": color}, "opacity": 0.7})]
     if series.kind == "reference":
         dash = DASHES[series.group % len(DASHES)]
         return [go.Scatter({**usual, "mode": "lines", "line": {"dash": dash, "color": "#808080"}})]
@@ -103,7 +120,7 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
 
 def _band(series: Series, usual: dict[str, Any], color: str) -> list[Any]:
     """A dashed line, and the area about it where its ends are known, in one piece where they are all."""
-    line = go.Scatter({**usual, "mode": "lines", "line": {"color": color, "dash": "dash", "width": 1}, "opacity": 0.8})
+    line = go.Scatter({**usual, "mode": "lines", "line": {"color": color, "dash": "dash", "width": 1.5}})
     known = [
         (x, low, high)
         for x, low, high in zip(series.x, series.low or (), series.high or (), strict=bool(series.low))

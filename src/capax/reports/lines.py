@@ -161,7 +161,7 @@ def keys(panels: Sequence[Panel]) -> tuple[Panel, ...]:
     if any(series.kind == "points" for series in shown):
         found.append(Series(name="each restart", kind="points", x=(), y=(), group=GREY))
     if any(series.kind == "band" for series in shown):
-        found.append(Series(name="law", kind="band", x=(), y=(), group=GREY))
+        found.append(Series(name="law", kind="band", x=(), y=(), group=GREY + 7))
     first = panels[0].model_copy(update={"series": (*panels[0].series, *found)})
     return (first, *panels[1:])
 
