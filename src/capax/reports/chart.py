@@ -61,7 +61,7 @@ class Heat(Result):
 
 
 class Panel(Result):
-    """One pair of axes."""
+    """One pair of axes. Its title and the labels of its axes may have several lines."""
 
     title: str = ""
     x: Axis

@@ -132,6 +132,6 @@ def _histogram(run: Measurement) -> Panel:
         series.append(
             Series(name="negative binomial", kind="band", x=middles, y=tuple((trials * shares).tolist()), group=1)
         )
-    title = f"{run.library_size} sequences of {seq_len(run)} tokens, {of_heads(n_heads(run))}, width {d_model(run)}"
-    told = f"epoch ({never} of {trials} did not complete)" if never else f"epoch (all {trials} completed)"
+    title = f"{run.library_size} sequences of {seq_len(run)} tokens,\n{of_heads(n_heads(run))}, width {d_model(run)}"
+    told = f"epoch\n({never} of {trials} did not complete)" if never else f"epoch\n(all {trials} completed)"
     return Panel(title=title, x=Axis(label=told), y=Axis(label="trials", from_zero=True), series=tuple(series))

@@ -27,7 +27,7 @@ def figure(chart: Chart) -> dict[str, Any]:
         rows=lines,
         cols=columns,
         shared_yaxes=chart.share_y,
-        subplot_titles=[panel.title for panel in chart.panels] if number > 1 else None,
+        subplot_titles=[_lines(panel.title) for panel in chart.panels] if number > 1 else None,
         horizontal_spacing=0.04 if chart.share_y else 0.1,
     )
     named: set[str] = set()
@@ -43,10 +43,11 @@ def figure(chart: Chart) -> dict[str, Any]:
         drawn.update_xaxes(_axis(panel.x, [place for series in panel.series for place in series.x]), **at)
         heights = [y for other in beside for series in other.series for y in series.y]
         drawn.update_yaxes(_axis(panel.y, heights, labelled=not chart.share_y or at["col"] == 1), **at)
+    drawn.update_annotations(font_size=13)
     drawn.update_layout(
         template="none",
         height=PANEL_HEIGHT * lines + 60,
-        margin={"l": 70, "r": 20, "t": 40, "b": 60},
+        margin={"l": 70, "r": 20, "t": 40 if all("\n" not in panel.title for panel in chart.panels) else 56, "b": 60},
         legend={"orientation": "h", "yanchor": "top", "y": -0.2 / lines},
         hovermode="closest",
         barmode="group",
@@ -55,8 +56,12 @@ def figure(chart: Chart) -> dict[str, Any]:
     return {"data": found["data"], "layout": found["layout"]}
 
 
+def _lines(text: str) -> str:
+    return text.replace("\n", "<br>")
+
+
 def _axis(axis: Axis, places: Sequence[Place | None], labelled: bool = True) -> dict[str, Any]:
-    told: dict[str, Any] = {"title": {"text": axis.label if labelled else ""}, "automargin": True}
+    told: dict[str, Any] = {"title": {"text": _lines(axis.label) if labelled else ""}, "automargin": True}
     if axis.log is not None:
         told["type"] = "log"
         marks = _decades([place for place in places if isinstance(place, float | int) and place > 0])
@@ -75,7 +80,7 @@ def _decades(places: Sequence[float]) -> list[float]:
         return []
     low, high = min(places), max(places)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    digits = (1.0, 2.0, 5.0) if high < 500 * low else (1.0,)
+    digits: tuple[float, ...] = (1.0, 2.0, 5.0) if high < 500 * low else (1.0,)
     if high < 5 * low:
         digits = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
     return [float(f"{digit}e{power}") for power in powers for digit in digits]
