@@ -51,7 +51,7 @@ def measured_against_predicted(runs: Sequence[Measurement], law: Law | None) -> 
     charts, reasons = [], []
     for group in alike(of_transformers(runs, Mac), ARCHITECTURE):
         try:
-            charts.append(_of_law(group, law) if law is not None else _of_fit(group))
+            charts.append(_of_law(group, law) if law is not None and speaks_of(law) else _of_fit(group))
         except CapaxError as error:
             reasons.append(str(error))
     if not charts:
@@ -172,14 +172,13 @@ def _slopes(group: Group, law: Law | None) -> Chart:
         raise ReportError("slopes are drawn against length: at least two lengths below their library's size are needed")
     axis = log_axis("tokens seq_len", found.seq_len.tolist())
     shown, told = _ecm(table, group, law)
-    low, high = ends_of(axis)
     series = []
     for place, heads in enumerate(np.unique(found.n_heads).tolist()):
         here = found.n_heads == heads
         lengths, values = found.seq_len[here].tolist(), found.slopes[here].tolist()
         name = of_heads(int(heads))
         series.append(Series(name=name, kind="line", x=tuple(lengths), y=tuple(values), group=place))
-        series += _f(shown, np.geomspace(low, high, 40), heads, name, place)
+        series += _f(shown, ends_of(axis), heads, name, place)
     y = Axis(label="sequences per channel of width", log=10)
     panel = Panel(x=axis, y=y, series=tuple(series))
     return Chart(
@@ -203,14 +202,15 @@ def _ecm(table: pl.DataFrame, group: Group, law: Law | None) -> tuple[ECM | None
     return fitted, " Dashed: f(N, H) of eq. 10, fitted to these slopes."
 
 
-def _f(law: ECM | None, lengths: np.ndarray, heads: float, name: str, group: int) -> list[Series]:
+def _f(law: ECM | None, ends: tuple[float, float], heads: float, name: str, group: int) -> list[Series]:
     """f(N, H) of one number of heads over the lengths that are in the law's domain."""
     if law is None:
         return []
     (least, most), (fewest, largest) = law.domain_.ranges["n_heads"], law.domain_.ranges["seq_len"]
-    inside = lengths[(lengths > fewest * 0.999) & (lengths < largest * 1.001)]
-    if not least <= heads <= most or len(inside) < 2:
+    low, high = max(ends[0], fewest), min(ends[1], largest)
+    if not least <= heads <= most or low >= high:
         return []
+    inside = np.geomspace(low, high, 40)
     values = law.slope(inside, heads)
     if not (values > 0).all():
         return []

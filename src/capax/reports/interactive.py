@@ -16,6 +16,9 @@ from capax.reports.drawing import COLORS, MARKED_POINTS, PANELS_IN_A_ROW, mark_o
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 DASHES = ("dash", "dot", "dashdot")
 PANEL_HEIGHT = 380
+LEGEND_LINE = 24
+LONG_NAME = 20
+"""Letters of a name beyond which only two names go on a line of a narrow legend."""
 
 
 def figure(chart: Chart) -> dict[str, Any]:
@@ -43,12 +46,18 @@ def figure(chart: Chart) -> dict[str, Any]:
         drawn.update_xaxes(_axis(panel.x, [place for series in panel.series for place in series.x]), **at)
         heights = [y for other in beside for series in other.series for y in series.y]
         drawn.update_yaxes(_axis(panel.y, heights, labelled=not chart.share_y or at["col"] == 1), **at)
+    legend = LEGEND_LINE * -(-len(named) // (2 if max(map(len, named), default=0) > LONG_NAME else 4))
     drawn.update_annotations(font_size=13)
     drawn.update_layout(
         template="none",
-        height=PANEL_HEIGHT * lines + 60,
-        margin={"l": 70, "r": 20, "t": 40 if all("\n" not in panel.title for panel in chart.panels) else 56, "b": 60},
-        legend={"orientation": "h", "yanchor": "top", "y": -0.2 / lines},
+        height=PANEL_HEIGHT * lines + 40 + legend,
+        margin={
+            "l": 70,
+            "r": 20,
+            "t": 40 if all("\n" not in panel.title for panel in chart.panels) else 56,
+            "b": 60 + legend,
+        },
+        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0},
         hovermode="closest",
         barmode="group",
     )
