@@ -121,8 +121,8 @@ def test_numbers_on_axes_are_short() -> None:
 
 
 def test_every_registered_figure_of_some_runs_is_drawn_by_both(tmp_path: Path) -> None:
-    runs = [made(3 + n + w, 4, seq_len=n, d_model=w, batch_size=b) for n in (4, 8) for w in (4, 8) for b in (4, 8)]
-    for name in ("width", "batch-size", "curves"):
+    runs = [made(3 + n + w, 4, seq_len=n, d_model=w, batch_size=b) for n in (4, 8) for w in (4, 8) for b in (4, 8)][::2]
+    for name in ("width", "curves"):
         for shown in registry.charts(name, runs, None):
             assert shown.name == name
             drawing.draw(shown, tmp_path / "f.svg")

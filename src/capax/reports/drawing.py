@@ -126,7 +126,15 @@ def _draw_series(axes: Axes, series: Series) -> None:
             )
             if series.kind == "line" and len(x) > MARKED_POINTS:
                 marker = {}
-            axes.plot(x, y, color=color, linestyle=line, label=label, alpha=0.4 if series.faint else 1, **marker)
+            axes.plot(
+                x,
+                y,
+                color=color,
+                linestyle=line,
+                label=label,
+                alpha=0.4 if series.faint else 0.8 if series.kind == "points" else 1,
+                **marker,
+            )
     if series.kind != "band" and series.low is not None:
         low, high = _ends(series)
         shown = np.isfinite(low) & np.isfinite(high) & np.isfinite(y)
