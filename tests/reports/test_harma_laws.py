@@ -93,7 +93,7 @@ def test_measured_against_predicted_by_a_law(runs: list[capax.Measurement], law:
     drawn = {pair for series in shown(chart, 0, "points").values() for pair in points(series)}
     values = expected(law, runs, band=False).values
     assert drawn == {(run.memorized, value) for run, value in zip(runs, values, strict=True)}
-    assert "1 runs outside its domain" in chart.caption
+    assert "Left out: 1 run outside its domain." in chart.caption
     with pytest.raises(ReportError, match="none of the runs lies in the domain"):
         measured_against_predicted([beyond], law)
 

@@ -38,11 +38,11 @@ from capax.reports.lines import (
     seq_len,
     titled,
 )
-from capax.reports.words import of_heads
+from capax.reports.words import of_heads, of_runs
 from capax.results import Measurement
 from capax.specs import Mac
 
-REFITS = 200
+REFITS = 100
 """Refits behind the band of a law that is fitted for one figure."""
 
 
@@ -65,7 +65,7 @@ def _of_law(group: Group, law: Law) -> Chart:
     if not known:
         raise ReportError(f"none of the runs lies in the domain of the law {law.name} ({law.source_})")
     left_out = len(group.runs) - len(known)
-    outside = f" {left_out} runs outside its domain are left out." if left_out else ""
+    outside = f" Left out: {of_runs(left_out)} outside its domain." if left_out else ""
     panel = _against("", "predicted, sequences", [run for run, _ in known], [value for _, value in known], raw=True)
     return Chart(
         name="measured-predicted",
@@ -92,7 +92,7 @@ def _of_fit(group: Group) -> Chart:
         title = f"predicted from the others: {score.mape_left_out:.0%}"
         panels.append(_against(title, _ABOVE, kept, list(score.predicted_left_out), raw=False))
     without = len(group.runs) - len(kept)
-    dropped = f" {without} runs that were not above chance have no place here." if without else ""
+    dropped = f" Left out: {of_runs(without)} not above chance." if without else ""
     return Chart(
         name="measured-predicted",
         title=titled("The power law against what was measured", group),
