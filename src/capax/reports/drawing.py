@@ -33,8 +33,7 @@ def draw(chart: Chart, path: Path, name: str = "out") -> None:
         ReportError: when it cannot be written.
     """
     number = len(chart.panels)
-    columns = min(number, PANELS_IN_A_ROW)
-    lines = -(-number // columns)
+    lines, columns = rows_and_columns(number)
     wide = 3.4 if chart.share_y else 3.8
     figure = Figure(figsize=(1.4 + wide * columns if number > 1 else 6.4, 1.1 + 3.4 * lines), layout="constrained")
     FigureCanvasAgg(figure)
@@ -53,6 +52,12 @@ def draw(chart: Chart, path: Path, name: str = "out") -> None:
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=beside, frameon=False)
     figure.suptitle(chart.title, wrap=True, fontsize="large" if len(chart.title) < 60 else "medium")
     save(figure, path, name)
+
+
+def rows_and_columns(number: int) -> tuple[int, int]:
+    """How panels are laid out: rows as even as they can be."""
+    lines = -(-number // PANELS_IN_A_ROW)
+    return lines, -(-number // lines)
 
 
 def _draw_panel(figure: Figure, axes: Axes, panel: Panel) -> None:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from capax.reports.chart import Axis, Chart, Heat, Place, Series
-from capax.reports.drawing import COLORS, MARKED_POINTS, PANELS_IN_A_ROW, mark_of, plain
+from capax.reports.drawing import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 DASHES = ("dash", "dot", "dashdot")
@@ -24,13 +24,13 @@ LONG_NAME = 20
 def figure(chart: Chart) -> dict[str, Any]:
     """A chart as plotly's JSON: `data` and `layout`, without a theme (the page sets light or dark)."""
     number = len(chart.panels)
-    columns = min(number, PANELS_IN_A_ROW)
-    lines = -(-number // columns)
+    lines, columns = rows_and_columns(number)
     drawn = make_subplots(
         rows=lines,
         cols=columns,
         shared_yaxes=chart.share_y,
         subplot_titles=[_lines(panel.title) for panel in chart.panels] if number > 1 else None,
+        vertical_spacing=0.25 / lines,
         horizontal_spacing=0.04 if chart.share_y else 0.1,
     )
     named: set[str] = set()
