@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
@@ -12,7 +10,7 @@ from studies import REAL, WITH_PLATEAU, grid, study
 import capax
 from capax.errors import LawError, ReportError
 from capax.laws.compare import compare
-from capax.reports.figures import draw_comparison
+from capax.reports.harma_laws import compared
 
 
 def test_the_law_that_made_the_data_wins() -> None:
@@ -80,12 +78,16 @@ def test_what_cannot_be_fitted_says_why() -> None:
         compare(np.ones((9, 3)), [capax.PowerLaw()], np.ones(9))
 
 
-def test_the_figure_is_drawn(tmp_path: Path) -> None:
+def test_the_figure_shows_what_each_law_says_of_the_rows_left_out() -> None:
     rows = pl.read_csv(REAL)
     found = compare(rows, [capax.PowerLaw(), capax.Polynomial(degree=2)])
-    draw_comparison(found, tmp_path / "c.png")
-    assert (tmp_path / "c.png").stat().st_size > 20_000
-    with pytest.raises(ReportError, match="cannot write"):
-        draw_comparison(found, tmp_path / "none" / "c.png")
+    chart = compared(found)
+    assert [panel.title.split(":")[0] for panel in chart.panels] == [score.law for score in found.scores]
+    power = next(score for score in found.scores if score.law == "power")
+    panel = next(panel for panel in chart.panels if panel.title.startswith("power"))
+    drawn = {
+        pair for series in panel.series if series.kind == "points" for pair in zip(series.x, series.y, strict=True)
+    }
+    assert drawn == set(zip(found.counts, power.predicted_left_out, strict=True))
     with pytest.raises(ReportError, match="no law could be fitted"):
-        draw_comparison(compare(rows, [capax.Polynomial()]), tmp_path / "d.png")
+        compared(compare(rows, [capax.Polynomial()]))

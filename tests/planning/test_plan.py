@@ -18,7 +18,6 @@ from capax.laws.law import Law
 from capax.models.size import transformer_parameters
 from capax.models.transformer import TransformerEnsemble
 from capax.planning.candidates import rows
-from capax.reports.data import capacity_against_parameters
 
 REAL = Path(__file__).parents[2] / "src" / "capax" / "data" / "reference" / "study.csv"
 
@@ -193,15 +192,6 @@ def test_predictions_say_where_they_stand(law: Law) -> None:
     assert outside.outside == ("d_model 128 is outside 16 to 64",)
     with pytest.raises(LawError, match="d_head 32 is not 64"):
         capax.predict(law, capax.Transformer(d_head=32), 16)
-
-
-def test_capacity_against_parameters_is_the_law(law: Law) -> None:
-    lines = capacity_against_parameters(law, seq_len=16)
-    assert [line.n_heads for line in lines] == [1, 2, 3, 4]
-    for line in lines:
-        assert list(line.trainable_parameters) == sorted(line.trainable_parameters)
-        table = rows([capax.Transformer(n_heads=line.n_heads, d_model=width) for width in line.widths], 16, 100)
-        np.testing.assert_array_equal(line.memorized, law.predict(table))
 
 
 # Verified by training

@@ -92,8 +92,7 @@ def bounds(
         bits=bits,
     )
     if picture is not None:
-        from capax.reports.drawing import draw
-        from capax.reports.figures import check_writable
+        from capax.reports.drawing import check_writable, draw
         from capax.reports.theory import chart
 
         check_writable(picture, "figure")

@@ -34,8 +34,8 @@ def demo(
     from capax import machine
     from capax.cli import output
     from capax.measures.measure import measure
-    from capax.reports.data import memorized_against_width
-    from capax.reports.figures import draw_memorized_against_width
+    from capax.reports.drawing import check_writable, draw
+    from capax.reports.registry import charts
     from capax.specs import Sequences, Training, Transformer
     from capax.store import Store
     from capax.store_schema import Summary
@@ -44,6 +44,7 @@ def demo(
     lengths, heads, widths = ((8,), (1, 2), (8, 16)) if quick else ((4, 8, 16), (1, 2), (16, 32, 64))
     library_size = 200 if quick else 1000
     training = Training(max_epochs=60 if quick else 120)
+    check_writable(picture)
     runs = []
     cells = list(product(lengths, heads, widths))
     with Store(store) as opened, Workers(min(machine.cores(), 2)) as workers:
@@ -67,5 +68,6 @@ def demo(
         f"Sequences memorized of {library_size}: one layer, vocabulary 100, loss on all positions, "
         f"best of 2 restarts, {training.max_epochs} epochs at most"
     )
-    draw_memorized_against_width(memorized_against_width(runs), picture, title)
+    (chart,) = charts("width", runs, None)
+    draw(chart.model_copy(update={"title": title}), picture, "picture")
     print(f"\n{title}.\nRuns: {store}. Picture: {picture}.")

@@ -76,6 +76,10 @@ def fit(
 
     if picture is not None and not compare:
         raise LawError("picture: only with --compare")
+    if picture is not None:
+        from capax.reports.drawing import check_writable
+
+        check_writable(picture)
     if not 0 < level < 1:
         raise LawError(f"level: between 0 and 1, got {level}")
     rows = tables.from_files(data) if data else tables.read(store)
@@ -103,9 +107,10 @@ def fit(
     laws = [LAWS[name](**options[name]) for name in rivals if name != "depth" or not one_depth]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
     if picture is not None and found.comparison is not None:
-        from capax.reports.figures import draw_comparison
+        from capax.reports.drawing import draw
+        from capax.reports.harma_laws import compared
 
-        draw_comparison(found.comparison, picture)
+        draw(compared(found.comparison), picture, "picture")
     if out is not None:
         save_law(fitted, out)
     if as_json:

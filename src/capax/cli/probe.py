@@ -50,7 +50,7 @@ def probe(
     from capax.memory import load
 
     if picture is not None:
-        from capax.reports.figures import check_writable
+        from capax.reports.drawing import check_writable
 
         check_writable(picture)
     found = look(load(key, store), trials=trials, seed=seed)

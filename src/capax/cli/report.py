@@ -54,9 +54,11 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     from capax.errors import SpecError
     from capax.laws.files import load_law
     from capax.reports import report as reports
-    from capax.reports.drawing import draw
-    from capax.reports.registry import charts
+    from capax.reports.drawing import check_writable, draw
+    from capax.reports.registry import charts, named
 
+    check_writable(out, "out")
+    named(name)
     if not stores:
         raise SpecError("store: at least one file of finished runs")
     runs, _ = reports.read(stores)
@@ -64,4 +66,4 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     for place, chart in enumerate(found):
         path = out if place == 0 else out.with_stem(f"{out.stem}-{place + 1}")
         draw(chart, path)
-        print(f"Figure: {path}")
+        print(f"Figure: {path}\n{chart.caption}")

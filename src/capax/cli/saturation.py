@@ -47,7 +47,7 @@ def saturation(
     if out is not None and out.suffix != ".npy":
         raise CapaxError(f"out: a .npy file, got {out}")
     if picture is not None:
-        from capax.reports.figures import check_writable
+        from capax.reports.drawing import check_writable
 
         check_writable(picture, "figure")
     memory = load(key, store)

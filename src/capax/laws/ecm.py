@@ -124,7 +124,7 @@ class ECM(Law):
     def _structures(self, rows: Rows) -> list[Structure]:
         if self.method not in ("joint", "stages"):
             raise LawError(f"method: 'joint' or 'stages', got {self.method!r}")
-        series = _series(rows)
+        series = slopes_from_origin(rows)
         lengths, heads = np.unique(rows.columns["seq_len"]), np.unique(rows.columns["n_heads"])
         needed = 4 if len(heads) == 1 else 5
         if len(lengths) < 2 or len(series.slopes) < needed:
@@ -166,7 +166,7 @@ class ECM(Law):
 
     def _stages(self, start: dict[str, float], free: tuple[str, ...], rows: Rows, observed: Observed) -> Solution:
         """The slopes' f, then α and β to the saturated points; the spread is that of all counts about the law."""
-        series = _series(rows)
+        series = slopes_from_origin(rows)
         columns = {"seq_len": series.seq_len, "n_heads": series.n_heads, "d_model": np.ones_like(series.slopes)}
         slopes = Observed(np.log(series.slopes), np.zeros(len(series.slopes), dtype=bool))
         of_f = tuple(name for name in free if name in "abcde")
@@ -231,7 +231,8 @@ class Series:
     saturated: np.ndarray
 
 
-def _series(rows: Rows) -> Series:
+def slopes_from_origin(rows: Rows) -> Series:
+    """The slopes of the paper's method in stages; a series of whole libraries alone has none."""
     seq_len, n_heads, width = (rows.columns[name] for name in ECM.columns)
     below, found, saturated = ~rows.complete, [], np.zeros(len(width), dtype=bool)
     for length, heads in sorted({*zip(seq_len, n_heads, strict=True)}):

@@ -15,7 +15,7 @@ from capax.laws.law import Law
 from capax.laws.relation import RelationLaw
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
 from capax.reports.groups import Group, alike
-from capax.reports.harma import titled
+from capax.reports.lines import titled
 from capax.reports.searches import GRAPH, Cell, cells, of_relations, or_error, powers
 from capax.reports.words import protocol
 from capax.results import Measurement

@@ -27,14 +27,14 @@ class Axis(Result):
 
 
 class Series(Result):
-    """Points that belong together."""
+    """Points that belong together; without points, an entry of the legend that says what others look like."""
 
     name: Annotated[str, Field(description="In the legend; series of one name in several panels share an entry.")]
     kind: Annotated[
         Literal["line", "points", "bars", "band", "reference"],
         Field(
-            description="line: measured points joined; points: alone; bars; band: an area from low to high about y; "
-            "reference: what is known or expected, not measured (dashed)."
+            description="line: measured points joined; points: alone; bars; band: what is expected, a dashed line and "
+            "the area from low to high about it where these are given; reference: what is known, not measured."
         ),
     ]
     x: tuple[Place, ...]
@@ -44,7 +44,10 @@ class Series(Result):
     texts: Annotated[tuple[str, ...] | None, Field(description="What is said of each point when it is pointed at.")] = (
         None
     )
-    group: Annotated[int, Field(description="Series of one number share a colour and a mark.")] = 0
+    group: Annotated[
+        int, Field(description="Series of one number share a colour and a mark, and are hidden together.")
+    ] = 0
+    width: Annotated[float | None, Field(description="Of each bar, in units of x; none where x are categories.")] = None
     faint: Annotated[bool, Field(description="In the background, and not in the legend.")] = False
 
 
@@ -61,7 +64,7 @@ class Heat(Result):
 
 
 class Panel(Result):
-    """One pair of axes."""
+    """One pair of axes. Its title and the labels of its axes may have several lines."""
 
     title: str = ""
     x: Axis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator, ScalarFormatter
 
+from capax.errors import ReportError
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
-from capax.reports.figures import save
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#595959")
 """Okabe and Ito's palette: told apart by colour-blind readers, too."""
@@ -20,23 +21,26 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 PANELS_IN_A_ROW = 4
 LINE = 0.22
 """Inches of a line of an axis of names."""
-ENTRY, LETTER = 0.6, 0.085
-"""Inches that an entry of the legend takes beside its letters, and a letter."""
+MARKED_POINTS = 32
+"""Points of a line that have room for marks."""
 
 
-def draw(chart: Chart, path: Path) -> None:
+def draw(chart: Chart, path: Path, name: str = "out") -> None:
     """Draw a chart into a file in the format of its ending (PDF, PNG, SVG).
+
+    Args:
+        name: of the flag that gave the path.
 
     Raises:
         ReportError: when it cannot be written.
     """
     number = len(chart.panels)
-    columns = min(number, PANELS_IN_A_ROW)
-    lines = -(-number // columns)
+    lines, columns = rows_and_columns(number)
+    wide = 3.4 if chart.share_y else 3.8
     named = max(len(panel.y.names or ()) for panel in chart.panels)
+    width = 1.4 + wide * columns if number > 1 else 8.0 if named else 6.4
     height = 1 + LINE * named if named else 3.4
-    width = 1.4 + 3.4 * columns if number > 1 else 8.0 if named else 6.4
-    figure = Figure(figsize=(width, 0.9 + height * lines), layout="constrained")
+    figure = Figure(figsize=(width, 1.1 + height * lines), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(lines, columns, sharey=chart.share_y, squeeze=False).ravel()
     handles: dict[str, Any] = {}
@@ -52,18 +56,18 @@ def draw(chart: Chart, path: Path) -> None:
     for axes, panel in zip(grid, chart.panels, strict=False):  # when all is drawn: axes that are shared have one end
         _from_zero(axes, panel)
     if handles:
-        entry = ENTRY + LETTER * max(map(len, handles))
-        most = max(int(figure.get_figwidth() / entry), 1)
+        beside = max(1, min(len(handles), int(figure.get_figwidth() * 14) // (max(map(len, handles)) + 6)))
         names = sorted(handles, key=lambda name: name in expected)
-        figure.legend(
-            [handles[name] for name in names],
-            names,
-            loc="outside lower center",
-            ncols=min(len(handles), most),
-            frameon=False,
-        )
-    figure.suptitle(chart.title, wrap=True)
-    save(figure, path, "out")
+        found = [handles[name] for name in names]
+        figure.legend(found, names, loc="outside lower center", ncols=beside, frameon=False)
+    figure.suptitle(chart.title, wrap=True, fontsize="large" if len(chart.title) < 60 else "medium")
+    save(figure, path, name)
+
+
+def rows_and_columns(number: int) -> tuple[int, int]:
+    """How panels are laid out: rows as even as they can be."""
+    lines = -(-number // PANELS_IN_A_ROW)
+    return lines, -(-number // lines)
 
 
 def _draw_panel(figure: Figure, axes: Axes, panel: Panel) -> None:
@@ -86,6 +90,8 @@ def _draw_panel(figure: Figure, axes: Axes, panel: Panel) -> None:
 def _scale(axes: Axes, which: str, axis: Axis) -> None:
     if axis.log is not None:
         getattr(axes, f"set_{which}scale")("log", base=axis.log)
+        if axis.log == 10:
+            _decades(getattr(axes, f"{which}axis"), getattr(axes, f"get_{which}lim")())
     if axis.ticks is not None:
         ruler = getattr(axes, f"{which}axis")
         ruler.set_major_locator(FixedLocator(axis.ticks))
@@ -100,32 +106,73 @@ def _from_zero(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(bottom=0)
 
 
+def _decades(ruler: Any, ends: tuple[float, float]) -> None:
+    """Marks at 1, 2 and 5 of each decade, at 1 alone where decades are many, as plain numbers."""
+    digits = (1.0, 2.0, 5.0) if ends[1] < 500 * max(ends[0], 1e-300) else (1.0,)
+    ruler.set_major_locator(LogLocator(subs=digits, numticks=20))
+    ruler.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+    ruler.set_minor_locator(NullLocator())
+
+
+def plain(value: float) -> str:
+    """A number on an axis: 20000 as 20k."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size * (10 if letter == "k" else 1):
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+def mark_of(group: int, marks: Sequence[str]) -> str:
+    """The mark of a group: colours come round first, then with other marks."""
+    return marks[(group + group // len(COLORS)) % len(marks)]
+
+
 def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = None) -> None:
-    color, marker = COLORS[series.group % len(COLORS)], MARKERS[series.group % len(MARKERS)]
+    color = COLORS[series.group % len(COLORS)]
     label = None if series.faint else series.name
     x, y = list(series.x), np.array(series.y if names is None else [names.index(str(y)) for y in series.y], dtype=float)
     match series.kind:
         case "band":
             low, high = _ends(series)
-            axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0, label=label)
+            if series.low is not None:
+                axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+            axes.plot(x, y, color=color, linestyle="--", linewidth=1.2, label=label)
         case "bars":
-            axes.bar([str(place) for place in x], y, color=color, label=label, alpha=0.7)
+            width = 0.8 if series.width is None else series.width
+            axes.bar(_categories(series), y, width=width, color=color, label=label, alpha=0.7)
         case "reference":
             axes.plot(x, y, color="0.3", linestyle=("--", ":", "-.")[series.group % 3], label=label)
         case _:
             line = "-" if series.kind == "line" else "none"
-            axes.plot(x, y, color=color, marker=marker, linestyle=line, label=label, alpha=0.4 if series.faint else 1)
+            marker: dict[str, Any] = (
+                {"marker": "."} if series.faint or not series.x else {"marker": mark_of(series.group, MARKERS)}
+            )
+            if series.kind == "line" and len(x) > MARKED_POINTS:
+                marker = {}
+            axes.plot(
+                x,
+                y,
+                color=color,
+                linestyle=line,
+                label=label,
+                alpha=0.4 if series.faint else 0.8 if series.kind == "points" else 1,
+                **marker,
+            )
     if series.kind != "band" and series.low is not None:
         low, high = _ends(series)
         shown = np.isfinite(low) & np.isfinite(high) & np.isfinite(y)
-        at = np.array(x)[shown]
-        axes.vlines(at if series.kind != "bars" else at.astype(str), low[shown], high[shown], color=color, alpha=0.6)
+        at = np.array(_categories(series))[shown]
+        axes.vlines(at, low[shown], high[shown], color=color if series.kind != "bars" else "0.2", alpha=0.6)
+
+
+def _categories(series: Series) -> list[Any]:
+    """Where bars stand: beside each other, or to scale where they have a width."""
+    return [str(place) for place in series.x] if series.kind == "bars" and series.width is None else list(series.x)
 
 
 def _ends(series: Series) -> tuple[np.ndarray, np.ndarray]:
-    assert series.low is not None
-    assert series.high is not None
-    return np.array(series.low, dtype=float), np.array(series.high, dtype=float)
+    nothing = [None] * len(series.x)
+    return np.array(series.low or nothing, dtype=float), np.array(series.high or nothing, dtype=float)
 
 
 def _draw_heat(figure: Figure, axes: Axes, heat: Heat) -> None:
@@ -144,3 +191,46 @@ def _draw_heat(figure: Figure, axes: Axes, heat: Heat) -> None:
 
 def _short(place: float | str) -> str:
     return place if isinstance(place, str) else f"{place:g}"
+
+
+def check_writable(path: Path, name: str = "picture") -> None:
+    """Refuse a figure's path before hours of work are done for it.
+
+    Args:
+        name: of the flag that gave the path.
+
+    Raises:
+        ReportError: for an ending that is no format, a folder that is not there, or a path that is not writable.
+    """
+    formats = FigureCanvasAgg(Figure()).get_supported_filetypes()
+    if path.suffix[1:].lower() not in formats:
+        raise ReportError(f"{name}: should end in one of .{', .'.join(sorted(formats))}, got {path}")
+    if not path.parent.is_dir():
+        raise ReportError(f"{name}: no such folder {path.parent}")
+    new = not path.exists()
+    try:
+        with path.open("ab"):
+            pass
+        if new:
+            path.unlink()
+    except OSError as error:
+        raise ReportError(f"{name}: cannot write {path}: {error.strerror}") from None
+
+
+def save(figure: Figure, path: Path, name: str = "picture") -> None:
+    """Write a figure in the format of the path's ending, whole or not at all.
+
+    Args:
+        name: of the flag that gave the path.
+
+    Raises:
+        ReportError: when it cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        figure.savefig(part, format=path.suffix[1:].lower(), dpi=150)
+        part.replace(path)
+    except (OSError, ValueError) as error:
+        raise ReportError(f"{name}: cannot write {path}: {error}") from None
+    finally:
+        part.unlink(missing_ok=True)

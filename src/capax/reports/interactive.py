@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from capax.reports.chart import Axis, Chart, Heat, Place, Series
-from capax.reports.drawing import COLORS, PANELS_IN_A_ROW
+from capax.reports.drawing import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 DASHES = ("dash", "dot", "dashdot")
@@ -17,19 +19,22 @@ PANEL_HEIGHT = 380
 LINE_HEIGHT = 24
 LAST = 1000
 """Behind everything else in the legend."""
+LEGEND_LINE = 24
+LONG_NAME = 20
+"""Letters of a name beyond which only two names go on a line of a narrow legend."""
 
 
 def figure(chart: Chart) -> dict[str, Any]:
     """A chart as plotly's JSON: `data` and `layout`, without a theme (the page sets light or dark)."""
     number = len(chart.panels)
-    columns = min(number, PANELS_IN_A_ROW)
-    lines = -(-number // columns)
-    lined = max(len(panel.y.names or ()) for panel in chart.panels)
+    lines, columns = rows_and_columns(number)
+    named_lines = max(len(panel.y.names or ()) for panel in chart.panels)
     drawn = make_subplots(
         rows=lines,
         cols=columns,
         shared_yaxes="all" if chart.share_y else False,
-        subplot_titles=[panel.title for panel in chart.panels] if number > 1 else None,
+        subplot_titles=[_lines(panel.title) for panel in chart.panels] if number > 1 else None,
+        vertical_spacing=0.25 / lines,
         horizontal_spacing=0.04 if chart.share_y else 0.1,
     )
     named: set[str] = set()
@@ -40,16 +45,25 @@ def figure(chart: Chart) -> dict[str, Any]:
         for series in panel.series:
             for trace in _traces(series, series.name not in named and not series.faint):
                 drawn.add_trace(trace, **at)
-            named |= {series.name} if series.x else set()
-        drawn.update_xaxes(_axis(panel.x), **at)
-        drawn.update_yaxes(_axis(panel.y, labelled=not chart.share_y or at["col"] == 1), **at)
+                named |= {series.name} if series.x and not series.faint else set()
+        beside = chart.panels if chart.share_y else (panel,)
+        drawn.update_xaxes(_axis(panel.x, [place for series in panel.series for place in series.x]), **at)
+        heights = [y for other in beside for series in other.series for y in series.y]
+        drawn.update_yaxes(_axis(panel.y, heights, labelled=not chart.share_y or at["col"] == 1), **at)
         if panel.heat is not None:
             drawn.update_xaxes(type="category", **at).update_yaxes(type="category", **at)
+    legend = LEGEND_LINE * -(-len(named) // (2 if max(map(len, named), default=0) > LONG_NAME else 4))
+    drawn.update_annotations(font_size=13)
     drawn.update_layout(
         template="none",
-        height=(PANEL_HEIGHT if lined == 0 else 120 + LINE_HEIGHT * lined) * lines + 60,
-        margin={"l": 70, "r": 20, "t": 40, "b": 60},
-        legend={"orientation": "h", "yanchor": "top", "y": -0.2 / lines},
+        height=(120 + LINE_HEIGHT * named_lines if named_lines else PANEL_HEIGHT) * lines + 40 + legend,
+        margin={
+            "l": 70,
+            "r": 20,
+            "t": 40 if all("\n" not in panel.title for panel in chart.panels) else 56,
+            "b": 60 + legend,
+        },
+        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0},
         hovermode="closest",
         barmode="group",
     )
@@ -57,10 +71,17 @@ def figure(chart: Chart) -> dict[str, Any]:
     return {"data": found["data"], "layout": found["layout"]}
 
 
-def _axis(axis: Axis, labelled: bool = True) -> dict[str, Any]:
-    told: dict[str, Any] = {"title": {"text": axis.label if labelled else ""}, "automargin": True}
+def _lines(text: str) -> str:
+    return text.replace("\n", "<br>")
+
+
+def _axis(axis: Axis, places: Sequence[Place | None], labelled: bool = True) -> dict[str, Any]:
+    told: dict[str, Any] = {"title": {"text": _lines(axis.label) if labelled else ""}, "automargin": True}
     if axis.log is not None:
         told["type"] = "log"
+        marks = _decades([place for place in places if isinstance(place, float | int) and place > 0])
+        if axis.log == 10 and axis.ticks is None and marks:
+            told |= {"tickvals": marks, "ticktext": [plain(mark) for mark in marks]}
     if axis.names is not None:
         told |= {
             "type": "category",
@@ -76,24 +97,32 @@ def _axis(axis: Axis, labelled: bool = True) -> dict[str, Any]:
     return told
 
 
+def _decades(places: Sequence[float]) -> list[float]:
+    """Marks of a logarithmic axis: at 1, 2 and 5 of each decade, at 1 alone where decades are many, at more if few."""
+    if not places:
+        return []
+    low, high = min(places), max(places)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    digits: tuple[float, ...] = (1.0, 2.0, 5.0) if high < 500 * low else (1.0,)
+    if high < 5 * low:
+        digits = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
+    return [float(f"{digit}e{power}") for power in powers for digit in digits]
+
+
 def _traces(series: Series, in_legend: bool) -> list[Any]:
     color = COLORS[series.group % len(COLORS)]
     usual: dict[str, Any] = {
         "name": series.name,
-        "legendgroup": series.name,
+        "legendgroup": series.name if series.kind == "reference" else f"group {series.group}",
         "legendrank": series.group + LAST * (series.kind == "reference"),
         "showlegend": in_legend,
-        "x": list(series.x),
+        "x": list(series.x) or [None],
+        "y": list(series.y) or [None],
     }
     if series.texts is not None:
         usual |= {"hovertext": list(series.texts), "hoverinfo": "text+name"}
     if series.kind == "band":
-        assert series.low is not None
-        assert series.high is not None
-        ends = {"x": [*series.x, *reversed(series.x)], "y": [*series.high, *reversed(series.low)]}
-        looks: dict[str, Any] = {"fill": "toself", "fillcolor": _transparent(color), "line": {"width": 0}}
-        return [go.Scatter({**usual, **ends, **looks, "mode": "lines", "hoverinfo": "skip"})]
-    usual["y"] = list(series.y)
+        return _band(series, usual, color)
     if series.low is not None and series.high is not None:
         usual["error_y"] = {
             "type": "data",
@@ -101,16 +130,37 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
             "array": [_apart(high, y) for high, y in zip(series.high, series.y, strict=True)],
             "arrayminus": [_apart(y, low) for low, y in zip(series.low, series.y, strict=True)],
             "thickness": 1,
-            "color": color,
+            "color": color if series.kind != "bars" else "#808080",
         }
     if series.kind == "bars":
-        return [go.Bar({**usual, "x": [str(place) for place in series.x], "marker": {"color": color}})]
+        if series.width is None:
+            usual["x"] = [str(place) for place in series.x]
+        return [go.Bar({**usual, "width": series.width, "marker": {"color": color}, "opacity": 0.7})]
     if series.kind == "reference":
         dash = DASHES[series.group % len(DASHES)]
         return [go.Scatter({**usual, "mode": "lines", "line": {"dash": dash, "color": "#808080"}})]
-    mark = {"color": color, "symbol": SYMBOLS[series.group % len(SYMBOLS)], "size": 5 if series.faint else 8}
+    mark = {"color": color, "symbol": mark_of(series.group, SYMBOLS), "size": 5 if series.faint else 8}
+    if series.kind == "points" and (series.faint or not series.x):
+        mark |= {"symbol": "circle", "size": 5}
     looks = {"marker": mark, "opacity": 0.45 if series.faint else 1, "line": {"color": color}}
-    return [go.Scatter({**usual, **looks, "mode": "lines+markers" if series.kind == "line" else "markers"})]
+    marked = "lines+markers" if len(series.x) <= MARKED_POINTS else "lines"
+    return [go.Scatter({**usual, **looks, "mode": marked if series.kind == "line" else "markers"})]
+
+
+def _band(series: Series, usual: dict[str, Any], color: str) -> list[Any]:
+    """A dashed line, and the area about it where its ends are known, in one piece where they are all."""
+    line = go.Scatter({**usual, "mode": "lines", "line": {"color": color, "dash": "dash", "width": 1.5}})
+    known = [
+        (x, low, high)
+        for x, low, high in zip(series.x, series.low or (), series.high or (), strict=bool(series.low))
+        if low is not None and high is not None
+    ]
+    if not known:
+        return [line]
+    x, low, high = zip(*known, strict=True)
+    area = {"x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "showlegend": False, "hoverinfo": "skip"}
+    looks = {"mode": "lines", "fill": "toself", "fillcolor": _transparent(color), "line": {"width": 0}}
+    return [go.Scatter({**usual, **area, **looks}), line]
 
 
 def _heat(heat: Heat) -> Any:
@@ -118,7 +168,7 @@ def _heat(heat: Heat) -> Any:
         x=[str(place) for place in heat.x],
         y=[str(place) for place in heat.y],
         z=[list(row) for row in heat.z],
-        text=[[text.replace("\n", "<br>") for text in row] for row in heat.texts],
+        text=[[_lines(text) for text in row] for row in heat.texts],
         texttemplate="%{text}",
         colorscale="Cividis",
         colorbar={"title": {"text": heat.label, "side": "right"}},

@@ -16,7 +16,7 @@ from capax.errors import ReportError
 from capax.laws.law import Law
 from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.groups import Group, alike
-from capax.reports.harma import titled
+from capax.reports.lines import titled
 from capax.reports.words import protocol
 from capax.results import Measurement
 from capax.specs import Associations, AssociativeAttention, Mac

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from capax.errors import ReportError
 from capax.laws.law import Law
-from capax.reports import adler, adler_f1, harma, mahdavi, theory
+from capax.reports import adler, adler_f1, harma, harma_laws, harma_trainings, mahdavi, theory, units
 from capax.reports.chart import Chart
 from capax.results import Measurement
 
@@ -21,29 +21,141 @@ class Figure:
 
     Attributes:
         of: whose figure it is, in words; "capax" for ours.
+        needs: the runs that fill it, in words.
     """
 
     title: str
     of: str
     shown: Shown
+    needs: str = ""
 
 
 FIGURES: dict[str, Figure] = {
-    "width": Figure("memorized against width", "Härmä et al. 2024, Fig. 7", harma.memorized_against_width),
-    "f1": Figure("F1 against total key dimension", "Adler 2025, Fig. 1", adler_f1.f1),
-    "best-heads": Figure("best number of heads", "Adler 2025, Fig. 2", adler.best_heads),
-    "key-dimension": Figure("D_K* against the law", "Adler 2025, Fig. 3", adler.key_dimension),
-    "fixed-compression": Figure("D_K* at fixed compression", "Adler 2025, Fig. 4", adler.fixed_compression),
-    "key-dimension-map": Figure("map of D_K*", "Adler 2025, Fig. 5", adler.key_dimension_map),
-    "accuracy-heads": Figure("share recalled against heads", "Mahdavi et al. 2024, Fig. 2", mahdavi.accuracy_heads),
+    "width": Figure(
+        "memorized against width, per heads and length, with a law's band",
+        "Härmä et al. 2024, Fig. 7",
+        harma.memorized_against_width,
+        "mac, of several widths",
+    ),
+    "measured-predicted": Figure(
+        "measured against predicted",
+        "Härmä et al. 2024, Fig. 8",
+        harma_laws.measured_against_predicted,
+        "mac, in the domain of --law; without it at least 6 runs of several widths, to fit one",
+    ),
+    "slopes": Figure(
+        "sequences per channel of width, against length",
+        "Härmä et al. 2024, Fig. 9",
+        harma_laws.slopes,
+        "mac, of several lengths",
+    ),
+    "held-out-heads": Figure(
+        "the largest number of heads, predicted from fewer",
+        "Härmä et al. 2024, Fig. 10",
+        harma_laws.held_out_heads,
+        "mac, of several numbers of heads",
+    ),
+    "parameters": Figure(
+        "memorized against trainable parameters",
+        "Härmä et al. 2024, Fig. 11",
+        harma_laws.memorized_against_parameters,
+        "mac, of several widths",
+    ),
+    "curves": Figure(
+        "training curves: memorized and loss against epoch",
+        "capax",
+        harma_trainings.training_curves,
+        "mac",
+    ),
+    "shatter": Figure(
+        "epochs until the library is whole, with the fitted negative binomial",
+        "Härmä et al. 2024, Fig. 5",
+        harma_trainings.epochs_to_shatter,
+        "shatter",
+    ),
+    "batch-size": Figure(
+        "memorized against batch size",
+        "Härmä et al. 2024, Fig. 6",
+        harma.memorized_against_batch_size,
+        "mac, of several batch_size",
+    ),
+    "mac-mls": Figure(
+        "most recalled of one library (MAC) against largest recalled whole (MLS)",
+        "Härmä et al. 2024, Fig. 4",
+        harma.mac_against_mls,
+        "mac and mls, of one architecture",
+    ),
+    "trainable": Figure(
+        "embeddings, positions and read-out trained or frozen",
+        "Härmä et al. 2024, Fig. 3",
+        harma.trainable_parts,
+        "mac, of several embeddings, positions or readout",
+    ),
+    "ffn": Figure(
+        "FFN trained, frozen to the identity, left out",
+        "Härmä et al. 2024, Fig. 2",
+        harma.ffn_trained_or_identity,
+        "mac, of several ffn",
+    ),
+    "units": Figure(
+        "bits per trainable parameter, by every definition",
+        "capax",
+        units.bits_per_parameter,
+        "mac, of several widths",
+    ),
+    "f1": Figure(
+        "F1 against total key dimension",
+        "Adler 2025, Fig. 1",
+        adler_f1.f1,
+        "relations, by budget or mac at several head sizes",
+    ),
+    "best-heads": Figure("best number of heads", "Adler 2025, Fig. 2", adler.best_heads, "relations, by budget"),
+    "key-dimension": Figure(
+        "D_K* against the law", "Adler 2025, Fig. 3", adler.key_dimension, "relations, by budget, of several sizes"
+    ),
+    "fixed-compression": Figure(
+        "D_K* at fixed compression",
+        "Adler 2025, Fig. 4",
+        adler.fixed_compression,
+        "relations, by budget, of several sizes at one m/d",
+    ),
+    "key-dimension-map": Figure(
+        "map of D_K*",
+        "Adler 2025, Fig. 5",
+        adler.key_dimension_map,
+        "relations, by budget, of several n_items and d_model",
+    ),
+    "accuracy-heads": Figure(
+        "share recalled against heads",
+        "Mahdavi et al. 2024, Fig. 2",
+        mahdavi.accuracy_heads,
+        "associations, mac, of several n_heads",
+    ),
     "accuracy-context": Figure(
-        "share recalled against context size", "Mahdavi et al. 2024, Fig. 2", mahdavi.accuracy_context
+        "share recalled against context size",
+        "Mahdavi et al. 2024, Fig. 2",
+        mahdavi.accuracy_context,
+        "associations, mac, of several context_size",
     ),
     "accuracy-head-size": Figure(
-        "share recalled against head size", "Mahdavi et al. 2024, Fig. 2", mahdavi.accuracy_head_size
+        "share recalled against head size",
+        "Mahdavi et al. 2024, Fig. 2",
+        mahdavi.accuracy_head_size,
+        "associations, mac, of several d_head",
     ),
-    "bounds": Figure("every bound in bits, beside what was measured", "capax", theory.bounds),
+    "bounds": Figure("every bound in bits, beside what was measured", "capax", theory.bounds, "any"),
 }
+
+
+def named(name: str) -> Figure:
+    """A figure.
+
+    Raises:
+        ReportError: when there is none of this name; it lists them.
+    """
+    if name not in FIGURES:
+        raise ReportError(f"figure: one of {', '.join(FIGURES)}, got {name!r}")
+    return FIGURES[name]
 
 
 def charts(name: str, runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
@@ -52,6 +164,4 @@ def charts(name: str, runs: Sequence[Measurement], law: Law | None) -> list[Char
     Raises:
         ReportError: for an unknown figure, or when the runs cannot be shown in it.
     """
-    if name not in FIGURES:
-        raise ReportError(f"figure: one of {', '.join(FIGURES)}, got {name!r}")
-    return FIGURES[name].shown(runs, law)
+    return named(name).shown(runs, law)

@@ -21,6 +21,11 @@ def of_heads(number: int) -> str:
     return f"{number} head{'s' * (number != 1)}"
 
 
+def of_runs(number: int) -> str:
+    """So many runs."""
+    return f"{number} run{'s' * (number != 1)}"
+
+
 def task(run: Run) -> str:
     """What was to be remembered, and when it counts."""
     match run.task:

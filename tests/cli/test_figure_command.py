@@ -1,0 +1,63 @@
+"""`capax figure`: the files it writes, and what it refuses before it does any work."""
+
+from pathlib import Path
+
+import pytest
+from commands import refused, run
+
+import capax
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of two kinds, two widths each."""
+    path = tmp_path_factory.mktemp("runs") / "s.db"
+    for vocabulary in (9, 12):
+        for width in (4, 8):
+            capax.measure(
+                capax.Sequences(seq_len=4, vocab_size=vocabulary, library_size=20),
+                capax.Transformer(d_model=width, d_head=2),
+                capax.Training(max_epochs=2),
+                restarts=2,
+                store=path,
+            )
+    return path
+
+
+def test_kinds_are_numbered_files(capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path) -> None:
+    said = run(capsys, "figure", "width", store, "-o", tmp_path / "f.svg")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f-2.svg", "f.svg"]
+    assert said.count("Figure: ") == 2
+    assert "Count: the best of 2 restarts" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["wdith", "s.db", "-o", "f.png"], "capax: figure: one of width, measured-predicted, "),
+        (["width", "s.db", "-o", "f.xyz"], "capax: out: should end in one of "),
+        (["width", "s.db", "-o", "none/f.png"], "capax: out: no such folder none"),
+        (["width", "-o", "f.png"], "capax: store: at least one file"),
+        (["width", "none.db", "-o", "f.png"], "capax: store: "),
+        (["shatter", "s.db", "-o", "f.png"], "capax: no run of transformers on sequences by protocol shatter"),
+        (["width", "s.db", "-o", "f.png", "--law", "none.json"], "capax: law: "),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line_and_no_file(
+    capsys: pytest.CaptureFixture[str],
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    (tmp_path / "s.db").write_bytes(store.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert refused(capsys, "figure", *arguments).startswith(message)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".db"] == []
+
+
+def test_pictures_are_checked_before_the_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for command in (["demo", "--quick", "--store", tmp_path / "d.db"], ["fit", "--data", "reference", "--compare"]):
+        assert "picture: no such folder" in refused(capsys, *command, "--picture", tmp_path / "none" / "p.png")
+    assert list(tmp_path.iterdir()) == []

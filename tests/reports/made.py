@@ -1,0 +1,51 @@
+"""Measurements whose counts a test chooses; everything else is a real run's."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import capax
+from capax.measures.units import above_chance
+from capax.results import Interval
+from capax.specs import Run, Spec
+
+
+@cache
+def trained() -> capax.Measurement:
+    """A real run, of seconds' fractions."""
+    return capax.measure(
+        capax.Sequences(seq_len=4, vocab_size=9, library_size=20),
+        capax.Transformer(d_model=4, d_head=2),
+        capax.Training(max_epochs=3),
+        restarts=2,
+    )
+
+
+def changed(spec: Run, **fields: Any) -> Run:
+    """A run with other fields of task, model, training or protocol."""
+    parts: dict[str, Spec] = {name: getattr(spec, name) for name in ("task", "model", "training", "protocol")}
+    for name, part in parts.items():
+        own = {field: value for field, value in fields.items() if field in type(part).model_fields}
+        parts[name] = part.replace(**own) if own else part
+    return Run(**parts, seed=fields.get("seed", spec.seed))
+
+
+def made(*counts: int, **fields: Any) -> capax.Measurement:
+    """A run with these counts of its restarts."""
+    spec = changed(trained().spec, restarts=len(counts), **fields)
+    library = spec.task.library_size
+    chance = library / spec.task.vocab_size
+    best = max(counts)
+    return trained().model_copy(
+        update={
+            "spec": spec,
+            "key": spec.key(),
+            "memorized": best,
+            "memorized_per_restart": counts,
+            "chance": chance,
+            "memorized_above_chance": above_chance(best, chance, library),
+            "library_size": library,
+            "interval": None if len(counts) < 2 else Interval(low=best - 1, high=best + 1, level=0.95, of="test"),
+        }
+    )

@@ -1,0 +1,211 @@
+"""What the figures of counts show, as data."""
+
+import pytest
+from made import changed, made, trained
+
+import capax
+from capax.errors import ReportError
+from capax.reports.chart import Chart, Series
+from capax.reports.harma import (
+    ffn_trained_or_identity,
+    mac_against_mls,
+    memorized_against_batch_size,
+    memorized_against_width,
+    trainable_parts,
+)
+from capax.reports.harma_trainings import MOST_CURVES, epochs_to_shatter, training_curves
+from capax.reports.lines import limits
+from capax.reports.units import bits_per_parameter
+from capax.results import Interval
+
+
+def shown(chart: Chart, panel: int, kind: str, faint: bool = False) -> dict[str, Series]:
+    found = [series for series in chart.panels[panel].series if series.kind == kind and series.x]
+    return {series.name: series for series in found if series.faint == faint}
+
+
+def points(series: Series) -> list[tuple[object, object]]:
+    return list(zip(series.x, series.y, strict=True))
+
+
+def test_width_has_a_line_per_head_count_and_a_panel_per_length() -> None:
+    runs = [
+        made(n + h + w, n + h + w - 1, seq_len=n, n_heads=h, d_model=w)
+        for n in (8, 4)
+        for h in (2, 1)
+        for w in (16, 4, 8)
+        if (h, w) != (2, 16)
+    ]
+    (chart,) = memorized_against_width(runs, None)
+    assert [panel.title for panel in chart.panels] == ["4 tokens", "8 tokens"]
+    for place, length in enumerate((4, 8)):
+        lines, dots = shown(chart, place, "line"), shown(chart, place, "points", faint=True)
+        assert points(lines["1 head"]) == [(w, length + 1 + w) for w in (4, 8, 16)]
+        assert points(lines["2 heads"]) == [(w, length + 2 + w) for w in (4, 8)]
+        assert points(dots["1 head, each restart"])[:2] == [(4, length + 5), (4, length + 4)]
+        assert lines["1 head"].group == 0 != lines["2 heads"].group
+    assert "no interval" in chart.caption
+
+
+def test_intervals_are_drawn_from_three_restarts_on() -> None:
+    few = [made(5, 4, d_model=w) for w in (4, 8)]
+    many = [made(6, 5, 4, d_model=w) for w in (4, 8)]
+    for runs, ends in ((few, None), (many, (5.0, 5.0))):
+        (chart,) = memorized_against_width(runs, None)
+        assert shown(chart, 0, "line")["1 head"].low == ends
+        assert ("Bars" in chart.caption) == (ends is not None)
+
+
+def test_seeds_are_a_mean_without_an_interval() -> None:
+    runs = [made(6, 5, 4, d_model=w, seed=seed) for w in (4, 8) for seed in (0, 1)]
+    runs[0] = runs[0].model_copy(update={"memorized": 9})
+    (chart,) = memorized_against_width(runs, None)
+    line = shown(chart, 0, "line")["1 head"]
+    assert points(line) == [(4, 7.5), (8, 6)]
+    assert line.low is None
+    assert "the mean of several seeds" in chart.caption
+
+
+def test_runs_of_different_kinds_are_never_one_line() -> None:
+    runs = [made(3 + w, d_model=w, vocab_size=v) for w in (4, 8, 16) for v in (9, 12) if (w, v) != (16, 12)]
+    first, second = memorized_against_width(runs, None)
+    assert "vocab_size 9" in first.title
+    assert "vocab_size 12" in second.title
+    assert [len(shown(chart, 0, "line")["1 head"].x) for chart in (first, second)] == [3, 2]
+    with pytest.raises(ReportError, match="differ in width"):
+        memorized_against_width([made(3, d_model=4, vocab_size=9), made(3, d_model=8, vocab_size=12)], None)
+
+
+def test_the_library_is_drawn_where_a_run_comes_near_it() -> None:
+    (chart,) = memorized_against_width([made(w, d_model=w) for w in (4, 10)], None)
+    assert points(shown(chart, 0, "reference")["library"]) == [(4, 20), (10, 20)]
+    assert points(shown(chart, 0, "reference")["by luck"]) == [(4, 20 / 9), (10, 20 / 9)]
+    (chart,) = memorized_against_width([made(w, d_model=w) for w in (4, 9)], None)
+    assert "library" not in shown(chart, 0, "reference")
+    assert "the library of 20 is beyond the axis" in chart.caption
+
+
+def test_limits_follow_libraries_that_differ_within_a_panel() -> None:
+    runs = [made(20, library_size=20), made(40, library_size=40, batch_size=8), made(40, library_size=20, batch_size=8)]
+
+    def batch(run: capax.Measurement) -> float:
+        return run.spec.training.batch_size
+
+    def library(chosen: list[capax.Measurement]) -> list[list[tuple[object, object]]]:
+        return [points(part) for part in limits(chosen, chosen, batch, (1, 512)) if part.name == "library"]
+
+    assert library(runs[:1]) == [[(1, 20), (512, 20)]]
+    assert library(runs[:2]) == [[(8, 40), (512, 20)]]
+    assert library(runs) == [[(8, 20), (512, 20)], [(8, 40)]]
+
+
+def test_batch_sizes_end_at_the_library() -> None:
+    runs = [made(3 + n, seq_len=n, batch_size=b) for n in (4, 8) for b in (2, 8, 512)]
+    (chart,) = memorized_against_batch_size(runs, None)
+    lines = shown(chart, 0, "line")
+    assert points(lines["4 tokens"]) == [(2, 7), (8, 7), (20, 7)]
+    assert points(lines["8 tokens"]) == [(2, 11), (8, 11), (20, 11)]
+    with pytest.raises(ReportError, match="batch_size"):
+        memorized_against_batch_size(runs[:1], None)
+
+
+def test_ffn_and_trained_parts_are_compared_per_architecture() -> None:
+    kinds = {"mlp": 9, "identity": 5, "none": 4}
+    runs = [made(count + w, d_model=w, ffn=ffn) for ffn, count in kinds.items() for w in (4, 8)]
+    (chart,) = ffn_trained_or_identity([*runs, made(3, n_heads=2)], None)
+    lines = shown(chart, 0, "line")
+    assert len(chart.panels) == 1
+    assert {name: line.y[0] for name, line in lines.items()} == {
+        "FFN trained": 13,
+        "FFN the identity": 9,
+        "no FFN": 8,
+    }
+    parts = [made(5, embeddings=e, readout=r) for e in ("frozen", "trained") for r in ("frozen", "trained")]
+    (chart,) = trainable_parts(parts, None)
+    assert set(shown(chart, 0, "line")) == {
+        "trained: positions",
+        "trained: positions, readout",
+        "trained: embeddings, positions",
+        "trained: embeddings, positions, readout",
+    }
+    assert chart.panels[1].y.label == "trainable parameters"
+    for figure in (ffn_trained_or_identity, trainable_parts):
+        with pytest.raises(ReportError, match="no runs that differ"):
+            figure([made(3)], None)
+
+
+def test_mac_and_mls_of_one_architecture_stand_together() -> None:
+    macs = [made(9 + w, 7, d_model=w) for w in (4, 8)]
+    searched = [
+        made(3 + w, d_model=w).model_copy(
+            update={
+                "spec": changed(trained().spec, d_model=w).replace(protocol=capax.Mls()),
+                "interval": Interval(low=2 + w, high=4 + w, level=0.95, of="test"),
+            }
+        )
+        for w in (4, 8)
+    ]
+    (chart,) = mac_against_mls([*macs, *searched], None)
+    lines = shown(chart, 0, "line")
+    assert points(lines["MAC"]) == [(4, 13), (8, 17)]
+    assert points(lines["MAC less luck"]) == [(4, 13 - 20 / 9), (8, 17 - 20 / 9)]
+    assert points(lines["MLS"]) == [(4, 7), (8, 11)]
+    assert lines["MLS"].low == (6, 10)
+    with pytest.raises(ReportError, match="both protocols"):
+        mac_against_mls(macs, None)
+
+
+def test_curves_are_those_of_the_members() -> None:
+    run = trained()
+    (chart,) = training_curves([run], None)
+    memorized, loss = chart.panels
+    assert len(memorized.series) == len(run.members) == 2
+    best = max(run.members, key=lambda member: member.memorized)
+    (line,) = (series for series in memorized.series if not series.faint)
+    assert points(line) == [(e, m / 20) for e, m in zip(best.curve.epoch, best.curve.memorized, strict=True)]
+    assert next(series for series in loss.series if not series.faint).y == best.curve.loss
+
+
+def test_of_many_runs_some_curves_are_drawn_from_least_to_most() -> None:
+    runs = [made(count, d_model=width) for count, width in zip(range(1, 20), range(4, 23), strict=True)]
+    (chart,) = training_curves(runs, None)
+    names = {series.name for series in chart.panels[0].series}
+    assert len(names) == MOST_CURVES
+    assert {"4 tokens, 1 head, width 4", "4 tokens, 1 head, width 22"} <= names
+    assert chart.caption.startswith("7 of 19 runs")
+
+
+def test_the_histogram_counts_every_trial_that_completed() -> None:
+    run = capax.measure(
+        capax.Sequences(seq_len=3, vocab_size=9, library_size=4, loss="last"),
+        capax.Transformer(d_model=16, d_head=4),
+        capax.Training(max_epochs=60, lr=0.01),
+        protocol=capax.Shatter(trials=30),
+    )
+    (chart,) = epochs_to_shatter([run], None)
+    bars, fit = chart.panels[0].series
+    assert run.shatter is not None
+    assert sum(bars.y) == len(run.shatter.epochs) > 10
+    assert bars.x == fit.x
+    assert 0 < sum(fit.y) <= 30 + 1e-9
+    assert "30" in chart.panels[0].x.label
+    with pytest.raises(ReportError, match="by protocol shatter"):
+        epochs_to_shatter([trained()], None)
+
+
+def test_units_are_per_trainable_parameter() -> None:
+    runs = [made(3, d_model=w) for w in (4, 8)]
+    (chart,) = bits_per_parameter(runs, None)
+    lines = shown(chart, 0, "line")
+    of = {unit.name: unit.per_trainable_parameter for unit in trained().units}
+    assert {name: line.y[0] for name, line in lines.items()} == {
+        "items above chance": of["bits"],
+        "Morris et al. 2025": of["morris_bits"],
+        "Allen-Zhu and Li 2024": of["allen_zhu_bits"],
+    }
+
+
+@pytest.mark.parametrize("figure", [memorized_against_width, training_curves, mac_against_mls, bits_per_parameter])
+def test_without_runs_of_its_protocol_there_is_no_figure(figure: object) -> None:
+    with pytest.raises(ReportError, match="no run of transformers on sequences by protocol mac"):
+        figure([], None)  # type: ignore[operator]

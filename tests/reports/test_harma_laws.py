@@ -1,0 +1,171 @@
+"""Laws in figures say what the laws say, where they may."""
+
+import numpy as np
+import pytest
+from made import made
+from test_harma import points, shown
+
+import capax
+from capax import tables
+from capax.errors import ReportError
+from capax.laws.files import load_law
+from capax.laws.law import Law
+from capax.reports.expectations import expected
+from capax.reports.harma import memorized_against_width
+from capax.reports.harma_laws import (
+    held_out_heads,
+    measured_against_predicted,
+    memorized_against_parameters,
+    slopes,
+)
+
+LIBRARY, VOCABULARY = 4000, 100
+
+
+def capacity(seq_len: int, n_heads: int, d_model: int) -> float:
+    return 20 * d_model**1.2 * n_heads**0.5 / (seq_len - 1)
+
+
+def study(noise: float = 0.05, **fields: object) -> list[capax.Measurement]:
+    """Counts about a power law, above chance."""
+    rng = np.random.default_rng(0)
+    runs = []
+    for seq_len in (4, 8, 16):
+        for n_heads in (1, 2, 3):
+            for d_model in (8, 16, 32):
+                count = capacity(seq_len, n_heads, d_model) * np.exp(noise * rng.standard_normal())
+                raw = round(count * (1 - 1 / VOCABULARY) + LIBRARY / VOCABULARY)
+                sizes = {"seq_len": seq_len, "n_heads": n_heads, "d_model": d_model}
+                kind = {"library_size": LIBRARY, "vocab_size": VOCABULARY, **fields}
+                runs.append(made(raw, raw - 1, raw - 2, **sizes, **kind))
+    return runs
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[capax.Measurement]:
+    return study()
+
+
+@pytest.fixture(scope="module")
+def law(runs: list[capax.Measurement]) -> Law:
+    return capax.PowerLaw(n_bootstrap=50).fit(tables.table(runs))
+
+
+def test_expected_counts_are_raw_and_no_more_than_the_library(runs: list[capax.Measurement], law: Law) -> None:
+    table = tables.table(runs)
+    above, (low, high) = law.predict(table), law.predict_interval(table)
+    found = expected(law, runs)
+    for drawn, value in ((found.values, above), (found.low, low), (found.high, high)):
+        np.testing.assert_allclose(drawn, np.minimum(value * 0.99 + 40, LIBRARY))
+    small = [made(50, seq_len=4, d_model=32, library_size=60, vocab_size=VOCABULARY)]
+    assert expected(law, small).values == (60,)
+
+
+def test_a_law_is_silent_outside_its_domain(runs: list[capax.Measurement], law: Law) -> None:
+    beyond = made(50, 49, 48, d_model=64, library_size=LIBRARY, vocab_size=VOCABULARY)
+    other = made(50, 49, 48, d_model=8, library_size=LIBRARY, vocab_size=90)
+    assert expected(law, [beyond, runs[0], other]).known == 1
+    (chart,) = memorized_against_width([*runs, beyond], law)
+    assert shown(chart, 0, "band", faint=True)["law, 1 head"].y[-1] is None
+    alien = [made(9, d_model=w, vocab_size=90) for w in (8, 16)]
+    (chart,) = memorized_against_width(alien, law)
+    assert not any(series.kind == "band" for series in chart.panels[0].series)
+    assert "is not drawn: these runs lie outside its domain" in chart.caption
+
+
+def test_a_law_of_another_training_is_drawn_and_it_is_said(law: Law) -> None:
+    (chart,) = memorized_against_width(study(lr=0.01), law)
+    assert "law, 1 head" in shown(chart, 0, "band", faint=True)
+    assert "It is of runs with lr 0.001, not 0.01" in chart.caption
+    (chart,) = memorized_against_width(study(), law)
+    assert "It is of runs" not in chart.caption
+
+
+def test_a_law_of_something_else_is_not_drawn(runs: list[capax.Measurement]) -> None:
+    (chart,) = memorized_against_width(runs, load_law("reference:relation"))
+    assert "not of memorized sequences" in chart.caption
+    assert measured_against_predicted(runs, load_law("reference:relation"))
+
+
+def test_measured_against_predicted_by_a_law(runs: list[capax.Measurement], law: Law) -> None:
+    beyond = made(50, 49, 48, d_model=64, library_size=LIBRARY, vocab_size=VOCABULARY)
+    (chart,) = measured_against_predicted([*runs, beyond], law)
+    drawn = {pair for series in shown(chart, 0, "points").values() for pair in points(series)}
+    values = expected(law, runs, band=False).values
+    assert drawn == {(run.memorized, value) for run, value in zip(runs, values, strict=True)}
+    assert "Left out: 1 run outside its domain." in chart.caption
+    with pytest.raises(ReportError, match="none of the runs lies in the domain"):
+        measured_against_predicted([beyond], law)
+
+
+def test_without_a_law_one_is_fitted_and_tested_on_what_it_has_not_seen(runs: list[capax.Measurement]) -> None:
+    (chart,) = measured_against_predicted(runs, None)
+    score = capax.compare(tables.table(runs), [capax.PowerLaw()]).scores[0]
+    counts = [run.memorized_above_chance for run in runs]
+    drawn = {pair for series in shown(chart, 1, "points").values() for pair in points(series)}
+    assert drawn == set(zip(counts, score.predicted_left_out, strict=True))
+    assert chart.panels[0].title == f"fitted to all: mean error {score.mape:.0%}"
+    with pytest.raises(ReportError, match="power: 4 parameters need at least"):
+        measured_against_predicted(runs[:5:2] + runs[9:11], None)
+
+
+def test_whole_libraries_stand_apart(runs: list[capax.Measurement], law: Law) -> None:
+    whole = made(60, seq_len=4, d_model=32, library_size=60, vocab_size=VOCABULARY)
+    (chart,) = measured_against_predicted([whole], law)
+    assert points(shown(chart, 0, "points")["whole library (lower bound)"]) == [(60, 60)]
+
+
+def test_slopes_are_counts_per_channel_at_the_last_width(runs: list[capax.Measurement]) -> None:
+    (chart,) = slopes(runs, None)
+    of = {
+        (run.spec.task.seq_len, run.spec.model.n_heads): run.memorized_above_chance / 32
+        for run in runs
+        if run.spec.model.d_model == 32
+    }
+    lines = shown(chart, 0, "line")
+    for heads, name in ((1, "1 head"), (2, "2 heads"), (3, "3 heads")):
+        np.testing.assert_allclose(lines[name].y, [of[length, heads] for length in (4, 8, 16)])
+    for (length, heads), value in of.items():
+        law = shown(chart, 0, "band", faint=True)[f"law, {heads} head{'s' * (heads > 1)}"]
+        assert np.interp(length, law.x, law.y) == pytest.approx(value, rel=0.3)
+
+
+def test_slopes_beside_the_published_law_are_eq_10_with_table_1() -> None:
+    published = capax.ECM.published()
+    (chart,) = slopes(study(), published)
+    line = shown(chart, 0, "band", faint=True)["law, 2 heads"]
+    np.testing.assert_allclose(line.y, 145.27 / (np.array(line.x) ** (-0.13 * 2 + 1.29) + 0.13) + 0.20)
+    assert line.x[0] == pytest.approx(8)  # its domain begins there
+    assert "published:harma2024" in chart.caption
+    with pytest.raises(ReportError, match="at least two lengths"):
+        slopes([made(5, d_model=w) for w in (4, 8)], None)
+
+
+def test_held_out_heads_are_predicted_by_a_law_that_has_not_seen_them(runs: list[capax.Measurement]) -> None:
+    (chart,) = held_out_heads(runs, None)
+    assert [panel.title for panel in chart.panels] == ["4 tokens", "8 tokens", "16 tokens"]
+    assert "fitted to the runs of 1 and 2 heads" in chart.caption
+    fitted = capax.PowerLaw().fit(tables.table([run for run in runs if run.spec.model.n_heads < 3]))
+    changed = [run.model_copy(update={"memorized": run.spec.model.n_heads // 3 + run.memorized}) for run in runs]
+    (other,) = held_out_heads(changed, None)
+    for place, length in enumerate((4, 8, 16)):
+        line = shown(chart, place, "band", faint=True)["law, 3 heads"]
+        with pytest.warns(UserWarning, match="outside"):
+            above = fitted.predict({"seq_len": [length] * 3, "n_heads": [3] * 3, "d_model": [8, 16, 32]})
+        np.testing.assert_allclose(line.y, above * 0.99 + 40)
+        assert shown(other, place, "band", faint=True)["law, 3 heads"] == line
+        assert all(low < y < high for low, y, high in zip(line.low, line.y, line.high, strict=True))
+    with pytest.raises(ReportError, match="differ in n_heads"):
+        held_out_heads(runs[:3], None)
+
+
+def test_parameters_are_those_of_the_runs(runs: list[capax.Measurement], law: Law) -> None:
+    sized = [
+        run.model_copy(update={"parameters": run.parameters.model_copy(update={"trainable": 100 * place})})
+        for place, run in enumerate(runs, 1)
+    ]
+    (chart,) = memorized_against_parameters(sized, law)
+    assert points(shown(chart, 0, "line")["2 heads"]) == [(400 + 100 * k, sized[3 + k].memorized) for k in range(3)]
+    assert shown(chart, 0, "band", faint=True)["law, 2 heads"].y == expected(law, sized[3:6]).values
+    with pytest.raises(ReportError, match="trainable parameters"):
+        memorized_against_parameters(runs[:1], None)
