@@ -45,7 +45,7 @@ def figure(chart: Chart) -> dict[str, Any]:
         for series in panel.series:
             for trace in _traces(series, series.name not in named and not series.faint):
                 drawn.add_trace(trace, **at)
-                named |= {series.name} if series.x and not series.faint else set()
+                named |= set() if series.faint else {series.name}
         beside = chart.panels if chart.share_y else (panel,)
         drawn.update_xaxes(_axis(panel.x, [place for series in panel.series for place in series.x]), **at)
         heights = [y for other in beside for series in other.series for y in series.y]
