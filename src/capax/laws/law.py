@@ -268,12 +268,16 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         columns = self._columns_of(X)
         self._refuse(columns)
         center = self._scale(self._predict(columns))
-        draws = self.bootstrap()
-        normal = ndtri((np.arange(len(draws)) + 0.5) / len(draws))
-        noise = np.random.default_rng([self.random_state, 1]).permutation(normal)
+        draws, noise = self.bootstrap(), self.noise()
         drawn = np.stack([self._scale(self._capacity(draw[:-1], columns)[0]) for draw in draws])
         errors = (center + self.sigma_ * noise[:, None] - drawn) / draws[:, -1:]
         return self._unscale(center + self.sigma_ * np.quantile(errors, probability, axis=0, method="weibull"))
+
+    def noise(self) -> np.ndarray:
+        """The error of the new count beside each draw of `bootstrap`, in units of the spread: normal quantiles."""
+        draws = len(self.bootstrap())
+        normal = ndtri((np.arange(draws) + 0.5) / draws)
+        return np.asarray(np.random.default_rng([self.random_state, 1]).permutation(normal))
 
     def bootstrap(self) -> np.ndarray:
         """Parameters, and sigma last, of `n_bootstrap` refits to data drawn from the fitted law."""
