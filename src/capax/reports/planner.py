@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import math
 import warnings
 from typing import Any
@@ -17,12 +18,16 @@ from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.report import FittedParameter, report
 from capax.planning.candidates import choices, model, rows, vocabulary
+from capax.reports.drawing import COLORS
+from capax.reports.interactive import SYMBOLS
 from capax.results import Result
 
 IN_PAGE = ("power", "depth", "ecm", "bits")
 """Laws that planner.js computes, too."""
 LEVEL = 0.95
 PROBABILITY = 0.9
+REACH = [1_000, 1_000_000_000]
+"""Parameters that the slider offers where the law's domain does not say."""
 
 
 class Planner(Result):
@@ -65,7 +70,7 @@ def planner(given: Law | None) -> Planner:
         parameters=_parameters(law),
         level=LEVEL,
         reason=reason,
-        carried=None if reason else carried(law) | {"start": _start(law)},
+        carried=None if reason else carried(law) | _start(law) | {"looks": {"colors": COLORS, "symbols": SYMBOLS}},
     )
 
 
@@ -75,6 +80,8 @@ def refusal(law: Law) -> str | None:
         return f"the law {law.name} is of {law.task}; the page plans for sequences (capax plan {law.task} does for it)"
     if law.name not in IN_PAGE:
         return f"the law {law.name} is not computed in the page; capax plan --law does it"
+    if not law.domain_.usable:
+        return f"the law {law.name} ({law.source_}) is not usable as published"
     if not len(law.bootstrap()):
         return f"the law {law.name} ({law.source_}) carries no refits, from which its intervals come"
     return None
@@ -100,9 +107,7 @@ def carried(law: Law) -> dict[str, Any]:
         "noise": _packed(law.noise()),
         "domain": {
             "ranges": law.domain_.ranges,
-            "protocol": {
-                name: [value, str(value)] for name, value in law.domain_.protocol.items() if name in known
-            },
+            "protocol": {name: [value, str(value)] for name, value in law.domain_.protocol.items() if name in known},
             "usable": law.domain_.usable,
             "words": law.domain_.in_words(),
         },
@@ -134,20 +139,25 @@ def _errata(law: Law) -> tuple[str, ...]:
 
 
 def _start(law: Law) -> dict[str, Any]:
-    """A first question, in the middle of what a law knows: most of its head counts hold the target."""
+    """A first question, in the middle of what a law knows, and from how few to how many parameters it reaches."""
     low, high = law.domain_.ranges["seq_len"]
-    seq_len = round(math.sqrt(low * high))
-    start: dict[str, Any] = {"seq_len": seq_len, "vocab_size": vocabulary(law, None), "probability": PROBABILITY}
+    seq_len, tokens = max(round(math.sqrt(low * high)), 2), vocabulary(law, None)
+    start = {"sequences": 100, "seq_len": seq_len, "vocab_size": tokens, "probability": PROBABILITY}
     try:
-        widest = max(choices("d_model", None, law, 8))
-        layers = choices("n_layers", None, law)
-        models = [model(law, layers[-1], heads, widest) for heads in choices("n_heads", None, law)]
+        axes = [choices("n_layers", None, law), choices("n_heads", None, law), choices("d_model", None, law, 8)]
+        table = rows([model(law, *sizes) for sizes in itertools.product(*axes)], seq_len, tokens)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OutsideDomainWarning)
-            most = law.quantile(rows(models, seq_len, start["vocab_size"]), 1 - PROBABILITY)
+            held = law.quantile(table, 1 - PROBABILITY)
     except LawError:
-        return start | {"sequences": 100}
-    return start | {"sequences": _round(float(np.median(most)) / 2)}
+        return {"start": start, "reach": REACH}
+    size = table["trainable_parameters"]
+    widest = held[np.array(table["d_model"]) == max(axes[-1])]
+    return {
+        "start": start | {"sequences": _round(float(np.median(widest)) / 2)},
+        "reach": [int(size.min()), int(size.max())],
+        "several_depths": len(axes[0]) > 1,
+    }
 
 
 def _round(value: float) -> int:

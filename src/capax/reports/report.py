@@ -17,8 +17,10 @@ from plotly.offline import get_plotlyjs
 from capax import tables
 from capax.errors import ReportError
 from capax.laws.law import Law
-from capax.reports import interactive, words
+from capax.reports import interactive, units, words
+from capax.reports.caveats import caveats
 from capax.reports.groups import alike
+from capax.reports.planner import planner
 from capax.reports.registry import FIGURES
 from capax.results import Measurement
 from capax.store_schema import Failure
@@ -58,10 +60,12 @@ def build(content: Content) -> str:
             {"id": f"{name}-{place}", "of": figure.of, "chart": chart.model_dump(), "plot": interactive.figure(chart)}
             for place, chart in enumerate(charts)
         ]
-    table = tables.table(content.runs)
+    table = {**tables.table(content.runs).to_dict(as_series=False), **units.columns(content.runs)}
+    plans = planner(content.law)
     environment = Environment(
         loader=PackageLoader("capax.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    environment.filters["general"] = lambda value: "?" if value is None else f"{value:.4g}"
     return environment.get_template("report.html.j2").render(
         title=content.title,
         sources=content.sources,
@@ -71,17 +75,26 @@ def build(content: Content) -> str:
         missing=missing,
         failures=content.failures,
         n_runs=len(content.runs),
+        caveats=caveats(content.runs),
+        planner=plans,
         style=_asset("report.css"),
-        script=_asset("report.js"),
+        scripts=[_asset(name) for name in ("report.js", "planner.js", "planner_page.js")],
         plotly=Markup(get_plotlyjs()),
         data=_embedded(
             {
                 "figures": {figure["id"]: figure["plot"] for figure in shown},
                 "charts": {figure["id"]: figure["chart"] for figure in shown},
-                "runs": {name: table[name].to_list() for name in table.columns},
+                "n_runs": len(content.runs),
+                "runs": {name: _column(values) for name, values in table.items()},
+                "planner": plans.carried,
             }
         ),
     )
+
+
+def _column(values: list[Any]) -> list[Any] | dict[str, Any]:
+    """A column as it travels: where it says the same of every run, once."""
+    return {"all": values[0]} if len(values) > 1 and len(set(map(repr, values))) == 1 else values
 
 
 def _asset(name: str) -> Markup:

@@ -242,5 +242,5 @@ const capaxPlanner = (() => {
       outside: outside.map((reason) => `outside the domain of the law: ${reason}`), candidates: rows.filter((_, place) => kept[place]),
     };
   };
-  return { plan, general, inside };
+  return { plan, general };
 })();

@@ -1,6 +1,9 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  // A column that says the same of every run travels as one value.
+  const spread = (column) => (Array.isArray(column) ? column : Array(data.n_runs).fill(column.all));
+  data.runs = Object.fromEntries(Object.entries(data.runs).map(([name, column]) => [name, spread(column)]));
   const root = document.documentElement;
   const element = (name, text, attributes = {}) => {
     const made = document.createElement(name);
@@ -24,7 +27,7 @@
   };
 
   // Figures: drawn when they come near the screen, or before printing.
-  const plots = [...document.querySelectorAll(".plot")];
+  const plots = [...document.querySelectorAll("[data-figure]")];
   const themed = (layout) => {
     const { paper, ink, line } = colours();
     const painted = { ...layout, paper_bgcolor: paper, plot_bgcolor: paper, font: { color: ink, family: "system-ui, sans-serif" } };
@@ -97,7 +100,8 @@
 
   // Runs: a table that sorts and filters.
   const names = Object.keys(data.runs);
-  const total = names.length ? data.runs[names[0]].length : 0;
+  const total = data.n_runs;
+  const FIRST = 100; // rows in the page at first: thousands would make every keystroke slow
   const constant = (name) => data.runs[name].every((value) => value === data.runs[name][0]);
   const usual = ["key", "task", "protocol", "library_size", "memorized", "chance", "bits_per_parameter", "stop_reason"];
   const brief = names.filter((name) => usual.includes(name) || (!constant(name) && !["bits", "total_parameters", "steps"].includes(name)));
@@ -105,6 +109,8 @@
   const filter = document.getElementById("filter");
   const everything = document.getElementById("columns");
   const count = document.getElementById("count");
+  const more = document.getElementById("more");
+  let limit = FIRST;
   let sorted = { name: null, up: true };
   let rows = [...Array(total).keys()];
   const compare = (a, b) => {
@@ -132,14 +138,14 @@
         sorted = { name, up: sorted.name === name ? !sorted.up : true };
         rows.sort((a, b) => compare(data.runs[name][a], data.runs[name][b]) * (sorted.up ? 1 : -1));
         render();
-        [...table.querySelectorAll("th button")].find((other) => other.textContent.startsWith(name)).focus();
+        table.querySelectorAll("th button")[columns.indexOf(name)].focus();
       });
       cell.append(sorter);
       head.append(cell);
     }
     const body = element("tbody");
     const kept = visible();
-    for (const row of kept) {
+    for (const row of kept.slice(0, limit)) {
       const line = element("tr");
       for (const name of columns) {
         const value = data.runs[name][row];
@@ -151,8 +157,12 @@
     table.replaceChildren();
     table.createTHead().append(head);
     table.append(body);
-    count.textContent = kept.length === total ? `${total} runs` : `${kept.length} of ${total} runs`;
+    const found = kept.length === total ? `${total} run${total === 1 ? "" : "s"}` : `${kept.length} of ${total} runs`;
+    count.textContent = kept.length > limit ? `${found}, the first ${limit} shown` : found;
+    more.hidden = kept.length <= limit;
+    more.textContent = `Show all ${kept.length}`;
   };
+  more.addEventListener("click", () => { limit = Infinity; render(); document.getElementById("table").querySelector("th button").focus(); });
   filter.addEventListener("input", render);
   everything.addEventListener("change", render);
   render();
@@ -176,5 +186,5 @@
     const objects = visible().map((row) => Object.fromEntries(names.map((name) => [name, data.runs[name][row]])));
     save("capax-runs.json", "application/json", JSON.stringify(objects, null, 1));
   });
-  window.capaxReport = { data, element, shown };
+  window.capaxReport = { data, element, shown, themed };
 })();
