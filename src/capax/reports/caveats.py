@@ -22,7 +22,7 @@ def caveats(runs: Sequence[Measurement]) -> list[str]:
 
 
 def _intervals(runs: Sequence[Measurement]) -> list[str]:
-    kinds = Counter(f"{run.interval.level:.0%}: {run.interval.of}" for run in runs if run.interval is not None)
+    kinds = Counter(f"{run.interval.level:.0%} ranges: {run.interval.of}" for run in runs if run.interval is not None)
     lines = [f"Intervals of {_runs(number)} are {kind}." for kind, number in kinds.items()]
     if none := sum(run.interval is None for run in runs):
         lines.append(f"{_runs(none)} without an interval: one training says nothing of its spread.")

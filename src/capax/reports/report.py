@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -27,6 +28,8 @@ from capax.store_schema import Failure
 
 VARIED = frozenset({"seq_len", "n_heads", "d_model", "d_head", "d_value", "n_layers", "library_size", "context_size"})
 """Fields in which the runs of one study differ, so that it is described once."""
+SQLITE = b"SQLite format 3\0"
+"""How every database of SQLite begins, stores among them."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,15 @@ def build(content: Content) -> str:
     )
 
 
+def _finite(data: Any) -> Any:
+    """Data without numbers that JSON has not: None stands for them."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    return [_finite(value) for value in data] if isinstance(data, list | tuple) else data
+
+
 def _column(values: list[Any]) -> list[Any] | dict[str, Any]:
     """A column as it travels: where it says the same of every run, once."""
     return {"all": values[0]} if len(values) > 1 and len(set(map(repr, values))) == 1 else values
@@ -103,11 +115,39 @@ def _asset(name: str) -> Markup:
 
 def _embedded(data: Any) -> Markup:
     """JSON that is safe inside a script element, whatever its texts are."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_finite(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
     for letter, escape in escapes.items():
         text = text.replace(letter, escape)
     return Markup(text)
+
+
+def check_out(path: Path) -> None:
+    """Refuse a path that no report can be written to, before anything is read or drawn.
+
+    Raises:
+        ReportError: for a folder, a path in a folder that is not there or not writable, or a store.
+    """
+    try:
+        if path.is_dir():
+            raise ReportError(f"out: {path} is a folder; name a file")
+        if not path.parent.is_dir():
+            raise ReportError(f"out: folder {path.parent} does not exist")
+        if path.exists():
+            _check_replaceable(path)
+        part = _part(path)
+        part.touch()
+        part.unlink()
+    except OSError as error:
+        raise ReportError(f"out: cannot write {path}: {error.strerror}") from None
+
+
+def _check_replaceable(path: Path) -> None:
+    if not path.is_file():
+        raise ReportError(f"out: {path} is not a regular file")
+    with path.open("r+b") as file:
+        if file.read(len(SQLITE)) == SQLITE:
+            raise ReportError(f"out: {path} is a store or another database; name another file")
 
 
 def write(html: str, path: Path) -> None:
@@ -116,13 +156,18 @@ def write(html: str, path: Path) -> None:
     Raises:
         ReportError: when it cannot be written.
     """
-    part = path.with_name(path.name + ".part")
+    part = _part(path)
     try:
-        part.write_text(html, encoding="utf-8")
+        part.write_bytes(html.encode("utf-8", errors="replace"))  # a file's name may hold what no text can
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        if part.parent.is_dir():
+            part.unlink(missing_ok=True)
         raise ReportError(f"out: cannot write {path}: {error.strerror}") from None
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
 
 
 def read(stores: Sequence[Path]) -> tuple[list[Measurement], list[Failure]]:

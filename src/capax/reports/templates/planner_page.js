@@ -92,6 +92,15 @@
     table.append(body);
   };
 
+  // Marks at 1, 2 and 5 times the powers of ten, or at the powers alone where those are many.
+  const ticks = (values) => {
+    const ends = [Math.min(...values), Math.max(...values)].map((value) => Math.log10(Math.max(value, 0.1)));
+    const steps = ends[1] - ends[0] > 3 ? [1] : [1, 2, 5];
+    const tickvals = [];
+    for (let power = Math.floor(ends[0]); power <= Math.ceil(ends[1]); power++) tickvals.push(...steps.map((step) => step * 10 ** power));
+    return { tickvals, ticktext: tickvals.map((value) => (value < 1 ? String(value) : whole(value))) };
+  };
+
   const percent = (share) => `${capaxPlanner.general(100 * share)} %`;
   const figure = (found) => {
     const lines = new Map();
@@ -116,10 +125,12 @@
       marker: { size: 18, symbol: "circle-open", color: "#808080", line: { width: 3 } },
     });
     const ends = found.candidates.map((row) => row.trainable_parameters);
+    const held = [found.sequences, ...found.candidates.flatMap((row) => [row.at_least, row.memorized])];
     traces.push({ x: [Math.min(...ends), Math.max(...ends)], y: [found.sequences, found.sequences], name: "target", mode: "lines", line: { dash: "dash", color: "#808080" }, hoverinfo: "name" });
     const layout = {
       height: 440, margin: { l: 70, r: 20, t: 20, b: 60 }, hovermode: "closest", legend: { orientation: "h", yanchor: "top", y: -0.2 },
-      xaxis: { type: "log", title: { text: "trainable parameters" }, automargin: true, dtick: "D2" }, yaxis: { type: "log", title: { text: "sequences" }, automargin: true, dtick: "D2" },
+      xaxis: { type: "log", title: { text: "trainable parameters" }, automargin: true, ...ticks(ends) },
+      yaxis: { type: "log", title: { text: "sequences" }, automargin: true, ...ticks(held) },
     };
     Plotly.react(at("plan-plot"), traces, themed(layout), { responsive: true, displaylogo: false });
     at("plan-caption").textContent = `Solid: how many sequences of ${found.seq_len} tokens each architecture holds at least, with probability ${percent(found.probability)}; dotted: how many are expected. Ringed: the smallest of each ${law.several_depths ? "depth and " : ""}number of heads that holds the target.`;
