@@ -1,4 +1,4 @@
-"""The report's page in a real browser: it draws, sorts, filters, plans and downloads, and asks no network for anything."""
+"""The report's page in a real browser: it draws, sorts, filters, plans and downloads, and needs no network."""
 
 import csv
 import json
@@ -15,6 +15,7 @@ import capax
 from capax import tables
 from capax.errors import CapaxError
 from capax.laws.files import load_law
+from capax.planning.plan import Frontier
 from capax.reports import report
 from capax.reports.planner import carried
 from capax.store_schema import Failure
@@ -125,7 +126,7 @@ def test_the_filter_and_all_columns(shared: Opened, runs: tuple[capax.Measuremen
     page = shared.page
     few = page.locator("#table thead th").count()
     page.get_by_label("all columns").check()
-    assert page.locator("#table thead th").count() > few + 20
+    assert page.locator("#table thead th").count() > few + 30
     page.get_by_label("Filter").fill("n_heads=2 d_model=8")
     assert set(shared.column("n_heads")) == {"2"}
     assert page.locator("#table tbody tr").count() == COPIES
@@ -233,8 +234,10 @@ def question(rng: np.random.Generator, law: Any) -> dict[str, Any]:
 
 def test_a_hundred_plans_are_those_of_capax(browser: Any) -> None:
     rng = np.random.default_rng(8)
-    depth = capax.DepthLaw(n_bootstrap=50).fit(tables.from_files(["reference", "reference:depth"]))
+    depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files(["reference", "reference:depth"]))
     laws = [load_law("reference"), load_law("reference:ecm"), load_law("reference:bits"), depth]
+    for law in laws:
+        law.draws_ = law.bootstrap()[:200]  # fewer make capax's own plans quicker
     page = browser.new_page()
     page.add_script_tag(path=Path(report.__file__).parent / "templates" / "planner.js")
     found, refused = 0, 0
@@ -247,10 +250,9 @@ def test_a_hundred_plans_are_those_of_capax(browser: Any) -> None:
             [carried(law), asked],
         )
         for one, answer in zip(asked, answers, strict=True):
-            try:
-                expected = capax.plan(law=law, **one)
-            except CapaxError as error:
-                assert answer == str(error), one
+            expected = planned(law, one)
+            if isinstance(expected, str):
+                assert answer == expected, one
                 refused += 1
                 continue
             compare(answer, expected)
@@ -258,6 +260,14 @@ def test_a_hundred_plans_are_those_of_capax(browser: Any) -> None:
     page.close()
     assert found >= 35
     assert refused >= 15
+
+
+def planned(law: Any, asked: dict[str, Any]) -> Frontier | str:
+    """What capax plans, or why it does not."""
+    try:
+        return capax.plan(law=law, **asked)
+    except CapaxError as error:
+        return str(error)
 
 
 def compare(answer: dict[str, Any], expected: Any) -> None:
@@ -320,4 +330,5 @@ def test_everything_that_is_operated_has_a_name(browser: Any, plain: Path) -> No
     ]
     assert {"button", "searchbox", "textbox", "checkbox", "slider", "spinbutton"} <= {role for role, _ in named}
     assert [role for role, name in named if not name.strip()] == []
+    assert not any("share" in name.lower() or "cloud" in name.lower() for _, name in named)
     opened.page.context.close()

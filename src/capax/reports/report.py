@@ -28,6 +28,9 @@ from capax.store_schema import Failure
 
 VARIED = frozenset({"seq_len", "n_heads", "d_model", "d_head", "d_value", "n_layers", "library_size", "context_size"})
 """Fields in which the runs of one study differ, so that it is described once."""
+DETAILS = ("bits", "total_parameters", "steps", "epochs", "memorized_above_chance", "allen_zhu_bits")
+"""Columns of the table that the page shows when asked for all, with those of `units`."""
+MAIN = ("memorized_low", "memorized_high")
 SQLITE = b"SQLite format 3\0"
 """How every database of SQLite begins, stores among them."""
 
@@ -63,12 +66,13 @@ def build(content: Content) -> str:
             {"id": f"{name}-{place}", "of": figure.of, "chart": chart.model_dump(), "plot": interactive.figure(chart)}
             for place, chart in enumerate(charts)
         ]
-    table = {**tables.table(content.runs).to_dict(as_series=False), **units.columns(content.runs)}
+    further = units.columns(content.runs)
+    table = units.beside(tables.table(content.runs).to_dict(as_series=False), further)
     plans = planner(content.law)
     environment = Environment(
         loader=PackageLoader("capax.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters["general"] = lambda value: "?" if value is None else f"{value:.4g}"
+    environment.filters["general"] = lambda value: "–" if value is None else f"{value:.4g}"
     return environment.get_template("report.html.j2").render(
         title=content.title,
         sources=content.sources,
@@ -89,6 +93,7 @@ def build(content: Content) -> str:
                 "charts": {figure["id"]: figure["chart"] for figure in shown},
                 "n_runs": len(content.runs),
                 "runs": {name: _column(values) for name, values in table.items()},
+                "details": [name for name in (*DETAILS, *further) if name not in MAIN],
                 "planner": plans.carried,
             }
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from capax.results import Amount, Measurement
 
@@ -32,6 +33,15 @@ def columns(runs: Sequence[Measurement]) -> dict[str, list[float | None]]:
             found[per] = [None if one is None else one.per_trainable_parameter for one in of]
         found[f"{name}_per_any_parameter"] = [None if one is None else one.per_parameter for one in of]
     return found
+
+
+def beside(table: dict[str, list[Any]], found: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """A table with these columns: the ends of an interval behind what it is of, all else last."""
+    ordered: dict[str, list[Any]] = {}
+    for name, values in table.items():
+        ordered[name] = values
+        ordered |= {end: found[end] for end in (f"{name}_low", f"{name}_high") if end in found}
+    return ordered | found
 
 
 def _end(unit: Amount | None, end: str) -> float | None:

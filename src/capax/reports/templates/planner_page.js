@@ -1,7 +1,7 @@
 "use strict";
 // The planner's section of the page: fields and sliders in, table and figure out.
 (() => {
-  const { data, element, themed } = window.capaxReport;
+  const { data, element, paint } = window.capaxReport;
   const law = data.planner;
   if (!law) return;
   const at = (name) => document.getElementById(name);
@@ -132,7 +132,7 @@
       xaxis: { type: "log", title: { text: "trainable parameters" }, automargin: true, ...ticks(ends) },
       yaxis: { type: "log", title: { text: "sequences" }, automargin: true, ...ticks(held) },
     };
-    Plotly.react(at("plan-plot"), traces, themed(layout), { responsive: true, displaylogo: false });
+    paint(at("plan-plot"), traces, layout);
     at("plan-caption").textContent = `Solid: how many sequences of ${found.seq_len} tokens each architecture holds at least, with probability ${percent(found.probability)}; dotted: how many are expected. Ringed: the smallest of each ${law.several_depths ? "depth and " : ""}number of heads that holds the target.`;
   };
 

@@ -26,6 +26,8 @@
     return { paper: colour("--paper"), ink: colour("--ink"), line: colour("--line") };
   };
 
+  const PAPER_WIDTH = 660;
+  const BUTTONS = [["toImage"], ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]]; // none that needs a network
   // Figures: drawn when they come near the screen, or before printing.
   const plots = [...document.querySelectorAll("[data-figure]")];
   const themed = (layout) => {
@@ -36,10 +38,16 @@
     }
     return painted;
   };
+  const paint = async (plot, traces, layout) => {
+    const sized = root.dataset.printing ? { ...layout, width: PAPER_WIDTH } : layout;
+    await Plotly.react(plot, traces, themed(sized), { responsive: true, displaylogo: false, modeBarButtons: BUTTONS });
+    // A screen reader has the figure's name and its table; the shapes would be images without a name.
+    for (const shape of [...plot.querySelectorAll("svg"), ...document.querySelectorAll("#js-plotly-tester")]) shape.setAttribute("aria-hidden", "true");
+  };
   const draw = (plot) => {
     const { data: traces, layout } = data.figures[plot.dataset.figure];
     plot.dataset.drawn = "yes";
-    return Plotly.react(plot, traces, themed(layout), { responsive: true, displaylogo: false });
+    return paint(plot, traces, layout);
   };
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) {
@@ -47,7 +55,6 @@
     }
   }, { rootMargin: "400px" });
   plots.forEach((plot) => watcher.observe(plot));
-  window.addEventListener("beforeprint", () => plots.filter((plot) => !plot.dataset.drawn).forEach(draw));
   const button = document.getElementById("theme");
   const repaint = () => {
     button.textContent = isDark() ? "Light" : "Dark";
@@ -56,6 +63,13 @@
   };
   button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; repaint(); });
   system.addEventListener("change", repaint);
+  // Paper is white and narrow, whatever the screen is.
+  window.addEventListener("beforeprint", () => {
+    root.dataset.printing = "yes";
+    plots.forEach(draw);
+    document.dispatchEvent(new Event("themed"));
+  });
+  window.addEventListener("afterprint", () => { delete root.dataset.printing; repaint(); });
   repaint();
 
   // The numbers of a figure, as a table that a screen reader reads.
@@ -104,7 +118,7 @@
   const FIRST = 100; // rows in the page at first: thousands would make every keystroke slow
   const constant = (name) => data.runs[name].every((value) => value === data.runs[name][0]);
   const usual = ["key", "task", "protocol", "library_size", "memorized", "chance", "bits_per_parameter", "stop_reason"];
-  const brief = names.filter((name) => usual.includes(name) || (!constant(name) && !["bits", "total_parameters", "steps"].includes(name)));
+  const brief = names.filter((name) => usual.includes(name) || (!constant(name) && !data.details.includes(name)));
   const table = document.getElementById("table");
   const filter = document.getElementById("filter");
   const everything = document.getElementById("columns");
@@ -133,7 +147,9 @@
     for (const name of columns) {
       const cell = element("th", undefined, { scope: "col", "aria-sort": sorted.name === name ? (sorted.up ? "ascending" : "descending") : "none" });
       if (numeric.has(name)) cell.className = "number";
-      const sorter = element("button", name + (sorted.name === name ? (sorted.up ? " ▲" : " ▼") : ""), { type: "button" });
+      const sorter = element("button", undefined, { type: "button" });
+      name.split(/(?<=_)/).forEach((part, place) => sorter.append(...(place ? [element("wbr")] : []), part));
+      if (sorted.name === name) sorter.append(sorted.up ? " ▲" : " ▼");
       sorter.addEventListener("click", () => {
         sorted = { name, up: sorted.name === name ? !sorted.up : true };
         rows.sort((a, b) => compare(data.runs[name][a], data.runs[name][b]) * (sorted.up ? 1 : -1));
@@ -186,5 +202,5 @@
     const objects = visible().map((row) => Object.fromEntries(names.map((name) => [name, data.runs[name][row]])));
     save("capax-runs.json", "application/json", JSON.stringify(objects, null, 1));
   });
-  window.capaxReport = { data, element, shown, themed };
+  window.capaxReport = { data, element, paint };
 })();
