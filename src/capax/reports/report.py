@@ -31,6 +31,8 @@ VARIED = frozenset({"seq_len", "n_heads", "d_model", "d_head", "d_value", "n_lay
 DETAILS = ("bits", "total_parameters", "steps", "epochs", "memorized_above_chance", "allen_zhu_bits")
 """Columns of the table that the page shows when asked for all, with those of `units`."""
 MAIN = ("memorized_low", "memorized_high")
+ROOM = 2_000_000
+"""Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
 SQLITE = b"SQLite format 3\0"
 """How every database of SQLite begins, stores among them."""
 
@@ -55,17 +57,7 @@ def build(content: Content) -> str:
     if not content.runs:
         failed = f" ({len(content.failures)} failed)" if content.failures else ""
         raise ReportError(f"store: no finished runs in {', '.join(content.sources)}{failed}")
-    shown, missing = [], []
-    for name, figure in FIGURES.items():
-        try:
-            charts = figure.shown(content.runs, content.law)
-        except ReportError as error:
-            missing.append({"title": figure.title, "of": figure.of, "reason": str(error)})
-            continue
-        shown += [
-            {"id": f"{name}-{place}", "of": figure.of, "chart": chart.model_dump(), "plot": interactive.figure(chart)}
-            for place, chart in enumerate(charts)
-        ]
+    shown, missing = figures_of(content)
     further = units.columns(content.runs)
     table = units.beside(tables.table(content.runs).to_dict(as_series=False), further)
     plans = planner(content.law)
@@ -98,6 +90,28 @@ def build(content: Content) -> str:
             }
         ),
     )
+
+
+def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """The figures that the runs fill, as far as a page can hold them, and why the others are not there."""
+    shown: list[dict[str, Any]] = []
+    missing, room = [], ROOM
+    for name, figure in FIGURES.items():
+        try:
+            charts = figure.shown(content.runs, content.law)
+        except ReportError as error:
+            missing.append({"title": figure.title, "of": figure.of, "reason": str(error)})
+            continue
+        for place, chart in enumerate(charts):
+            size = 2 * len(chart.model_dump_json())  # its numbers travel as drawn and as a table
+            if size > room:
+                reason = f"too many points for a page; draw it with capax figure {name}"
+                missing.append({"title": chart.title, "of": figure.of, "reason": reason})
+                continue
+            room -= size
+            drawn = {"chart": chart.model_dump(), "plot": interactive.figure(chart)}
+            shown.append({"id": f"{name}-{place}", "of": figure.of, **drawn})
+    return shown, missing
 
 
 def _finite(data: Any) -> Any:

@@ -182,7 +182,8 @@
   document.addEventListener("themed", draw);
   const look = () => { if (!seen) { seen = true; draw(); } };
   window.addEventListener("beforeprint", look);
-  new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) look(); }, { rootMargin: "400px" }).observe(at("plan-figure"));
+  const watcher = new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) look(); }, { rootMargin: "400px" });
+  window.addEventListener("load", () => watcher.observe(at("plan-figure")));
   sliders.forEach(place);
   redraw();
 })();

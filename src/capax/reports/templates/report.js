@@ -28,7 +28,7 @@
 
   const PAPER_WIDTH = 660;
   const BUTTONS = [["toImage"], ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]]; // none that needs a network
-  // Figures: drawn when they come near the screen, or before printing.
+  // Figures: drawn when they come near the screen, or before printing; the page itself comes first.
   const plots = [...document.querySelectorAll("[data-figure]")];
   const themed = (layout) => {
     const { paper, ink, line } = colours();
@@ -38,9 +38,14 @@
     }
     return painted;
   };
+  // Plotly is read when the first figure is due: the page is there to be read before that.
+  const plotly = () => {
+    if (!window.Plotly) document.head.append(element("script", document.getElementById("plotly").textContent));
+    return window.Plotly;
+  };
   const paint = async (plot, traces, layout) => {
     const sized = root.dataset.printing ? { ...layout, width: PAPER_WIDTH } : layout;
-    await Plotly.react(plot, traces, themed(sized), { responsive: true, displaylogo: false, modeBarButtons: BUTTONS });
+    await plotly().react(plot, traces, themed(sized), { responsive: true, displaylogo: false, modeBarButtons: BUTTONS });
     // A screen reader has the figure's name and its table; the shapes would be images without a name.
     for (const shape of [...plot.querySelectorAll("svg"), ...document.querySelectorAll("#js-plotly-tester")]) shape.setAttribute("aria-hidden", "true");
   };
@@ -54,7 +59,7 @@
       if (entry.isIntersecting && !entry.target.dataset.drawn) draw(entry.target);
     }
   }, { rootMargin: "400px" });
-  plots.forEach((plot) => watcher.observe(plot));
+  window.addEventListener("load", () => plots.forEach((plot) => watcher.observe(plot)));
   const button = document.getElementById("theme");
   const repaint = () => {
     button.textContent = isDark() ? "Light" : "Dark";
