@@ -92,13 +92,14 @@
     table.append(body);
   };
 
-  // Marks at 1, 2 and 5 times the powers of ten, or at the powers alone where those are many.
+  // Marks at 1, 2 and 5 times the powers of ten, or at the powers alone where those are many or there is little room.
   const ticks = (values) => {
     const ends = [Math.min(...values), Math.max(...values)].map((value) => Math.log10(Math.max(value, 0.1)));
-    const steps = ends[1] - ends[0] > 3 ? [1] : [1, 2, 5];
+    const steps = ends[1] - ends[0] > (at("plan-plot").clientWidth < 500 ? 1 : 3) ? [1] : [1, 2, 5];
     const tickvals = [];
-    for (let power = Math.floor(ends[0]); power <= Math.ceil(ends[1]); power++) tickvals.push(...steps.map((step) => step * 10 ** power));
-    return { tickvals, ticktext: tickvals.map((value) => (value < 1 ? String(value) : whole(value))) };
+    for (let power = Math.floor(ends[0]); power <= Math.ceil(ends[1]); power++) tickvals.push(...steps.map((step) => Number(`${step}e${power}`)));
+    const short = new Intl.NumberFormat("en", { notation: "compact" });
+    return { tickvals, ticktext: tickvals.map((value) => short.format(value)) };
   };
 
   const percent = (share) => `${capaxPlanner.general(100 * share)} %`;
@@ -116,7 +117,7 @@
       const x = rows.map((row) => row.trainable_parameters);
       const words = rows.map((row) => `${name}, width ${row.d_model}: ${whole(row.trainable_parameters)} parameters; at least ${whole(row.at_least)}, expected ${whole(row.memorized)}`);
       const usual = { x, legendgroup: name, hoverinfo: "text", hovertext: words };
-      traces.push({ ...usual, y: rows.map((row) => row.at_least), name, mode: "lines+markers", line: { color }, marker: { color, symbol, size: 8 } });
+      traces.push({ ...usual, y: rows.map((row) => row.at_least), name, mode: "lines+markers", line: { color }, marker: { color, symbol, size: rows.length > 20 ? 4 : 8 } });
       traces.push({ ...usual, y: rows.map((row) => row.memorized), name: `${name}, expected`, mode: "lines", showlegend: false, line: { color, dash: "dot", width: 1 } });
     });
     const shown = found.architectures;
@@ -128,7 +129,7 @@
     const held = [found.sequences, ...found.candidates.flatMap((row) => [row.at_least, row.memorized])];
     traces.push({ x: [Math.min(...ends), Math.max(...ends)], y: [found.sequences, found.sequences], name: "target", mode: "lines", line: { dash: "dash", color: "#808080" }, hoverinfo: "name" });
     const layout = {
-      height: 440, margin: { l: 70, r: 20, t: 20, b: 60 }, hovermode: "closest", legend: { orientation: "h", yanchor: "top", y: -0.2 },
+      height: 440, margin: { l: 70, r: 20, t: 20, b: 60 }, hovermode: "closest", legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom" },
       xaxis: { type: "log", title: { text: "trainable parameters" }, automargin: true, ...ticks(ends) },
       yaxis: { type: "log", title: { text: "sequences" }, automargin: true, ...ticks(held) },
     };

@@ -133,8 +133,8 @@
   let sorted = { name: null, up: true };
   let rows = [...Array(total).keys()];
   const compare = (a, b) => {
-    if (a === null || b === null) return (a === null) - (b === null);
-    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+    if (a === null || b === null) return (a === null) - (b === null); // what is not known comes last, up or down
+    return (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b))) * (sorted.up ? 1 : -1);
   };
   const matches = (row, term) => {
     const [name, value] = term.split("=");
@@ -157,7 +157,7 @@
       if (sorted.name === name) sorter.append(sorted.up ? " ▲" : " ▼");
       sorter.addEventListener("click", () => {
         sorted = { name, up: sorted.name === name ? !sorted.up : true };
-        rows.sort((a, b) => compare(data.runs[name][a], data.runs[name][b]) * (sorted.up ? 1 : -1));
+        rows.sort((a, b) => compare(data.runs[name][a], data.runs[name][b]));
         render();
         table.querySelectorAll("th button")[columns.indexOf(name)].focus();
       });
