@@ -18,7 +18,7 @@ from plotly.offline import get_plotlyjs
 from capax import tables
 from capax.errors import ReportError
 from capax.laws.law import Law
-from capax.reports import interactive, units, words
+from capax.reports import amounts, interactive, words
 from capax.reports.caveats import caveats
 from capax.reports.groups import alike
 from capax.reports.planner import planner
@@ -29,7 +29,7 @@ from capax.store_schema import Failure
 VARIED = frozenset({"seq_len", "n_heads", "d_model", "d_head", "d_value", "n_layers", "library_size", "context_size"})
 """Fields in which the runs of one study differ, so that it is described once."""
 DETAILS = ("bits", "total_parameters", "steps", "epochs", "memorized_above_chance", "allen_zhu_bits")
-"""Columns of the table that the page shows when asked for all, with those of `units`."""
+"""Columns of the table that the page shows when asked for all, with those of `amounts`."""
 MAIN = ("memorized_low", "memorized_high")
 ROOM = 2_000_000
 """Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
@@ -58,8 +58,8 @@ def build(content: Content) -> str:
         failed = f" ({len(content.failures)} failed)" if content.failures else ""
         raise ReportError(f"store: no finished runs in {', '.join(content.sources)}{failed}")
     shown, missing = figures_of(content)
-    further = units.columns(content.runs)
-    table = units.beside(tables.table(content.runs).to_dict(as_series=False), further)
+    further = amounts.columns(content.runs)
+    table = amounts.beside(tables.table(content.runs).to_dict(as_series=False), further)
     plans = planner(content.law)
     environment = Environment(
         loader=PackageLoader("capax.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
