@@ -168,6 +168,23 @@ def test_the_theme_button_paints_page_and_figures(shared: Opened) -> None:
     assert page.evaluate(colours) == light
 
 
+def test_paper_is_white_and_narrow(shared: Opened) -> None:
+    page = shared.page
+    page.get_by_role("button", name="Dark").click()
+    page.get_by_label("all columns").check()
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 720, "height": 1000})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 720
+    colours = "[...document.querySelectorAll('body, .main-svg')].map(e => getComputedStyle(e).backgroundColor)"
+    assert set(page.evaluate(colours)) <= {"rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"}
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    page.get_by_role("button", name="Light").click()
+    page.get_by_label("all columns").uncheck()
+
+
 def held(page: Any) -> list[list[str]]:
     """Heads, width and trainable parameters of the planner's table."""
     lines = page.locator("#plan-table tbody tr")

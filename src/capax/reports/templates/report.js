@@ -124,6 +124,8 @@
   const constant = (name) => data.runs[name].every((value) => value === data.runs[name][0]);
   const usual = ["key", "task", "protocol", "library_size", "memorized", "chance", "bits_per_parameter", "stop_reason"];
   const brief = names.filter((name) => usual.includes(name) || (!constant(name) && !data.details.includes(name)));
+  const paper = [...usual, "seq_len", "context_size", "n_items", "n_edges", "n_layers", "n_heads", "d_model", "d_head", "seed", "memorized_low", "memorized_high"];
+  const printed = brief.filter((name) => paper.includes(name)); // all that fits on a sheet
   const table = document.getElementById("table");
   const filter = document.getElementById("filter");
   const everything = document.getElementById("columns");
@@ -146,7 +148,7 @@
     return rows.filter((row) => terms.every((term) => matches(row, term)));
   };
   const render = () => {
-    const columns = everything.checked ? names : brief;
+    const columns = root.dataset.printing ? printed : everything.checked ? names : brief;
     const numeric = new Set(columns.filter((name) => data.runs[name].some((value) => typeof value === "number")));
     const head = element("tr");
     for (const name of columns) {
@@ -184,6 +186,8 @@
     more.textContent = `Show all ${kept.length}`;
   };
   more.addEventListener("click", () => { limit = Infinity; render(); document.getElementById("table").querySelector("th button").focus(); });
+  window.addEventListener("beforeprint", render);
+  window.addEventListener("afterprint", render);
   filter.addEventListener("input", render);
   everything.addEventListener("change", render);
   render();
