@@ -124,7 +124,7 @@
   const constant = (name) => data.runs[name].every((value) => value === data.runs[name][0]);
   const usual = ["key", "task", "protocol", "library_size", "memorized", "chance", "bits_per_parameter", "stop_reason"];
   const brief = names.filter((name) => usual.includes(name) || (!constant(name) && !data.details.includes(name)));
-  const paper = [...usual, "seq_len", "context_size", "n_items", "n_edges", "n_layers", "n_heads", "d_model", "d_head", "seed", "memorized_low", "memorized_high"];
+  const paper = [...usual, "seq_len", "context_size", "n_edges", "n_layers", "n_heads", "d_model", "d_head", "seed", "memorized_low", "memorized_high"];
   const printed = brief.filter((name) => paper.includes(name)); // all that fits on a sheet
   const table = document.getElementById("table");
   const filter = document.getElementById("filter");
