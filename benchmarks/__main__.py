@@ -13,6 +13,7 @@ from benchmarks import (
     memory,
     micro_batch,
     relations,
+    report,
     shatter,
     step,
     sweep,
@@ -33,6 +34,7 @@ BENCHMARKS = {
     "kruskal": kruskal.main,
     "relations": relations.main,
     "construction": construction.main,
+    "report": report.main,
 }
 
 if __name__ == "__main__":

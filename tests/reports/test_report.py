@@ -10,6 +10,7 @@ from plotly.offline import get_plotlyjs
 import capax
 from capax.errors import ReportError
 from capax.reports import report
+from capax.reports.caveats import caveats
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def test_a_hostile_name_stays_text(runs: list[capax.Measurement], name: str) -> 
     ours = html.replace(get_plotlyjs(), "")
     assert "<script>alert" not in ours
     assert ours.count("</title>") == 1
-    assert ours.count("</script>") == 3
+    assert ours.count("</script>") == 5  # data, plotly, and three of ours
     embedded(html)
 
 
@@ -61,3 +62,50 @@ def test_a_report_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="out: cannot write"):
         report.write("text", tmp_path / "missing" / "r.html")
     assert not list(tmp_path.iterdir())
+
+
+def test_figures_that_a_page_cannot_hold_are_named(
+    runs: list[capax.Measurement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = report.Content("t", ("a.db",), tuple(runs), (), None)
+    monkeypatch.setattr(report, "ROOM", 1000)
+    shown, missing = report.figures_of(content)
+    assert shown == []
+    assert "too many points for a page; draw it with capax figure width" in [one["reason"] for one in missing]
+    assert "too many points" in report.build(content)
+
+
+def test_every_unit_of_every_run_is_a_column(runs: list[capax.Measurement]) -> None:
+    data = embedded(report.build(report.Content("t", ("a.db",), tuple(runs), (), None)))
+    table = {
+        name: [column["all"]] * len(runs) if isinstance(column, dict) else column
+        for name, column in data["runs"].items()
+    }
+    for place, run in enumerate(runs):
+        for unit in run.units:
+            name = {"items": "memorized", "items_above_chance": "memorized_above_chance"}.get(unit.name, unit.name)
+            assert unit.interval is not None
+            assert table[name][place] == unit.amount
+            assert table[f"{name}_low"][place] == unit.interval.low
+            assert table[f"{name}_high"][place] == unit.interval.high
+            assert table[f"{name}_per_parameter"][place] == unit.per_trainable_parameter
+            assert table[f"{name}_per_any_parameter"][place] == unit.per_parameter
+
+
+def test_caveats_say_what_holds_for_these_runs(runs: list[capax.Measurement]) -> None:
+    lines = " ".join(caveats(runs))
+    assert "Intervals of 4 runs are 95% ranges: best of 2 restarts" in lines
+    assert "4 runs ended at the budget" in lines
+    assert "recalled all" not in lines
+    whole = runs[0].model_copy(update={"memorized": 20, "stop_reason": "complete", "interval": None})
+    lines = " ".join(caveats([whole]))
+    assert "1 run recalled all that can be recalled: the count is a lower bound" in lines
+    assert "1 run without an interval" in lines
+    assert "budget" not in lines
+
+
+def test_numbers_that_json_has_not_are_left_out(runs: list[capax.Measurement]) -> None:
+    odd = runs[0].model_copy(update={"bits": float("nan"), "seconds": float("inf")})
+    data = embedded(report.build(report.Content("t", ("a.db",), (odd, *runs[1:]), (), None)))
+    assert data["runs"]["bits"] == [None, *(run.bits for run in runs[1:])]
+    assert data["runs"]["seconds"][0] is None

@@ -22,7 +22,8 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
     title
         Title of the report.
     law
-        A law to draw beside the data, and to plan with: a file of `capax fit --out`, or reference.
+        A law to draw beside the data, and to plan with: a file of `capax fit --out`, or reference. [default: none is
+        drawn, and the page plans with reference]
     """
     from capax.errors import SpecError
     from capax.laws.files import load_law
@@ -30,9 +31,10 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
 
     if not stores:
         raise SpecError("store: at least one file of finished runs")
+    reports.check_out(out)
+    chosen = None if law is None else load_law(law)
     runs, failures = reports.read(stores)
     sources = tuple(path.name for path in stores)
-    chosen = None if law is None else load_law(law)
     reports.write(reports.build(reports.Content(title, sources, tuple(runs), tuple(failures), chosen)), out)
     print(f"Report: {out} ({out.stat().st_size / 1e6:.1f} MB, {len(runs)} runs)")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -265,21 +266,31 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         spread and censored as the data were, the law is fitted anew, and the error of its prediction of a new count is
         measured in units of its own spread. (Resampling the restarts of a best-of-restarts count could only lower it.)
         """
-        return self.quantile(X, (1 - level) / 2), self.quantile(X, (1 + level) / 2)
+        low, high = self._quantiles(X, ((1 - level) / 2, (1 + level) / 2))
+        return low, high
 
     def quantile(self, X: Any, probability: float) -> Vector:
         """The count below which a new measurement falls with this probability."""
-        if not 0 < probability < 1:
-            raise LawError(f"probability: between 0 and 1, got {probability}")
+        return self._quantiles(X, (probability,))[0]
+
+    def _quantiles(self, X: Any, probabilities: Sequence[float]) -> list[Vector]:
+        for probability in probabilities:
+            if not 0 < probability < 1:
+                raise LawError(f"probability: between 0 and 1, got {probability}")
         columns = self._columns_of(X)
         self._refuse(columns)
         center = self._scale(self._predict(columns))
-        draws = self.bootstrap()
-        normal = ndtri((np.arange(len(draws)) + 0.5) / len(draws))
-        noise = np.random.default_rng([self.random_state, 1]).permutation(normal)
+        draws, noise = self.bootstrap(), self.noise()
         drawn = np.stack([self._scale(self._capacity(draw[:-1], columns)[0]) for draw in draws])
         errors = (center + self.sigma_ * noise[:, None] - drawn) / draws[:, -1:]
-        return self._unscale(center + self.sigma_ * np.quantile(errors, probability, axis=0, method="weibull"))
+        found = np.quantile(errors, probabilities, axis=0, method="weibull")
+        return [self._unscale(center + self.sigma_ * error) for error in found]
+
+    def noise(self) -> np.ndarray:
+        """The error of the new count beside each draw of `bootstrap`, in units of the spread: normal quantiles."""
+        draws = len(self.bootstrap())
+        normal = ndtri((np.arange(draws) + 0.5) / draws)
+        return np.asarray(np.random.default_rng([self.random_state, 1]).permutation(normal))
 
     def bootstrap(self) -> np.ndarray:
         """Parameters, and sigma last, of `n_bootstrap` refits to data drawn from the fitted law."""

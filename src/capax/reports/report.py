@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,14 +18,23 @@ from plotly.offline import get_plotlyjs
 from capax import tables
 from capax.errors import ReportError
 from capax.laws.law import Law
-from capax.reports import interactive, words
+from capax.reports import amounts, interactive, words
+from capax.reports.caveats import caveats
 from capax.reports.groups import alike
+from capax.reports.planner import planner
 from capax.reports.registry import FIGURES
 from capax.results import Measurement
 from capax.store_schema import Failure
 
 VARIED = frozenset({"seq_len", "n_heads", "d_model", "d_head", "d_value", "n_layers", "library_size", "context_size"})
 """Fields in which the runs of one study differ, so that it is described once."""
+DETAILS = ("bits", "total_parameters", "steps", "epochs", "memorized_above_chance", "allen_zhu_bits")
+"""Columns of the table that the page shows when asked for all, with those of `amounts`."""
+MAIN = ("memorized_low", "memorized_high")
+ROOM = 2_000_000
+"""Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
+SQLITE = b"SQLite format 3\0"
+"""How every database of SQLite begins, stores among them."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +57,14 @@ def build(content: Content) -> str:
     if not content.runs:
         failed = f" ({len(content.failures)} failed)" if content.failures else ""
         raise ReportError(f"store: no finished runs in {', '.join(content.sources)}{failed}")
-    shown, missing = [], []
-    for name, figure in FIGURES.items():
-        try:
-            charts = figure.shown(content.runs, content.law)
-        except ReportError as error:
-            missing.append({"title": figure.title, "of": figure.of, "reason": str(error)})
-            continue
-        shown += [
-            {"id": f"{name}-{place}", "of": figure.of, "chart": chart.model_dump(), "plot": interactive.figure(chart)}
-            for place, chart in enumerate(charts)
-        ]
-    table = tables.table(content.runs)
+    shown, missing = figures_of(content)
+    further = amounts.columns(content.runs)
+    table = amounts.beside(tables.table(content.runs).to_dict(as_series=False), further)
+    plans = planner(content.law)
     environment = Environment(
         loader=PackageLoader("capax.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    environment.filters["general"] = lambda value: "–" if value is None else f"{value:.4g}"
     return environment.get_template("report.html.j2").render(
         title=content.title,
         sources=content.sources,
@@ -71,17 +74,58 @@ def build(content: Content) -> str:
         missing=missing,
         failures=content.failures,
         n_runs=len(content.runs),
+        caveats=caveats(content.runs),
+        planner=plans,
         style=_asset("report.css"),
-        script=_asset("report.js"),
+        scripts=[_asset(name) for name in ("report.js", "planner.js", "planner_page.js")],
         plotly=Markup(get_plotlyjs()),
         data=_embedded(
             {
                 "figures": {figure["id"]: figure["plot"] for figure in shown},
                 "charts": {figure["id"]: figure["chart"] for figure in shown},
-                "runs": {name: table[name].to_list() for name in table.columns},
+                "n_runs": len(content.runs),
+                "runs": {name: _column(values) for name, values in table.items()},
+                "details": [name for name in (*DETAILS, *further) if name not in MAIN],
+                "planner": plans.carried,
             }
         ),
     )
+
+
+def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """The figures that the runs fill, as far as a page can hold them, and why the others are not there."""
+    shown: list[dict[str, Any]] = []
+    missing, room = [], ROOM
+    for name, figure in FIGURES.items():
+        try:
+            charts = figure.shown(content.runs, content.law)
+        except ReportError as error:
+            missing.append({"title": figure.title, "of": figure.of, "reason": str(error)})
+            continue
+        for place, chart in enumerate(charts):
+            size = 2 * len(chart.model_dump_json())  # its numbers travel as drawn and as a table
+            if size > room:
+                reason = f"too many points for a page; draw it with capax figure {name}"
+                missing.append({"title": chart.title, "of": figure.of, "reason": reason})
+                continue
+            room -= size
+            drawn = {"chart": chart.model_dump(), "plot": interactive.figure(chart)}
+            shown.append({"id": f"{name}-{place}", "of": figure.of, **drawn})
+    return shown, missing
+
+
+def _finite(data: Any) -> Any:
+    """Data without numbers that JSON has not: None stands for them."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    return [_finite(value) for value in data] if isinstance(data, list | tuple) else data
+
+
+def _column(values: list[Any]) -> list[Any] | dict[str, Any]:
+    """A column as it travels: where it says the same of every run, once."""
+    return {"all": values[0]} if len(values) > 1 and len(set(map(repr, values))) == 1 else values
 
 
 def _asset(name: str) -> Markup:
@@ -90,11 +134,39 @@ def _asset(name: str) -> Markup:
 
 def _embedded(data: Any) -> Markup:
     """JSON that is safe inside a script element, whatever its texts are."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_finite(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
     for letter, escape in escapes.items():
         text = text.replace(letter, escape)
     return Markup(text)
+
+
+def check_out(path: Path) -> None:
+    """Refuse a path that no report can be written to, before anything is read or drawn.
+
+    Raises:
+        ReportError: for a folder, a path in a folder that is not there or not writable, or a store.
+    """
+    try:
+        if path.is_dir():
+            raise ReportError(f"out: {path} is a folder; name a file")
+        if not path.parent.is_dir():
+            raise ReportError(f"out: folder {path.parent} does not exist")
+        if path.exists():
+            _check_replaceable(path)
+        part = _part(path)
+        part.touch()
+        part.unlink()
+    except OSError as error:
+        raise ReportError(f"out: cannot write {path}: {error.strerror}") from None
+
+
+def _check_replaceable(path: Path) -> None:
+    if not path.is_file():
+        raise ReportError(f"out: {path} is not a regular file")
+    with path.open("r+b") as file:
+        if file.read(len(SQLITE)) == SQLITE:
+            raise ReportError(f"out: {path} is a store or another database; name another file")
 
 
 def write(html: str, path: Path) -> None:
@@ -103,13 +175,18 @@ def write(html: str, path: Path) -> None:
     Raises:
         ReportError: when it cannot be written.
     """
-    part = path.with_name(path.name + ".part")
+    part = _part(path)
     try:
-        part.write_text(html, encoding="utf-8")
+        part.write_bytes(html.encode("utf-8", errors="replace"))  # a file's name may hold what no text can
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        if part.parent.is_dir():
+            part.unlink(missing_ok=True)
         raise ReportError(f"out: cannot write {path}: {error.strerror}") from None
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
 
 
 def read(stores: Sequence[Path]) -> tuple[list[Measurement], list[Failure]]:

@@ -1,6 +1,9 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  // A column that says the same of every run travels as one value.
+  const spread = (column) => (Array.isArray(column) ? column : Array(data.n_runs).fill(column.all));
+  data.runs = Object.fromEntries(Object.entries(data.runs).map(([name, column]) => [name, spread(column)]));
   const root = document.documentElement;
   const element = (name, text, attributes = {}) => {
     const made = document.createElement(name);
@@ -23,8 +26,10 @@
     return { paper: colour("--paper"), ink: colour("--ink"), line: colour("--line") };
   };
 
-  // Figures: drawn when they come near the screen, or before printing.
-  const plots = [...document.querySelectorAll(".plot")];
+  const PAPER_WIDTH = 660;
+  const BUTTONS = [["toImage"], ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]]; // none that needs a network
+  // Figures: drawn when they come near the screen, or before printing; the page itself comes first.
+  const plots = [...document.querySelectorAll("[data-figure]")];
   const themed = (layout) => {
     const { paper, ink, line } = colours();
     const painted = { ...layout, paper_bgcolor: paper, plot_bgcolor: paper, font: { color: ink, family: "system-ui, sans-serif" } };
@@ -33,18 +38,28 @@
     }
     return painted;
   };
+  // Plotly is read when the first figure is due: the page is there to be read before that.
+  const plotly = () => {
+    if (!window.Plotly) document.head.append(element("script", document.getElementById("plotly").textContent));
+    return window.Plotly;
+  };
+  const paint = async (plot, traces, layout) => {
+    const sized = root.dataset.printing ? { ...layout, width: PAPER_WIDTH } : layout;
+    await plotly().react(plot, traces, themed(sized), { responsive: true, displaylogo: false, modeBarButtons: BUTTONS });
+    // A screen reader has the figure's name and its table; the shapes would be images without a name.
+    for (const shape of [...plot.querySelectorAll("svg"), ...document.querySelectorAll("#js-plotly-tester")]) shape.setAttribute("aria-hidden", "true");
+  };
   const draw = (plot) => {
     const { data: traces, layout } = data.figures[plot.dataset.figure];
     plot.dataset.drawn = "yes";
-    return Plotly.react(plot, traces, themed(layout), { responsive: true, displaylogo: false });
+    return paint(plot, traces, layout);
   };
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (entry.isIntersecting && !entry.target.dataset.drawn) draw(entry.target);
     }
   }, { rootMargin: "400px" });
-  plots.forEach((plot) => watcher.observe(plot));
-  window.addEventListener("beforeprint", () => plots.filter((plot) => !plot.dataset.drawn).forEach(draw));
+  window.addEventListener("load", () => plots.forEach((plot) => watcher.observe(plot)));
   const button = document.getElementById("theme");
   const repaint = () => {
     button.textContent = isDark() ? "Light" : "Dark";
@@ -53,6 +68,13 @@
   };
   button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; repaint(); });
   system.addEventListener("change", repaint);
+  // Paper is white and narrow, whatever the screen is.
+  window.addEventListener("beforeprint", () => {
+    root.dataset.printing = "yes";
+    plots.forEach(draw);
+    document.dispatchEvent(new Event("themed"));
+  });
+  window.addEventListener("afterprint", () => { delete root.dataset.printing; repaint(); });
   repaint();
 
   // The numbers of a figure, as a table that a screen reader reads.
@@ -97,19 +119,24 @@
 
   // Runs: a table that sorts and filters.
   const names = Object.keys(data.runs);
-  const total = names.length ? data.runs[names[0]].length : 0;
+  const total = data.n_runs;
+  const FIRST = 100; // rows in the page at first: thousands would make every keystroke slow
   const constant = (name) => data.runs[name].every((value) => value === data.runs[name][0]);
   const usual = ["key", "task", "protocol", "library_size", "memorized", "chance", "bits_per_parameter", "stop_reason"];
-  const brief = names.filter((name) => usual.includes(name) || (!constant(name) && !["bits", "total_parameters", "steps"].includes(name)));
+  const brief = names.filter((name) => usual.includes(name) || (!constant(name) && !data.details.includes(name)));
+  const paper = [...usual, "seq_len", "context_size", "n_edges", "n_layers", "n_heads", "d_model", "d_head", "seed", "memorized_low", "memorized_high"];
+  const printed = brief.filter((name) => paper.includes(name)); // all that fits on a sheet
   const table = document.getElementById("table");
   const filter = document.getElementById("filter");
   const everything = document.getElementById("columns");
   const count = document.getElementById("count");
+  const more = document.getElementById("more");
+  let limit = FIRST;
   let sorted = { name: null, up: true };
   let rows = [...Array(total).keys()];
   const compare = (a, b) => {
-    if (a === null || b === null) return (a === null) - (b === null);
-    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+    if (a === null || b === null) return (a === null) - (b === null); // what is not known comes last, up or down
+    return (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b))) * (sorted.up ? 1 : -1);
   };
   const matches = (row, term) => {
     const [name, value] = term.split("=");
@@ -121,25 +148,27 @@
     return rows.filter((row) => terms.every((term) => matches(row, term)));
   };
   const render = () => {
-    const columns = everything.checked ? names : brief;
+    const columns = root.dataset.printing ? printed : everything.checked ? names : brief;
     const numeric = new Set(columns.filter((name) => data.runs[name].some((value) => typeof value === "number")));
     const head = element("tr");
     for (const name of columns) {
       const cell = element("th", undefined, { scope: "col", "aria-sort": sorted.name === name ? (sorted.up ? "ascending" : "descending") : "none" });
       if (numeric.has(name)) cell.className = "number";
-      const sorter = element("button", name + (sorted.name === name ? (sorted.up ? " ▲" : " ▼") : ""), { type: "button" });
+      const sorter = element("button", undefined, { type: "button" });
+      name.split(/(?<=_)/).forEach((part, place) => sorter.append(...(place ? [element("wbr")] : []), part));
+      if (sorted.name === name) sorter.append(sorted.up ? " ▲" : " ▼");
       sorter.addEventListener("click", () => {
         sorted = { name, up: sorted.name === name ? !sorted.up : true };
-        rows.sort((a, b) => compare(data.runs[name][a], data.runs[name][b]) * (sorted.up ? 1 : -1));
+        rows.sort((a, b) => compare(data.runs[name][a], data.runs[name][b]));
         render();
-        [...table.querySelectorAll("th button")].find((other) => other.textContent.startsWith(name)).focus();
+        table.querySelectorAll("th button")[columns.indexOf(name)].focus();
       });
       cell.append(sorter);
       head.append(cell);
     }
     const body = element("tbody");
     const kept = visible();
-    for (const row of kept) {
+    for (const row of kept.slice(0, limit)) {
       const line = element("tr");
       for (const name of columns) {
         const value = data.runs[name][row];
@@ -151,8 +180,14 @@
     table.replaceChildren();
     table.createTHead().append(head);
     table.append(body);
-    count.textContent = kept.length === total ? `${total} runs` : `${kept.length} of ${total} runs`;
+    const found = kept.length === total ? `${total} run${total === 1 ? "" : "s"}` : `${kept.length} of ${total} runs`;
+    count.textContent = kept.length > limit ? `${found}, the first ${limit} shown` : found;
+    more.hidden = kept.length <= limit;
+    more.textContent = `Show all ${kept.length}`;
   };
+  more.addEventListener("click", () => { limit = Infinity; render(); document.getElementById("table").querySelector("th button").focus(); });
+  window.addEventListener("beforeprint", render);
+  window.addEventListener("afterprint", render);
   filter.addEventListener("input", render);
   everything.addEventListener("change", render);
   render();
@@ -176,5 +211,5 @@
     const objects = visible().map((row) => Object.fromEntries(names.map((name) => [name, data.runs[name][row]])));
     save("capax-runs.json", "application/json", JSON.stringify(objects, null, 1));
   });
-  window.capaxReport = { data, element, shown };
+  window.capaxReport = { data, element, paint };
 })();

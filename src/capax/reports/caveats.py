@@ -1,0 +1,52 @@
+"""What must be known to read the counts of some runs, each line only where it applies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from capax.results import Measurement
+
+
+def caveats(runs: Sequence[Measurement]) -> list[str]:
+    """Sentences about counts, chance, intervals, and how the trainings of these runs ended."""
+    return [
+        "memorized is a raw count; chance is what luck alone would recall. memorized_above_chance = (memorized − "
+        "chance) / (1 − chance / library_size), so that a library that is recalled whole counts whole.",
+        "bits are those of the items above chance, by what recalling one is worth against a guess; morris_bits and "
+        "allen_zhu_bits come from the probabilities instead and may differ. per_parameter is per trainable parameter.",
+        *_intervals(runs),
+        *_ends(runs),
+        *(f"{_runs(number)}: {note}" for note, number in _notes(runs).items()),
+    ]
+
+
+def _intervals(runs: Sequence[Measurement]) -> list[str]:
+    kinds = Counter(f"{run.interval.level:.0%} ranges: {run.interval.of}" for run in runs if run.interval is not None)
+    lines = [f"Intervals of {_runs(number)} are {kind}." for kind, number in kinds.items()]
+    if none := sum(run.interval is None for run in runs):
+        lines.append(f"{_runs(none)} without an interval: one training says nothing of its spread.")
+    return lines
+
+
+def _ends(runs: Sequence[Measurement]) -> list[str]:
+    counted = [run for run in runs if run.spec.protocol.protocol == "mac"]
+    lines = []
+    if whole := sum(run.memorized >= run.recallable for run in counted):
+        lines.append(f"{_runs(whole)} recalled all that can be recalled: the count is a lower bound of the capacity.")
+    ends = Counter(run.stop_reason for run in counted)
+    if ends["budget"]:
+        lines.append(f"{_runs(ends['budget'])} ended at the budget of the training: more steps might have held more.")
+    if ends["diverged"]:
+        lines.append(f"{_runs(ends['diverged'])} diverged: the count is the best before that.")
+    if unreachable := sum(any(run.unreachable or ()) for run in counted):
+        lines.append(f"{_runs(unreachable)} had targets that a frozen read-out can never put first.")
+    return lines
+
+
+def _notes(runs: Sequence[Measurement]) -> Counter[str]:
+    return Counter(note for run in runs for note in run.notes)
+
+
+def _runs(number: int) -> str:
+    return f"{number} run{'s' * (number != 1)}"

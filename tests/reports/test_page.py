@@ -1,0 +1,343 @@
+"""The report's page in a real browser: it draws, sorts, filters, plans and downloads, and needs no network."""
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import capax
+from capax import tables
+from capax.errors import CapaxError
+from capax.laws.files import load_law
+from capax.planning.plan import Frontier
+from capax.reports import report
+from capax.reports.planner import carried
+from capax.store_schema import Failure
+
+HOSTILE = (
+    "<script>document.title='harmed'</script>\"'`&</title></script><img src=x onerror=alert(1)>\u2028" + "x" * 10_000
+)
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+COPIES = 30
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if found is None:
+        pytest.skip("no Chromium here; on Debian: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        root = hasattr(os, "geteuid") and os.geteuid() == 0
+        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"] if root else [])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def runs() -> tuple[capax.Measurement, ...]:
+    """Four real runs, and each again under other seeds, so that the table is longer than the page shows at first."""
+    real = [
+        capax.measure(
+            capax.Sequences(seq_len=4, vocab_size=9, library_size=20),
+            capax.Transformer(n_heads=n_heads, d_model=d_model, d_head=2),
+            capax.Training(max_epochs=2),
+            restarts=2,
+        )
+        for n_heads in (1, 2)
+        for d_model in (4, 8)
+    ]
+    return tuple(
+        run.model_copy(update={"key": spec.key(), "spec": spec, "memorized": run.memorized + seed % 3})
+        for seed in range(COPIES)
+        for run in real
+        for spec in (run.spec.replace(seed=seed),)
+    )
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory, runs: tuple[capax.Measurement, ...]) -> Path:
+    path = tmp_path_factory.mktemp("plain") / "report.html"
+    report.write(report.build(report.Content("Capacity", ("a.db",), runs, (), None)), path)
+    return path
+
+
+class Opened:
+    """A page, and all that it said or asked for."""
+
+    def __init__(self, browser: Any, path: Path, **context: Any) -> None:
+        self.page = browser.new_context(**context).new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def draw_all(self) -> int:
+        """Scroll to every figure; how many there are."""
+        plots = self.page.locator("[data-figure], #plan-plot")
+        for place in range(plots.count()):
+            plots.nth(place).scroll_into_view_if_needed()
+            plots.nth(place).locator("svg.main-svg").first.wait_for()
+        return plots.count()
+
+    def column(self, name: str) -> list[str]:
+        names = self.page.locator("#table thead th").all_text_contents()
+        place = [one.rstrip(" ▲▼") for one in names].index(name) + 1
+        return self.page.locator(f"#table tbody td:nth-child({place})").all_text_contents()
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Any, plain: Path) -> Iterator[Opened]:
+    opened = Opened(browser, plain, viewport={"width": 1200, "height": 900}, color_scheme="light")
+    yield opened
+    opened.page.context.close()
+
+
+def test_it_draws_alone_and_says_nothing(shared: Opened, plain: Path) -> None:
+    assert shared.draw_all() >= 2
+    assert shared.said == []
+    assert [url for url in shared.asked if not url.startswith(("data:", "blob:"))] == [plain.as_uri()]
+
+
+def test_the_table_sorts_by_click_and_by_keyboard(shared: Opened, runs: tuple[capax.Measurement, ...]) -> None:
+    page, first = shared.page, 100
+    assert len(shared.column("memorized")) == first
+    page.get_by_role("button", name=f"Show all {len(runs)}").click()
+    rising = sorted(run.memorized for run in runs)
+    page.get_by_role("button", name="memorized", exact=True).click()
+    assert list(map(int, shared.column("memorized"))) == rising
+    assert page.locator("th[aria-sort=ascending]").count() == 1
+    page.keyboard.press("Enter")  # the sorted column keeps the focus
+    assert list(map(int, shared.column("memorized"))) == rising[::-1]
+    assert page.locator("th[aria-sort=descending]").count() == 1
+
+
+def test_the_filter_and_all_columns(shared: Opened, runs: tuple[capax.Measurement, ...]) -> None:
+    page = shared.page
+    few = page.locator("#table thead th").count()
+    page.get_by_label("all columns").check()
+    assert page.locator("#table thead th").count() > few + 30
+    page.get_by_label("Filter").fill("n_heads=2 d_model=8")
+    assert set(shared.column("n_heads")) == {"2"}
+    assert page.locator("#table tbody tr").count() == COPIES
+    assert page.locator("#count").text_content() == f"{COPIES} of {len(runs)} runs"
+    page.get_by_label("Filter").fill("no such thing")
+    assert page.locator("#table tbody tr").count() == 0
+    page.get_by_label("Filter").fill("")
+    page.get_by_label("all columns").uncheck()
+
+
+def test_downloads_hold_the_data(shared: Opened, runs: tuple[capax.Measurement, ...]) -> None:
+    page = shared.page
+    texts = {}
+    for kind in ("CSV", "JSON"):
+        with page.expect_download() as waited:
+            page.get_by_role("button", name=f"Download {kind}").click()
+        texts[kind] = Path(waited.value.path()).read_text(encoding="utf-8")
+    from_csv = {row["key"]: row for row in csv.DictReader(texts["CSV"].splitlines())}
+    from_json = {row["key"]: row for row in json.loads(texts["JSON"])}
+    assert set(from_csv) == set(from_json) == {run.key for run in runs}
+    for run in runs:
+        for units in run.units:
+            if units.name == "tokens":
+                assert from_json[run.key]["tokens_per_parameter"] == pytest.approx(units.per_trainable_parameter)
+        assert from_json[run.key]["memorized"] == int(from_csv[run.key]["memorized"]) == run.memorized
+        assert from_json[run.key]["bits"] == float(from_csv[run.key]["bits"]) == run.bits
+        assert from_json[run.key]["n_heads"] == run.spec.model.n_heads
+
+
+def test_the_theme_button_paints_page_and_figures(shared: Opened) -> None:
+    page = shared.page
+    shared.draw_all()
+    colours = "() => [document.body, document.querySelector('.main-svg')].map(e => getComputedStyle(e).backgroundColor)"
+    light = page.evaluate(colours)
+    page.get_by_role("button", name="Dark").click()
+    dark = page.evaluate(colours)
+    page.get_by_role("button", name="Light").click()
+    assert light[0] == light[1] != dark[0] == dark[1]
+    assert page.evaluate(colours) == light
+
+
+def test_paper_is_white_and_narrow(shared: Opened) -> None:
+    page = shared.page
+    page.get_by_role("button", name="Dark").click()
+    page.get_by_label("all columns").check()
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 720, "height": 1000})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 720
+    colours = "[...document.querySelectorAll('body, .main-svg')].map(e => getComputedStyle(e).backgroundColor)"
+    assert set(page.evaluate(colours)) <= {"rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"}
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    page.get_by_role("button", name="Light").click()
+    page.get_by_label("all columns").uncheck()
+
+
+def held(page: Any) -> list[list[str]]:
+    """Heads, width and trainable parameters of the planner's table."""
+    lines = page.locator("#plan-table tbody tr")
+    cells = [lines.nth(place).locator("td").all_text_contents() for place in range(lines.count())]
+    return [[line[1], line[2], line[3].replace(",", "")] for line in cells]
+
+
+def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
+    page = shared.page
+    page.get_by_label("Sequences", exact=True).fill("150")
+    page.get_by_label("Tokens in a sequence", exact=True).fill("20")
+    page.get_by_label("Heads to choose from").fill("2, 4")
+    expected = capax.plan(150, 20, 100, n_heads=[2, 4]).architectures
+    page.wait_for_function("document.querySelectorAll('#plan-table tbody tr').length == 2")
+    assert held(page) == [[str(a.n_heads), str(a.d_model), str(a.trainable_parameters)] for a in expected]
+    assert page.locator("#plan-answer").text_content().startswith("150 sequences of 20 tokens from 100")
+    before = page.get_by_label("Sequences", exact=True).input_value()
+    page.get_by_label("Sequences, slider").focus()
+    page.keyboard.press("Home")
+    assert int(page.get_by_label("Sequences", exact=True).input_value()) < int(before)
+    budget = page.get_by_label("Trainable parameters, at most", exact=True)
+    budget.fill("100")
+    page.wait_for_selector("#plan-answer.refused")
+    assert "max_parameters: at least" in page.locator("#plan-answer").text_content()
+    budget.fill("")
+
+
+def test_the_planner_refuses_in_the_words_of_the_command(shared: Opened) -> None:
+    page = shared.page
+    with pytest.raises(CapaxError) as refused:
+        capax.plan(150, 500, 100)
+    page.get_by_label("Sequences", exact=True).fill("150")
+    page.get_by_label("Heads to choose from").fill("")
+    page.get_by_label("Tokens in a sequence", exact=True).fill("500")
+    page.wait_for_selector("#plan-answer.refused")
+    assert page.locator("#plan-answer").text_content() == str(refused.value)
+    page.get_by_label("extrapolate").check()
+    page.wait_for_selector("#plan-answer:not(.refused)")
+    assert "seq_len 500 is outside 8 to 32" in page.locator("#plan-answer").text_content()
+    page.get_by_label("extrapolate").uncheck()
+    page.get_by_label("Tokens in a sequence", exact=True).fill("16")
+    page.wait_for_selector("#plan-answer:not(.refused)")
+    page.get_by_label("Heads to choose from").fill("one")
+    page.wait_for_selector("#plan-answer.refused")
+    assert "integers separated by commas, got 'one'" in page.locator("#plan-answer").text_content()
+
+
+def question(rng: np.random.Generator, law: Any) -> dict[str, Any]:
+    """A question, one in four of which leads outside the law's domain."""
+    low, high = law.domain_.ranges["seq_len"]
+    some = [None, None, None, [1, 2], [3], [4, 2, 12]]
+    return {
+        "sequences": int(10 ** rng.uniform(0.5, 3.3)),
+        "seq_len": int(rng.integers(low, high + 1) if rng.random() < 0.85 else rng.integers(2, 4 * high)),
+        "vocab_size": None if rng.random() < 0.5 else (100 if rng.random() < 0.9 else 17),
+        "probability": round(float(rng.uniform(0.02, 0.999)), 4),
+        "n_heads": some[rng.integers(len(some))],
+        "d_model": None if rng.random() < 0.8 else [17, 33, 64],
+        "width_multiple": int(rng.choice([5, 8, 8, 12])),
+        "max_parameters": None if rng.random() < 0.6 else int(10 ** rng.uniform(3.7, 5.2)),
+        "extrapolate": bool(rng.random() < 0.3),
+    }
+
+
+def test_a_hundred_plans_are_those_of_capax(browser: Any) -> None:
+    rng = np.random.default_rng(8)
+    depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files(["reference", "reference:depth"]))
+    laws = [load_law("reference"), load_law("reference:ecm"), load_law("reference:bits"), depth]
+    for law in laws:
+        law.draws_ = law.bootstrap()[:200]  # fewer make capax's own plans quicker
+    page = browser.new_page()
+    page.add_script_tag(path=Path(report.__file__).parent / "templates" / "planner.js")
+    found, refused = 0, 0
+    for law in laws:
+        asked = [question(rng, law) for _ in range(25)]
+        answers = page.evaluate(
+            """([law, asked]) => asked.map((question) => {
+                try { return capaxPlanner.plan(law, question); } catch (error) { return error.message; }
+            })""",
+            [carried(law), asked],
+        )
+        for one, answer in zip(asked, answers, strict=True):
+            expected = planned(law, one)
+            if isinstance(expected, str):
+                assert answer == expected, one
+                refused += 1
+                continue
+            compare(answer, expected)
+            found += len(expected.architectures) > 0
+    page.close()
+    assert found >= 35
+    assert refused >= 15
+
+
+def planned(law: Any, asked: dict[str, Any]) -> Frontier | str:
+    """What capax plans, or why it does not."""
+    try:
+        return capax.plan(law=law, **asked)
+    except CapaxError as error:
+        return str(error)
+
+
+def compare(answer: dict[str, Any], expected: Any) -> None:
+    assert answer["vocab_size"] == expected.vocab_size
+    assert len(answer["architectures"]) == len(expected.architectures)
+    assert (answer["nearest"] is None) == (expected.nearest is None)
+    pairs = list(zip(answer["architectures"], expected.architectures, strict=True))
+    pairs += [(answer["nearest"], expected.nearest)] if expected.nearest else []
+    for ours, theirs in pairs:
+        told = theirs.model_dump()
+        assert ours.keys() == told.keys()
+        for name, value in told.items():
+            if isinstance(value, float):
+                assert ours[name] == pytest.approx(value, rel=1e-6), name
+            else:
+                assert ours[name] == value, name
+    assert set(answer["outside"]) == {note for note in expected.notes if note.startswith("outside the domain")}
+
+
+def test_a_hostile_name_does_no_harm_on_a_phone(
+    browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
+) -> None:
+    task = runs[0].spec.task.model_copy(update={"library": HOSTILE})
+    spec = runs[0].spec.model_copy(update={"task": task})
+    named = runs[0].model_copy(update={"spec": spec, "notes": (HOSTILE,)})
+    failure = Failure("k" * 64, "2026-01-01", HOSTILE, 1, "{}")
+    law = load_law("reference")
+    law.source_, law.notes_ = HOSTILE, [HOSTILE]
+    path = tmp_path / "report.html"
+    report.write(report.build(report.Content(HOSTILE, (HOSTILE,), (named, *runs[1:4]), (failure,), law)), path)
+    opened = Opened(browser, path, viewport={"width": 390, "height": 800}, color_scheme="dark")
+    opened.draw_all()
+    opened.page.get_by_label("all columns").check()
+    assert opened.said == []
+    assert [url for url in opened.asked if not url.startswith("data:")] == [path.as_uri()]
+    assert opened.page.title().startswith("<script>")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert opened.page.locator("h1").text_content() == HOSTILE
+    assert opened.page.locator("#failures li").count() == 1
+    opened.page.context.close()
+
+
+def test_everything_that_is_operated_has_a_name(shared: Opened) -> None:
+    shared.page.get_by_label("Heads to choose from").fill("")
+    shared.draw_all()
+    session = shared.page.context.new_cdp_session(shared.page)
+    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+    operated = {"button", "textbox", "searchbox", "checkbox", "slider", "spinbutton", "link", "img", "image", "region"}
+    named = [
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in nodes
+        if not node["ignored"] and node["role"]["value"] in operated
+    ]
+    assert {"button", "searchbox", "textbox", "checkbox", "slider", "spinbutton"} <= {role for role, _ in named}
+    assert [role for role, name in named if not name.strip()] == []
+    assert not any("share" in name.lower() or "cloud" in name.lower() for _, name in named)
