@@ -16,6 +16,10 @@ from capax.specs import (
 )
 
 
+MOST_ITEMS = 3
+"""Kinds of items that are named."""
+
+
 def of_heads(number: int) -> str:
     """So many heads."""
     return f"{number} head{'s' * (number != 1)}"
@@ -26,8 +30,12 @@ def of_runs(number: int) -> str:
     return f"{number} run{'s' * (number != 1)}"
 
 
-def task(run: Run) -> str:
-    """What was to be remembered, and when it counts."""
+def task(run: Run, items: str) -> str:
+    """What was to be remembered, and when it counts.
+
+    Args:
+        items: what the items are, in a few words.
+    """
     match run.task:
         case Sequences() as spec:
             origin = {"random": "random sequences", "all": "all prefixes"}.get(spec.library, "the user's sequences")
@@ -42,9 +50,9 @@ def task(run: Run) -> str:
                 if spec.labels == "classes"
                 else f"no number of its label is further off than {spec.tolerance:g}"
             )
-            return f"associations, {spec.items}, {spec.entries} entries; an example counts when {counts}"
+            return f"associations, {items}, {spec.entries} entries; an example counts when {counts}"
         case Relations() as spec:
-            return f"relations: {spec.items}; an edge counts when its score is above the threshold"
+            return f"relations: {items}; an edge counts when its score is above the threshold"
 
 
 def protocol(run: Run) -> str:
@@ -74,14 +82,14 @@ def training(run: Run) -> str:
     if spec.time_limit is not None:
         ends.append(f"{spec.time_limit:g} seconds")
     batch = "the whole library" if spec.batch_size >= run.task.library_size else str(spec.batch_size)
-    return (
-        f"Adam at {spec.lr:g} ({spec.schedule}), batches of {batch}, {spec.precision}; until the library is complete"
-        + (f" or {', '.join(ends)}" if ends else "")
-    )
+    ends += ["the library is complete"] if spec.stop_when_complete else []
+    return f"Adam at {spec.lr:g} ({spec.schedule}), batches of {batch}, {spec.precision}; until {' or '.join(ends)}"
 
 
 def kind(group: Group) -> str:
     """One kind of runs in a sentence."""
     run: Measurement = group.runs[0]
     spec = run.spec
-    return f"{task(spec)}. Count: {protocol(spec)}. Training: {training(spec)}."
+    every = list(dict.fromkeys(one.spec.task.items for one in group.runs))
+    items = "; ".join(every[:MOST_ITEMS]) + (f" and {len(every) - MOST_ITEMS} more" if len(every) > MOST_ITEMS else "")
+    return f"{task(spec, items)}. Count: {protocol(spec)}. Training: {training(spec)}."
