@@ -27,8 +27,20 @@ from capax.results import Measurement
 from capax.store_schema import Failure
 
 VARIED = frozenset(
-    ("seq_len", "n_heads", "d_model", "d_head", "d_value", "n_layers", "library_size", "context_size")
-    + ("n_items", "n_edges", "degree", "head_counts")
+    (
+        "seq_len",
+        "n_heads",
+        "d_model",
+        "d_head",
+        "d_value",
+        "n_layers",
+        "library_size",
+        "context_size",
+        "n_items",
+        "n_edges",
+        "degree",
+        "head_counts",
+    )
 )
 """Fields in which the runs of one study differ, so that it is described once."""
 DETAILS = ("bits", "total_parameters", "steps", "epochs", "memorized_above_chance", "allen_zhu_bits")

@@ -15,7 +15,6 @@ from capax.specs import (
     Shatter,
 )
 
-
 MOST_ITEMS = 3
 """Kinds of items that are named."""
 
