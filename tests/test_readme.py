@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,16 +34,6 @@ def run(command: list[str], folder: Path) -> str:
     )
     assert done.returncode == 0, (command, done.stderr)
     return done.stdout
-
-
-@pytest.fixture
-def one_core(worker_id: str) -> Iterator[None]:
-    """One core to run on, another one for each process of tests: commands train in this process and start no others."""
-    before = os.sched_getaffinity(0)
-    place = int(worker_id.removeprefix("gw")) if worker_id != "master" else 0
-    os.sched_setaffinity(0, {sorted(before)[place % len(before)]})
-    yield
-    os.sched_setaffinity(0, before)
 
 
 @pytest.fixture

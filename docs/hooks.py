@@ -1,0 +1,122 @@
+"""What the site has beside the pages: the reference, made from the package, and the files that pages link to."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import posixpath
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import capax
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+BESIDE = ("CHANGELOG.md", "examples/*", "benchmarks/records/*")
+"""Files outside docs/ that are part of the site, for the pages that link to them."""
+
+LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)")
+COMMANDS = "capax.cli"
+"""What the command line is made of: `capax --help` describes it."""
+
+
+def homes() -> dict[str, str]:
+    """Where each public name is defined, as `package.module.name`."""
+    found = {}
+    for name, home in capax._HOMES.items():
+        value = getattr(capax, name)
+        found[name] = f"{getattr(value, '__module__', home)}.{name}"
+    return found
+
+
+def chapters() -> dict[str, list[str]]:
+    """Every module with something public in it, by the package or module of capax that it belongs to."""
+    modules: dict[str, list[str]] = {}
+    for found in pkgutil.walk_packages(capax.__path__, "capax."):
+        chapter = ".".join(found.name.split(".")[:2])
+        if not found.ispkg and chapter != COMMANDS and _says_something(found.name):
+            modules.setdefault(chapter, []).append(found.name)
+    return modules
+
+
+def _says_something(module: str) -> bool:
+    home = importlib.import_module(module)
+    return any(
+        getattr(value, "__module__", None) == module and not name.startswith("_") for name, value in vars(home).items()
+    )
+
+
+def reference() -> dict[str, str]:
+    """The pages of the reference in Markdown, by their path."""
+    modules = chapters()
+    rows = [
+        f"| [`capax.{name}`][{home}] | {_first_line(getattr(capax, name))} |" for name, home in sorted(homes().items())
+    ]
+    of_capax = ["# Reference", "", _first_line(capax), "", "| name | what it is |", "| --- | --- |", *rows, ""]
+    of_capax += ["## All modules", "", "| module | what it is |", "| --- | --- |"]
+    pages = {}
+    for chapter, names in modules.items():
+        of_capax += [
+            f"| [`{name}`]({_file(chapter)}#{name}) | {_first_line(importlib.import_module(name))} |" for name in names
+        ]
+        title = f"# {chapter}\n\n{_first_line(importlib.import_module(chapter))}\n"
+        pages[f"reference/{_file(chapter)}"] = "\n".join([title, *(f"::: {name}\n" for name in names)])
+    return {"reference/index.md": "\n".join(of_capax) + "\n"} | pages
+
+
+def _file(chapter: str) -> str:
+    return f"{chapter.removeprefix('capax.')}.md"
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().split("\n")[0].replace("|", "\\|")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the pages of the reference into the navigation."""
+    assert config.nav is not None
+    pages = reference()
+    config.nav[-1] = {"Reference": [{"Overview": "reference/index.md"}] + [_entry(path) for path in list(pages)[1:]]}
+    return config
+
+
+def _entry(path: str) -> dict[str, str]:
+    return {f"capax.{Path(path).stem}": path}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the reference and the files beside docs/."""
+    from mkdocs.structure.files import File
+
+    for path, text in reference().items():
+        files.append(File.generated(config, path, content=text))
+    for pattern in BESIDE:
+        for source in sorted(ROOT.glob(pattern)):
+            path = source.relative_to(ROOT).as_posix()
+            files.append(File.generated(config, path, abs_src_path=str(source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let links lead to where files lie in the site, not in the repository."""
+    source = page.file.abs_src_path
+    return markdown if source is None else moved(markdown, Path(source), page.file.src_uri)
+
+
+def moved(markdown: str, source: Path, path: str) -> str:
+    """Links of a file of the repository as they are from its place in the site."""
+
+    def one(match: re.Match[str]) -> str:
+        target = (source.parent / match[1]).resolve()
+        home = DOCS if target.is_relative_to(DOCS) else ROOT
+        if not target.is_relative_to(home):
+            return match[1]
+        return posixpath.relpath(target.relative_to(home).as_posix(), posixpath.dirname(path) or ".")
+
+    return LINK.sub(one, markdown)
