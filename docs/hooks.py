@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import ast
 import pkgutil
 import posixpath
 import re
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import capax
 
@@ -28,44 +29,58 @@ COMMANDS = "capax.cli"
 
 def homes() -> dict[str, str]:
     """Where each public name is defined, as `package.module.name`."""
-    found = {}
-    for name, home in capax._HOMES.items():
-        value = getattr(capax, name)
-        found[name] = f"{getattr(value, '__module__', home)}.{name}"
-    return found
+    return {name: f"{_definer(home, name)}.{name}" for name, home in capax._HOMES.items()}
 
 
 def chapters() -> dict[str, list[str]]:
-    """Every module with something public in it, by the package or module of capax that it belongs to."""
+    """Every module that defines something public, by the package or module of capax that it belongs to."""
     modules: dict[str, list[str]] = {}
     for found in pkgutil.walk_packages(capax.__path__, "capax."):
         chapter = ".".join(found.name.split(".")[:2])
-        if not found.ispkg and chapter != COMMANDS and _says_something(found.name):
+        if not found.ispkg and chapter != COMMANDS and any(not name.startswith("_") for name in _defined(found.name)):
             modules.setdefault(chapter, []).append(found.name)
     return modules
 
 
-def _says_something(module: str) -> bool:
-    home = importlib.import_module(module)
-    return any(
-        getattr(value, "__module__", None) == module and not name.startswith("_") for name, value in vars(home).items()
-    )
+@cache
+def _source(module: str) -> ast.Module:
+    """A module as it is written; importing it would take torch, and Ray for some."""
+    path = ROOT / "src" / module.replace(".", "/")
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8"))
+
+
+def _defined(module: str) -> dict[str, ast.ClassDef | ast.FunctionDef]:
+    return {part.name: part for part in _source(module).body if isinstance(part, ast.ClassDef | ast.FunctionDef)}
+
+
+def _definer(module: str, name: str) -> str:
+    """The module that defines what may be imported from this one."""
+    if name in _defined(module):
+        return module
+    imports = (part for part in _source(module).body if isinstance(part, ast.ImportFrom))
+    (home,) = (part.module for part in imports if any((found.asname or found.name) == name for found in part.names))
+    return _definer(str(home), name)
 
 
 def reference() -> dict[str, str]:
     """The pages of the reference in Markdown, by their path."""
     modules = chapters()
-    rows = [
-        f"| [`capax.{name}`][{home}] | {_first_line(getattr(capax, name))} |" for name, home in sorted(homes().items())
+    rows = [f"| [`capax.{name}`][{home}] | {_said_of(home)} |" for name, home in sorted(homes().items())]
+    of_capax = [
+        "# Reference",
+        "",
+        _first_line(_source("capax")),
+        "",
+        "| name | what it is |",
+        "| --- | --- |",
+        *rows,
+        "",
     ]
-    of_capax = ["# Reference", "", _first_line(capax), "", "| name | what it is |", "| --- | --- |", *rows, ""]
-    of_capax += ["## All modules", "", "| module | what it is |", "| --- | --- |"]
+    of_capax += ["", "## All modules", "", "| module | what it is |", "| --- | --- |"]
     pages = {}
     for chapter, names in modules.items():
-        of_capax += [
-            f"| [`{name}`]({_file(chapter)}#{name}) | {_first_line(importlib.import_module(name))} |" for name in names
-        ]
-        title = f"# {chapter}\n\n{_first_line(importlib.import_module(chapter))}\n"
+        of_capax += [f"| [`{name}`]({_file(chapter)}#{name}) | {_first_line(_source(name))} |" for name in names]
+        title = f"# {chapter}\n\n{_first_line(_source(chapter))}\n"
         pages[f"reference/{_file(chapter)}"] = "\n".join([title, *(f"::: {name}\n" for name in names)])
     return {"reference/index.md": "\n".join(of_capax) + "\n"} | pages
 
@@ -74,8 +89,13 @@ def _file(chapter: str) -> str:
     return f"{chapter.removeprefix('capax.')}.md"
 
 
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().split("\n")[0].replace("|", "\\|")
+def _said_of(home: str) -> str:
+    module, _, name = home.rpartition(".")
+    return _first_line(_defined(module)[name])
+
+
+def _first_line(part: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
+    return (ast.get_docstring(part) or "").split("\n")[0].replace("|", "\\|")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -100,9 +100,3 @@ def commands(text: str) -> Iterator[list[str]]:
 def wordless(text: str) -> list[str]:
     """Words without numbers: times, and the last digits of results, differ between machines."""
     return re.sub(r"[\d.e+]+", "#", text).split()
-
-
-def slug(heading: str) -> str:
-    """The anchor of a heading."""
-    plain = re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", heading)
-    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
