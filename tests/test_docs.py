@@ -50,17 +50,20 @@ class Reader:
         self.capsys = capsys
         self.variables: dict[str, object] = {"__name__": "page"}
         self.printed = ""
+        self.exactly = False
 
     def does(self, block: Block) -> None:
-        """Do one block; what it prints last is `printed`."""
+        """Do one block; what it prints last is `printed`. Commands train, so their numbers are those of a machine."""
         if block.kind == "file":
             (self.folder / block.name).write_text(block.text, encoding="utf-8")
         elif block.kind == "python":
             exec(compile(block.text, f"line {block.line}", "exec"), self.variables)
-            self.printed = self.capsys.readouterr().out
+            self.printed, self.exactly = self.capsys.readouterr().out, True
         elif block.kind == "sh":
             for command in commands(block.text):
-                self.printed = self._typed(command)
+                self.printed, self.exactly = self._typed(command), False
+        elif self.exactly:
+            assert self.printed.split() == block.text.split()
         else:
             assert wordless(self.printed) == wordless(block.text), self.printed
 
@@ -104,6 +107,62 @@ def test_what_a_page_says_to_run_runs(
     finally:
         for block in found:
             sys.modules.pop(block.name.removesuffix(".py"), None)
+
+
+PAGE = """
+Some words, and `capax runs` in a line.
+
+    capax info \\
+        --json
+
+<!-- not run: it takes long -->
+```sh
+capax demo
+```
+
+```python
+# one.py
+two = 2
+```
+
+```sh
+python -c "
+import one
+print(one.two)"  # of the file
+```
+
+```text
+2
+```
+
+```json
+{}
+```
+"""
+
+
+def test_what_is_read_of_a_page() -> None:
+    found = blocks(PAGE)
+    assert [block.kind for block in found] == ["sh", "sh", "file", "sh", "text"]
+    assert [block.reason for block in found] == [None, "it takes long", None, None, None]
+    assert list(commands(found[0].text)) == [["capax", "info", "--json"]]
+    assert found[2].name == "one.py"
+    assert list(commands(found[3].text)) == [["python", "-c", "\nimport one\nprint(one.two)"]]
+
+
+def test_what_is_untrue_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reader = Reader(tmp_path, capsys)
+    reader.does(Block(1, "python", "print('seven', 3 + 4)"))
+    reader.does(Block(2, "text", "seven 7"))
+    with pytest.raises(AssertionError):
+        reader.does(Block(2, "text", "seven 8"))
+    with pytest.raises(AssertionError, match="no_such"):
+        reader.does(Block(3, "sh", "capax runs --store no_such.db"))
+    with pytest.raises(AssertionError, match="not a command"):
+        reader.does(Block(4, "sh", "rm -r /nowhere"))
 
 
 def test_few_blocks_are_not_run() -> None:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pages import ROOT, wordless
 
 from capax.cli import main
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = {"make demo": "capax demo --quick"}
 """What stands in for a command: the demo in a reduced size; `make test` is what runs this."""
@@ -58,11 +58,6 @@ def said(
         return [one(line) for line in block.splitlines() if line != "make test"]
 
     return of_block
-
-
-def wordless(text: str) -> list[str]:
-    """Words without numbers: how long it took, and how many epochs, differ between machines."""
-    return re.sub(r"[\d.e+]+", "#", text).split()
 
 
 def test_the_blocks_of_commands_are_those_tested_here() -> None:
