@@ -24,7 +24,7 @@ BESIDE = ("CHANGELOG.md", "examples/*", "benchmarks/records/*")
 
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)")
 COMMANDS = "capax.cli"
-"""What the command line is made of: `capax --help` describes it."""
+"""What the command line is made of. Its page is made of what `--help` says."""
 
 
 def homes() -> dict[str, str]:
@@ -85,6 +85,15 @@ def reference() -> dict[str, str]:
     return {"reference/index.md": "\n".join(of_capax) + "\n"} | pages
 
 
+def commands() -> str:
+    """Every command of capax with its flags, as `--help` describes them, in Markdown."""
+    from capax.cli import _app
+
+    described: str = _app().generate_docs(output_format="markdown")
+    contents = re.compile(r"^## Table of Contents$.*?(?=^\*\*Commands\*\*)", re.MULTILINE | re.DOTALL)
+    return contents.sub("", described.replace("# capax\n", "# Commands\n", 1))
+
+
 def _file(chapter: str) -> str:
     return f"{chapter.removeprefix('capax.')}.md"
 
@@ -99,10 +108,11 @@ def _first_line(part: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of the reference into the navigation."""
+    """Put the pages of the reference into the navigation, at its end."""
     assert config.nav is not None
     pages = reference()
-    config.nav[-1] = {"Reference": [{"Overview": "reference/index.md"}] + [_entry(path) for path in list(pages)[1:]]}
+    first = [{"Overview": "reference/index.md"}, {"Commands": "reference/commands.md"}]
+    config.nav[-1] = {"Reference": [*first, *(_entry(path) for path in list(pages)[1:])]}
     return config
 
 
@@ -114,7 +124,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the reference and the files beside docs/."""
     from mkdocs.structure.files import File
 
-    for path, text in reference().items():
+    for path, text in {**reference(), "reference/commands.md": commands()}.items():
         files.append(File.generated(config, path, content=text))
     for pattern in BESIDE:
         for source in sorted(ROOT.glob(pattern)):

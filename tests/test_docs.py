@@ -12,14 +12,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from cyclopts import App
 from pages import DOCS, NOT_RUN, ROOT, Block, all_pages, blocks, commands, wordless
 
 import capax
-from capax.cli import main
+from capax.cli import _app, main
 
 FAST = ("index.md", "stores.md", "how-to/add-a-law.md", "how-to/choose-heads.md")
 """Pages whose blocks take a second or two; the others are run by `make test-all`."""
@@ -205,9 +207,24 @@ def test_the_reference_has_every_public_name_and_every_module(hooks: ModuleType)
     assert {f"reference/{package}.md" for package in packages} - {"reference/reports.md"} <= pages.keys()
 
 
+def test_the_reference_has_every_command(hooks: ModuleType) -> None:
+    described = set(re.findall(r"^#+ capax (.+)$", hooks.commands(), re.M))
+    defined = {" ".join(names) for names in every_command(_app())}
+    assert described == defined
+    assert {"sweep", "measure sequences", "plan associations"} <= described
+
+
+def every_command(app: App, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The commands of an app and of the apps within, by their names."""
+    for name in app:
+        if not name.startswith("-"):
+            yield (*names, name)
+            yield from every_command(app[name], (*names, name))
+
+
 def test_links_lead_somewhere(hooks: ModuleType) -> None:
     """To files of the repository, or pages of the reference; anchors are checked as the site is built."""
-    generated = {DOCS / path for path in hooks.reference()}
+    generated = {DOCS / path for path in [*hooks.reference(), "reference/commands.md"]}
     for page in all_pages():
         for link in filter(None, LINK.findall(page.read_text(encoding="utf-8"))):
             target = (page.parent / link).resolve()
