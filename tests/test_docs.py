@@ -254,5 +254,6 @@ def test_the_site_builds_without_a_warning(hooks: ModuleType, tmp_path: Path) ->
     reference = "".join(page.read_text(encoding="utf-8") for page in (tmp_path / "site/reference").rglob("*.html"))
     for public, home in hooks.homes().items():
         assert f'id="{home}"' in reference, public
+    assert "Tokens in a sequence; the last one is the target." in reference
     start = (tmp_path / "site/index.html").read_text(encoding="utf-8")
     assert re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="?(https?:[^">]*)', start) == []
