@@ -31,7 +31,8 @@ def split(annotation: str) -> tuple[str, str]:
     description = ""
     for part in ast.walk(tree):
         if isinstance(part, ast.Call) and ast.unparse(part.func) == "Field":
-            description = next((ast.literal_eval(word.value) for word in part.keywords if _describes(word)), description)
+            described = [ast.literal_eval(word.value) for word in part.keywords if _describes(word)]
+            description = "".join([description, *described])
             part.keywords = [word for word in part.keywords if not _describes(word)]
     if isinstance(tree, ast.Subscript) and isinstance(tree.slice, ast.Tuple) and ast.unparse(tree.value) == "Annotated":
         kind, *limits = [part for part in tree.slice.elts if ast.unparse(part) != "Field()"]
