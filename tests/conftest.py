@@ -5,6 +5,7 @@ One torch thread, torch's global state left as it was found, and no measurement 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,3 +68,13 @@ def no_measurement_is_above_a_bound() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measure, "assemble", checked)
         yield
+
+
+@pytest.fixture
+def one_core(worker_id: str) -> Iterator[None]:
+    """One core to run on, another one for each process of tests: commands train in this process and start no others."""
+    before = os.sched_getaffinity(0)
+    place = int(worker_id.removeprefix("gw")) if worker_id != "master" else 0
+    os.sched_setaffinity(0, {sorted(before)[place % len(before)]})
+    yield
+    os.sched_setaffinity(0, before)

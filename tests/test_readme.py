@@ -7,14 +7,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pages import ROOT, wordless
 
 from capax.cli import main
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = {"make demo": "capax demo --quick"}
 """What stands in for a command: the demo in a reduced size; `make test` is what runs this."""
@@ -34,16 +34,6 @@ def run(command: list[str], folder: Path) -> str:
     )
     assert done.returncode == 0, (command, done.stderr)
     return done.stdout
-
-
-@pytest.fixture
-def one_core(worker_id: str) -> Iterator[None]:
-    """One core to run on, another one for each process of tests: commands train in this process and start no others."""
-    before = os.sched_getaffinity(0)
-    place = int(worker_id.removeprefix("gw")) if worker_id != "master" else 0
-    os.sched_setaffinity(0, {sorted(before)[place % len(before)]})
-    yield
-    os.sched_setaffinity(0, before)
 
 
 @pytest.fixture
@@ -68,11 +58,6 @@ def said(
         return [one(line) for line in block.splitlines() if line != "make test"]
 
     return of_block
-
-
-def wordless(text: str) -> list[str]:
-    """Words without numbers: how long it took, and how many epochs, differ between machines."""
-    return re.sub(r"[\d.e+]+", "#", text).split()
 
 
 def test_the_blocks_of_commands_are_those_tested_here() -> None:

@@ -1,0 +1,102 @@
+"""Pages of the documentation as what a reader runs: files to write, commands, Python, and what they print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+FENCE = re.compile(r"```(\w*)$")
+NOT_RUN = re.compile(r"<!-- not run: (.+) -->$")
+FILE = re.compile(r"# (\S+\.(?:py|toml))$")
+"""The first line of a block that is a file, to be written under that name."""
+
+Kind = Literal["sh", "python", "file", "text"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of a page.
+
+    Attributes:
+        line: where it stands, from 1.
+        kind: commands, Python, a file, or what the block before prints.
+        name: of the file.
+        reason: why it is not run; None when it is.
+    """
+
+    line: int
+    kind: Kind
+    text: str
+    name: str = ""
+    reason: str | None = None
+
+
+def all_pages() -> list[Path]:
+    """The pages, without those that the site generates."""
+    return sorted(DOCS.rglob("*.md"))
+
+
+def blocks(markdown: str) -> list[Block]:
+    """The blocks of a page in their order; blocks of other languages (json, ...) are left out."""
+    found: list[Block] = []
+    lines = markdown.splitlines()
+    place, reason = 0, None
+    while place < len(lines):
+        line, start = lines[place], place
+        place += 1
+        if marked := NOT_RUN.match(line):
+            reason = marked[1]
+        elif fence := FENCE.match(line):
+            end = lines.index("```", place)
+            body, place = lines[place:end], end + 1
+            if block := _fenced(fence[1], body, start + 1, reason):
+                found.append(block)
+            reason = None
+        elif line.startswith("    capax "):
+            while lines[place - 1].endswith("\\"):
+                place += 1
+            found.append(Block(start + 1, "sh", "\n".join(lines[start:place]), reason=reason))
+            reason = None
+        elif line:
+            assert reason is None, f"line {start + 1}: 'not run' should stand before a block"
+    return found
+
+
+def _fenced(language: str, body: list[str], line: int, reason: str | None) -> Block | None:
+    text = "\n".join(body)
+    named = FILE.match(body[0]) if body and language in ("python", "toml") else None
+    if named:
+        return Block(line, "file", text + "\n", named[1], reason)
+    kinds: dict[str, Kind] = {"sh": "sh", "python": "python", "text": "text"}
+    return Block(line, kinds[language], text, reason=reason) if language in kinds else None
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The commands of a block of shell, quotes and continued lines respected."""
+    whole = ""
+    for line in text.splitlines():
+        whole += line
+        if whole.endswith("\\"):
+            whole = whole[:-1]
+            continue
+        try:
+            command = shlex.split(whole, comments=True)
+        except ValueError:  # a quote goes on in the next line
+            whole += "\n"
+            continue
+        whole = ""
+        if command:
+            yield command
+    assert whole == "", f"unfinished: {whole}"
+
+
+def wordless(text: str) -> list[str]:
+    """Words without numbers: times, and the last digits of results, differ between machines."""
+    return re.sub(r"[\d.e+]+", "#", text).split()

@@ -1,0 +1,259 @@
+"""The documentation is true: what its pages say to run runs, and prints what they show; links lead somewhere.
+
+The blocks of a page are run in their order, in one folder, so that they may build on one another. A block below
+`<!-- not run: REASON -->` is left out.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from cyclopts import App
+from pages import DOCS, NOT_RUN, ROOT, Block, all_pages, blocks, commands, wordless
+
+import capax
+from capax.cli import _app, main
+
+FAST = ("index.md", "stores.md", "how-to/add-a-law.md", "how-to/choose-heads.md")
+"""Pages whose blocks take a second or two; the others are run by `make test-all`."""
+
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#[^)]*)?\)")
+
+
+def name(page: Path) -> str:
+    return page.relative_to(DOCS).as_posix()
+
+
+def runnable(page: Path) -> list[Block]:
+    return blocks(page.read_text(encoding="utf-8"))
+
+
+PAGES = [
+    pytest.param(page, id=name(page), marks=[] if name(page) in FAST else pytest.mark.slow)
+    for page in all_pages()
+    if runnable(page)
+]
+
+
+class Reader:
+    """Somebody who types in what a page says."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.capsys = capsys
+        self.variables: dict[str, object] = {"__name__": "page"}
+        self.printed = ""
+        self.exactly = False
+
+    def does(self, block: Block) -> None:
+        """Do one block; what it prints last is `printed`. Commands train, so their numbers are those of a machine."""
+        if block.kind == "file":
+            (self.folder / block.name).write_text(block.text, encoding="utf-8")
+        elif block.kind == "python":
+            exec(compile(block.text, f"line {block.line}", "exec"), self.variables)
+            self.printed, self.exactly = self.capsys.readouterr().out, True
+        elif block.kind == "sh":
+            for command in commands(block.text):
+                self.printed, self.exactly = self._typed(command), False
+        elif self.exactly:
+            assert self.printed.split() == block.text.split()
+        else:
+            assert wordless(self.printed) == wordless(block.text), self.printed
+
+    def _typed(self, command: list[str]) -> str:
+        program, *arguments = command
+        if program == "capax":
+            with pytest.raises(SystemExit) as exit_:
+                main(arguments)
+            out, err = self.capsys.readouterr()
+            assert exit_.value.code == 0, (command, err)
+            return out
+        assert program == "python", f"not a command that is run here: {command}"
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=self.folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, (command, done.stderr)
+        return done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_says_to_run_runs(
+    page: Path,
+    one_core: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    reader = Reader(tmp_path, capsys)
+    found = runnable(page)
+    try:
+        for block in found:
+            if block.reason is None:
+                try:
+                    reader.does(block)
+                except BaseException as error:
+                    error.add_note(f"{name(page)}, line {block.line}")
+                    raise
+    finally:
+        for block in found:
+            sys.modules.pop(block.name.removesuffix(".py"), None)
+
+
+PAGE = """
+Some words, and `capax runs` in a line.
+
+    capax info \\
+        --json
+
+<!-- not run: it takes long -->
+```sh
+capax demo
+```
+
+```python
+# one.py
+two = 2
+```
+
+```sh
+python -c "
+import one
+print(one.two)"  # of the file
+```
+
+```text
+2
+```
+
+```json
+{}
+```
+"""
+
+
+def test_what_is_read_of_a_page() -> None:
+    found = blocks(PAGE)
+    assert [block.kind for block in found] == ["sh", "sh", "file", "sh", "text"]
+    assert [block.reason for block in found] == [None, "it takes long", None, None, None]
+    assert list(commands(found[0].text)) == [["capax", "info", "--json"]]
+    assert found[2].name == "one.py"
+    assert list(commands(found[3].text)) == [["python", "-c", "\nimport one\nprint(one.two)"]]
+
+
+def test_what_is_untrue_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reader = Reader(tmp_path, capsys)
+    reader.does(Block(1, "python", "print('seven', 3 + 4)"))
+    reader.does(Block(2, "text", "seven 7"))
+    with pytest.raises(AssertionError):
+        reader.does(Block(2, "text", "seven 8"))
+    with pytest.raises(AssertionError, match="no_such"):
+        reader.does(Block(3, "sh", "capax runs --store no_such.db"))
+    with pytest.raises(AssertionError, match="not a command"):
+        reader.does(Block(4, "sh", "rm -r /nowhere"))
+
+
+def test_few_blocks_are_not_run() -> None:
+    left_out = [block for page in all_pages() for block in runnable(page) if block.reason is not None]
+    assert len(left_out) <= 12
+    assert all(len(block.reason or "") > 8 for block in left_out)
+
+
+def test_a_mark_that_is_misspelt_is_seen() -> None:
+    for page in all_pages():
+        for line in page.read_text(encoding="utf-8").splitlines():
+            assert line.startswith("<!--") == bool(NOT_RUN.match(line)), (name(page), line)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    entries = re.findall(r"^ +- .*: (\S+\.md)(?: #.*)?$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    assert {name(page) for page in all_pages()} <= set(entries)
+
+
+# The site
+
+
+@pytest.fixture(scope="module")
+def hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_has_every_public_name_and_every_module(hooks: ModuleType) -> None:
+    pages = hooks.reference()
+    listed = re.findall(r"^\| \[`capax\.(\w+)`\]\[([\w.]+)\] \| \S", pages["reference/index.md"], re.M)
+    assert sorted(name for name, _ in listed) == sorted(capax._HOMES)
+    described = {module for text in pages.values() for module in re.findall(r"^::: (\S+)$", text, re.M)}
+    assert {home.rpartition(".")[0] for _, home in listed} <= described
+    packages = {path.parent.name for path in (ROOT / "src/capax").glob("*/__init__.py")} - {"cli"}
+    assert {f"reference/{package}.md" for package in packages} - {"reference/reports.md"} <= pages.keys()
+
+
+def test_the_reference_has_every_command(hooks: ModuleType) -> None:
+    described = set(re.findall(r"^#+ capax (.+)$", hooks.commands(), re.M))
+    defined = {" ".join(names) for names in every_command(_app())}
+    assert described == defined
+    assert {"sweep", "measure sequences", "plan associations"} <= described
+
+
+def every_command(app: App, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The commands of an app and of the apps within, by their names."""
+    for name in app:
+        if not name.startswith("-"):
+            yield (*names, name)
+            yield from every_command(app[name], (*names, name))
+
+
+def test_links_lead_somewhere(hooks: ModuleType) -> None:
+    """To files of the repository, or pages of the reference; anchors are checked as the site is built."""
+    generated = {DOCS / path for path in [*hooks.reference(), "reference/commands.md"]}
+    for page in all_pages():
+        for link in filter(None, LINK.findall(page.read_text(encoding="utf-8"))):
+            target = (page.parent / link).resolve()
+            assert target.exists() or target in generated, (name(page), link)
+
+
+def test_links_out_of_docs_are_moved(hooks: ModuleType) -> None:
+    text = "[a](../examples/quick.toml) [b](laws.md#plans) [c](https://example.org/x) [d](schemas/fit.json)"
+    from_docs = hooks.moved(text, DOCS / "sweeps.md", "sweeps.md")
+    assert from_docs == text.replace("../examples", "examples")
+    assert hooks.moved("[e](docs/laws.md)", ROOT / "CHANGELOG.md", "CHANGELOG.md") == "[e](laws.md)"
+    deeper = hooks.moved("[f](../../examples/quick.toml)", DOCS / "how-to/x.md", "how-to/x.md")
+    assert deeper == "[f](../examples/quick.toml)"
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(hooks: ModuleType, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    reference = "".join(page.read_text(encoding="utf-8") for page in (tmp_path / "site/reference").rglob("*.html"))
+    for public, home in hooks.homes().items():
+        assert f'id="{home}"' in reference, public
+    assert "Tokens in a sequence; the last one is the target." in reference
+    start = (tmp_path / "site/index.html").read_text(encoding="utf-8")
+    assert re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="?(https?:[^">]*)', start) == []
