@@ -25,7 +25,8 @@ class Group:
 
     def in_words(self) -> str:
         """What tells this group from the others; empty where there is one."""
-        return ", ".join(f"{name} {self.fields[name]}" for name in self.telling if name in self.fields)
+        told = {name: self.fields[name] for name in self.telling if name in self.fields}
+        return ", ".join(f"no {name}" if value is None else f"{name} {value}" for name, value in told.items())
 
 
 def fields_of(run: Measurement) -> dict[str, Any]:

@@ -91,4 +91,6 @@ def kind(group: Group) -> str:
     spec = run.spec
     every = list(dict.fromkeys(one.spec.task.items for one in group.runs))
     items = "; ".join(every[:MOST_ITEMS]) + (f" and {len(every) - MOST_ITEMS} more" if len(every) > MOST_ITEMS else "")
-    return f"{task(spec, items)}. Count: {protocol(spec)}. Training: {training(spec)}."
+    telling = [f"{name} {group.fields[name]}" for name in group.telling if hasattr(spec.model, name)]
+    model = f" Model: {', '.join(telling)}." if telling else ""
+    return f"{task(spec, items)}.{model} Count: {protocol(spec)}. Training: {training(spec)}."
