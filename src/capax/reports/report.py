@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -29,13 +29,19 @@ VARIED = frozenset({"seq_len", "n_heads", "d_model", "d_head", "d_value", "n_lay
 
 @dataclass(frozen=True)
 class Content:
-    """What a report is made of."""
+    """What a report is made of.
+
+    Attributes:
+        claims: what a paper says beside what was found, a row each: figure, says, value, standing, answer, measured and
+            reason. None of them in a report that is about no paper.
+    """
 
     title: str
     sources: tuple[str, ...]
     runs: tuple[Measurement, ...]
     failures: tuple[Failure, ...]
     law: Law | None
+    claims: tuple[Mapping[str, str], ...] = ()
 
 
 def build(content: Content) -> str:
@@ -71,6 +77,7 @@ def build(content: Content) -> str:
         missing=missing,
         failures=content.failures,
         n_runs=len(content.runs),
+        claims=content.claims,
         style=_asset("report.css"),
         script=_asset("report.js"),
         plotly=Markup(get_plotlyjs()),
