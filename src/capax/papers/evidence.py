@@ -45,13 +45,17 @@ def kendall(x: Numbers, y: Numbers) -> float:
 
 def trend_p(x: Numbers, y: Numbers) -> float:
     """The share of orders of y with a tau as high: one-sided; all orders up to 7 values, else random ones (seeded)."""
-    tau, values = kendall(x, y), np.asarray(y, float)
-    if len(values) <= MOST_EXACT:
-        taus = [kendall(x, order) for order in itertools.permutations(values)]
-        return float(np.mean(np.array(taus) >= tau - 1e-12))
-    generator = np.random.default_rng(0)
-    higher = sum(kendall(x, generator.permutation(values)) >= tau - 1e-12 for _ in range(SHUFFLES))
-    return (higher + 1) / (SHUFFLES + 1)
+    a, b = np.asarray(x, float), np.asarray(y, float)
+    i, j = np.triu_indices(len(a), 1)
+    exact = len(b) <= MOST_EXACT
+    orders = np.array(list(itertools.permutations(b))) if exact else _shuffled(b)
+    taus = (np.sign(orders[:, i] - orders[:, j]) * np.sign(a[i] - a[j])).mean(1)
+    higher = int((taus >= kendall(x, y) - 1e-12).sum())
+    return higher / len(orders) if exact else (higher + 1) / (SHUFFLES + 1)
+
+
+def _shuffled(values: np.ndarray) -> np.ndarray:
+    return np.random.default_rng(0).permuted(np.tile(values, (SHUFFLES, 1)), axis=1)
 
 
 def rises(x: Numbers, y: Numbers, what: str, of: str) -> Verdict:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from capax.papers import harma2024_arithmetic as arithmetic
 from capax.papers import harma2024_verdicts as judge
 from capax.papers.recipe import Claim, Recipe, Scale, Study, unknown
 from capax.specs import Mac, Mls, Run, Sequences, Shatter, Training, Transformer
@@ -57,20 +58,19 @@ def _ffn(scale: Scale) -> tuple[Run, ...]:
 
 
 def _mls_mac(scale: Scale) -> tuple[Run, ...]:
+    """Trainings without a budget: a search that ends early says nothing of what could be memorized whole."""
     widths: dict[Scale, tuple[int, ...]] = {"demo": (8, 16), "small": (8, 16, 32), "paper": (16, 32, 64, 128)}
     library: dict[Scale, int] = {"demo": 200, "small": 1000, "paper": 16_000}
     search: dict[Scale, Mls] = {
-        "demo": Mls(seeds=8, max_trainings=16, interval_width=0.5),
-        "small": Mls(seeds=8, max_trainings=48, interval_width=0.2),
+        "demo": Mls(first_size=4, seeds=8, max_trainings=16, interval_width=0.5),
+        "small": Mls(first_size=4, seeds=8, max_trainings=48, interval_width=0.2),
         "paper": Mls(),
     }
-    training = Training(max_epochs=600, batch_size=128) if scale == "demo" else Training()
     found = []
     for width in widths[scale]:
         of: dict[str, Any] = {
             "task": Sequences(seq_len=4 if scale == "demo" else 8, library_size=library[scale]),
             "model": Transformer(d_model=width),
-            "training": training,
         }
         found += [Run(**of, protocol=search[scale]), Run(**of, protocol=Mac(restarts=RESTARTS[scale]))]
     return tuple(found)
@@ -90,21 +90,21 @@ def _shatter(scale: Scale) -> tuple[Run, ...]:
 
 
 def _batches(scale: Scale) -> tuple[Run, ...]:
+    """To the plateau, without a budget: of a budget small batches would have more steps."""
     sizes: dict[Scale, tuple[int, ...]] = {
-        "demo": (16, 128, 500),
-        "small": (32, 128, 512, 2000),
+        "demo": (16, 64, 200),
+        "small": (32, 128, 512, 1000),
         "paper": (32, 64, 128, 256, 512, 1024),
     }
-    lengths: dict[Scale, tuple[int, ...]] = {"demo": (8,), "small": (8, 16), "paper": (32, 128)}
-    epochs: dict[Scale, int | None] = {"demo": 100, "small": 150, "paper": None}
+    lengths: dict[Scale, tuple[int, ...]] = {"demo": (8,), "small": (8,), "paper": (32, 128)}
+    library: dict[Scale, int] = {"demo": 200, "small": 1000, "paper": 16_000}
+    width = {"demo": 8, "small": 16, "paper": 64}[scale]
     return tuple(
-        _run(
-            scale,
-            n,
-            restarts=3 if scale == "demo" else 5,
-            training=Training(max_epochs=epochs[scale], batch_size=size),
-            n_heads=2,
-            d_model=16 if scale == "demo" else 32,
+        Run(
+            task=Sequences(seq_len=n, library_size=library[scale]),
+            model=Transformer(n_heads=2, d_model=width),
+            training=Training(batch_size=size),
+            protocol=Mac(restarts=5),
         )
         for n, size in product(lengths[scale], sizes[scale])
     )
@@ -119,7 +119,7 @@ def _coefficients(scale: Scale) -> tuple[Run, ...]:
             length[scale],
             restarts=3 if scale == "demo" else 5,
             n_heads=heads,
-            d_model=judge.width_of(amount[scale], heads),
+            d_model=arithmetic.width_of(amount[scale], heads),
         )
         for heads in (2, 4)
     )
@@ -142,10 +142,13 @@ RECIPES = (
         "hopfield",
         "thought experiment: a large model as a Hopfield network",
         (
-            Claim("n/(2 ln n) sequences for 175 billion nodes", "3.4 billion", "derived", judge.hopfield),
-            Claim("the training data are a few percent of that", "about 7 %", "derived", judge.hopfield_share),
+            Claim("n/(2 ln n) sequences for 175 billion nodes", "3.4 billion", "derived", arithmetic.hopfield),
+            Claim("the training data are a few percent of that", "about 7 %", "derived", arithmetic.hopfield_share),
             Claim(
-                "a model of 175 billion parameters is such a network", "3.4 billion", "derived", judge.hopfield_nodes
+                "a model of 175 billion parameters is such a network",
+                "3.4 billion",
+                "derived",
+                arithmetic.hopfield_nodes,
             ),
         ),
     ),
@@ -166,7 +169,7 @@ RECIPES = (
         PAPER,
         "figure-1",
         "the network",
-        (Claim("token table and read-out are frozen, attention and FFN trained", None, "read", judge.frozen),),
+        (Claim("token table and read-out are frozen, attention and FFN trained", None, "read", arithmetic.frozen),),
         GRID,
     ),
     Recipe(
@@ -183,7 +186,7 @@ RECIPES = (
         PAPER,
         "figure-3",
         "trainable parameters",
-        (Claim("L(8B² + 4DHB + 7B) + B are trained", None, "reconstructed", judge.parameters),),
+        (Claim("L(8B² + 4DHB + 7B) + B are trained", None, "reconstructed", arithmetic.parameters),),
         GRID,
     ),
     Recipe(
@@ -265,7 +268,7 @@ RECIPES = (
         "figure-11",
         "capacity against coefficients at 64 tokens",
         (
-            Claim("two and four heads at two million coefficients", "1600 and 3300", "read", judge.figure_11),
+            Claim("two and four heads at two million coefficients", "1600 and 3300", "read", arithmetic.figure_11),
             Claim("four heads hold more than two of as many coefficients", None, "read", judge.heads_hold_more),
         ),
         COEFFICIENTS,
@@ -277,7 +280,7 @@ RECIPES = (
         (
             Claim("the parameters of one layer", "a 145.27, b -0.13, c 1.29, …", "read", judge.table_1),
             Claim("C = max(fB, αH + β) (eq. 11)", "max", "read", judge.as_printed),
-            Claim("the row of two layers gives their capacity", "a 2.45, …, e -29.08", "read", judge.two_layers),
+            Claim("the row of two layers gives their capacity", "a 2.45, …, e -29.08", "read", arithmetic.two_layers),
         ),
         GRID,
     ),

@@ -118,9 +118,12 @@ def _verdict(claim: Claim, evidence: Evidence, missing: int) -> Verdict:
         found = claim.judge(evidence)
     except CapaxError as error:
         found = cannot(str(error))
-    if not missing:
-        return found
-    return found.model_copy(update={"reason": f"{found.reason} ({missing} of its runs are missing)"})
+    notes = []
+    if found.answer == "differs" and evidence.runs and evidence.scale != "paper":
+        notes.append(f"sizes and training of the {evidence.scale} scale are not the paper's")
+    if missing:
+        notes.append(f"{missing} of its runs are missing")
+    return found.model_copy(update={"reason": f"{found.reason} ({'; '.join(notes)})"}) if notes else found
 
 
 def cannot(reason: str, measured: str | None = None) -> Verdict:

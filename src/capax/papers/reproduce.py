@@ -47,8 +47,8 @@ class Reproduction(Result):
     source: str
     figure: Annotated[str | None, Field(description="None for all of them.")]
     scale: Scale
-    store: str
-    report: Annotated[str | None, Field(description="The page; None where nothing was run.")]
+    store: Annotated[str | None, Field(description="Of the runs; None where nothing is to be run.")]
+    report: Annotated[str | None, Field(description="The page; None where no run was finished.")]
     seconds: Annotated[float, Field(description="Of all runs, added up over processes and earlier calls.")]
     expected_seconds: Annotated[float, Field(description="On two cores, runs of earlier calls included.")]
     standings: dict[str, str]
@@ -149,7 +149,7 @@ def reproduce(
         source=NAMES[paper],
         figure=figure,
         scale=scale,
-        store=str(store),
+        store=str(store) if runs else None,
         report=None if page is None else str(page),
         seconds=sum(run.seconds for run in found.values()),
         expected_seconds=seconds(chosen, scale),
