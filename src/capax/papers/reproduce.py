@@ -139,10 +139,11 @@ def reproduce(
     store = folder / f"{paper}-{scale}.db"
     name = f"{paper}-{scale}" if figure is None else f"{paper}-{figure}-{scale}"
     runs = {run.key(): run for recipe in chosen for run in recipe.runs(scale)}
-    with Store(store) as opened:
-        found = {
-            run.key: run for run in sweep(runs.values(), opened, workers=workers, device=device, progress=progress)
-        }
+    found = {}
+    if runs:
+        with Store(store) as opened:
+            measured = sweep(runs.values(), opened, workers=workers, device=device, progress=progress)
+            found = {run.key: run for run in measured}
     page = folder / f"{name}.html" if found else None
     result = Reproduction(
         paper=paper,
