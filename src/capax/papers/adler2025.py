@@ -32,7 +32,7 @@ def _f1(scale: Scale) -> tuple[Run, ...]:
     items, width = {"demo": (32, 8), "small": (64, 16), "paper": (256, 32)}[scale]
     heads = {"demo": (1, 2, 4, 8), "small": (1, 2, 4, 8, 16), "paper": (1, 2, 4, 8, 16, 32)}[scale]
     totals = {"demo": (8, 16, 24), "small": (16, 32, 48), "paper": (32, 64, 96, 128, 192)}[scale]
-    seeds = {"demo": 3, "small": 10, "paper": 10}[scale]
+    seeds = {"demo": 5, "small": 10, "paper": 10}[scale]
     return tuple(
         Run(
             task=Relations(n_items=items),
@@ -46,7 +46,11 @@ def _f1(scale: Scale) -> tuple[Run, ...]:
 
 
 CELLS: dict[Scale, tuple[tuple[int, int, tuple[int, ...]], ...]] = {
-    "demo": ((16, 16, (1, 2)), (32, 32, (1, 2)), (32, 16, (1, 2)), (16, 4, (1, 2, 4)), (32, 8, (1, 2, 4))),
+    "demo": (
+        *((m, m, (1, 2)) for m in (16, 32)),
+        *((m, m // 2, (1, 2)) for m in (16, 32, 64)),
+        *((m, m // 4, (1, 2, 4)) for m in (32, 64)),
+    ),
     "small": (
         *((m, m, (1, 2)) for m in (32, 64, 128)),
         *((m, m // 2, (1, 2)) for m in (32, 64, 128, 256)),
@@ -83,7 +87,7 @@ BUDGETS = Study("budgets", {s: _budgets(s) for s in SCALES}, {"demo": 120, "smal
 DIAGONAL = Study(
     "diagonal",
     {
-        "demo": (_budget("demo", 16, 4, (1, 2, 4)), _budget("demo", 32, 8, (1, 2, 4))),
+        "demo": (_budget("demo", 32, 8, (1, 2, 4)), _budget("demo", 64, 16, (1, 2, 4))),
         "small": tuple(_budget("small", 8 * d, d, tuple(c // d for c in (64, 128, 256))) for d in (8, 16, 32)),
         "paper": tuple(_budget("paper", 8 * d, d, (1, 2, 4, 8, 16, 32)) for d in (8, 16, 32, 64)),
     },
