@@ -18,7 +18,7 @@ from capax.specs import Mac, Mls, Run
 PAPERS = catalogue.PAPERS
 COUNTS = {
     "harma2024": {"demo": 41, "small": 67, "paper": 185},
-    "mahdavi2024": {"demo": 55, "small": 70, "paper": 340},
+    "mahdavi2024": {"demo": 63, "small": 70, "paper": 340},
     "adler2025": {"demo": 69, "small": 167, "paper": 325},
 }
 

@@ -131,10 +131,10 @@ def _demo(
     **fixed: int,
 ) -> Experiment:
     sizes = {"n_heads": 8, "context_size": 8, "d_model": 16, "d_head": 16} | fixed
-    return Experiment(swept, values, (1000,), contexts, labels, sizes, Training(lr=1e-2, max_steps=1000))
+    return Experiment(swept, values, (1000,), contexts, labels, sizes, Training(lr=1e-2, max_steps=2000))
 
 
-FEW_HEADS, FEW_CONTEXTS, FEW_HEAD_SIZES = (1, 2, 4, 6, 8), (1, 2, 4, 8, 12), (1, 2, 4, 8, 16)
+FEW_HEADS, FEW_CONTEXTS, FEW_HEAD_SIZES = (1, 2, 3, 4, 6, 8), (1, 2, 4, 6, 8, 12), (1, 2, 4, 8, 16)
 DEMO = {
     "heads-shared": _demo("n_heads", FEW_HEADS, "shared"),
     "heads-fresh": _demo("n_heads", FEW_HEADS, "fresh"),
