@@ -393,7 +393,7 @@ def right_heads(m: int, d: int) -> int:
     [
         ("figure-3", 0, cells(law, right_heads), cells(lambda m, d: law(m, d) ** 2, right_heads)),
         ("figure-3", 1, cells(law, right_heads), cells(lambda m, d: 100 + (m * 7919 + d * 31) % 13, right_heads)),
-        ("figure-4", 0, cells(law, right_heads), cells(lambda m, d: 1000 / m, right_heads)),
+        ("figure-4", 0, cells(lambda m, d: 5 * m, right_heads), cells(lambda m, d: 1000 / m, right_heads)),
         ("figure-5", 0, cells(law, right_heads), cells(lambda m, d: 10 * d * d / m, right_heads)),
         ("figure-5", 1, cells(law, right_heads), cells(law, lambda m, d: 2)),
         ("figure-5", 2, cells(law, right_heads), cells(law, right_heads, one_fails=False)),

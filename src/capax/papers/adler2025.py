@@ -82,8 +82,8 @@ def _budgets(scale: Scale) -> tuple[Run, ...]:
     return tuple(_budget(scale, *cell) for cell in CELLS[scale])
 
 
-F1 = Study("f1", {s: _f1(s) for s in SCALES}, {"demo": 90, "small": 900, "paper": 15 * HOUR})
-BUDGETS = Study("budgets", {s: _budgets(s) for s in SCALES}, {"demo": 120, "small": 600, "paper": 40 * HOUR})
+F1 = Study("f1", {s: _f1(s) for s in SCALES}, {"demo": 20, "small": 120, "paper": 2 * HOUR})
+BUDGETS = Study("budgets", {s: _budgets(s) for s in SCALES}, {"demo": 50, "small": 900, "paper": 20 * HOUR})
 DIAGONAL = Study(
     "diagonal",
     {
@@ -91,7 +91,7 @@ DIAGONAL = Study(
         "small": tuple(_budget("small", 8 * d, d, tuple(c // d for c in (64, 128, 256))) for d in (8, 16, 32)),
         "paper": tuple(_budget("paper", 8 * d, d, (1, 2, 4, 8, 16, 32)) for d in (8, 16, 32, 64)),
     },
-    {"demo": 60, "small": 300, "paper": 20 * HOUR},
+    {"demo": 20, "small": 400, "paper": 5 * HOUR},
 )
 
 

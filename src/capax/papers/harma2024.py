@@ -127,13 +127,13 @@ def _coefficients(scale: Scale) -> tuple[Run, ...]:
 
 SCALES: tuple[Scale, ...] = ("demo", "small", "paper")
 HOUR = 3600.0
-GRID = Study("grid", {s: _grid(s) for s in SCALES}, {"demo": 120, "small": 2700, "paper": 700 * HOUR})
-FFN = Study("ffn", {s: _ffn(s) for s in SCALES}, {"demo": 40, "small": 900, "paper": 60 * HOUR})
-MLS_MAC = Study("mls-mac", {s: _mls_mac(s) for s in SCALES}, {"demo": 60, "small": 1800, "paper": 200 * HOUR})
-SHATTER = Study("shatter", {s: _shatter(s) for s in SCALES}, {"demo": 30, "small": 120, "paper": 400})
-BATCHES = Study("batches", {s: _batches(s) for s in SCALES}, {"demo": 40, "small": 1500, "paper": 60 * HOUR})
+GRID = Study("grid", {s: _grid(s) for s in SCALES}, {"demo": 60, "small": 2700, "paper": 600 * HOUR})
+FFN = Study("ffn", {s: _ffn(s) for s in SCALES}, {"demo": 30, "small": 300, "paper": 10 * HOUR})
+MLS_MAC = Study("mls-mac", {s: _mls_mac(s) for s in SCALES}, {"demo": 40, "small": 1800, "paper": 100 * HOUR})
+SHATTER = Study("shatter", {s: _shatter(s) for s in SCALES}, {"demo": 30, "small": 150, "paper": 500})
+BATCHES = Study("batches", {s: _batches(s) for s in SCALES}, {"demo": 20, "small": 900, "paper": 20 * HOUR})
 COEFFICIENTS = Study(
-    "coefficients", {s: _coefficients(s) for s in SCALES}, {"demo": 20, "small": 400, "paper": 60 * HOUR}
+    "coefficients", {s: _coefficients(s) for s in SCALES}, {"demo": 10, "small": 300, "paper": 40 * HOUR}
 )
 
 RECIPES = (
@@ -169,7 +169,15 @@ RECIPES = (
         PAPER,
         "figure-1",
         "the network",
-        (Claim("token table and read-out are frozen, attention and FFN trained", None, "read", arithmetic.frozen),),
+        (
+            Claim(
+                "token table and read-out are frozen, attention and FFN trained",
+                None,
+                "read",
+                arithmetic.frozen,
+                scaled=False,
+            ),
+        ),
         GRID,
     ),
     Recipe(
@@ -186,7 +194,7 @@ RECIPES = (
         PAPER,
         "figure-3",
         "trainable parameters",
-        (Claim("L(8B² + 4DHB + 7B) + B are trained", None, "reconstructed", arithmetic.parameters),),
+        (Claim("L(8B² + 4DHB + 7B) + B are trained", None, "reconstructed", arithmetic.parameters, scaled=False),),
         GRID,
     ),
     Recipe(
@@ -203,7 +211,7 @@ RECIPES = (
         PAPER,
         "figure-5",
         "epochs until 16 sequences are memorized whole",
-        (Claim("they follow a negative binomial", None, "read", judge.negative_binomial),),
+        (Claim("they follow a negative binomial", None, "read", judge.negative_binomial, scaled=False),),
         SHATTER,
     ),
     Recipe(
@@ -268,7 +276,13 @@ RECIPES = (
         "figure-11",
         "capacity against coefficients at 64 tokens",
         (
-            Claim("two and four heads at two million coefficients", "1600 and 3300", "read", arithmetic.figure_11),
+            Claim(
+                "two and four heads at two million coefficients",
+                "1600 and 3300",
+                "read",
+                arithmetic.figure_11,
+                scaled=False,
+            ),
             Claim("four heads hold more than two of as many coefficients", None, "read", judge.heads_hold_more),
         ),
         COEFFICIENTS,
@@ -279,8 +293,14 @@ RECIPES = (
         "parameters of the ECM",
         (
             Claim("the parameters of one layer", "a 145.27, b -0.13, c 1.29, …", "read", judge.table_1),
-            Claim("C = max(fB, αH + β) (eq. 11)", "max", "read", judge.as_printed),
-            Claim("the row of two layers gives their capacity", "a 2.45, …, e -29.08", "read", arithmetic.two_layers),
+            Claim("C = max(fB, αH + β) (eq. 11)", "max", "read", judge.as_printed, scaled=False),
+            Claim(
+                "the row of two layers gives their capacity",
+                "a 2.45, …, e -29.08",
+                "read",
+                arithmetic.two_layers,
+                scaled=False,
+            ),
         ),
         GRID,
     ),

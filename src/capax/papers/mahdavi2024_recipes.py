@@ -173,7 +173,7 @@ def _trend(
     return Recipe(PAPER, figure, title, (claim,), _study(name, demo, small, paper))
 
 
-_HEADS = _study("heads-shared", 30, 240, 60 * HOUR)
+_HEADS = _study("heads-shared", 15, 60, 1.5 * HOUR)
 RECIPES = (
     Recipe(
         PAPER,
@@ -239,16 +239,16 @@ RECIPES = (
         "accuracy against context, one for all",
         "context_size",
         "context's size",
-        30,
-        240,
-        40 * HOUR,
+        15,
+        60,
+        1 * HOUR,
     ),
     Recipe(
         PAPER,
         "figure-2-head-size",
         "accuracy against head size, one context for all",
         (Claim("accuracy rises with d_h up to the context's size alone", "n", "secondary", up_to_context),),
-        _study("head-size-shared", 40, 480, 250 * HOUR, again=2),
+        _study("head-size-shared", 30, 200, 6 * HOUR, again=2),
     ),
     _trend(
         "heads-fresh",
@@ -256,9 +256,9 @@ RECIPES = (
         "accuracy against heads, a context for each",
         "n_heads",
         "number of heads",
-        30,
-        300,
-        300 * HOUR,
+        15,
+        90,
+        10 * HOUR,
     ),
     _trend(
         "context-fresh",
@@ -266,9 +266,9 @@ RECIPES = (
         "accuracy against context, one for each",
         "context_size",
         "context's size",
-        30,
-        300,
-        150 * HOUR,
+        15,
+        120,
+        5 * HOUR,
     ),
     _trend(
         "heads-shared-regression",
@@ -276,9 +276,9 @@ RECIPES = (
         "real labels: heads, one context",
         "n_heads",
         "number of heads",
-        20,
-        240,
-        60 * HOUR,
+        15,
+        60,
+        1.5 * HOUR,
     ),
     _trend(
         "heads-fresh-regression",
@@ -286,9 +286,9 @@ RECIPES = (
         "real labels: heads, fresh contexts",
         "n_heads",
         "number of heads",
-        20,
-        300,
-        200 * HOUR,
+        15,
+        90,
+        10 * HOUR,
     ),
     _trend(
         "context-shared-regression",
@@ -296,9 +296,9 @@ RECIPES = (
         "real labels: context, one",
         "context_size",
         "context's size",
-        20,
-        240,
-        40 * HOUR,
+        15,
+        60,
+        1 * HOUR,
     ),
     _trend(
         "context-fresh-regression",
@@ -306,9 +306,9 @@ RECIPES = (
         "real labels: context, fresh",
         "context_size",
         "context's size",
-        20,
-        300,
-        150 * HOUR,
+        15,
+        120,
+        10 * HOUR,
     ),
     Recipe(
         PAPER,

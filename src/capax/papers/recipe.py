@@ -55,12 +55,14 @@ class Claim:
         value: the number, as the paper has it; None where there is none, or none is known to us.
         standing: how we know (`STANDINGS`).
         judge: from the measurements to the verdict; raises `Unjudged`.
+        scaled: whether other sizes than the paper's may be why a verdict differs; not of arithmetic.
     """
 
     says: str
     value: str | None
     standing: Standing
     judge: Callable[[Evidence], Verdict]
+    scaled: bool = True
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class Study:
 
     Attributes:
         runs: at each scale.
-        seconds: expected on two cores, by scale; demo measured, the others estimated from timed steps.
+        seconds: expected on two cores, by scale: of demo from the processor time of a whole call, of the others from
+            timed steps, which tell little where trainings end at a plateau.
     """
 
     name: str
@@ -119,7 +122,7 @@ def _verdict(claim: Claim, evidence: Evidence, missing: int) -> Verdict:
     except CapaxError as error:
         found = cannot(str(error))
     notes = []
-    if found.answer == "differs" and evidence.runs and evidence.scale != "paper":
+    if found.answer == "differs" and evidence.runs and claim.scaled and evidence.scale != "paper":
         notes.append(f"sizes and training of the {evidence.scale} scale are not the paper's")
     if missing:
         notes.append(f"{missing} of its runs are missing")
