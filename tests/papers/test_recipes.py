@@ -9,7 +9,7 @@ import pytest
 from synthetic import Made, interval, measurement, verdicts
 
 from capax.errors import SpecError
-from capax.papers import adler2025, catalogue, harma2024, mahdavi2024_recipes
+from capax.papers import adler2025, catalogue, harma2024, harma2024_verdicts, mahdavi2024_recipes
 from capax.papers.harma2024_arithmetic import width_of
 from capax.papers.recipe import SCALES, STANDINGS, Evidence, Verdict
 from capax.results import HeadCount, Measurement, ShatterEpochs
@@ -233,7 +233,8 @@ def shattered(draw: Callable[[np.random.Generator], np.ndarray]) -> Made:
     return made
 
 
-def test_figure_5() -> None:
+def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harma2024_verdicts, "FITS", 39)
     drawn = shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6)
     assert verdicts("harma2024", "figure-5", drawn)[0].answer == "agrees"
     two_kinds = shattered(lambda rng: np.repeat([50, 400], 30) + rng.integers(0, 5, 60))

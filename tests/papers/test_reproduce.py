@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import capax
 from capax.errors import ReportError
 from capax.papers import catalogue
 from capax.papers.recipe import Claim, Evidence, Recipe, Study, Verdict
 from capax.papers.reproduce import Reproduction, listed, reproduce
 from capax.specs import Mac, Run, Sequences, Training, Transformer
-from capax.store import Store
 from capax.sweeps.sweep import SweepProgress
 
 
@@ -57,7 +57,14 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("tiny")
 def test_end_to_end(tmp_path: Path) -> None:
-    found = reproduce("tiny", folder=tmp_path / "out", workers=1)
+    (tmp_path / "out").mkdir()
+    first = runs(20)[0]
+    capax.measure(
+        first.task, first.model, first.training, protocol=first.protocol, store=tmp_path / "out" / "tiny-demo.db"
+    )
+    states: list[SweepProgress] = []
+    found = reproduce("tiny", folder=tmp_path / "out", workers=1, progress=states.append)
+    assert (states[-1].stored, states[-1].done) == (1, 1)
     assert [claim.answer for recipe in found.recipes for claim in recipe.claims] == ["agrees", "differs", "agrees"]
     assert found.recipes[0].claims[1].reason.endswith("(sizes and training of the demo scale are not the paper's)")
     assert (found.count("agrees"), found.count("differs"), found.count("cannot be judged")) == (2, 1, 0)
@@ -68,7 +75,6 @@ def test_end_to_end(tmp_path: Path) -> None:
     assert "nothing is held" in page
     assert "<b>2026</b>" not in page
 
-    states: list[SweepProgress] = []
     again = reproduce("tiny", folder=tmp_path / "out", workers=1, progress=states.append)
     assert again == found
     assert (states[-1].stored, states[-1].done) == (2, 0)
@@ -81,10 +87,7 @@ def test_end_to_end(tmp_path: Path) -> None:
         "tiny-theorem-1-small.json",
     }
 
-    with Store(tmp_path / "out" / "tiny-demo.db") as store:
-        store.delete(min(store.keys()))
-    one = reproduce("tiny", "figure-1", folder=tmp_path / "out", workers=1, progress=states.append)
-    assert (states[-1].stored, states[-1].done) == (1, 1)
+    one = reproduce("tiny", "figure-1", folder=tmp_path / "out", workers=1)
     assert one.recipes[0].claims == found.recipes[0].claims
     assert (tmp_path / "out" / "tiny-figure-1-demo.html").exists()
 
