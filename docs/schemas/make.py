@@ -14,6 +14,7 @@ from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.measures.probes.probe import Probes
 from capax.measures.sensitivity import Sensitivity
+from capax.papers.reproduce import RecipeList, Reproduction
 from capax.planning.associations import AssociationFrontier, AssociationPrediction
 from capax.planning.plan import Frontier
 from capax.planning.predict import Prediction
@@ -48,6 +49,8 @@ PRINTED: dict[str, Any] = {
     "prediction_relations": RelationPrediction,  # capax predict relations --json
     "prediction_associations": AssociationPrediction,  # capax predict associations --json
     "plan_associations": AssociationFrontier,  # capax plan associations --json
+    "reproduction": Reproduction,  # capax reproduce PAPER --json
+    "recipes": RecipeList,  # capax reproduce --list --json
     "saturation": Saturation,  # capax saturation --json
     "construction": ConstructionReport,  # capax construct associations --json
     "construction_relations": RelationReport,  # capax construct relations --json

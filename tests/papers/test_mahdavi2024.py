@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import capax
-from capax.papers.mahdavi2024 import PUBLISHED, SCALES, SMALL, Experiment
+from capax.papers.mahdavi2024 import DEMO, PUBLISHED, SCALES, SMALL, Experiment
 
 
 def test_the_published_grids_are_those_of_the_code() -> None:
@@ -39,12 +39,13 @@ def test_the_published_grids_are_those_of_the_code() -> None:
     assert not PUBLISHED["saturation-4-heads"].runs()[0].training.stop_when_complete
 
 
-def test_the_small_scale_sweeps_the_same() -> None:
-    assert set(SMALL) <= set(PUBLISHED)
-    for name, small in SMALL.items():
+@pytest.mark.parametrize("smaller", [SMALL, DEMO])
+def test_smaller_scales_sweep_the_same(smaller: dict[str, Experiment]) -> None:
+    assert set(smaller) <= set(PUBLISHED)
+    for name, small in smaller.items():
         published = PUBLISHED[name]
         assert (small.swept, small.contexts, small.labels) == (published.swept, published.contexts, published.labels)
-    assert SCALES == {"paper": PUBLISHED, "small": SMALL}
+    assert SCALES == {"paper": PUBLISHED, "small": SMALL, "demo": DEMO}
 
 
 def counts(experiment: Experiment, store: Path) -> np.ndarray:

@@ -29,6 +29,7 @@ def _app() -> App:
         plan,
         probe,
         report,
+        reproduce,
         runs,
         saturation,
         sweep,
@@ -61,6 +62,7 @@ def _app() -> App:
     app.command(saturation.saturation)
     app.command(report.report)
     app.command(report.figure)
+    app.command(reproduce.reproduce)
     app.command(demo.demo)
     app.command(info.info)
     return app

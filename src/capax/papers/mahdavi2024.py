@@ -2,7 +2,7 @@
 
 The published grids and training are read in the authors' code. Their figures plot accuracy, of which only the trends
 are known to us: linear in the heads (R² at least .98), rising with the context, and with the head size up to the
-context's. The small scale is ours: it looks for the same trends, in minutes on two cores.
+context's. The small and demo scales are ours: they look for the same trends, in minutes on two cores.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from capax.papers.recipe import Scale
 from capax.specs import Associations, AssociativeAttention, Mac, Run, Training
 
-Scale = Literal["paper", "small"]
 SEED = 42
 """That of the published data."""
 
@@ -122,4 +122,30 @@ SMALL = {
 }
 """The same sweeps at half the width and with a short training: minutes on two cores for all of them."""
 
-SCALES: dict[Scale, dict[str, Experiment]] = {"paper": PUBLISHED, "small": SMALL}
+
+def _demo(
+    swept: str,
+    values: tuple[int, ...],
+    contexts: Literal["shared", "fresh"],
+    labels: Literal["classes", "uniform"] = "classes",
+    **fixed: int,
+) -> Experiment:
+    sizes = {"n_heads": 8, "context_size": 8, "d_model": 16, "d_head": 16} | fixed
+    return Experiment(swept, values, (1000,), contexts, labels, sizes, Training(lr=1e-2, max_steps=2000))
+
+
+FEW_HEADS, FEW_CONTEXTS, FEW_HEAD_SIZES = (1, 2, 3, 4, 6, 8), (1, 2, 4, 6, 8, 12), (1, 2, 4, 8, 16)
+DEMO = {
+    "heads-shared": _demo("n_heads", FEW_HEADS, "shared"),
+    "heads-fresh": _demo("n_heads", FEW_HEADS, "fresh"),
+    "context-shared": _demo("context_size", FEW_CONTEXTS, "shared"),
+    "context-fresh": _demo("context_size", FEW_CONTEXTS, "fresh"),
+    "head-size-shared": _demo("d_head", FEW_HEAD_SIZES, "shared", context_size=4),
+    "heads-shared-regression": _demo("n_heads", FEW_HEADS, "shared", "uniform"),
+    "heads-fresh-regression": _demo("n_heads", FEW_HEADS, "fresh", "uniform"),
+    "context-shared-regression": _demo("context_size", FEW_CONTEXTS, "shared", "uniform"),
+    "context-fresh-regression": _demo("context_size", FEW_CONTEXTS, "fresh", "uniform"),
+}
+"""The same sweeps at a quarter of the width: a few seconds a run."""
+
+SCALES: dict[Scale, dict[str, Experiment]] = {"paper": PUBLISHED, "small": SMALL, "demo": DEMO}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -54,13 +54,19 @@ SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True)
 class Content:
-    """What a report is made of."""
+    """What a report is made of.
+
+    Attributes:
+        claims: what a paper says beside what was found, a row each: figure, says, value, standing, answer, measured and
+            reason. None of them in a report that is about no paper.
+    """
 
     title: str
     sources: tuple[str, ...]
     runs: tuple[Measurement, ...]
     failures: tuple[Failure, ...]
     law: Law | None
+    claims: tuple[Mapping[str, str], ...] = ()
 
 
 def build(content: Content) -> str:
@@ -91,6 +97,7 @@ def build(content: Content) -> str:
         n_runs=len(content.runs),
         caveats=caveats(content.runs),
         planner=plans,
+        claims=content.claims,
         style=_asset("report.css"),
         scripts=[_asset(name) for name in ("report.js", "planner.js", "planner_page.js")],
         plotly=Markup(get_plotlyjs()),

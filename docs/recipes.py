@@ -1,0 +1,46 @@
+"""Writes the table of recipes into reproduce.md: `python docs/recipes.py`. A test compares them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from capax.cli.output import duration
+from capax.papers.catalogue import NAMES, PAPERS, seconds
+from capax.papers.recipe import SCALES
+
+PAGE = Path(__file__).with_name("reproduce.md")
+BEGIN, END = "<!-- recipes: python docs/recipes.py -->\n", "<!-- end of recipes -->\n"
+
+
+def tables() -> str:
+    """A table for each paper: what is claimed, how we know, what is run."""
+    lines = []
+    for paper, recipes in PAPERS.items():
+        times = ", ".join(f"{scale} {duration(seconds(recipes, scale))}" for scale in SCALES)
+        lines += [
+            f"### {NAMES[paper]}: `capax reproduce {paper}`",
+            "",
+            f"Expected on two cores: {times}.",
+            "",
+            "| figure | what | the paper says (how we know) | runs: " + " / ".join(SCALES) + " |",
+            "| --- | --- | --- | --- |",
+        ]
+        for recipe in recipes:
+            claims = "<br>".join(
+                f"{claim.says}{f': {claim.value}' if claim.value else ''} ({claim.standing})" for claim in recipe.claims
+            )
+            counts = " / ".join(str(len(recipe.runs(scale))) for scale in SCALES)
+            runs = "none" if recipe.study is None else f"{recipe.study.name}: {counts}"
+            lines.append(f"| `{recipe.figure}` | {recipe.title} | {claims} | {runs} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """The page with the tables as they are now."""
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + "\n" + tables() + "\n" + END + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,156 @@
+"""The tests behind verdicts, against scipy and known truths; each can answer in all three ways."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from capax.papers import evidence as ev
+from capax.papers.recipe import Unjudged
+
+
+@settings(derandomize=True, deadline=None, max_examples=20)
+@given(st.permutations(range(6)))
+def test_trend_is_the_exact_permutation_test(order: list[int]) -> None:
+    found = stats.kendalltau(range(6), order, method="exact", alternative="greater")
+    assert ev.kendall(range(6), order) == pytest.approx(found.statistic)
+    assert ev.trend_p(range(6), order) == pytest.approx(found.pvalue)
+
+
+def test_a_long_trend_has_a_small_p() -> None:
+    assert ev.trend_p(range(12), range(12)) == pytest.approx(1e-4)
+    assert ev.trend_p(range(12), range(12, 0, -1)) == 1.0
+
+
+@settings(derandomize=True, deadline=None, max_examples=20)
+@given(st.integers(0, 1000))
+def test_intervals_are_scipys(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=5), rng.normal(1, 3, size=8)
+    gap = ev.difference(a, b)
+    known = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    assert (gap.low, gap.high) == pytest.approx((known.low, known.high))
+    one = ev.mean(a)
+    assert (one.low, one.high) == pytest.approx(stats.t.interval(0.95, 4, a.mean(), stats.sem(a)))
+    y = 2 * b + rng.normal(size=8)
+    known = stats.pearsonr(b, y).confidence_interval(0.95)  # by Fisher's z
+    r2 = ev.line_r2(b, y)
+    if known.low > 0:
+        assert (r2.low, r2.high) == pytest.approx((known.low**2, known.high**2))
+
+
+def test_slope_and_interval_are_those_of_linregress() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=9)
+    y = 3 * x + rng.normal(size=9)
+    known, (found,) = stats.linregress(x, y), ev.slopes([x], y)
+    half = stats.t.ppf(0.975, 7) * known.stderr
+    assert (found.value, found.low, found.high) == pytest.approx((known.slope, known.slope - half, known.slope + half))
+
+
+def test_slopes_give_each_group_its_level() -> None:
+    x = np.tile([1.0, 2.0, 3.0], 2)
+    y = 2 * x + np.repeat([0.0, 100.0], 3)
+    assert ev.slopes([x], y, list("aaabbb"))[0].value == pytest.approx(2)
+
+
+def test_fisher_interval_covers() -> None:
+    """The interval of R² holds the true one in about 95 % of draws."""
+    rng, rho = np.random.default_rng(0), 0.9
+    held = 0
+    for _ in range(1000):
+        x = rng.normal(size=8)
+        r2 = ev.line_r2(x, rho * x + np.sqrt(1 - rho**2) * rng.normal(size=8))
+        held += r2.low <= rho**2 <= r2.high
+    assert 0.92 <= held / 1000 <= 0.98
+
+
+LINE = np.arange(1.0, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [(LINE, "agrees"), (-LINE, "differs"), ([1, 2, 1, 2, 1, 2, 1], "cannot be judged")],
+)
+def test_rises(values: list[float], answer: str) -> None:
+    assert ev.rises(LINE, values, "y", "x").answer == answer
+
+
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [
+        (LINE, "agrees"),
+        (-LINE, "differs"),
+        ([1, 9, 2, 8, 3, 7, 4], "differs"),
+        ([1.5, 1.5, 3.5, 3.5, 5.5, 5.5, 7.5], "cannot be judged"),
+    ],
+)
+def test_on_a_line(values: list[float], answer: str) -> None:
+    assert ev.on_a_line(LINE, values, 0.98, "y").answer == answer
+
+
+@pytest.mark.parametrize(
+    ("power", "noise", "answer"), [(1, 0.01, "agrees"), (2, 0.01, "differs"), (1, 3, "cannot be judged")]
+)
+def test_exponent(power: float, noise: float, answer: str) -> None:
+    x = np.arange(1, 8)
+    y = x**power * np.exp(noise * np.array([1, -1, 0.5, -0.5, 1, -1, 0]))
+    assert ev.has_exponent(ev.exponent(x, y), 1, "x").answer == answer
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer"),
+    [([5, 6, 7], [1, 2, 3], "agrees"), ([1, 2, 3], [5, 6, 7], "differs"), ([1, 5, 3], [2, 4, 3], "cannot be judged")],
+)
+def test_larger(first: list[float], second: list[float], answer: str) -> None:
+    assert ev.larger(first, second, "a", "b").answer == answer
+
+
+def test_equal_values_differ_for_sure() -> None:
+    assert ev.larger([2, 2], [1, 1], "a", "b").answer == "agrees"
+    assert ev.larger([1, 1], [1, 1], "a", "b").answer == "cannot be judged"
+
+
+@pytest.mark.parametrize(("shift", "answer"), [(-1, "agrees"), (1, "differs"), (0, "cannot be judged")])
+def test_paired(shift: float, answer: str) -> None:
+    rng = np.random.default_rng(0)
+    b = rng.normal(size=10)
+    assert ev.paired_smaller(b + shift + 0.1 * rng.normal(size=10), b, "a", "b").answer == answer
+
+
+SIZES = [1, 2, 4, 8, 16, 32, 64]
+
+
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [
+        ([1, 2, 3, 4, 4.1, 4, 4.05], "agrees"),
+        ([1, 2, 3, 4, 5, 6, 7.0], "differs"),
+        ([4, 3.9, 4.1, 4, 4.1, 4, 4], "cannot be judged"),
+    ],
+)
+def test_bends(values: list[float], answer: str) -> None:
+    assert ev.bends(SIZES, values, 8, "y", "x").answer == answer
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: ev.rises([1, 2, 3], [1, 2, 3], "y", "x"),
+        lambda: ev.rises([1, 1, 1, 1], [1, 2, 3, 4], "y", "x"),
+        lambda: ev.line_r2([1, 2, 3], [1, 2, 3]),
+        lambda: ev.line_r2([1, 2, 3, 4], [1, 1, 1, 1]),
+        lambda: ev.slopes([[1, 2]], [1, 2]),
+        lambda: ev.slopes([[1, 1, 1, 1]], [1, 2, 3, 4]),
+        lambda: ev.exponent([1, 2, 3], [0, 1, 2]),
+        lambda: ev.difference([1], [2, 3]),
+        lambda: ev.mean([1]),
+        lambda: ev.bends([1, 2], [1, 2], 2, "y", "x"),
+    ],
+)
+def test_too_little_is_said(ask) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(Unjudged):
+        ask()
