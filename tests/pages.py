@@ -14,6 +14,7 @@ DOCS = ROOT / "docs"
 
 FENCE = re.compile(r"```(\w*)$")
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->$")
+GENERATED = re.compile(r"<!-- (\w+: python docs/\w+\.py|end of \w+) -->$")
 FILE = re.compile(r"# (\S+\.(?:py|toml))$")
 """The first line of a block that is a file, to be written under that name."""
 

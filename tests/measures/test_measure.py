@@ -198,7 +198,8 @@ def test_interval_needs_two_restarts_and_stays_in_the_library() -> None:
     assert (interval.low >= 0, interval.high) == (True, 10)
 
 
-@pytest.mark.parametrize(("max_epochs", "restarts"), [(100, 2), pytest.param(150, 3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("max_epochs", "restarts"), [(100, 2), (150, 3)])
 def test_capacity_falls_with_length_under_the_all_position_loss_alone(max_epochs: int, restarts: int) -> None:
     """With one head, tokens (counts times seq_len − 1) are constant when every position is learned; else counts are."""
     model, training = capax.Transformer(d_model=24), capax.Training(max_epochs=max_epochs)

@@ -20,6 +20,7 @@ def test_one_item_a_channel_needs_one_small_head() -> None:
     assert f1(32, 32, n_heads=1, d_head=1) < 0.9
 
 
+@pytest.mark.slow
 def test_one_head_fails_where_the_law_asks_for_more_than_the_width() -> None:
     """32 log2 32 / 8 = 20 channels are more than 8; four heads of six do it."""
     assert f1(32, 8, n_heads=1, d_head=8) < 0.8

@@ -84,6 +84,7 @@ def local(tmp_path: Path, epochs: int) -> dict[str, capax.Measurement]:
     return {run.key: run.model_copy(update={"seconds": 0.0}) for run in found}
 
 
+@pytest.mark.slow
 def test_two_nodes_give_the_results_of_local_processes(tmp_path: Path) -> None:
     assert swept(tmp_path, 5, lose=False) == local(tmp_path, 5)
 
