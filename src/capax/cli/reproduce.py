@@ -75,22 +75,23 @@ def reproduce(
     names = list(catalogue.PAPERS) if of is None else [of]
     for name in names:
         catalogue.recipes(name, figure)
-    missing = 0
+    unfinished = []
     for name in names:
         with _progress(hidden=quiet or as_json) as (show, _):
             found = papers.reproduce(
                 name, figure, scale=size, folder=out, workers=workers, device=device, progress=show
             )
-        missing += sum(recipe.of - recipe.runs for recipe in found.recipes)
+        if any(recipe.runs < recipe.of for recipe in found.recipes):
+            unfinished.append(found.store)
         if as_json:
             print(found.model_dump_json())
         else:
-            _show(found, console())
-    if missing:
-        raise SweepFailed(f"runs failed: capax runs --failed --store {found.store} says why")
+            _show(found, out, console())
+    if unfinished:
+        raise SweepFailed(f"runs failed: capax runs --failed --store {out / str(unfinished[0])} says why")
 
 
-def _show(found: Reproduction, screen: Console) -> None:
+def _show(found: Reproduction, folder: Path, screen: Console) -> None:
     from rich.table import Table
 
     from capax.cli.output import duration
@@ -128,7 +129,7 @@ def _show(found: Reproduction, screen: Console) -> None:
     )
     for path in (found.report, found.store):
         if path is not None:
-            screen.print(path, markup=False, soft_wrap=True)
+            screen.print(str(folder / path), markup=False, soft_wrap=True)
 
 
 def _show_list(rows: RecipeList) -> None:

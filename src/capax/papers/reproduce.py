@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from capax import machine
 from capax.errors import ReportError
 from capax.papers.catalogue import NAMES, PAPERS, recipes, seconds
 from capax.papers.recipe import STANDINGS, Answer, Recipe, Scale, Standing
@@ -47,8 +47,8 @@ class Reproduction(Result):
     source: str
     figure: Annotated[str | None, Field(description="None for all of them.")]
     scale: Scale
-    store: Annotated[str | None, Field(description="Of the runs; None where nothing is to be run.")]
-    report: Annotated[str | None, Field(description="The page; None where no run was finished.")]
+    store: Annotated[str | None, Field(description="Of the runs, in the same folder; None where nothing is to be run.")]
+    report: Annotated[str | None, Field(description="The page, in the same folder; None where no run was finished.")]
     seconds: Annotated[float, Field(description="Of all runs, added up over processes and earlier calls.")]
     expected_seconds: Annotated[float, Field(description="On two cores, runs of earlier calls included.")]
     standings: dict[str, str]
@@ -150,13 +150,13 @@ def reproduce(
         source=NAMES[paper],
         figure=figure,
         scale=scale,
-        store=str(store) if runs else None,
-        report=None if page is None else str(page),
+        store=store.name if runs else None,
+        report=None if page is None else page.name,
         seconds=sum(run.seconds for run in found.values()),
         expected_seconds=seconds(chosen, scale),
         standings={name: words for name, words in STANDINGS.items()},
         recipes=tuple(_judged(recipe, found, scale) for recipe in chosen),
-        versions={"capax": version("capax")},
+        versions=machine.versions(),
     )
     if page is not None:
         _write_page(result, runs, store, page)
