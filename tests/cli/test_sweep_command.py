@@ -137,7 +137,7 @@ def _interrupted(times: int) -> tuple[int, str]:
     return driver.returncode, err
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(capsys: pytest.CaptureFixture[str], times: int) -> None:
     """One interrupt: runs in flight leave checkpoints; two: they are ended. Code 130; then the rest is done."""
     code, err = _interrupted(times)

@@ -66,7 +66,9 @@ def test_same_seed_same_result_and_another_seed_another() -> None:
 
 
 @pytest.mark.parametrize(("loss", "recall"), [("last", "last"), ("all", "last"), ("all", "all")])
-@pytest.mark.parametrize(("size", "batch_size", "n_runs"), [(60, 512, 2), (700, 256, 5), (12, 512, 10)])
+@pytest.mark.parametrize(
+    ("size", "batch_size", "n_runs"), [(60, 512, 2), (700, 256, 5), pytest.param(12, 512, 10, marks=pytest.mark.slow)]
+)
 def test_runs_measured_together_are_those_measured_alone(
     loss: str, recall: str, size: int, batch_size: int, n_runs: int
 ) -> None:
@@ -214,9 +216,8 @@ def test_capacity_falls_with_length_under_the_all_position_loss_alone(max_epochs
     assert 0.85 < ratio["last"] < 1.15
 
 
-@pytest.mark.parametrize(
-    ("lr", "seeds", "max_trainings"), [(3e-2, 4, 24), pytest.param(1e-2, 8, 48, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("lr", "seeds", "max_trainings"), [(3e-2, 4, 24), (1e-2, 8, 48)])
 def test_mls_finds_the_largest_whole_library_of_a_small_model(lr: float, seeds: int, max_trainings: int) -> None:
     """A library well below the threshold is complete in every seed, one well above in none."""
     model = capax.Transformer(d_model=4, d_head=4, ffn="none")

@@ -15,6 +15,7 @@ def f1(n_items: int, d_model: int, n_heads: int, d_head: int, seeds: int = 3) ->
     return float(np.mean([run.f1 for run in runs]))
 
 
+@pytest.mark.slow
 def test_one_item_a_channel_needs_one_small_head() -> None:
     assert f1(32, 32, n_heads=1, d_head=3) >= 0.99
     assert f1(32, 32, n_heads=1, d_head=1) < 0.9
