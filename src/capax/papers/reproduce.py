@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,9 @@ from capax.results import Measurement, Result
 from capax.specs import Run
 from capax.store import Store
 from capax.sweeps.sweep import Watch, sweep
+
+if TYPE_CHECKING:
+    from capax.reports.report import Content
 
 
 class JudgedClaim(Result):
@@ -158,9 +161,11 @@ def reproduce(
         recipes=tuple(_judged(recipe, found, scale) for recipe in chosen),
         versions=machine.versions(),
     )
+    from capax.reports import report  # draws: not needed to list what there is
+
     if page is not None:
-        _write_page(result, runs, store, page)
-    _write(folder / f"{name}.json", result.model_dump_json(indent=2) + "\n")
+        report.write(report.build(_content(result, runs, store)), page)
+    report.write(result.model_dump_json(indent=2) + "\n", folder / f"{name}.json")
     return result
 
 
@@ -186,11 +191,11 @@ def _judged(recipe: Recipe, found: Mapping[str, Measurement], scale: Scale) -> J
     )
 
 
-def _write_page(result: Reproduction, runs: dict[str, Run], store: Path, page: Path) -> None:
+def _content(result: Reproduction, runs: dict[str, Run], store: Path) -> Content:
     from capax.reports import report
 
     measured, failures = report.read([store])
-    content = report.Content(
+    return report.Content(
         title=f"{result.source}: {result.figure or 'all figures'} at scale {result.scale}",
         sources=(store.name,),
         runs=tuple(run for run in measured if run.key in runs),
@@ -210,7 +215,6 @@ def _write_page(result: Reproduction, runs: dict[str, Run], store: Path, page: P
             for claim in recipe.claims
         ),
     )
-    report.write(report.build(content), page)
 
 
 def _check_folder(folder: Path) -> None:
@@ -221,14 +225,3 @@ def _check_folder(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise ReportError(f"out: cannot write into {folder}: {error.strerror}") from None
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        if part.is_file():
-            part.unlink()
-        raise ReportError(f"out: cannot write {path}: {error.strerror}") from None
