@@ -74,6 +74,20 @@ def test_a_search_knows_what_the_training_that_counts_knew(protocol: str) -> Non
     assert 0 < by_name["morris_bits"].amount <= 24 * 3 * 3
 
 
+def test_trainings_without_finite_probabilities_know_nothing_and_are_kept() -> None:
+    """One step at an absurd rate: some best evaluations are of weights that overflow."""
+    task = capax.Sequences(seq_len=4, vocab_size=8, library_size=40)
+    model = capax.Transformer(d_model=8, d_head=4, norms=False)
+    absurd = capax.Training(lr=1e30, max_epochs=1, batch_size=40)
+    two = capax.measure(task, model, absurd, restarts=2, seed=5)
+    one = capax.measure(task, model, absurd, restarts=1, seed=5)
+    assert "morris_bits" not in amounts(one)
+    assert next(unit for unit in two.units if unit.name == "morris_bits").interval is None  # of the other restart alone
+    for run in (one, two):
+        assert np.isfinite(list(amounts(run).values())).all()
+        assert Measurement.from_json(run.to_json()) == run
+
+
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(
     st.integers(0, 500),

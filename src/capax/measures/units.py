@@ -92,7 +92,7 @@ def amounts(
     Args:
         interval: of `memorized`.
         chance_of: items above chance of a number of items.
-        known: of the restarts, where outputs are probabilities; the amount is the best restart's.
+        known: of the restarts whose outputs are finite probabilities; the amount is the best restart's.
     """
     share = bits_per_item(task)
     scales: dict[UnitName, Callable[[float], float]] = {"items": lambda items: items, "items_above_chance": chance_of}

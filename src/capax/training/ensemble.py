@@ -176,11 +176,11 @@ class Learner:
             for place, (count, size) in enumerate(zip(counts.tolist(), library.row_counts, strict=True))
         ]
 
-    def information(self, members: Sequence[int], weights: Sequence[dict[str, Tensor]]) -> list[Information]:
+    def information(self, members: Sequence[int], weights: Sequence[dict[str, Tensor]]) -> list[Information | None]:
         """What some members know about their libraries with the given trained weights.
 
         An item's information is what its cross-entropy is below that of a uniform guess. Only for libraries that have
-        `uniform_nats`.
+        `uniform_nats`. None for a member that gives an item no finite cross-entropy, as one that diverges may.
         """
         ensemble = self.ensemble.select(torch.tensor(members, device=self.device))
         library = self.library.select(list(members))
@@ -191,9 +191,8 @@ class Learner:
             for outputs, batch, real in self._outputs(ensemble, library, "information"):
                 gained.append((uniform - library.nats(outputs, batch).double()) / math.log(2) * real)
         bits = torch.cat(gained, 1)
-        return [
-            Information(*pair) for pair in zip(bits.clamp_min(0).sum(1).tolist(), bits.sum(1).tolist(), strict=True)
-        ]
+        sums = zip(bits.clamp_min(0).sum(1).tolist(), bits.sum(1).tolist(), strict=True)
+        return [Information(*pair) if math.isfinite(pair[1]) else None for pair in sums]
 
     def _outputs(
         self, ensemble: Ensemble[Any], library: Library[Any], purpose: Purpose

@@ -52,7 +52,7 @@ class Outcome:
         epoch_of_best, epochs, steps: when that was, and how long it trained.
         curve: `(epoch, memorized, loss)` at each evaluation.
         unreachable: tokens that are targets but that its frozen read-out can never put first.
-        information: what it knows at its best evaluation, where its outputs are probabilities.
+        information: what it knows at its best evaluation, where its outputs are probabilities, and finite.
         weights: its parameters at its best evaluation, where they were to be kept.
         seconds_before: its share of the time that its pack was trained for before this process took it up.
     """
