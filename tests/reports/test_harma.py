@@ -6,6 +6,7 @@ from made import changed, made, trained
 import capax
 from capax.errors import ReportError
 from capax.reports.chart import Chart, Series
+from capax.reports.curves import MOST_CURVES, training_curves
 from capax.reports.harma import (
     ffn_trained_or_identity,
     mac_against_mls,
@@ -13,7 +14,7 @@ from capax.reports.harma import (
     memorized_against_width,
     trainable_parts,
 )
-from capax.reports.harma_trainings import MOST_CURVES, epochs_to_shatter, training_curves
+from capax.reports.harma_shatter import epochs_to_shatter
 from capax.reports.lines import limits
 from capax.reports.units import bits_per_parameter
 from capax.results import Interval
@@ -166,6 +167,24 @@ def test_curves_are_those_of_the_members() -> None:
     assert next(series for series in loss.series if not series.faint).y == best.curve.loss
 
 
+def test_curves_of_other_tasks_say_their_sizes_and_loss() -> None:
+    training = capax.Training(max_steps=20, eval_steps=5)
+    associations = capax.measure(
+        capax.Associations(context_size=3, library_size=10, labels="uniform"),
+        capax.AssociativeAttention(n_heads=2, d_model=8, d_head=4),
+        training,
+    )
+    relations = capax.measure(
+        capax.Relations(n_items=6), capax.KeyQueryChannel(n_heads=2, d_model=4, d_head=3), training
+    )
+    one, other = training_curves([associations, relations], None)
+    assert {series.name for series in one.panels[0].series} == {"context 3, 2 heads of 4, width 8"}
+    assert "mean squared error" in one.caption
+    assert {series.name for series in other.panels[0].series} == {"6 edges, 2 heads of 3, width 4"}
+    (line,) = (series for series in other.panels[1].series if not series.faint)
+    assert line.y == max(relations.members, key=lambda member: member.memorized).curve.loss
+
+
 def test_of_many_runs_some_curves_are_drawn_from_least_to_most() -> None:
     runs = [made(count, d_model=width) for count, width in zip(range(1, 20), range(4, 23), strict=True)]
     (chart,) = training_curves(runs, None)
@@ -205,7 +224,23 @@ def test_units_are_per_trainable_parameter() -> None:
     }
 
 
-@pytest.mark.parametrize("figure", [memorized_against_width, training_curves, mac_against_mls, bits_per_parameter])
+def test_units_have_the_intervals_of_their_amounts() -> None:
+    runs = [made(3, d_model=w) for w in (4, 8)]
+    told = Interval(low=2, high=5, level=0.95, of="test")
+    units = tuple(unit.model_copy(update={"interval": told}) for unit in runs[0].units)
+    runs[0] = runs[0].model_copy(update={"units": units, "memorized_per_restart": (3, 3, 3)})
+    (chart,) = bits_per_parameter(runs, None)
+    trainable = runs[0].parameters.trainable
+    for line in shown(chart, 0, "line").values():
+        assert (line.low, line.high) == ((2 / trainable, None), (5 / trainable, None))
+    assert "Bars: where the best of as many new restarts" in chart.caption
+    of_two = runs[0].model_copy(update={"memorized_per_restart": (3, 3)})
+    (chart,) = bits_per_parameter([of_two, runs[1]], None)
+    assert all(line.low is None for line in shown(chart, 0, "line").values())
+    assert "Bars" not in chart.caption
+
+
+@pytest.mark.parametrize("figure", [memorized_against_width, mac_against_mls, bits_per_parameter])
 def test_without_runs_of_its_protocol_there_is_no_figure(figure: object) -> None:
     with pytest.raises(ReportError, match="no run of transformers on sequences by protocol mac"):
         figure([], None)  # type: ignore[operator]

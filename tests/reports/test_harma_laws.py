@@ -18,6 +18,7 @@ from capax.reports.harma_laws import (
     memorized_against_parameters,
     slopes,
 )
+from capax.results import Interval
 
 LIBRARY, VOCABULARY = 4000, 100
 
@@ -128,6 +129,17 @@ def test_slopes_are_counts_per_channel_at_the_last_width(runs: list[capax.Measur
     for (length, heads), value in of.items():
         law = shown(chart, 0, "band", faint=True)[f"law, {heads} head{'s' * (heads > 1)}"]
         assert np.interp(length, law.x, law.y) == pytest.approx(value, rel=0.3)
+
+
+def test_slopes_have_the_intervals_of_their_counts(runs: list[capax.Measurement]) -> None:
+    told = Interval(low=10, high=20, level=0.95, of="test")
+    of_three = [run.model_copy(update={"interval": told, "memorized_per_restart": (1, 1, 1)}) for run in runs]
+    (chart,) = slopes(of_three, None)
+    line = shown(chart, 0, "line")["1 head"]
+    chance, library = runs[0].chance, runs[0].library_size
+    np.testing.assert_allclose(line.low, [(10 - chance) / (1 - chance / library) / 32] * 3)
+    np.testing.assert_allclose(line.high, [(20 - chance) / (1 - chance / library) / 32] * 3)
+    assert "Bars" in chart.caption
 
 
 def test_slopes_beside_the_published_law_are_eq_10_with_table_1() -> None:

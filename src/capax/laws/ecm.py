@@ -222,19 +222,22 @@ class Series:
         seq_len: `(series,)`
         n_heads: `(series,)`
         slopes: `(series,)` counts per channel of width.
+        last: `(rows,)` the rows at that point, whose counts the slopes are of.
         saturated: `(rows,)` the rows beyond that point whose library was not memorized whole.
     """
 
     seq_len: np.ndarray
     n_heads: np.ndarray
     slopes: np.ndarray
+    last: np.ndarray
     saturated: np.ndarray
 
 
 def slopes_from_origin(rows: Rows) -> Series:
     """The slopes of the paper's method in stages; a series of whole libraries alone has none."""
     seq_len, n_heads, width = (rows.columns[name] for name in ECM.columns)
-    below, found, saturated = ~rows.complete, [], np.zeros(len(width), dtype=bool)
+    below, found = ~rows.complete, []
+    last, saturated = np.zeros((2, len(width)), dtype=bool)
     for length, heads in sorted({*zip(seq_len, n_heads, strict=True)}):
         here = np.flatnonzero((seq_len == length) & (n_heads == heads) & below)
         if not len(here):
@@ -244,10 +247,11 @@ def slopes_from_origin(rows: Rows) -> Series:
         flat = slopes < FLATTENED * np.maximum.accumulate(slopes)
         first = int(np.argmax(flat)) if flat.any() else len(here)
         saturated[here[first:]] = True
-        last = width[here] == width[here[first - 1]]
-        found.append((length, heads, slopes[last].mean()))
+        at = width[here] == width[here[first - 1]]
+        last[here[at]] = True
+        found.append((length, heads, slopes[at].mean()))
     table = np.array(found).reshape(-1, 3)
-    return Series(table[:, 0], table[:, 1], table[:, 2], saturated)
+    return Series(table[:, 0], table[:, 1], table[:, 2], last, saturated)
 
 
 def _slope_starts(series: Series, fixed_b: float | None) -> list[dict[str, float]]:

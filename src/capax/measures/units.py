@@ -101,7 +101,7 @@ def amounts(
         scales["tokens"] = lambda items: length * items
     scales["bits"] = lambda items: chance_of(items) * share
     found: list[tuple[UnitName, float, Interval | None]] = [
-        (name, scale(memorized), _scaled(interval, scale)) for name, scale in scales.items()
+        (name, scale(memorized), scaled(interval, scale)) for name, scale in scales.items()
     ]
     if known is not None:
         clipped = best_of_restarts_interval(known.clipped, known.most)
@@ -119,11 +119,12 @@ def amounts(
     )
 
 
-def _scaled(interval: Interval | None, scale: Callable[[float], float]) -> Interval | None:
+def scaled(interval: Interval | None, by: Callable[[float], float]) -> Interval | None:
+    """An interval of something else, with both ends on a rising scale; None stays None."""
     if interval is None:
         return None
-    high = None if interval.high is None else scale(interval.high)
-    return interval.model_copy(update={"low": scale(interval.low), "high": high})
+    high = None if interval.high is None else by(interval.high)
+    return interval.model_copy(update={"low": by(interval.low), "high": high})
 
 
 def tokens_per_parameter(memorized: float, seq_len: int, trainable: int) -> float:

@@ -1,6 +1,6 @@
 """The figures of Härmä et al. 2024 (arXiv 2407.15425) that set measured counts side by side, of any runs on sequences.
 
-Figures that need a law are in `harma_laws`, those of single trainings in `harma_trainings`. What the paper draws is
+Figures that need a law are in `harma_laws`, epochs to completion in `harma_shatter`. What the paper draws is
 known from its text and file names alone, so axes are ours.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from capax.errors import ReportError
 from capax.laws.law import Law
+from capax.measures.units import scaled
 from capax.reports import words
 from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.expectations import about
@@ -32,7 +33,7 @@ from capax.reports.lines import (
     titled,
 )
 from capax.reports.words import of_heads
-from capax.results import Measurement
+from capax.results import Interval, Measurement
 from capax.specs import Mac, Mls, Transformer
 
 WIDTH = "width d_model"
@@ -193,7 +194,7 @@ def mac_against_mls(runs: Sequence[Measurement], law: Law | None) -> list[Chart]
             series: list[Series] = []
             for place, (name, value, found) in enumerate(lines):
                 here = by(found.runs, seq_len, n_heads).get(architecture, [])
-                series += measured(here, d_model, name, place, value) if here else []
+                series += measured(here, d_model, name, place, value, _interval_less_luck) if here else []
             panels.append(Panel(title=_architecture(architecture), x=axis, y=MEMORIZED, series=tuple(series)))
         if panels:
             charts.append(
@@ -216,6 +217,10 @@ def mac_against_mls(runs: Sequence[Measurement], law: Law | None) -> list[Chart]
 
 def _less_luck(run: Measurement) -> float:
     return run.memorized - run.chance
+
+
+def _interval_less_luck(run: Measurement) -> Interval | None:
+    return scaled(run.interval, lambda count: count - run.chance)
 
 
 def _told(name: str, group: Group) -> str:

@@ -16,6 +16,7 @@ from capax.laws.domain import OutsideDomainWarning
 from capax.laws.ecm import ECM, slopes_from_origin
 from capax.laws.law import Law
 from capax.laws.power import PowerLaw
+from capax.measures.units import above_chance, scaled
 from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.expectations import about, expected, speaks_of, unlike
 from capax.reports.groups import Group, alike
@@ -34,12 +35,13 @@ from capax.reports.lines import (
     measured,
     n_heads,
     of_transformers,
+    said_of_bars,
     said_of_lines,
     seq_len,
     titled,
 )
 from capax.reports.words import of_heads, of_runs
-from capax.results import Measurement
+from capax.results import Interval, Measurement
 from capax.specs import Mac
 
 REFITS = 100
@@ -166,19 +168,18 @@ def slopes(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
 
 
 def _slopes(group: Group, law: Law | None) -> Chart:
-    table, _ = _above_chance(group.runs)
+    table, kept = _above_chance(group.runs)
     found = slopes_from_origin(ECM().read(table))
     if len(found.slopes) < 2 or len(set(found.seq_len.tolist())) < 2:
         raise ReportError("slopes are drawn against length: at least two lengths below their library's size are needed")
     axis = log_axis("tokens seq_len", found.seq_len.tolist())
     shown, told = _ecm(table, group, law)
     series = []
-    for place, heads in enumerate(np.unique(found.n_heads).tolist()):
-        here = found.n_heads == heads
-        lengths, values = found.seq_len[here].tolist(), found.slopes[here].tolist()
+    last = [run for run, is_last in zip(kept, found.last.tolist(), strict=True) if is_last]
+    for place, ((heads,), runs) in enumerate(by(last, n_heads).items()):
         name = of_heads(int(heads))
-        series.append(Series(name=name, kind="line", x=tuple(lengths), y=tuple(values), group=place))
-        series += _f(shown, ends_of(axis), heads, name, place)
+        series += measured(runs, seq_len, name, place, _per_channel, _interval_per_channel)
+        series += _f(shown, ends_of(axis), float(heads), name, place)
     y = Axis(label="sequences per channel of width", log=10)
     panel = Panel(x=axis, y=y, series=tuple(series))
     return Chart(
@@ -186,9 +187,18 @@ def _slopes(group: Group, law: Law | None) -> Chart:
         title=titled("Sequences per channel of width, against length", group),
         caption=f"{counted(group)}Sequences above chance, divided by the width: from the origin to the last width "
         "before saturation (libraries that were memorized whole are left out; how the paper tells saturation is not "
-        f"stated, ours: the slope falls below 0.7 of its largest).{told} Härmä et al. 2024 draw this in Fig. 9.",
+        f"stated, ours: the slope falls below 0.7 of its largest).{said_of_bars([panel])}{told} Härmä et al. 2024 draw "
+        "this in Fig. 9.",
         panels=keys([panel]),
     )
+
+
+def _per_channel(run: Measurement) -> float:
+    return run.memorized_above_chance / d_model(run)
+
+
+def _interval_per_channel(run: Measurement) -> Interval | None:
+    return scaled(run.interval, lambda count: above_chance(count, run.chance, run.library_size) / d_model(run))
 
 
 def _ecm(table: pl.DataFrame, group: Group, law: Law | None) -> tuple[ECM | None, str]:

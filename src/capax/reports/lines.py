@@ -12,7 +12,7 @@ from capax.reports import words
 from capax.reports.chart import Axis, Panel, Series
 from capax.reports.expectations import expected
 from capax.reports.groups import Group
-from capax.results import Measurement
+from capax.results import Interval, Measurement
 from capax.specs import Mac, Sequences, Transformer
 
 Of = Callable[[Measurement], float]
@@ -72,18 +72,27 @@ def by(
     return dict(sorted(found.items()))
 
 
-def measured(runs: Sequence[Measurement], x: Of, name: str, group: int, y: Of | None = None) -> list[Series]:
+def measured(
+    runs: Sequence[Measurement],
+    x: Of,
+    name: str,
+    group: int,
+    y: Of | None = None,
+    interval: Callable[[Measurement], Interval | None] | None = None,
+) -> list[Series]:
     """A line through the best restarts, and a faint dot for each restart where there are several.
 
     Args:
         y: what is shown, of counts that are no restarts'; the dots are left out. `memorized` when not given.
+        interval: of y; without it y has no bars.
     """
     places: dict[float, list[Measurement]] = defaultdict(list)
     for run in runs:
         places[float(x(run))].append(run)
     here = sorted(places.items())
     value: Of = (lambda run: run.memorized) if y is None else y
-    ends = [_ends(members) if y is None else None for _, members in here]
+    bars = (lambda run: run.interval) if y is None else interval
+    ends = [None if bars is None else _ends(members, bars) for _, members in here]
     line = Series(
         name=name,
         kind="line",
@@ -114,13 +123,12 @@ def measured(runs: Sequence[Measurement], x: Of, name: str, group: int, y: Of | 
     return [line, restarts]
 
 
-def _ends(members: list[Measurement]) -> tuple[float, float] | None:
+def _ends(members: list[Measurement], interval: Callable[[Measurement], Interval | None]) -> tuple[float, float] | None:
     (run, *others) = members
-    if others or run.interval is None or run.interval.high is None:
+    if others or (isinstance(run.spec.protocol, Mac) and len(run.memorized_per_restart) < FEWEST_RESTARTS):
         return None
-    if isinstance(run.spec.protocol, Mac) and len(run.memorized_per_restart) < FEWEST_RESTARTS:
-        return None
-    return run.interval.low, run.interval.high
+    found = interval(run)
+    return None if found is None or found.high is None else (found.low, found.high)
 
 
 def _said(members: list[Measurement], value: Of) -> str:
@@ -170,18 +178,25 @@ def keys(panels: Sequence[Panel]) -> tuple[Panel, ...]:
 
 def said_of_lines(runs: Sequence[Measurement], panels: Iterable[Panel]) -> str:
     """How counts were made, and what lines, dots, bars and limits are, of those that are drawn."""
-    lines = [series for panel in panels for series in panel.series if series.kind == "line"]
+    panels = list(panels)
     alone = len({run.spec.replace(seed=0).key() for run in runs}) == len(runs)
     told = [
         f"Count: {words.protocol(runs[0].spec)}{'' if alone else ', the mean of several seeds'}; dots: each restart."
     ]
-    if any(series.low for series in lines):
-        told.append("Bars: where the best of as many new restarts on the same library falls with probability 95 %.")
+    if bars := said_of_bars(panels):
+        told.append(bars.strip())
     elif alone:
         told.append(f"Of fewer than {FEWEST_RESTARTS} restarts no interval is drawn.")
     beyond = f"the library of {_sizes(runs)} is beyond the axis"
     whole = "dashed: the whole library" if _reached(runs) else beyond
     return " ".join([*told, f"Dotted grey: what luck alone recalls; {whole}."])
+
+
+def said_of_bars(panels: Iterable[Panel]) -> str:
+    """What bars are, with a space before it, where any are drawn."""
+    if not any(series.low for panel in panels for series in panel.series if series.kind == "line"):
+        return ""
+    return " Bars: where the best of as many new restarts on the same library falls with probability 95 %."
 
 
 def _reached(runs: Iterable[Measurement]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from capax.errors import ReportError
 from capax.laws.law import Law
-from capax.reports import adler, adler_f1, harma, harma_laws, harma_trainings, mahdavi, theory, units
+from capax.reports import adler, adler_f1, curves, harma, harma_laws, harma_shatter, mahdavi, theory, units
 from capax.reports.chart import Chart
 from capax.results import Measurement
 
@@ -64,13 +64,13 @@ FIGURES: dict[str, Figure] = {
     "curves": Figure(
         "training curves: memorized and loss against epoch",
         "capax",
-        harma_trainings.training_curves,
+        curves.training_curves,
         "mac",
     ),
     "shatter": Figure(
         "epochs until the library is whole, with the fitted negative binomial",
         "Härmä et al. 2024, Fig. 5",
-        harma_trainings.epochs_to_shatter,
+        harma_shatter.epochs_to_shatter,
         "shatter",
     ),
     "batch-size": Figure(

@@ -7,12 +7,24 @@ from functools import partial
 
 from capax.errors import ReportError
 from capax.laws.law import Law
+from capax.measures.units import scaled
 from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.groups import alike
 from capax.reports.harma import ARCHITECTURE, WIDTH, counted
-from capax.reports.lines import by, d_model, ends_of, log_axis, measured, n_heads, of_transformers, seq_len, titled
+from capax.reports.lines import (
+    by,
+    d_model,
+    ends_of,
+    log_axis,
+    measured,
+    n_heads,
+    of_transformers,
+    said_of_bars,
+    seq_len,
+    titled,
+)
 from capax.reports.words import of_heads
-from capax.results import Measurement
+from capax.results import Amount, Interval, Measurement
 from capax.specs import Mac
 
 NAMES = {"bits": "items above chance", "morris_bits": "Morris et al. 2025", "allen_zhu_bits": "Allen-Zhu and Li 2024"}
@@ -31,7 +43,9 @@ def bits_per_parameter(runs: Sequence[Measurement], law: Law | None) -> list[Cha
             lines = [
                 part
                 for place, (unit, name) in enumerate(NAMES.items())
-                for part in measured(members, d_model, name, place, partial(_per_parameter, unit))
+                for part in measured(
+                    members, d_model, name, place, partial(_per_parameter, unit), partial(_interval, unit)
+                )
             ]
             zero = Series(name="nothing known", kind="reference", x=ends_of(axis), y=(0.0, 0.0), group=0)
             title = f"{length} tokens, {of_heads(int(heads))}"
@@ -44,7 +58,8 @@ def bits_per_parameter(runs: Sequence[Measurement], law: Law | None) -> list[Cha
                 caption=f"{counted(group)}One run by three definitions. Items above chance: bits of the tokens that "
                 "count as recalled. Morris et al. 2025: what the cross-entropy of an item is below that of a uniform "
                 "guess, summed over the items where it is below. Allen-Zhu and Li 2024: the same over all items, so "
-                "that it may be negative. The last two count all that the loss covers.",
+                "that it may be negative. The last two count all that the loss covers."
+                f"{said_of_bars(panels)}",
                 panels=tuple(panels),
             )
         )
@@ -53,5 +68,13 @@ def bits_per_parameter(runs: Sequence[Measurement], law: Law | None) -> list[Cha
     return charts
 
 
+def _amount(unit: str, run: Measurement) -> Amount:
+    return next(one for one in run.units if one.name == unit)
+
+
 def _per_parameter(unit: str, run: Measurement) -> float:
-    return next(one.per_trainable_parameter for one in run.units if one.name == unit)
+    return _amount(unit, run).per_trainable_parameter
+
+
+def _interval(unit: str, run: Measurement) -> Interval | None:
+    return scaled(_amount(unit, run).interval, lambda amount: amount / run.parameters.trainable)
