@@ -36,6 +36,27 @@ def test_files_are_of_the_format_of_their_ending(tmp_path: Path, ending: str, st
     assert [path.name for path in tmp_path.iterdir()] == [f"f.{ending}"]
 
 
+def test_a_file_carries_its_caption(tmp_path: Path) -> None:
+    drawing.draw(MIXED.model_copy(update={"caption": "Härmä's ≥ 2 <runs>"}), tmp_path / "f.png")
+    with Image.open(tmp_path / "f.png") as image:
+        assert image.info["Description"] == "Härmä's ≥ 2 <runs>"
+    drawing.draw(MIXED, tmp_path / "f.pdf")
+    assert b"/Subject (c)" in (tmp_path / "f.pdf").read_bytes()
+    drawing.draw(MIXED, tmp_path / "f.svg")
+    assert "<dc:description>c</dc:description>" in (tmp_path / "f.svg").read_text().replace("\n", "").replace("  ", "")
+
+
+@pytest.mark.parametrize("names", [["1 head", "16 heads", "F1 0.99"], [f"{n} heads" for n in range(9)], ["long" * 15]])
+def test_a_legend_is_inside_its_figure(names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(drawing, "save", lambda figure, *_, **__: drawn.append(figure))
+    drawing.draw(chart(*(Series(name=n, kind="line", x=(1, 2), y=(1, 2)) for n in names)), tmp_path / "f.png")
+    drawn[0].draw_without_rendering()
+    box, legend = drawn[0].bbox, drawn[0].legends[0].get_window_extent()
+    assert box.x0 <= legend.x0
+    assert legend.x1 <= box.x1
+
+
 def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     (tmp_path / "f.xyz").write_text("before")
     with pytest.raises(ReportError, match="out: cannot write"):

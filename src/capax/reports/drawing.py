@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 PANELS_IN_A_ROW = 4
 LINE = 0.22
 """Inches of a line of an axis of names."""
+ENTRY, LETTER = 0.7, 0.08
+"""Inches that the sample of a line of the legend takes, and a letter of its name."""
+DESCRIPTION = {("pdf", "Description"): "Subject"}
 MARKED_POINTS = 32
 """Points of a line that have room for marks."""
 
@@ -56,12 +59,12 @@ def draw(chart: Chart, path: Path, name: str = "out") -> None:
     for axes, panel in zip(grid, chart.panels, strict=False):  # when all is drawn: axes that are shared have one end
         _from_zero(axes, panel)
     if handles:
-        beside = max(1, min(len(handles), int(figure.get_figwidth() * 14) // (max(map(len, handles)) + 6)))
+        beside = int(figure.get_figwidth() / (ENTRY + LETTER * max(map(len, handles))))
         names = sorted(handles, key=lambda name: name in expected)
         found = [handles[name] for name in names]
-        figure.legend(found, names, loc="outside lower center", ncols=beside, frameon=False)
+        figure.legend(found, names, loc="outside lower center", ncols=max(1, min(len(names), beside)), frameon=False)
     figure.suptitle(chart.title, wrap=True, fontsize="large" if len(chart.title) < 60 else "medium")
-    save(figure, path, name)
+    save(figure, path, name, about={"Title": chart.title, "Description": chart.caption})
 
 
 def rows_and_columns(number: int) -> tuple[int, int]:
@@ -217,18 +220,20 @@ def check_writable(path: Path, name: str = "picture") -> None:
         raise ReportError(f"{name}: cannot write {path}: {error.strerror}") from None
 
 
-def save(figure: Figure, path: Path, name: str = "picture") -> None:
+def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, str] | None = None) -> None:
     """Write a figure in the format of the path's ending, whole or not at all.
 
     Args:
         name: of the flag that gave the path.
+        about: Title and Description, which PDF (as Subject), PNG and SVG carry.
 
     Raises:
         ReportError: when it cannot be written.
     """
-    part = path.with_name(path.name + ".part")
+    part, kind = path.with_name(path.name + ".part"), path.suffix[1:].lower()
+    carried = {DESCRIPTION.get((kind, key), key): text for key, text in (about or {}).items()}
     try:
-        figure.savefig(part, format=path.suffix[1:].lower(), dpi=150)
+        figure.savefig(part, format=kind, dpi=150, metadata=carried if kind in ("pdf", "png", "svg") else None)
         part.replace(path)
     except (OSError, ValueError) as error:
         raise ReportError(f"{name}: cannot write {path}: {error}") from None
