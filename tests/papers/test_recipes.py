@@ -421,14 +421,20 @@ def test_the_best_number_of_heads(scale: str) -> None:
     assert verdicts("adler2025", "figure-2", differing, scale)[0].answer == "differs"  # type: ignore[arg-type]
 
 
-def test_explicit_weights_of_too_small_a_head_would_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("f1", "constant", "reason"), [(0.8, lambda _: 3.0, "an F1 of .99"), (1.0, lambda place: 3.0 + 3 * place, "apart")]
+)
+def test_explicit_weights_that_fail_do_not_say_that_others_would(
+    f1: float, constant: Callable[[int], float], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def made(place: int, m: int, d: int, onehot: bool) -> tuple[float, float, int]:
-        return 0.8, 3.0 * (1 + place), 2
+        return f1, constant(place), 2
 
     monkeypatch.setattr(adler2025, "_constant", made)
     of = Evidence((), "demo")
-    assert adler2025.one_hot(of).answer == "differs"
-    assert adler2025.gaussian_items(of).answer == "differs"
+    assert adler2025.one_hot(of).answer == "cannot be judged"
+    assert adler2025.gaussian_items(of).answer == "cannot be judged"
+    assert reason in adler2025.gaussian_items(of).reason
 
 
 def test_the_papers_scale_has_its_sizes() -> None:

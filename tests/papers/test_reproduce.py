@@ -50,7 +50,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         Claim("nothing is held", "-1", "ours", fewer_than_none),
     )
     agrees = Claim("so it is", None, "ours", lambda of: Verdict(answer="agrees", measured=None, reason="it is"))
-    recipes = (Recipe("tiny", "figure-1", "width", claims, study), Recipe("tiny", "theorem-1", "so", (agrees,)))
+    recipes = (
+        Recipe("tiny", "figure-1", "width", claims, study, chart="width"),
+        Recipe("tiny", "theorem-1", "so", (agrees,)),
+    )
     monkeypatch.setitem(catalogue.PAPERS, "tiny", recipes)
     monkeypatch.setitem(catalogue.NAMES, "tiny", "Tiny <b>2026</b>")
 
@@ -74,6 +77,10 @@ def test_end_to_end(tmp_path: Path) -> None:
     page = (tmp_path / "out" / "tiny-demo.html").read_text()
     assert "nothing is held" in page
     assert "<b>2026</b>" not in page
+    assert 'id="figure-1-0"' in page
+    assert 'id="width-0"' not in page  # once, under the recipe's name
+    assert page.count('href="#figure-1-0"') == 2  # from both its claims
+    assert "figure-1: Memorized sequences against width" in page
 
     again = reproduce("tiny", folder=tmp_path / "out", workers=1, progress=states.append)
     assert again == found

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import capax
@@ -69,6 +70,18 @@ def test_stores_without_finished_runs(capsys: pytest.CaptureFixture[str], run: c
     assert "missing.db" in refused(capsys, "missing.db")
     Path("text.db").write_text("text")
     assert "text.db" in refused(capsys, "text.db")
+
+
+def test_rows_of_others_are_named_and_not_shown(capsys: pytest.CaptureFixture[str], one: Path) -> None:
+    rows = pl.DataFrame({"seq_len": [8], "n_heads": [1], "d_model": [16], "memorized": [9]})
+    for name in (str(one), "others.db"):
+        with capax.Store(name) as store:
+            assert store.import_rows(rows, "their <rows>.csv") == 1
+    code, out, _ = report(capsys, str(one))
+    assert code == 0
+    assert out.endswith("MB, 1 run; imported rows left out: 1)\n")
+    assert "Left out: 1 row imported from their &lt;rows&gt;.csv." in Path("report.html").read_text(encoding="utf-8")
+    assert "no finished runs in others.db (imported rows, which are no runs: 1)" in refused(capsys, "others.db")
 
 
 def test_a_failure_beside_a_run_is_listed(

@@ -28,15 +28,24 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
     from capax.errors import SpecError
     from capax.laws.files import load_law
     from capax.reports import report as reports
+    from capax.reports.words import of_runs
 
     if not stores:
         raise SpecError("store: at least one file of finished runs")
     reports.check_out(out)
     chosen = None if law is None else load_law(law)
-    runs, failures = reports.read(stores)
-    sources = tuple(path.name for path in stores)
-    reports.write(reports.build(reports.Content(title, sources, tuple(runs), tuple(failures), chosen)), out)
-    print(f"Report: {out} ({out.stat().st_size / 1e6:.1f} MB, {len(runs)} runs)")
+    found = reports.read(stores)
+    content = reports.Content(
+        title,
+        tuple(path.name for path in stores),
+        tuple(found.runs),
+        tuple(found.failures),
+        chosen,
+        imported=found.imported,
+    )
+    reports.write(reports.build(content), out)
+    left_out = f"; imported rows left out: {sum(found.imported.values())}" if found.imported else ""
+    print(f"Report: {out} ({out.stat().st_size / 1e6:.1f} MB, {of_runs(len(found.runs))}{left_out})")
 
 
 def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
@@ -63,8 +72,7 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     named(name)
     if not stores:
         raise SpecError("store: at least one file of finished runs")
-    runs, _ = reports.read(stores)
-    found = charts(name, runs, None if law is None else load_law(law))
+    found = charts(name, reports.read(stores).runs, None if law is None else load_law(law))
     for place, chart in enumerate(found):
         path = out if place == 0 else out.with_stem(f"{out.stem}-{place + 1}")
         draw(chart, path)

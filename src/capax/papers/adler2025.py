@@ -12,6 +12,7 @@ from itertools import product
 
 import numpy as np
 
+from capax.laws.relation import RelationLaw
 from capax.papers import evidence as ev
 from capax.papers.recipe import Claim, Evidence, Recipe, Scale, Study, Unjudged, Verdict, cannot, unknown
 from capax.results import Measurement
@@ -31,7 +32,7 @@ def _f1(scale: Scale) -> tuple[Run, ...]:
     """F1 of several head counts at several total key dimensions, each by independent trainings."""
     items, width = {"demo": (32, 8), "small": (64, 16), "paper": (256, 32)}[scale]
     heads = {"demo": (1, 2, 4, 8), "small": (1, 2, 4, 8, 16), "paper": (1, 2, 4, 8, 16, 32)}[scale]
-    totals = {"demo": (8, 16, 24), "small": (16, 32, 48), "paper": (32, 64, 96, 128, 192)}[scale]
+    totals = {"demo": (8, 16, 24), "small": (4, 8, 16, 32, 48), "paper": (32, 64, 96, 128, 192)}[scale]
     seeds = {"demo": 5, "small": 10, "paper": 10}[scale]
     return tuple(
         Run(
@@ -42,6 +43,7 @@ def _f1(scale: Scale) -> tuple[Run, ...]:
             seed=seed,
         )
         for count, total, seed in product(heads, totals, range(seeds))
+        if total % count == 0
     )
 
 
@@ -82,8 +84,10 @@ def _budgets(scale: Scale) -> tuple[Run, ...]:
     return tuple(_budget(scale, *cell) for cell in CELLS[scale])
 
 
-F1 = Study("f1", {s: _f1(s) for s in SCALES}, {"demo": 20, "small": 120, "paper": 2 * HOUR})
-BUDGETS = Study("budgets", {s: _budgets(s) for s in SCALES}, {"demo": 50, "small": 900, "paper": 20 * HOUR})
+F1 = Study("f1", {s: _f1(s) for s in SCALES}, {"demo": 20, "small": 30, "paper": 2 * HOUR})
+BUDGETS = Study(
+    "budgets", {s: _budgets(s) for s in SCALES}, {"demo": 50, "small": 400, "paper": 20 * HOUR}, RelationLaw()
+)
 DIAGONAL = Study(
     "diagonal",
     {
@@ -91,7 +95,7 @@ DIAGONAL = Study(
         "small": tuple(_budget("small", 8 * d, d, tuple(c // d for c in (64, 128, 256))) for d in (8, 16, 32)),
         "paper": tuple(_budget("paper", 8 * d, d, (1, 2, 4, 8, 16, 32)) for d in (8, 16, 32, 64)),
     },
-    {"demo": 20, "small": 400, "paper": 5 * HOUR},
+    {"demo": 20, "small": 160, "paper": 5 * HOUR},
 )
 
 
@@ -313,24 +317,29 @@ def _constant(place: int, m: int, d: int, onehot: bool) -> tuple[float, float, i
 
 
 def one_hot(of: Evidence) -> Verdict:
-    """One head built for one-hot items."""
+    """One head built for one-hot items: where ours is not enough, others may be."""
     told = [(m, *_constant(place, m, m, True)) for place, (m, _) in enumerate(BUILT[of.scale])]
-    right = all(f1 >= TARGET and heads == 1 for _, f1, _, heads in told)
-    return ev.exactly(
-        right, f"least F1 {min(f1 for _, f1, _, _ in told):.3f}", f"one head built for {len(told)} permutations"
-    )
+    measured = f"least F1 {min(f1 for _, f1, _, _ in told):.3f}"
+    if all(f1 >= TARGET and heads == 1 for _, f1, _, heads in told):
+        return Verdict(answer="agrees", measured=measured, reason=f"one head built for {len(told)} permutations")
+    return cannot("our weights need more than one head, or do not reach an F1 of .99; others may do better", measured)
 
 
 def gaussian_items(of: Evidence) -> Verdict:
-    """Several heads built for Gaussian items: D_K within a constant of m log m / d."""
-    told = [_constant(place, m, d, False) for place, (m, d) in enumerate(BUILT[of.scale])]
-    constants = [c for _, c, _ in told]
-    right = all(f1 >= TARGET for f1, _, _ in told) and max(constants) / min(constants) < 3
-    return ev.exactly(
-        right,
-        f"D_K = {min(constants):.2g} to {max(constants):.2g} · m ln m / d, least F1 {min(f1 for f1, _, _ in told):.3f}",
-        f"our weights for {len(told)} permutations; the constant should vary less than threefold (ours)",
-    )
+    """Several heads built for Gaussian items: D_K within a constant of m log m / d.
+
+    That such weights exist is what is claimed: ours may show it, but where they do not, others may.
+    """
+    cells = BUILT[of.scale]
+    told = [(m, d, *_constant(place, m, d, False)) for place, (m, d) in enumerate(cells)]
+    constants = [c for *_, c, _ in told]
+    least = min(f1 for _, _, f1, _, _ in told)
+    each = ", ".join(f"{c:.2g} (m {m}, d {d})" for m, d, _, c, _ in told)
+    measured = f"D_K / (m ln m / d): {each}; least F1 {least:.3f}"
+    if least >= TARGET and max(constants) / min(constants) < 3:
+        return Verdict(answer="agrees", measured=measured, reason="our weights; the constants are within threefold")
+    missed = "do not reach an F1 of .99" if least < TARGET else "have constants more than threefold apart"
+    return cannot(f"our weights {missed}; others may do better", measured)
 
 
 CAPTIONS = unknown("its caption and content are not known to us")
@@ -367,6 +376,7 @@ RECIPES = (
             Claim("at one D_K, F1 against the heads is an inverted U", None, "ours", inverted_u),
         ),
         F1,
+        chart="f1",
     ),
     Recipe(
         PAPER,
@@ -374,6 +384,7 @@ RECIPES = (
         "the best number of heads",
         (Claim("it grows with m and as d_model shrinks", None, "read", grows_with_items),),
         BUDGETS,
+        chart="best-heads",
     ),
     Recipe(
         PAPER,
@@ -384,6 +395,7 @@ RECIPES = (
             Claim("the law describes D_K*", None, "read", law_fits),
         ),
         BUDGETS,
+        chart="key-dimension",
     ),
     Recipe(
         PAPER,
@@ -391,6 +403,7 @@ RECIPES = (
         "the diagonal of fixed compression (8 items a channel; demo: 4)",
         (Claim("D_K* grows with m along it", None, "reconstructed", grows_on_the_diagonal),),
         DIAGONAL,
+        chart="fixed-compression",
     ),
     Recipe(
         PAPER,
@@ -402,6 +415,7 @@ RECIPES = (
             Claim("one large head cannot do it where m is well above d_model", None, "read", one_head_fails),
         ),
         BUDGETS,
+        chart="key-dimension-map",
     ),
     *(
         Recipe(PAPER, name, "not known to us", (Claim("not known to us", None, "reconstructed", CAPTIONS),))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from capax.laws.ecm import ECM
 from capax.papers import harma2024_arithmetic as arithmetic
 from capax.papers import harma2024_verdicts as judge
 from capax.papers.recipe import Claim, Recipe, Scale, Study, unknown
@@ -127,7 +128,9 @@ def _coefficients(scale: Scale) -> tuple[Run, ...]:
 
 SCALES: tuple[Scale, ...] = ("demo", "small", "paper")
 HOUR = 3600.0
-GRID = Study("grid", {s: _grid(s) for s in SCALES}, {"demo": 60, "small": 2700, "paper": 600 * HOUR})
+GRID = Study(
+    "grid", {s: _grid(s) for s in SCALES}, {"demo": 60, "small": 2700, "paper": 600 * HOUR}, ECM(n_bootstrap=200)
+)
 FFN = Study("ffn", {s: _ffn(s) for s in SCALES}, {"demo": 30, "small": 300, "paper": 10 * HOUR})
 MLS_MAC = Study("mls-mac", {s: _mls_mac(s) for s in SCALES}, {"demo": 40, "small": 1800, "paper": 100 * HOUR})
 SHATTER = Study("shatter", {s: _shatter(s) for s in SCALES}, {"demo": 30, "small": 150, "paper": 500})
@@ -189,6 +192,7 @@ RECIPES = (
             Claim("the frozen one holds more at large widths", None, "read", judge.ffn_frozen_higher),
         ),
         FFN,
+        chart="ffn",
     ),
     Recipe(
         PAPER,
@@ -206,6 +210,7 @@ RECIPES = (
             Claim("without guesses MAC is below MLS at large widths", None, "read", judge.mac_below_mls),
         ),
         MLS_MAC,
+        chart="mac-mls",
     ),
     Recipe(
         PAPER,
@@ -213,6 +218,7 @@ RECIPES = (
         "epochs until 16 sequences are memorized whole",
         (Claim("they follow a negative binomial", None, "read", judge.negative_binomial, scaled=False),),
         SHATTER,
+        chart="shatter",
     ),
     Recipe(
         PAPER,
@@ -223,6 +229,7 @@ RECIPES = (
             Claim("nothing changes from batch 512 on", None, "read", judge.flat_beyond),
         ),
         BATCHES,
+        chart="batch-size",
     ),
     Recipe(
         PAPER,
@@ -233,6 +240,7 @@ RECIPES = (
             Claim("the ECM's error is below the polynomial's", "0.497 against 1.0785", "read", judge.beats_polynomial),
         ),
         GRID,
+        chart="width",
     ),
     Recipe(
         PAPER,
@@ -240,6 +248,7 @@ RECIPES = (
         "measured against predicted",
         (Claim("the ECM is off by half of a count on the mean", "0.497", "read", judge.within_half),),
         GRID,
+        chart="measured-predicted",
     ),
     Recipe(
         PAPER,
@@ -256,6 +265,7 @@ RECIPES = (
             Claim("more heads lose less with length (b < 0)", "-0.13", "read", judge.heads_slow_the_decay),
         ),
         GRID,
+        chart="slopes",
     ),
     Recipe(
         PAPER,
@@ -270,6 +280,7 @@ RECIPES = (
             ),
         ),
         GRID,
+        chart="held-out-heads",
     ),
     Recipe(
         PAPER,
@@ -286,6 +297,7 @@ RECIPES = (
             Claim("four heads hold more than two of as many coefficients", None, "read", judge.heads_hold_more),
         ),
         COEFFICIENTS,
+        chart="parameters",
     ),
     Recipe(
         PAPER,

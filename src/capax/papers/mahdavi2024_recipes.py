@@ -165,12 +165,16 @@ def _study(name: str, demo: float, small: float, paper: float, again: int = 0) -
     )
 
 
+CHARTS = {"n_heads": "accuracy-heads", "context_size": "accuracy-context"}
+
+
 def _trend(
     figure: str, name: str, title: str, swept: str, words: str, demo: float, small: float, paper: float
 ) -> Recipe:
     standing: Standing = "secondary" if figure.startswith("figure-2") else "reconstructed"
     claim = Claim(f"what is remembered rises with the {words}", None, standing, rising(swept, words))
-    return Recipe(PAPER, figure, title, (claim,), _study(name, demo, small, paper))
+    study = _study(name, demo, small, paper)
+    return Recipe(PAPER, figure, title, (claim,), study, chart=CHARTS[swept])
 
 
 _HEADS = _study("heads-shared", 15, 60, 1.5 * HOUR)
@@ -232,6 +236,7 @@ RECIPES = (
             Claim("accuracy rises with the heads", None, "secondary", rising("n_heads", "number of heads")),
         ),
         _HEADS,
+        chart=CHARTS["n_heads"],
     ),
     _trend(
         "figure-2-context",
@@ -249,6 +254,7 @@ RECIPES = (
         "accuracy against head size, one context for all",
         (Claim("accuracy rises with d_h up to the context's size alone", "n", "secondary", up_to_context),),
         _study("head-size-shared", 30, 200, 6 * HOUR, again=2),
+        chart="accuracy-head-size",
     ),
     _trend(
         "heads-fresh",

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from capax.errors import CapaxError
+from capax.laws.law import Law
 from capax.results import Measurement, Result
 from capax.specs import Run
 
@@ -73,11 +74,13 @@ class Study:
         runs: at each scale.
         seconds: expected on two cores, by scale: of demo from the processor time of a whole call, of the others from
             timed steps, which tell little where trainings end at a plateau.
+        law: the paper's, which is fitted to the runs, drawn beside them and planned with.
     """
 
     name: str
     runs: Mapping[Scale, tuple[Run, ...]]
     seconds: Mapping[Scale, float]
+    law: Law | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ class Recipe:
         study: what is run; None for what is computed at once.
         claims: what the paper says there.
         command: what judges it on the user's own data, where ours cannot.
+        chart: the figure of capax that shows its runs (`reports.registry.FIGURES`); None where there is nothing to
+            draw.
     """
 
     paper: str
@@ -97,6 +102,7 @@ class Recipe:
     claims: tuple[Claim, ...]
     study: Study | None = None
     command: str | None = None
+    chart: str | None = None
 
     def runs(self, scale: Scale) -> tuple[Run, ...]:
         """What is to be measured for it."""
@@ -106,11 +112,14 @@ class Recipe:
         """Expected time of its runs alone."""
         return 0.0 if self.study is None else self.study.seconds[scale]
 
+    def of(self, found: Mapping[str, Measurement], scale: Scale) -> tuple[Measurement, ...]:
+        """Its runs, of those (by key) that are there."""
+        return tuple(found[run.key()] for run in self.runs(scale) if run.key() in found)
+
     def judge(self, found: Mapping[str, Measurement], scale: Scale) -> tuple[Verdict, ...]:
         """A verdict for each claim, by the measurements of its runs (by key) that are there."""
-        wanted = self.runs(scale)
-        runs = tuple(found[run.key()] for run in wanted if run.key() in found)
-        missing = len(wanted) - len(runs)
+        runs = self.of(found, scale)
+        missing = len(self.runs(scale)) - len(runs)
         return tuple(_verdict(claim, Evidence(runs, scale), missing) for claim in self.claims)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,7 +13,6 @@ from capax.errors import ReportError
 from capax.papers.catalogue import NAMES, PAPERS, recipes, seconds
 from capax.papers.recipe import STANDINGS, Answer, Recipe, Scale, Standing
 from capax.results import Measurement, Result
-from capax.specs import Run
 from capax.store import Store
 from capax.sweeps.sweep import Watch, sweep
 
@@ -164,7 +163,7 @@ def reproduce(
     from capax.reports import report  # draws: not needed to list what there is
 
     if page is not None:
-        report.write(report.build(_content(result, runs, store)), page)
+        report.write(report.build(_content(result, chosen, found, store)), page)
     report.write(result.model_dump_json(indent=2) + "\n", folder / f"{name}.json")
     return result
 
@@ -191,16 +190,19 @@ def _judged(recipe: Recipe, found: Mapping[str, Measurement], scale: Scale) -> J
     )
 
 
-def _content(result: Reproduction, runs: dict[str, Run], store: Path) -> Content:
+def _content(result: Reproduction, chosen: Sequence[Recipe], found: Mapping[str, Measurement], store: Path) -> Content:
+    from capax.papers.figures import figures, fitted
     from capax.reports import report
 
-    measured, failures = report.read([store])
+    measured = report.read([store])
+    keys = {run.key() for recipe in chosen for run in recipe.runs(result.scale)}
     return report.Content(
         title=f"{result.source}: {result.figure or 'all figures'} at scale {result.scale}",
         sources=(store.name,),
-        runs=tuple(run for run in measured if run.key in runs),
-        failures=tuple(failure for failure in failures if failure.key in runs),
-        law=None,
+        runs=tuple(run for run in measured.runs if run.key in found),
+        failures=tuple(failure for failure in measured.failures if failure.key in keys),
+        law=fitted(chosen, found, result.scale),
+        figures=figures(chosen, found, result.scale),
         claims=tuple(
             {
                 "figure": recipe.figure,

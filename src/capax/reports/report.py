@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -22,7 +22,7 @@ from capax.reports import amounts, interactive, words
 from capax.reports.caveats import caveats
 from capax.reports.groups import alike
 from capax.reports.planner import planner
-from capax.reports.registry import FIGURES
+from capax.reports.registry import FIGURES, Figure
 from capax.results import Measurement
 from capax.store_schema import Failure
 
@@ -59,6 +59,8 @@ class Content:
     Attributes:
         claims: what a paper says beside what was found, a row each: figure, says, value, standing, answer, measured and
             reason. None of them in a report that is about no paper.
+        figures: what is drawn, by name.
+        imported: by source, how many rows of others its stores hold; they are named, and not shown.
     """
 
     title: str
@@ -67,6 +69,8 @@ class Content:
     failures: tuple[Failure, ...]
     law: Law | None
     claims: tuple[Mapping[str, str], ...] = ()
+    figures: Mapping[str, Figure] = field(default_factory=FIGURES.copy)
+    imported: Mapping[str, int] = field(default_factory=dict)
 
 
 def build(content: Content) -> str:
@@ -76,8 +80,10 @@ def build(content: Content) -> str:
         ReportError: when there are no runs.
     """
     if not content.runs:
-        failed = f" ({len(content.failures)} failed)" if content.failures else ""
-        raise ReportError(f"store: no finished runs in {', '.join(content.sources)}{failed}")
+        there = [f"{len(content.failures)} failed"] if content.failures else []
+        there += [f"imported rows, which are no runs: {sum(content.imported.values())}"] if content.imported else []
+        told = f" ({', '.join(there)})" if there else ""
+        raise ReportError(f"store: no finished runs in {', '.join(content.sources)}{told}")
     shown, missing = figures_of(content)
     further = amounts.columns(content.runs)
     table = amounts.beside(tables.table(content.runs).to_dict(as_series=False), further)
@@ -95,6 +101,7 @@ def build(content: Content) -> str:
         missing=missing,
         failures=content.failures,
         n_runs=len(content.runs),
+        imported=content.imported,
         caveats=caveats(content.runs),
         planner=plans,
         claims=content.claims,
@@ -118,7 +125,7 @@ def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, s
     """The figures that the runs fill, as far as a page can hold them, and why the others are not there."""
     shown: list[dict[str, Any]] = []
     missing, room = [], ROOM
-    for name, figure in FIGURES.items():
+    for name, figure in content.figures.items():
         try:
             charts = figure.shown(content.runs, content.law)
         except ReportError as error:
@@ -127,7 +134,7 @@ def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, s
         for place, chart in enumerate(charts):
             size = 2 * len(chart.model_dump_json())  # its numbers travel as drawn and as a table
             if size > room:
-                reason = f"too many points for a page; draw it with capax figure {name}"
+                reason = f"too many points for a page; draw it with capax figure {chart.name}"
                 missing.append({"title": chart.title, "of": figure.of, "reason": reason})
                 continue
             room -= size
@@ -211,7 +218,15 @@ def _part(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
-def read(stores: Sequence[Path]) -> tuple[list[Measurement], list[Failure]]:
+class Read(NamedTuple):
+    """What some stores hold: runs, failures, and by source how many rows of others, which no report shows."""
+
+    runs: list[Measurement]
+    failures: list[Failure]
+    imported: dict[str, int]
+
+
+def read(stores: Sequence[Path]) -> Read:
     """The runs and failures of some stores; a run that several hold counts once.
 
     Raises:
@@ -221,8 +236,10 @@ def read(stores: Sequence[Path]) -> tuple[list[Measurement], list[Failure]]:
 
     runs: dict[str, Measurement] = {}
     failures: dict[str, Failure] = {}
+    imported: dict[str, int] = {}
     for path in stores:
         with Store(path, create=False) as opened:
             runs |= {run.key: run for run in opened.runs()}
             failures |= {failure.key: failure for failure in opened.failures()}
-    return list(runs.values()), [failure for key, failure in failures.items() if key not in runs]
+            imported |= opened.sources()
+    return Read(list(runs.values()), [failure for key, failure in failures.items() if key not in runs], imported)
