@@ -96,9 +96,7 @@ def build(store: Path, path: Path) -> None:
     from capax.reports import report
 
     report.check_out(path)
-    runs, failures, _ = report.read([store])
-    content = report.Content("capax report", (store.name,), tuple(runs), tuple(failures), load_law("reference"))
-    report.write(report.build(content), path)
+    report.write(report.build(report.content("capax report", [store], load_law("reference"))), path)
 
 
 if __name__ == "__main__":

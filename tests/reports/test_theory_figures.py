@@ -9,7 +9,7 @@ import pytest
 import capax
 from capax.cli import main
 from capax.errors import ReportError
-from capax.reports import interactive, theory
+from capax.reports import interactive, registry, report, theory
 from capax.reports.drawing import draw
 from capax.reports.saturation import chart as saturation_chart
 from capax.results import Measurement
@@ -114,16 +114,40 @@ def test_a_saturation_map_counts_every_example_once(run: Measurement, tmp_path: 
     draw(chart, tmp_path / "s.png")
 
 
-def test_commands_draw_or_refuse_before_they_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = str(tmp_path / "s.db")
-    kept = capax.measure(
+def layer(store: str, seed: int, kept: bool) -> Measurement:
+    return capax.measure(
         capax.Associations(context_size=3, library_size=10, n_classes=4),
         capax.AssociativeAttention(n_heads=2, d_model=4, d_head=2),
         capax.Training(max_steps=4, eval_steps=2),
         restarts=1,
+        seed=seed,
         store=store,
-        keep_weights=True,
+        keep_weights=kept,
     )
+
+
+def test_a_report_has_the_saturation_of_layers_that_were_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "s.db"
+    of_none, of_kept = layer(str(store), 0, kept=False), layer(str(store), 1, kept=True)
+    content = report.content("t", [store], None)
+    (figure,) = (shown for shown in report.figures_of(content)[0] if shown["id"] == "saturation-0")
+    memory = capax.load(of_kept.key, store)
+    attention = memory.attention()  # type: ignore[union-attr]
+    alone = saturation_chart(saturation(attention), saturated(attention), of_kept)
+    assert figure["chart"] == alone.model_dump()
+    with pytest.raises(SystemExit) as ended:
+        main(["figure", "saturation", str(store), "-o", str(tmp_path / "s.png")])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"Figure: {tmp_path / 's.png'}")
+    with pytest.raises(ReportError, match="whose weights were kept"):
+        registry.charts("saturation", [of_none], None, {of_kept.key: store})
+
+
+def test_commands_draw_or_refuse_before_they_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = str(tmp_path / "s.db")
+    kept = layer(store, 0, kept=True)
     picture = tmp_path / "f.png"
     for command in (["saturation", kept.key[:9], "--store", store], ["bounds", "--d-model", "8"]):
         with pytest.raises(SystemExit) as ended:

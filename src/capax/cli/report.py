@@ -34,18 +34,10 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
         raise SpecError("store: at least one file of finished runs")
     reports.check_out(out)
     chosen = None if law is None else load_law(law)
-    found = reports.read(stores)
-    content = reports.Content(
-        title,
-        tuple(path.name for path in stores),
-        tuple(found.runs),
-        tuple(found.failures),
-        chosen,
-        imported=found.imported,
-    )
+    content = reports.content(title, stores, chosen)
     reports.write(reports.build(content), out)
-    left_out = f"; imported rows left out: {sum(found.imported.values())}" if found.imported else ""
-    print(f"Report: {out} ({out.stat().st_size / 1e6:.1f} MB, {of_runs(len(found.runs))}{left_out})")
+    left_out = f"; imported rows left out: {sum(content.imported.values())}" if content.imported else ""
+    print(f"Report: {out} ({out.stat().st_size / 1e6:.1f} MB, {of_runs(len(content.runs))}{left_out})")
 
 
 def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
@@ -72,7 +64,8 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     named(name)
     if not stores:
         raise SpecError("store: at least one file of finished runs")
-    found = charts(name, reports.read(stores).runs, None if law is None else load_law(law))
+    there = reports.read(stores)
+    found = charts(name, there.runs, None if law is None else load_law(law), there.kept)
     for place, chart in enumerate(found):
         path = out if place == 0 else out.with_stem(f"{out.stem}-{place + 1}")
         draw(chart, path)

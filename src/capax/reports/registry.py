@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
 
 from capax.errors import ReportError
 from capax.laws.law import Law
-from capax.reports import adler, adler_f1, curves, harma, harma_laws, harma_shatter, mahdavi, theory, units
+from capax.reports import adler, adler_f1, curves, harma, harma_laws, harma_shatter, mahdavi, saturation, theory, units
 from capax.reports.chart import Chart
 from capax.results import Measurement
 
@@ -143,8 +146,19 @@ FIGURES: dict[str, Figure] = {
         mahdavi.accuracy_head_size,
         "associations, mac, of several d_head",
     ),
+    "saturation": Figure(
+        "heads that attend to one token alone, each and together",
+        "Mahdavi et al. 2024",
+        partial(saturation.of_kept, {}),
+        "associations, with --keep-weights",
+    ),
     "bounds": Figure("every bound in bits, beside what was measured", "capax", theory.bounds, "any"),
 }
+
+
+def figures(kept: Mapping[str, Path]) -> dict[str, Figure]:
+    """All figures, of runs whose kept weights lie beside these stores, by key."""
+    return FIGURES | {"saturation": replace(FIGURES["saturation"], shown=partial(saturation.of_kept, kept))}
 
 
 def named(name: str) -> Figure:
@@ -158,10 +172,16 @@ def named(name: str) -> Figure:
     return FIGURES[name]
 
 
-def charts(name: str, runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
+def charts(
+    name: str, runs: Sequence[Measurement], law: Law | None, kept: Mapping[str, Path] = MappingProxyType({})
+) -> list[Chart]:
     """The charts of a figure.
+
+    Args:
+        kept: stores that have weights, by the key of their run.
 
     Raises:
         ReportError: for an unknown figure, or when the runs cannot be shown in it.
     """
-    return named(name).shown(runs, law)
+    named(name)
+    return figures(kept)[name].shown(runs, law)

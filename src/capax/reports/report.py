@@ -22,7 +22,7 @@ from capax.reports import amounts, interactive, words
 from capax.reports.caveats import caveats
 from capax.reports.groups import alike
 from capax.reports.planner import planner
-from capax.reports.registry import FIGURES, Figure
+from capax.reports.registry import FIGURES, Figure, figures
 from capax.results import Measurement
 from capax.store_schema import Failure
 
@@ -71,6 +71,24 @@ class Content:
     claims: tuple[Mapping[str, str], ...] = ()
     figures: Mapping[str, Figure] = field(default_factory=FIGURES.copy)
     imported: Mapping[str, int] = field(default_factory=dict)
+
+
+def content(title: str, stores: Sequence[Path], law: Law | None) -> Content:
+    """All that some stores hold, with every figure there is.
+
+    Raises:
+        StoreError: when one is missing or no store.
+    """
+    found = read(stores)
+    return Content(
+        title,
+        tuple(path.name for path in stores),
+        tuple(found.runs),
+        tuple(found.failures),
+        law,
+        figures=figures(found.kept),
+        imported=found.imported,
+    )
 
 
 def build(content: Content) -> str:
@@ -219,11 +237,17 @@ def _part(path: Path) -> Path:
 
 
 class Read(NamedTuple):
-    """What some stores hold: runs, failures, and by source how many rows of others, which no report shows."""
+    """What some stores hold.
+
+    Attributes:
+        imported: by source, how many rows of others, which no report shows.
+        kept: the store beside which the weights of a run lie, by its key.
+    """
 
     runs: list[Measurement]
     failures: list[Failure]
     imported: dict[str, int]
+    kept: dict[str, Path]
 
 
 def read(stores: Sequence[Path]) -> Read:
@@ -237,9 +261,13 @@ def read(stores: Sequence[Path]) -> Read:
     runs: dict[str, Measurement] = {}
     failures: dict[str, Failure] = {}
     imported: dict[str, int] = {}
+    kept: dict[str, Path] = {}
     for path in stores:
         with Store(path, create=False) as opened:
-            runs |= {run.key: run for run in opened.runs()}
+            found = {run.key: run for run in opened.runs()}
+            runs |= found
+            kept |= {key: path for key in found if opened.weights_path(key).exists()}
             failures |= {failure.key: failure for failure in opened.failures()}
             imported |= opened.sources()
-    return Read(list(runs.values()), [failure for key, failure in failures.items() if key not in runs], imported)
+    unfinished = [failure for key, failure in failures.items() if key not in runs]
+    return Read(list(runs.values()), unfinished, imported, kept)

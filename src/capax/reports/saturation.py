@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from capax.errors import ReportError
+from capax.laws.law import Law
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
 from capax.results import Measurement
-from capax.theory.saturation import Saturation
+from capax.specs import Associations
+from capax.theory.saturation import Saturation, saturated, saturation
 
 MOST_PATTERNS = 20
+MOST_LAYERS = 4
 
 
-def chart(found: Saturation, saturated: np.ndarray, run: Measurement) -> Chart:
+def of_kept(kept: Mapping[str, Path], runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
+    """A chart for each layer whose weights were kept; of many, of those that recalled most.
+
+    Args:
+        kept: stores that have weights, by the key of their run.
+    """
+    from capax.memory import AssociativeMemory, load
+
+    charts: list[Chart] = []
+    for run in sorted(runs, key=lambda run: -run.memorized):
+        if run.key in kept and isinstance(run.spec.task, Associations) and len(charts) < MOST_LAYERS:
+            memory = load(run.key, kept[run.key])
+            assert isinstance(memory, AssociativeMemory)
+            attention = memory.attention()
+            charts.append(chart(saturation(attention), saturated(attention), run))
+    if not charts:
+        raise ReportError("no layer on associations whose weights were kept (measure with --keep-weights)")
+    return charts
+
+
+def chart(found: Saturation, split: np.ndarray, run: Measurement) -> Chart:
     """Shares of examples by head, examples by how many heads saturate, and the map of both.
 
     Args:
-        saturated: heads × examples, whether a head saturates.
+        split: heads × examples, whether a head saturates.
         run: the run whose weights these are.
     """
     heads = tuple(str(head.head) for head in found.heads)
-    patterns = Counter(tuple(column) for column in saturated.T.tolist()).most_common()
+    patterns = Counter(tuple(column) for column in split.T.tolist()).most_common()
     shown = patterns[:MOST_PATTERNS][::-1]
     rest = sum(count for _, count in patterns[MOST_PATTERNS:])
     counts = range(len(found.examples_by_heads))
