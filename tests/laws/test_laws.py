@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t as t_distribution
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
@@ -61,6 +62,24 @@ def test_every_kind_of_table_gives_the_same_law() -> None:
     assert len({tuple(law.solution_.values.items()) for law in laws}) == 1
     assert (laws[0].predict(rows) == laws[0].predict(array)).all()
     assert (laws[0].predict(array) == laws[0].predict(array[:, :3])).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_limits_of_small_noisy_studies_are_those_of_a_line_in_logarithms(seed: int) -> None:
+    """The deviance of k runs off at and below zero, a step of its standard error away."""
+    rng = np.random.default_rng(seed)
+    places = np.array([(n, h, d) for n in (4, 8) for h in (1, 2) for d in (8, 16, 32)], float)
+    logs = np.log(places)
+    design = np.column_stack([np.ones(len(places)), -np.log(places[:, 0] - 1), logs[:, 1], logs[:, 2]])
+    counts = np.log(0.6) + design[:, 1:] @ (0.9, 0.5, 1.8) + 0.25 * rng.standard_normal(len(places))
+    law = capax.PowerLaw().fit(np.column_stack([places, np.full(len(places), 1e6)]), np.exp(counts))
+    theta, squares, *_ = np.linalg.lstsq(design, counts)
+    dof = len(places) - 4
+    half = t_distribution.ppf(0.975, dof) * np.sqrt(squares[0] / dof * np.diag(np.linalg.inv(design.T @ design)))
+    expected = np.column_stack([theta - half, theta + half])
+    expected[0] = np.exp(expected[0])
+    found = law.parameter_intervals()
+    np.testing.assert_allclose([found[name] for name in ("k", "p", "q", "r")], expected, rtol=1e-3)
 
 
 def without(name: str) -> pl.DataFrame:

@@ -173,23 +173,28 @@ def _standard_error(model: Model, solution: Solution, observed: Observed, name: 
 def _end(
     model: Model, solution: Solution, observed: Observed, name: str, best: float, step: float, threshold: float
 ) -> float | None:
-    """Walk out from the best value in growing steps, then close in on where the deviance crosses the threshold."""
+    """Walk out from the best value in growing steps, then close in on where the deviance crosses the threshold.
+
+    Every fit of the others starts from theirs at the farthest value that the data did not contradict: from what was
+    found where the law has no meaning there is no way back.
+    """
     others = tuple(other for other in solution.free if other != name)
-    warm = solution.values
+    accepted = solution.values
 
     def rise(value: float) -> float:
-        nonlocal warm
-        fitted = _minimize(model, warm | {name: value}, others, observed, solution.sigma)
+        nonlocal accepted
+        fitted = _minimize(model, accepted | {name: value}, others, observed, solution.sigma)
         found = deviance(model, fitted, observed, solution.sigma) - solution.deviance - threshold
         if not np.isfinite(found):
             return NO_LAW
-        warm = fitted
+        if found <= 0:
+            accepted = fitted
         return found
 
     inside = best
     while abs(inside + step - best) <= FARTHEST * max(abs(best), 1.0):
         outside = inside + step
         if rise(outside) > 0:
-            return float(brentq(rise, inside, outside, rtol=1e-6, xtol=1e-12)) if rise(inside) < 0 else outside
+            return float(brentq(rise, inside, outside, rtol=1e-6, xtol=1e-12))
         inside, step = outside, 2 * step
     return None
