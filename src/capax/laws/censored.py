@@ -175,8 +175,9 @@ def _end(
 ) -> float | None:
     """Walk out from the best value in growing steps, then close in on where the deviance crosses the threshold.
 
-    Every fit of the others starts from theirs at the farthest value that the data did not contradict: from what was
-    found where the law has no meaning there is no way back.
+    Every fit of the others starts from theirs at the last value that the data did not contradict: from what was found
+    where the law has no meaning there is no way back. A crossing counts when what lies beyond it is contradicted again
+    by a fit from there: along a bent valley the first fit of a long step ends too early.
     """
     others = tuple(other for other in solution.free if other != name)
     accepted = solution.values
@@ -195,6 +196,8 @@ def _end(
     while abs(inside + step - best) <= FARTHEST * max(abs(best), 1.0):
         outside = inside + step
         if rise(outside) > 0:
-            return float(brentq(rise, inside, outside, rtol=1e-6, xtol=1e-12))
+            crossing = float(brentq(rise, inside, outside, rtol=1e-6, xtol=1e-12))
+            if rise(outside) > 0:
+                return crossing
         inside, step = outside, 2 * step
     return None
