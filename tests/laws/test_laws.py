@@ -289,9 +289,7 @@ def test_a_law_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
     if name in ("ecm", "power"):  # hundreds of fits each: a sum's last bit may depend on where its numbers lie
         again = back.parameter_intervals()
         for parameter, ends in law.parameter_intervals().items():
-            assert again[parameter] == tuple(
-                None if end is None else pytest.approx(end, rel=1e-6) for end in ends
-            )
+            assert again[parameter] == tuple(None if end is None else pytest.approx(end, rel=1e-6) for end in ends)
     assert json.loads(to_json(back)) == json.loads(to_json(law))
 
 

@@ -101,6 +101,10 @@ def test_exponent(power: float, noise: float, answer: str) -> None:
     assert ev.has_exponent(ev.exponent(x, y), 1, "x").answer == answer
 
 
+def test_an_interval_that_holds_zero_beside_one_agrees_with_neither() -> None:
+    assert ev.has_exponent(ev.Estimate(0.1, -0.85, 1.05), 1, "x").answer == "cannot be judged"
+
+
 @pytest.mark.parametrize(
     ("first", "second", "answer"),
     [([5, 6, 7], [1, 2, 3], "agrees"), ([1, 2, 3], [5, 6, 7], "differs"), ([1, 5, 3], [2, 4, 3], "cannot be judged")],

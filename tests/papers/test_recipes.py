@@ -11,9 +11,9 @@ from synthetic import Made, interval, measurement, verdicts
 from capax.errors import SpecError
 from capax.papers import adler2025, catalogue, harma2024, harma2024_verdicts, mahdavi2024_recipes
 from capax.papers.harma2024_arithmetic import width_of
-from capax.papers.recipe import SCALES, STANDINGS, Evidence, Verdict
+from capax.papers.recipe import SCALES, STANDINGS, Evidence, Recipe, Verdict
 from capax.results import HeadCount, Measurement, ShatterEpochs
-from capax.specs import Mac, Mls, Run
+from capax.specs import Budget, Mac, Mls, Relations, Run, Shatter
 
 PAPERS = catalogue.PAPERS
 COUNTS = {
@@ -403,6 +403,44 @@ def right_heads(m: int, d: int) -> int:
 def test_budgets(figure: str, claim: int, agreeing: Made, differing: Made) -> None:
     assert verdicts("adler2025", figure, agreeing)[claim].answer == "agrees"
     assert verdicts("adler2025", figure, differing)[claim].answer in ("differs", "cannot be judged")
+
+
+def test_the_logarithm_needs_cells_that_tell() -> None:
+    for total, answer in (
+        (lambda m, d: 100 * law(m, d), "agrees"),
+        (lambda m, d: 4000 * m / d, "differs"),
+        (lambda m, d: 100 * law(m, d) * np.exp(np.sin(m * d)), "cannot be judged"),
+    ):
+        assert verdicts("adler2025", "figure-3", cells(total, right_heads), "small")[2].answer == answer
+
+
+def of_any_protocol(run: Run, rng: np.random.Generator) -> Measurement:
+    match run.protocol:
+        case Budget():
+            return cells(law, right_heads)(run, rng)
+        case Shatter():
+            return shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6)(run, rng)
+        case Mls():
+            return searched(5, 9, 3)(run, rng)
+    if isinstance(run.task, Relations):
+        return f1(lambda heads, total: min(1.0, total / 30))(run, rng)
+    counts, error = rng.integers(1, 15, run.protocol.restarts).tolist(), {"mean_squared_error": rng.random() / 12}
+    return measurement(run, counts, stop_reason="plateau", metrics=error)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [recipe for some in PAPERS.values() for recipe in some if recipe.study is not None],
+    ids=lambda recipe: f"{recipe.paper}-{recipe.figure}",
+)
+def test_however_few_runs_are_there_every_claim_has_a_verdict(recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harma2024_verdicts, "FITS", 3)
+    rng = np.random.default_rng(0)
+    runs = recipe.runs("demo")
+    for number in (1, 1, 2, 2, 3, 3):
+        chosen = rng.choice(len(runs), min(number, len(runs)), replace=False)
+        found = {runs[place].key(): of_any_protocol(runs[place], rng) for place in chosen}
+        assert len(recipe.judge(found, "demo")) == len(recipe.claims)
 
 
 def test_a_key_dimension_below_a_proved_bound_differs() -> None:

@@ -134,8 +134,8 @@ def exponent(x: Numbers, y: Numbers, groups: Sequence[object] | None = None) -> 
     return slopes([np.log(np.asarray(x, float))], np.log(np.asarray(y, float)), groups)[0]
 
 
-WIDEST = 2.0
-"""An interval wider than this about an exponent holds almost any: it agrees with nothing."""
+WIDEST = 1.0
+"""An interval wider than this about an exponent holds almost any, zero beside one: it agrees with nothing."""
 
 
 def has_exponent(found: Estimate, expected: float, what: str) -> Verdict:

@@ -70,8 +70,8 @@ def as_printed(of: Evidence) -> Verdict:
     return ev.exactly(
         False,
         f"{fewest.memorized} of {fewest.library_size}",
-        f"max would mean 12,504 sequences, or the whole library, for every network; {len(below)} of {len(of.runs)} "
-        "recalled fewer: read it as min",
+        f"max would mean {min(least):,.0f} sequences, or the whole library, for every network; {len(below)} of "
+        f"{len(of.runs)} recalled fewer: read it as min",
     )
 
 
@@ -152,6 +152,8 @@ def heads_slow_the_decay(of: Evidence) -> Verdict:
 def _errors(of: Evidence, held_out: bool) -> tuple[np.ndarray, np.ndarray, int]:
     """Relative errors of ECM and polynomial on the same rows, and the polynomial's degree."""
     runs = [run for run in of.runs if run.memorized_above_chance > 0]
+    if not runs:
+        raise Unjudged("nothing was recalled above chance")
     heads = np.array([model(run).n_heads for run in runs])
     held = heads == heads.max() if held_out else np.ones(len(runs), bool)
     known = ~held if held_out else held
@@ -316,6 +318,8 @@ def _batches(of: Evidence) -> dict[int, np.ndarray]:
         level = float(np.mean(np.concatenate([counts(run) for run in runs])))
         for run in runs:
             found[run.spec.training.batch_size].append(counts(run) / level)
+    if len(found) < 2:
+        raise Unjudged("there is one batch size only")
     return {size: np.concatenate(found[size]) for size in sorted(found)}
 
 
