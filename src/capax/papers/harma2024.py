@@ -129,14 +129,14 @@ def _coefficients(scale: Scale) -> tuple[Run, ...]:
 SCALES: tuple[Scale, ...] = ("demo", "small", "paper")
 HOUR = 3600.0
 GRID = Study(
-    "grid", {s: _grid(s) for s in SCALES}, {"demo": 60, "small": 2700, "paper": 600 * HOUR}, ECM(n_bootstrap=200)
+    "grid", {s: _grid(s) for s in SCALES}, {"demo": 60, "small": 2000, "paper": 600 * HOUR}, ECM(n_bootstrap=200)
 )
-FFN = Study("ffn", {s: _ffn(s) for s in SCALES}, {"demo": 30, "small": 300, "paper": 10 * HOUR})
-MLS_MAC = Study("mls-mac", {s: _mls_mac(s) for s in SCALES}, {"demo": 40, "small": 1800, "paper": 100 * HOUR})
+FFN = Study("ffn", {s: _ffn(s) for s in SCALES}, {"demo": 30, "small": 540, "paper": 10 * HOUR})
+MLS_MAC = Study("mls-mac", {s: _mls_mac(s) for s in SCALES}, {"demo": 40, "small": 1050, "paper": 100 * HOUR})
 SHATTER = Study("shatter", {s: _shatter(s) for s in SCALES}, {"demo": 30, "small": 150, "paper": 500})
-BATCHES = Study("batches", {s: _batches(s) for s in SCALES}, {"demo": 20, "small": 900, "paper": 20 * HOUR})
+BATCHES = Study("batches", {s: _batches(s) for s in SCALES}, {"demo": 20, "small": 130, "paper": 20 * HOUR})
 COEFFICIENTS = Study(
-    "coefficients", {s: _coefficients(s) for s in SCALES}, {"demo": 10, "small": 300, "paper": 40 * HOUR}
+    "coefficients", {s: _coefficients(s) for s in SCALES}, {"demo": 10, "small": 770, "paper": 40 * HOUR}
 )
 
 RECIPES = (

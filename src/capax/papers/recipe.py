@@ -72,8 +72,8 @@ class Study:
 
     Attributes:
         runs: at each scale.
-        seconds: expected on two cores, by scale: of demo from the processor time of a whole call, of the others from
-            timed steps, which tell little where trainings end at a plateau.
+        seconds: expected on two cores, by scale: of demo and small as a whole call took, of paper from timed steps,
+            which tell little where trainings end at a plateau.
         law: the paper's, which is fitted to the runs, drawn beside them and planned with.
     """
 
