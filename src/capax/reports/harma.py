@@ -224,7 +224,7 @@ def _interval_less_luck(run: Measurement) -> Interval | None:
 
 
 def _told(name: str, group: Group) -> str:
-    words = group.in_words()
+    words = group.apart
     return f"{name} ({words})" if words else name
 
 

@@ -258,5 +258,5 @@ def ends_of(axis: Axis) -> tuple[float, float]:
 
 def titled(title: str, group: Group) -> str:
     """A title, with what tells a group from the others."""
-    words = group.in_words()
+    words = group.apart
     return f"{title} ({words})" if words else title
