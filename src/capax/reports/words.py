@@ -168,7 +168,8 @@ def protocol(run: Run) -> str:
         case Mls() as spec:
             return (
                 f"the largest library memorized whole: 50 % point of up to {spec.max_trainings} trainings, "
-                f"{spec.seeds} a round from {spec.first_size} on, until its interval is narrower than {spec.interval_width:.0%}"
+                f"{spec.seeds} a round from {spec.first_size} on, until its interval is narrower than "
+                f"{spec.interval_width:.0%}"
             )
         case Shatter() as spec:
             return f"epochs until the library is whole, over {spec.trials} trials"
