@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capax.errors import ReportError
-from capax.reports.chart import Axis, Chart
+from capax.reports.chart import Axis
 from capax.reports.groups import Group
 from capax.reports.words import of_heads
 from capax.results import Measurement
@@ -105,17 +105,6 @@ def _also(run: Measurement) -> tuple[int, int] | None:
         if count.total_key_dim is not None and (high is None or count.total_key_dim <= high)
     ]
     return min(good), max(good)
-
-
-def or_error(charts: list[Chart], reason: str) -> list[Chart]:
-    """The charts.
-
-    Raises:
-        ReportError: with the reason, when there is none.
-    """
-    if not charts:
-        raise ReportError(reason)
-    return charts
 
 
 def of_relations(runs: Sequence[Measurement], *protocols: type) -> list[Measurement]:
