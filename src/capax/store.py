@@ -303,8 +303,8 @@ class Store:
         for key in keys:
             for (text,) in self._read(query, (key,)):
                 try:
-                    found[key] = Run.model_validate_json(text)
-                except (ValidationError, SpecError) as error:
+                    found[key] = Run(**json.loads(text or "{}"))
+                except (SpecError, ValueError, TypeError) as error:
                     raise StoreError(f"store: {self.path} is damaged: run {key:.12}: {error}") from None
         return found
 

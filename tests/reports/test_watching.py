@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ import pytest
 import capax
 from capax import sweep_lock
 from capax.errors import SpecError, StoreError
+from capax.reports.groups import Fields
 from capax.reports.watching import Point, StudyKeys, Watched, look
 from capax.results import Measurement
 from capax.store import Store
@@ -84,11 +86,11 @@ def test_runs_that_differ_in_anything_but_heads_and_width_are_not_one_plot(tmp_p
     with Store(tmp_path / "s.db") as opened:
         for one in [*unlike, *alike, spec(seed=3)]:
             opened.add(capax.measure(one.task, one.model, one.training, restarts=1, seed=one.seed))
-    known: dict[str, capax.Run] = {}
+    known: dict[str, Fields] = {}
     seen = look(tmp_path / "s.db", known=known)
     assert (len(seen.points), seen.others) == (5, 4)
     assert seen.kind == "3 tokens of 9, mac, 1 layer, library_size 20, loss all, ffn mlp, max_epochs 1"
-    assert known == {one.key(): one for one in [*unlike, *alike, spec(seed=3)]}
+    assert set(known) == {one.key() for one in [*unlike, *alike, spec(seed=3)]}
     assert look(tmp_path / "s.db", known=known).points == seen.points
 
 
@@ -197,6 +199,20 @@ def test_the_runs_of_a_study(store: Path, runs: list[Measurement]) -> None:
         tell(Standing(runs=5, stored=0, done=0, running=1, failed=0))
         with pytest.raises(SpecError, match=r"study.toml has 4 runs, the sweep of .* under way 5$"):
             look(store, study)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["no json", "{}", '{"spec": "x"}', '{"spec": []}', '{"spec": {"task": {"task": "sequences", "seq_len": 0}}}'],
+)
+def test_a_run_that_cannot_be_read_is_one_line(store: Path, text: str) -> None:
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE runs SET measurement = ? WHERE n_heads = 2", (text,))
+    connection.close()
+    with pytest.raises(
+        StoreError, match=r"^store: (.*s.db is damaged: run \w+: .*|cannot read .*s.db: malformed JSON)$"
+    ):
+        look(store)
 
 
 def test_nothing_is_written(store: Path) -> None:

@@ -25,8 +25,8 @@ from rich.text import Text
 from capax.errors import SpecError
 
 if TYPE_CHECKING:
+    from capax.reports.groups import Fields
     from capax.reports.watching import Watched
-    from capax.specs import Run
     from capax.store_schema import Failure, Summary
 
 PIPE = (80, 24)
@@ -78,7 +78,7 @@ def watch(
         raise SpecError(f"every: should be above 0 seconds, got {every:g}")
     keys = None if study is None else study_keys(study)
 
-    known: dict[str, Run] = {}
+    known: dict[str, Fields] = {}
 
     def see() -> Watched:
         return look(store, keys, known=known)

@@ -53,7 +53,7 @@ def key_dimension(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
         ]
         panel = Panel(
             x=powers("m' ln m' / d_model (m' edges)", loads),
-            y=powers("measured D_K*", measured),
+            y=powers("measured D_K*", _extent(shown)),
             series=tuple(drawn),
         )
         slope = float(np.polyfit(np.log(loads), np.log(measured), 1)[0])
@@ -90,6 +90,11 @@ def _series(
         texts=tuple(cell.text for cell in ordered),
         group=place,
     )
+
+
+def _extent(shown: list[Cell]) -> list[float]:
+    """D_K* of cells and the ends of their ranges."""
+    return [end for cell in shown for end in (cell.key_dim, cell.low, cell.high) if end]
 
 
 def _load(cell: Cell) -> float:
@@ -243,7 +248,7 @@ def fixed_compression(runs: Sequence[Measurement], law: Law | None) -> list[Char
         keys = Panel(
             title="D_K*",
             x=width,
-            y=powers("smallest D_K*", [cell.key_dim or 1 for cell in every]),
+            y=powers("smallest D_K*", _extent(every)),
             series=tuple(
                 _series(shown, names[ratio], place, _width) for place, (ratio, shown) in enumerate(lines.items())
             ),

@@ -133,6 +133,10 @@ def cell(run: Measurement) -> tuple[int, int, int]:
 
 
 def powers(label: str, values: Sequence[float]) -> Axis:
-    """A logarithmic axis with marks at powers of two."""
-    low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
-    return Axis(label=label, log=2, ticks=tuple(2.0**power for power in range(low, high + 1)))
+    """A logarithmic axis with marks at powers of two; at its ends where fewer than two of these lie between them."""
+    first, last = min(values), max(values)
+    low, high = math.floor(math.log2(first)), math.ceil(math.log2(last))
+    ticks = [2.0**power for power in range(low, high + 1)]
+    if first < last and sum(first <= tick <= last for tick in ticks) < 2:
+        ticks = [float(f"{end:.3g}") for end in (first, last)]
+    return Axis(label=label, log=2, ticks=tuple(ticks))

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from capax import sweep_lock
 from capax.errors import SpecError
-from capax.reports.groups import apart, fields_of, in_words
-from capax.specs import Run
+from capax.reports.groups import Fields, apart, fields_of, in_words
 from capax.store import Store
 from capax.store_schema import Failure, Summary
 from capax.sweep_lock import Holder, State
@@ -101,14 +100,14 @@ def study_keys(path: Path) -> StudyKeys:
 
 
 def look(
-    store: Path, study: StudyKeys | None = None, at: datetime | None = None, known: dict[str, Run] | None = None
+    store: Path, study: StudyKeys | None = None, at: datetime | None = None, known: dict[str, Fields] | None = None
 ) -> Watched:
     """Read a store, and where its sweep stands, without writing anything or making a writer wait.
 
     Args:
         study: count and draw the runs of this study alone.
         at: the moment that ages and the pace are told for; now when not given.
-        known: what runs were asked for, by key, from an earlier look: they are not read again; new ones are put in.
+        known: of what kind runs are, by key, from an earlier look: they are not read again; new ones are put in.
 
     Raises:
         StoreError: for a file that is missing, no store, or of a newer version.
@@ -117,8 +116,9 @@ def look(
     with Store(store, create=False, read_only=True) as opened:
         sweep, holder = sweep_lock.look(store)  # before the runs: those that it counts are there
         runs, failures = opened.summaries(), opened.failures()
-        specs = {} if known is None else known
-        specs |= opened.specs(run.key for run in runs if run.key not in specs)
+        kinds = {} if known is None else known
+        new = opened.specs(run.key for run in runs if run.key not in kinds)
+        kinds |= {key: fields_of(spec, VARIED) for key, spec in new.items()}
     at = datetime.now(UTC) if at is None else at
     standing = holder.standing if sweep == "running" and holder is not None else None
     swept = None if standing is None else standing.runs
@@ -138,7 +138,7 @@ def look(
             if swept is not None:
                 left = swept - standing.stored - standing.done - standing.failed
                 seconds_left = left * elapsed / standing.done
-    kind, points = _points(runs, specs)
+    kind, points = _points(runs, kinds)
     return Watched(
         store=store,
         at=at,
@@ -167,12 +167,12 @@ def _check(study: StudyKeys, store: Path, sweep: State, swept: int | None, there
         )
 
 
-def _points(runs: Sequence[Summary], specs: Mapping[str, Run]) -> tuple[str | None, tuple[Point, ...]]:
+def _points(runs: Sequence[Summary], kinds: Mapping[str, Fields]) -> tuple[str | None, tuple[Point, ...]]:
     """The commonest kind (of equals the one that was there first) of runs that have a width, and its runs."""
-    runs = [run for run in runs if run.d_model and run.key in specs]  # one may have been deleted meanwhile
+    runs = [run for run in runs if run.d_model and run.key in kinds]  # one may have been deleted meanwhile
     if not runs:
         return None, ()
-    fields = [fields_of(specs[run.key], VARIED) for run in runs]
+    fields = [kinds[run.key] for run in runs]
     ((chosen, _),) = Counter(map(repr, fields)).most_common(1)
     drawn = [run for run, own in zip(runs, fields, strict=True) if repr(own) == chosen]
     points = [
