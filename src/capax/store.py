@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from capax import sweep_lock
-from capax.errors import StoreError, StoreWriteError
+from capax.errors import SpecError, StoreError, StoreWriteError
 from capax.results import Measurement, ResultError
 from capax.specs import Run
 from capax.store_schema import (
@@ -295,6 +295,18 @@ class Store:
         """All runs, oldest first."""
         rows = self._read("SELECT key, measurement FROM runs ORDER BY finished, rowid")
         return [self._measurement(key, text) for key, text in rows]
+
+    def specs(self, keys: Iterable[str]) -> dict[str, Run]:
+        """What some runs were asked for, by their keys, without their results; keys that there are not are left out."""
+        query = "SELECT json_extract(measurement, '$.spec') FROM runs WHERE key = ?"
+        found = {}
+        for key in keys:
+            for (text,) in self._read(query, (key,)):
+                try:
+                    found[key] = Run(**json.loads(text or "{}"))
+                except (SpecError, ValueError, TypeError) as error:
+                    raise StoreError(f"store: {self.path} is damaged: run {key:.12}: {error}") from None
+        return found
 
     def failures(self) -> list[Failure]:
         """All runs that failed and have not been done since, the oldest failure first."""

@@ -31,7 +31,7 @@ from rich.text import Text
 import capax
 from capax.cli.scatter import Scatter
 from capax.cli.watch import frame
-from capax.reports.watching import Kind, Point, Watched
+from capax.reports.watching import Point, Watched
 from capax.store import Store
 from capax.store_schema import Failure, Summary
 from capax.sweep_lock import Holder, Standing
@@ -73,7 +73,7 @@ RUNNING = Watched(
     seconds_left=600.0,
     last=LAST,
     failures=tuple(Failure(f"{place:064x}", NOW.isoformat(), HOSTILE, 1, "{}") for place in range(3)),
-    kind=Kind.of(LAST[0]),
+    kind="8 tokens of 100, mac, 1 layer",
     points=tuple(Point(run.n_heads, run.d_model, run.memorized, run.n_heads == 8) for run in LAST),
     others=0,
 )
@@ -116,17 +116,41 @@ def test_what_a_frame_says(width: int, height: int) -> None:
     ):
         assert words in running
     assert "  3 min     2     8   16/2000     20" in running
-    assert "last: 8 tokens of 100, mac, 1 layer" in running
+    assert "last: 8 tokens of 100, mac" in running
     killed = drawn(KILLED, width, height)
     assert "the sweep was killed; start it again to do the rest" in killed
     assert "48 runs done; when the sweep last told, 48 of its 96" in killed
-    assert "1 of other kinds not drawn" in drawn(MIXED, width, height)
-    assert "16 to" in drawn(MIXED, width, height)  # the length stands beside each result
+    assert "1 other not drawn" in drawn(MIXED, width, height)
+    assert "items" in drawn(MIXED, width, height)
     long = replace(RUNNING, store=Path("folder" * 30) / "study.db")
     assert "folder/study.db: a sweep is running" in drawn(long, width, height)
     empty = drawn(EMPTY, width, height)
     assert "study.db: empty: no sweep has begun" in empty
     assert "no run is done yet" in empty
+
+
+ITEMS = ("shared context of 4, 4 classes", "shared context of 4, uniform labels", "permutation, 16 items")
+OF_TASKS = replace(KILLED, last=tuple(summary(place, 1, 8, items) for place, items in enumerate(ITEMS)))
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 20), (60, 20), (80, 24), (120, 40)])
+def test_items_that_differ_are_whole(width: int, height: int) -> None:
+    """Wrapped where they must be: what they say is not cut off."""
+    text = drawn(OF_TASKS, width, height)
+    rows = [line.rstrip("│ ").rpartition("│")[2] for line in text.splitlines() if "╮" not in line]
+    for items in ITEMS:
+        assert set(items.split()) <= set(" ".join(rows).split())
+
+
+@pytest.mark.parametrize("seen", [RUNNING, OF_TASKS], ids=["alike", "mixed"])
+def test_what_has_no_room_is_left_out(seen: Watched) -> None:
+    narrow = drawn(seen, 40, 20)
+    assert "no room for a plot" not in narrow
+    assert "memorized" in narrow
+    assert all(len(line) == 40 or not line.startswith(("╭", "╰")) for line in narrow.splitlines())
+    assert "+ 2 heads" not in narrow
+    assert "chance" not in drawn(OF_TASKS, 80, 24)
+    assert "chance" in drawn(RUNNING, 80, 24)
 
 
 def test_nothing_is_told_by_colour_alone() -> None:

@@ -14,7 +14,7 @@ from capax.reports import adler, interactive
 from capax.reports.adler_f1 import f1
 from capax.reports.drawing import draw
 from capax.reports.groups import alike
-from capax.reports.searches import GRAPH, cells
+from capax.reports.searches import GRAPH, cells, powers
 from capax.results import HeadCount, Interval, Measurement
 
 TRAINING = capax.Training(max_steps=30, batch_size=64, eval_steps=10)
@@ -218,3 +218,11 @@ def test_every_figure_is_drawn_both_ways(grid: list[Measurement], search: Measur
         draw(chart, tmp_path / "f.png")
         assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
         assert interactive.figure(chart)["data"]
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [((1, 8), (1, 2, 4, 8)), ((3, 9), (2, 4, 8, 16)), ((1, 1.5), (1, 1.5)), ((2.079, 3.727), (2.08, 3.73))],
+)
+def test_an_axis_has_two_marks_at_least(values: tuple[float, ...], ticks: tuple[float, ...]) -> None:
+    assert powers("", values).ticks == ticks

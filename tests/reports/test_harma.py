@@ -16,6 +16,7 @@ from capax.reports.harma import (
 )
 from capax.reports.harma_shatter import epochs_to_shatter
 from capax.reports.lines import limits
+from capax.reports.registry import charts
 from capax.reports.units import bits_per_parameter
 from capax.results import Interval
 
@@ -244,3 +245,11 @@ def test_units_have_the_intervals_of_their_amounts() -> None:
 def test_without_runs_of_its_protocol_there_is_no_figure(figure: object) -> None:
     with pytest.raises(ReportError, match="no run of transformers on sequences by protocol mac"):
         figure([], None)  # type: ignore[operator]
+
+
+def test_a_store_without_runs_is_said_to_be_one() -> None:
+    for name in ("width", "f1", "curves", "bounds"):
+        with pytest.raises(ReportError, match=r"^store: no finished runs"):
+            charts(name, [], None)
+    with pytest.raises(ReportError, match=r"^s.db has none$"):
+        charts("width", [], None, without="s.db has none")

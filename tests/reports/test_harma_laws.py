@@ -77,9 +77,18 @@ def test_a_law_is_silent_outside_its_domain(runs: list[capax.Measurement], law: 
 def test_a_law_of_another_training_is_drawn_and_it_is_said(law: Law) -> None:
     (chart,) = memorized_against_width(study(lr=0.01), law)
     assert "law, 1 head" in shown(chart, 0, "band", faint=True)
-    assert "It is of runs with lr 0.001, not 0.01" in chart.caption
+    assert "The law's runs had lr 0.001, these 0.01." in chart.caption
     (chart,) = memorized_against_width(study(), law)
-    assert "It is of runs" not in chart.caption
+    assert "The law's runs had" not in chart.caption
+
+
+def test_budgets_that_differ_are_told_as_they_were_given(law: Law) -> None:
+    (chart,) = memorized_against_width(study(max_epochs=10), law)  # 4000 sequences in batches of 512: 8 an epoch
+    assert "The law's runs had a budget of 3 epochs (24 steps), these 10 epochs (80 steps)." in chart.caption
+    (chart,) = memorized_against_width(study(max_epochs=None, max_steps=90), law)
+    assert "The law's runs had a budget of 24 steps, these 90 steps." in chart.caption
+    (chart,) = memorized_against_width(study(max_epochs=None), law)
+    assert "The law's runs had a budget of 3 epochs (24 steps), these none." in chart.caption
 
 
 def test_a_law_of_something_else_is_not_drawn(runs: list[capax.Measurement]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -12,7 +13,8 @@ import pytest
 import capax
 from capax import sweep_lock
 from capax.errors import SpecError, StoreError
-from capax.reports.watching import Kind, Point, StudyKeys, Watched, look
+from capax.reports.groups import Fields
+from capax.reports.watching import Point, StudyKeys, Watched, look
 from capax.results import Measurement
 from capax.store import Store
 from capax.sweep_lock import Standing
@@ -63,14 +65,51 @@ def test_what_a_store_holds(store: Path, runs: list[Measurement]) -> None:
     assert (seen.running, seen.per_minute, seen.seconds_left) == (None, None, None)
     assert [run.key for run in seen.last] == [run.key for run in reversed(runs)]
     assert [failure.error for failure in seen.failures] == ["second", "first"]
-    assert seen.kind == Kind("sequences", "3 tokens of 9", 1, "mac")
-    assert seen.others == 1  # the one of four tokens
+    assert seen.kind == "3 tokens of 9, mac, 1 layer, library_size 20"
+    assert seen.others == 2  # the one of four tokens, and that of a library of 1
     drawn = [
         Point(run.spec.model.n_heads, run.spec.model.d_model, run.memorized, run.memorized == run.library_size)
-        for run in runs[1:]
+        for run in runs[1:-1]
     ]
     assert sorted(map(str, seen.points)) == sorted(map(str, drawn))
-    assert [(point.n_heads, point.d_model) for point in seen.points] == [(1, 4), (1, 4), (1, 8), (2, 4), (2, 8)]
+    assert [(point.n_heads, point.d_model) for point in seen.points] == [(1, 4), (1, 8), (2, 4), (2, 8)]
+
+
+def test_runs_that_differ_in_anything_but_heads_and_width_are_not_one_plot(tmp_path: Path) -> None:
+    alike = [spec(d_model=d_model, n_heads=n_heads) for d_model in (4, 8) for n_heads in (1, 2)]
+    unlike = [
+        spec(library_size=15),
+        spec().replace(task=spec().task.replace(loss="last")),
+        spec().replace(model=spec().model.replace(ffn="none")),
+        spec().replace(training=capax.Training(max_epochs=2)),
+    ]
+    with Store(tmp_path / "s.db") as opened:
+        for one in [*unlike, *alike, spec(seed=3)]:
+            opened.add(capax.measure(one.task, one.model, one.training, restarts=1, seed=one.seed))
+    known: dict[str, Fields] = {}
+    seen = look(tmp_path / "s.db", known=known)
+    assert (len(seen.points), seen.others) == (5, 4)
+    assert seen.kind == "3 tokens of 9, mac, 1 layer, library_size 20, loss all, ffn mlp, max_epochs 1"
+    assert set(known) == {one.key() for one in [*unlike, *alike, spec(seed=3)]}
+    assert look(tmp_path / "s.db", known=known).points == seen.points
+
+
+def test_modules_have_no_width_to_be_drawn_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "watched.py").write_text(
+        "import torch\n"
+        "class Tiny(torch.nn.Module):\n"
+        "    def __init__(self, vocab_size):\n"
+        "        super().__init__()\n"
+        "        self.table = torch.nn.Embedding(vocab_size, vocab_size)\n"
+        "    def forward(self, tokens):\n"
+        "        return self.table(tokens)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    run = capax.measure(spec().task, capax.Module(factory="watched:Tiny"), spec().training, restarts=1)
+    with Store(tmp_path / "s.db") as opened:
+        opened.add(run)
+    seen = look(tmp_path / "s.db")
+    assert (seen.kind, seen.points, seen.others, seen.done) == (None, (), 1, 1)
 
 
 def test_where_a_sweep_stands(store: Path) -> None:
@@ -160,6 +199,20 @@ def test_the_runs_of_a_study(store: Path, runs: list[Measurement]) -> None:
         tell(Standing(runs=5, stored=0, done=0, running=1, failed=0))
         with pytest.raises(SpecError, match=r"study.toml has 4 runs, the sweep of .* under way 5$"):
             look(store, study)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["no json", "{}", '{"spec": "x"}', '{"spec": []}', '{"spec": {"task": {"task": "sequences", "seq_len": 0}}}'],
+)
+def test_a_run_that_cannot_be_read_is_one_line(store: Path, text: str) -> None:
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE runs SET measurement = ? WHERE n_heads = 2", (text,))
+    connection.close()
+    with pytest.raises(
+        StoreError, match=r"^store: (.*s.db is damaged: run \w+: .*|cannot read .*s.db: malformed JSON)$"
+    ):
+        look(store)
 
 
 def test_nothing_is_written(store: Path) -> None:

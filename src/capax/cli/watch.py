@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, Group
 from rich.layout import Layout
 from rich.live import Live
@@ -24,6 +25,7 @@ from rich.text import Text
 from capax.errors import SpecError
 
 if TYPE_CHECKING:
+    from capax.reports.groups import Fields
     from capax.reports.watching import Watched
     from capax.store_schema import Failure, Summary
 
@@ -31,7 +33,15 @@ PIPE = (80, 24)
 TALL = 30
 HEAD_HEIGHT = 3
 RESULTS_WIDTH = 42
-"""Room for the numbers; what tells kinds apart takes more."""
+"""Room for the numbers; items that differ take more."""
+ITEMS_WIDTH = 18
+"""From which on items are wrapped where there is no more room."""
+LEAST_PLOT = 24
+"""Room below which there is no plot."""
+DISPENSABLE = ("chance", "ago", "protocol")
+"""Columns that are left out where there is no room, the first one first."""
+KEYED = 60
+"""Width from which on failures have their key and age."""
 LONGEST_NAME = 32
 STEP_SECONDS = 0.1
 """How soon a terminal that was resized is drawn anew."""
@@ -68,8 +78,10 @@ def watch(
         raise SpecError(f"every: should be above 0 seconds, got {every:g}")
     keys = None if study is None else study_keys(study)
 
+    known: dict[str, Fields] = {}
+
     def see() -> Watched:
-        return look(store, keys)
+        return look(store, keys, known=known)
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a frame or an error may hold what a terminal's encoding lacks
@@ -111,18 +123,21 @@ def _wait(console: Console, seconds: float) -> None:
 
 
 def frame(seen: Watched, size: ConsoleDimensions) -> Layout:
-    """All of it, as large as the terminal."""
-    from capax.reports.watching import Kind
-
+    """All of it, as large as the terminal; what has no room is left out."""
     body, whole = Layout(), Layout()
     shown = seen.last[: max(size.height - HEAD_HEIGHT - 4, 1)]
-    mixed = len(set(map(Kind.of, shown))) > 1
-    wide = max(size.width // 2, RESULTS_WIDTH + 4) if mixed else RESULTS_WIDTH
-    body.split_row(Layout(_plot(seen)), Layout(_results(seen, shown, mixed), size=wide))
+    columns = _columns(seen, shown)
+    beside = _fitting(columns, size.width - LEAST_PLOT)
+    if beside is None:
+        body.update(_results(shown, _fitting(columns, size.width) or _needed(columns)))
+    else:
+        half = size.width // 2 if "items" in beside else 0
+        wide = max(_width(beside), half, min(RESULTS_WIDTH, size.width - LEAST_PLOT))
+        body.split_row(Layout(_plot(seen)), Layout(_results(shown, beside), size=wide))
     parts = [Layout(_head(seen), size=HEAD_HEIGHT), body]
     if seen.failures:
         count = min(len(seen.failures), 5 if size.height >= TALL else 2)
-        parts.append(Layout(_failures(seen, seen.failures[:count]), size=count + 2))
+        parts.append(Layout(_failures(seen, seen.failures[:count], size.width >= KEYED), size=count + 2))
     whole.split_column(*parts)
     return whole
 
@@ -200,48 +215,78 @@ def _plot(seen: Watched) -> Panel:
     from capax.cli.scatter import Scatter
 
     if seen.kind is None:
-        return Panel(_line("no run is done yet"), title="memorized against width", title_align="left")
+        why = "no run that is done has a width" if seen.last else "no run is done yet"
+        return Panel(_line(why), title="memorized against width", title_align="left")
     return Panel(
         Scatter(seen.points),
-        title=_line(seen.kind.in_words()),
+        title=_line(seen.kind),
         title_align="left",
-        subtitle=_line(f"{seen.others} of other kinds not drawn") if seen.others else None,
+        subtitle=_line(f"{seen.others} other{'s' * (seen.others > 1)} not drawn") if seen.others else None,
         subtitle_align="left",
     )
 
 
-def _results(seen: Watched, shown: tuple[Summary, ...], mixed: bool) -> Panel:
-    """One line a run; what kind it is of, where they are of several."""
+def _columns(seen: Watched, shown: tuple[Summary, ...]) -> dict[str, list[str]]:
+    """What is said of the last results; protocol and items where they differ."""
     from capax.cli.output import duration
-    from capax.reports.watching import Kind
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=mixed)
-    for name in ("ago", "heads", "width", "memorized", "chance"):
-        table.add_column(name, justify="right", no_wrap=True)
-    if mixed:
-        table.add_column("kind", ratio=1, no_wrap=True, overflow="ellipsis")
-    for run in shown:
-        cells = (
-            duration(seen.age(run.finished)),
-            str(run.n_heads),
-            str(run.d_model),
-            f"{run.memorized}/{run.library_size}",
-            f"{run.chance:.3g}",
-        )
-        table.add_row(*cells, *([_line(Kind.of(run).in_words())] if mixed else []))
-    title = f"last: {Kind.of(shown[0]).in_words()}" if shown and not mixed else "last results"
+    columns = {
+        "ago": [duration(seen.age(run.finished)) for run in shown],
+        "heads": [str(run.n_heads or "") for run in shown],
+        "width": [str(run.d_model or "") for run in shown],
+        "memorized": [f"{run.memorized}/{run.library_size}" for run in shown],
+        "chance": [f"{run.chance:.3g}" for run in shown],
+    }
+    further = {"protocol": [run.protocol for run in shown], "items": [_line(run.items).plain for run in shown]}
+    return columns | {name: cells for name, cells in further.items() if len(set(cells)) > 1}
+
+
+def _width(columns: dict[str, list[str]]) -> int:
+    """Characters that a table of these columns takes with its frame, items wrapped."""
+    widths = {name: max(map(cell_len, (name, *cells))) for name, cells in columns.items()}
+    widths["items"] = min(widths.get("items", 0), ITEMS_WIDTH)
+    return sum(widths.values()) + len(columns) + 4
+
+
+def _needed(columns: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {name: cells for name, cells in columns.items() if name not in DISPENSABLE}
+
+
+def _fitting(columns: dict[str, list[str]], room: int) -> dict[str, list[str]] | None:
+    """As many of the columns as have room; None where those that are needed have none."""
+    for name in ("", *DISPENSABLE):
+        columns = {other: cells for other, cells in columns.items() if other != name}
+        if _width(columns) <= room:
+            return columns
+    return None
+
+
+def _results(shown: tuple[Summary, ...], columns: dict[str, list[str]]) -> Panel:
+    """One row a run."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand="items" in columns)
+    for name in columns:
+        if name == "items":
+            table.add_column(name, ratio=1, overflow="fold")
+        else:
+            table.add_column(name, justify="left" if name == "protocol" else "right", no_wrap=True)
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*(Text(cell) for cell in cells))
+    alike = len({(run.items, run.protocol) for run in shown}) == 1
+    title = f"last: {shown[0].items}, {shown[0].protocol}" if alike else "last results"
     return Panel(table, title=_line(title), title_align="left")
 
 
-def _failures(seen: Watched, shown: tuple[Failure, ...]) -> Panel:
+def _failures(seen: Watched, shown: tuple[Failure, ...], keyed: bool) -> Panel:
     from capax.cli.output import duration
 
     table = Table.grid(padding=(0, 1, 0, 0), expand=True)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
+    if keyed:
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     for failure in shown:
-        table.add_row(failure.key[:12], f"{duration(seen.age(failure.failed))} ago", _line(failure.error))
+        known = (failure.key[:12], f"{duration(seen.age(failure.failed))} ago") if keyed else ()
+        table.add_row(*known, _line(failure.error))
     count = len(seen.failures)
     return Panel(
         table,

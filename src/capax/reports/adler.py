@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence, Set
+from typing import Literal
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from capax.laws.law import Law
 from capax.laws.relation import RelationLaw
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
 from capax.reports.groups import Group, alike
-from capax.reports.lines import titled
-from capax.reports.searches import GRAPH, Cell, cells, of_relations, or_error, powers
+from capax.reports.lines import or_error, titled
+from capax.reports.searches import GRAPH, Cell, cells, of_relations, powers
 from capax.reports.words import protocol
 from capax.results import Measurement
 from capax.specs import Budget
@@ -39,7 +40,10 @@ def key_dimension(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
         widths = sorted({cell.d_model for cell in shown})
         drawn = [
             *_law_band(law, shown),
-            *(_measured([cell for cell in shown if cell.d_model == d], d, widths.index(d)) for d in widths),
+            *(
+                _series([cell for cell in shown if cell.d_model == d], f"d_model {d}", place, _load, "points")
+                for place, d in enumerate(widths)
+            ),
             Series(
                 name=f"{constant:.2g} m' ln m' / d_model",
                 kind="reference",
@@ -49,7 +53,7 @@ def key_dimension(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
         ]
         panel = Panel(
             x=powers("m' ln m' / d_model (m' edges)", loads),
-            y=powers("measured D_K*", measured),
+            y=powers("measured D_K*", _extent(shown)),
             series=tuple(drawn),
         )
         slope = float(np.polyfit(np.log(loads), np.log(measured), 1)[0])
@@ -65,18 +69,44 @@ def key_dimension(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     return _of_cells(runs, GRAPH | {"degree"}, chart, "fewer than two loads m' ln m'/d_model have a D_K*")
 
 
-def _measured(shown: list[Cell], d_model: int, place: int) -> Series:
-    ordered = sorted(shown, key=lambda cell: cell.load)
+def _series(
+    shown: list[Cell],
+    name: str,
+    place: int,
+    x: Callable[[Cell], float],
+    kind: Literal["line", "points"] = "line",
+    heads: bool = False,
+) -> Series:
+    """D_K* of cells with their ranges; or the heads that reach it, with those whose D_K lies within its range."""
+    ordered = sorted(shown, key=x)
+    ends = [cell.also or (None, None) if heads else (cell.low, cell.high) for cell in ordered]
     return Series(
-        name=f"d_model {d_model}",
-        kind="points",
-        x=tuple(cell.load for cell in ordered),
-        y=tuple(cell.key_dim for cell in ordered),
-        low=tuple(cell.low for cell in ordered),
-        high=tuple(cell.high for cell in ordered),
+        name=name,
+        kind=kind,
+        x=tuple(map(x, ordered)),
+        y=tuple(cell.n_heads if heads else cell.key_dim for cell in ordered),
+        low=tuple(low for low, _ in ends),
+        high=tuple(high for _, high in ends),
         texts=tuple(cell.text for cell in ordered),
         group=place,
     )
+
+
+def _extent(shown: list[Cell]) -> list[float]:
+    """D_K* of cells and the ends of their ranges."""
+    return [end for cell in shown for end in (cell.key_dim, cell.low, cell.high) if end]
+
+
+def _load(cell: Cell) -> float:
+    return cell.load
+
+
+def _width(cell: Cell) -> float:
+    return cell.d_model
+
+
+def _compression(cell: Cell) -> float:
+    return cell.n_items / cell.d_model
 
 
 def _law_band(law: Law | None, shown: list[Cell]) -> list[Series]:
@@ -169,7 +199,7 @@ def best_heads(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
 
     def chart(group: Group, found: list[Cell]) -> Chart | None:
         shown = [cell for cell in found if cell.n_heads is not None and len(cell.tried) > 1]
-        if len({cell.n_items / cell.d_model for cell in shown}) < 2:
+        if len(set(map(_compression, shown))) < 2:
             return None
         widths = sorted({cell.d_model for cell in shown})
         at_end = sum(cell.n_heads in (cell.tried[0], cell.tried[-1]) and cell.n_heads != 1 for cell in shown)
@@ -182,10 +212,16 @@ def best_heads(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
             "extreme ones may be better." + _none(found) + " Adler 2025, Fig. 2.",
             panels=(
                 Panel(
-                    x=powers("items a channel m / d_model", [cell.n_items / cell.d_model for cell in shown]),
+                    x=powers("items a channel m / d_model", list(map(_compression, shown))),
                     y=powers("best number of heads", [h for cell in shown for h in cell.tried]),
                     series=tuple(
-                        _heads_line([cell for cell in shown if cell.d_model == d], f"d_model {d}", place)
+                        _series(
+                            [cell for cell in shown if cell.d_model == d],
+                            f"d_model {d}",
+                            place,
+                            _compression,
+                            heads=True,
+                        )
                         for place, d in enumerate(widths)
                     ),
                 ),
@@ -195,20 +231,6 @@ def best_heads(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     return _of_cells(runs, GRAPH, chart, "fewer than two values of n_items/d_model at which several head counts work")
 
 
-def _heads_line(shown: list[Cell], name: str, place: int, against: str = "items") -> Series:
-    ordered = sorted(shown, key=lambda cell: cell.d_model if against == "d_model" else cell.n_items)
-    return Series(
-        name=name,
-        kind="line",
-        x=tuple(cell.d_model if against == "d_model" else cell.n_items / cell.d_model for cell in ordered),
-        y=tuple(cell.n_heads for cell in ordered),
-        low=tuple(None if cell.also is None else cell.also[0] for cell in ordered),
-        high=tuple(None if cell.also is None else cell.also[1] for cell in ordered),
-        texts=tuple(cell.text for cell in ordered),
-        group=place,
-    )
-
-
 def fixed_compression(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     """Fig. 4: D_K* and the heads that reach it, where items and width grow together."""
 
@@ -216,7 +238,7 @@ def fixed_compression(runs: Sequence[Measurement], law: Law | None) -> list[Char
         diagonals: dict[float, list[Cell]] = defaultdict(list)
         for cell in found:
             if cell.key_dim is not None and (cell.n_edges == cell.n_items or not _several_edges(found)):
-                diagonals[cell.n_items / cell.d_model].append(cell)
+                diagonals[_compression(cell)].append(cell)
         lines = {ratio: shown for ratio, shown in sorted(diagonals.items()) if len(shown) > 1}
         if not lines:
             return None
@@ -226,15 +248,18 @@ def fixed_compression(runs: Sequence[Measurement], law: Law | None) -> list[Char
         keys = Panel(
             title="D_K*",
             x=width,
-            y=powers("smallest D_K*", [cell.key_dim or 1 for cell in every]),
-            series=tuple(_diagonal(shown, names[ratio], place) for place, (ratio, shown) in enumerate(lines.items())),
+            y=powers("smallest D_K*", _extent(every)),
+            series=tuple(
+                _series(shown, names[ratio], place, _width) for place, (ratio, shown) in enumerate(lines.items())
+            ),
         )
         heads = Panel(
             title="heads",
             x=width,
             y=powers("heads that reach it", [h for cell in every for h in cell.also or ()]),
             series=tuple(
-                _heads_line(shown, names[ratio], place, "d_model") for place, (ratio, shown) in enumerate(lines.items())
+                _series(shown, names[ratio], place, _width, heads=True)
+                for place, (ratio, shown) in enumerate(lines.items())
             ),
         )
         return Chart(
@@ -251,20 +276,6 @@ def fixed_compression(runs: Sequence[Measurement], law: Law | None) -> list[Char
 
 def _several_edges(found: list[Cell]) -> bool:
     return len({(cell.n_items, cell.d_model) for cell in found}) < len(found)
-
-
-def _diagonal(shown: list[Cell], name: str, place: int) -> Series:
-    ordered = sorted(shown, key=lambda cell: cell.d_model)
-    return Series(
-        name=name,
-        kind="line",
-        x=tuple(cell.d_model for cell in ordered),
-        y=tuple(cell.key_dim for cell in ordered),
-        low=tuple(cell.low for cell in ordered),
-        high=tuple(cell.high for cell in ordered),
-        texts=tuple(cell.text for cell in ordered),
-        group=place,
-    )
 
 
 def _found(group: Group) -> str:

@@ -14,8 +14,8 @@ from capax.laws.law import Law
 from capax.measures.replay import trainings
 from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.groups import Group, alike
-from capax.reports.lines import titled
-from capax.reports.searches import GRAPH, cell, of_relations, or_error, powers
+from capax.reports.lines import or_error, titled
+from capax.reports.searches import GRAPH, cell, of_relations, powers
 from capax.reports.words import of_heads
 from capax.results import HeadCount, Measurement
 from capax.specs import Budget, Mac

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from capax.reports.words import of_runs
 from capax.results import Measurement
 
 
@@ -17,15 +18,15 @@ def caveats(runs: Sequence[Measurement]) -> list[str]:
         "allen_zhu_bits come from the probabilities instead and may differ. per_parameter is per trainable parameter.",
         *_intervals(runs),
         *_ends(runs),
-        *(f"{_runs(number)}: {note}" for note, number in _notes(runs).items()),
+        *(f"{of_runs(number)}: {note}" for note, number in _notes(runs).items()),
     ]
 
 
 def _intervals(runs: Sequence[Measurement]) -> list[str]:
     kinds = Counter(f"{run.interval.level:.0%} ranges: {run.interval.of}" for run in runs if run.interval is not None)
-    lines = [f"Intervals of {_runs(number)} are {kind}." for kind, number in kinds.items()]
+    lines = [f"Intervals of {of_runs(number)} are {kind}." for kind, number in kinds.items()]
     if none := sum(run.interval is None for run in runs):
-        lines.append(f"{_runs(none)} without an interval: one training says nothing of its spread.")
+        lines.append(f"{of_runs(none)} without an interval: one training says nothing of its spread.")
     return lines
 
 
@@ -33,20 +34,16 @@ def _ends(runs: Sequence[Measurement]) -> list[str]:
     counted = [run for run in runs if run.spec.protocol.protocol == "mac"]
     lines = []
     if whole := sum(run.memorized >= run.recallable for run in counted):
-        lines.append(f"{_runs(whole)} recalled all that can be recalled: the count is a lower bound of the capacity.")
+        lines.append(f"{of_runs(whole)} recalled all that can be recalled: the count is a lower bound of the capacity.")
     ends = Counter(run.stop_reason for run in counted)
     if ends["budget"]:
-        lines.append(f"{_runs(ends['budget'])} ended at the budget of the training: more steps might have held more.")
+        lines.append(f"{of_runs(ends['budget'])} ended at the budget of the training: more steps might have held more.")
     if ends["diverged"]:
-        lines.append(f"{_runs(ends['diverged'])} diverged: the count is the best before that.")
+        lines.append(f"{of_runs(ends['diverged'])} diverged: the count is the best before that.")
     if unreachable := sum(any(run.unreachable or ()) for run in counted):
-        lines.append(f"{_runs(unreachable)} had targets that a frozen read-out can never put first.")
+        lines.append(f"{of_runs(unreachable)} had targets that a frozen read-out can never put first.")
     return lines
 
 
 def _notes(runs: Sequence[Measurement]) -> Counter[str]:
     return Counter(note for run in runs for note in run.notes)
-
-
-def _runs(number: int) -> str:
-    return f"{number} run{'s' * (number != 1)}"

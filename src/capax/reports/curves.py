@@ -10,7 +10,7 @@ from capax.errors import ReportError
 from capax.laws.law import Law
 from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.groups import alike
-from capax.reports.lines import titled
+from capax.reports.lines import or_error, titled
 from capax.reports.words import of_heads
 from capax.results import Curve, Measurement, Member
 from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Mac, Relations, Sequences, Transformer
@@ -58,9 +58,7 @@ def training_curves(runs: Sequence[Measurement], law: Law | None) -> list[Chart]
                 share_y=False,
             )
         )
-    if not charts:
-        raise ReportError("no run was evaluated more than once")
-    return charts
+    return or_error(charts, "no run was evaluated more than once")
 
 
 def _sizes(run: Measurement) -> dict[str, int] | None:

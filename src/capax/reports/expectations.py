@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,15 +40,18 @@ def speaks_of(law: Law | None) -> bool:
     return law is not None and law.task == "sequences" and law.target in COUNTS
 
 
-def expected(law: Law | None, runs: Sequence[Measurement], band: bool = True) -> Expected:
+def expected(law: Law | None, runs: Sequence[Measurement], band: bool = True, everywhere: bool = False) -> Expected:
     """What a law expects of runs on sequences, as raw counts no larger than the library.
 
     A law of counts above chance is turned into raw counts by (1 - chance / library_size) · count + chance.
+
+    Args:
+        everywhere: ask it outside its domain, too.
     """
     nothing = (None,) * len(runs)
     if law is None or not speaks_of(law) or not runs:
         return Expected(nothing, nothing, nothing)
-    places = np.flatnonzero(_inside(law, runs))
+    places = np.arange(len(runs)) if everywhere else np.flatnonzero(_inside(law, runs))
     if not len(places):
         return Expected(nothing, nothing, nothing)
     table = tables.table([runs[place] for place in places.tolist()])
@@ -92,7 +96,31 @@ def unlike(law: Law, runs: Sequence[Measurement]) -> str:
     differences = []
     for name, value in law.domain_.protocol.items():
         told = tables.protocol_values(table, name) if name in TRAINED else None
-        if told is not None and set(told) != {value}:
-            here = ", ".join(str(one) for one in dict.fromkeys(told))
-            differences.append(f"{name} {value}, not {here}")
-    return f" It is of runs with {'; '.join(differences)}." if differences else ""
+        if told is None or set(told) == {value}:
+            continue
+        if name == "max_steps":
+            differences.append(_budgets(law, runs))
+        else:
+            differences.append(f"{name} {value}, these {', '.join(str(one) for one in dict.fromkeys(told))}")
+    return f" The law's runs had {'; '.join(differences)}." if differences else ""
+
+
+def _budgets(law: Law, runs: Sequence[Measurement]) -> str:
+    """Budgets that differ: in epochs, as runs are given them, beside the steps that they come to."""
+    asked, library = law.domain_.protocol, law.domain_.largest_library
+    steps, batch = asked["max_steps"], asked.get("batch_size")
+    theirs = "no budget" if steps is None else f"a budget of {steps} steps"
+    given_epochs = all(run.spec.training.max_steps is None for run in runs)
+    if isinstance(steps, int) and isinstance(batch, int) and library is not None and given_epochs:
+        theirs = f"a budget of {steps / math.ceil(library / batch):.4g} epochs ({steps} steps)"
+    return f"{theirs}, these {', '.join(dict.fromkeys(_budget(run) for run in runs))}"
+
+
+def _budget(run: Measurement) -> str:
+    spec, library = run.spec.training, run.library_size
+    steps = spec.budget(library)
+    if steps is None:
+        return "none"
+    if spec.max_steps is not None:
+        return f"{steps} steps"
+    return f"{steps / spec.steps_per_epoch(library):.4g} epochs ({steps} steps)"

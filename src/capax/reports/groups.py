@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from capax.results import Measurement
+from capax.specs import Module, Run
+
+KIND = ("task", "model", "protocol", "library", "graph", "contexts", "labels", "channel")
+"""Fields that say what other fields there are, or mean: groups that differ in one are told apart by it alone."""
+
+Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -15,38 +22,63 @@ class Group:
     """Runs of one kind.
 
     Attributes:
-        fields: what all of them share, of task, model, training and protocol.
-        telling: of these, what other groups have differently.
+        apart: what tells them from the other groups, in words; empty where there is one group.
     """
 
-    fields: dict[str, Any]
-    telling: tuple[str, ...]
     runs: tuple[Measurement, ...]
-
-    def in_words(self) -> str:
-        """What tells this group from the others; empty where there is one."""
-        told = {name: self.fields[name] for name in self.telling if name in self.fields}
-        return ", ".join(f"no {name}" if value is None else f"{name} {value}" for name, value in told.items())
+    apart: str
 
 
-def fields_of(run: Measurement) -> dict[str, Any]:
-    """Everything that a run was asked for, but its seed."""
-    spec = run.spec
+def fields_of(spec: Run, varied: Collection[str]) -> dict[str, Any]:
+    """Everything that a run was asked for, but its seed and what is varied; a user's file by its name and content."""
     parts = (spec.task, spec.model, spec.training, spec.protocol)
-    return {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
+    fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
+    contents = {name: fields.pop(name) for name in ("library_sha256", "source_sha256") if name in fields}
+    for name in spec.task.files:
+        fields[name] = f"{Path(fields[name]).name} {contents['library_sha256']:.8}"
+    if isinstance(spec.model, Module):
+        fields["factory"] = f"{spec.model.factory} {contents['source_sha256']:.8}"
+    return {name: value for name, value in fields.items() if name not in varied}
+
+
+def apart(fields: Fields, others: Collection[Fields]) -> dict[str, Any]:
+    """Those of a group's fields that tell it from others: of another kind its kind, of its kind all that differ."""
+    told = []
+    for name in KIND:
+        alike_so_far = [other for other in others if other.get(name) == fields.get(name)]
+        if len(alike_so_far) < len(others) and name in fields:
+            told.append(name)
+        others = alike_so_far
+    told += [name for name in fields if name not in KIND and any(other[name] != fields[name] for other in others)]
+    return {name: fields[name] for name in told}
+
+
+def in_words(told: Fields) -> str:
+    """Fields and their values; of a task and a model the value alone says what it is."""
+    return ", ".join(_said(name, value) for name, value in told.items())
+
+
+def _said(name: str, value: Any) -> str:
+    if name in ("task", "model"):
+        return str(value).replace("_", " ")
+    if value is None:
+        return f"no {name}"
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
 def alike(runs: Iterable[Measurement], varied: Collection[str]) -> list[Group]:
     """The runs in groups that differ within in nothing but `varied` and their seeds; the largest group first."""
     groups: dict[str, list[Measurement]] = defaultdict(list)
-    shared: dict[str, dict[str, Any]] = {}
+    shared: dict[str, Fields] = {}
     for run in runs:
-        fields = {name: value for name, value in fields_of(run).items() if name not in varied}
-        key = repr(sorted(fields.items()))
+        fields = fields_of(run.spec, varied)
+        key = repr(fields)
         groups[key].append(run)
         shared[key] = fields
-    names = sorted({name for fields in shared.values() for name in fields})
-    absent = object()
-    telling = tuple(name for name in names if len({repr(f.get(name, absent)) for f in shared.values()}) > 1)
-    found = [Group(shared[key], telling, tuple(members)) for key, members in groups.items()]
+    found = []
+    for key, members in groups.items():
+        told = apart(shared[key], list(shared.values()))
+        items = {run.spec.task.items for run in members}
+        of = f": {next(iter(items))}" if list(told) == ["task"] and len(items) == 1 else ""
+        found.append(Group(tuple(members), in_words(told) + of))
     return sorted(found, key=lambda group: -len(group.runs))

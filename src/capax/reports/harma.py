@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from capax.errors import ReportError
 from capax.laws.law import Law
 from capax.measures.units import scaled
 from capax.reports import words
@@ -28,6 +27,7 @@ from capax.reports.lines import (
     measured,
     n_heads,
     of_transformers,
+    or_error,
     said_of_lines,
     seq_len,
     titled,
@@ -75,9 +75,7 @@ def memorized_against_width(runs: Sequence[Measurement], law: Law | None) -> lis
                 panels=keys(panels),
             )
         )
-    if not charts:
-        raise ReportError("no runs that differ in width and in nothing else but heads and length")
-    return charts
+    return or_error(charts, "no runs that differ in width and in nothing else but heads and length")
 
 
 def memorized_against_batch_size(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
@@ -112,9 +110,7 @@ def memorized_against_batch_size(runs: Sequence[Measurement], law: Law | None) -
                 panels=keys(panels),
             )
         )
-    if not charts:
-        raise ReportError("no runs that differ in batch_size and in nothing else but the architecture and length")
-    return charts
+    return or_error(charts, "no runs that differ in batch_size and in nothing else but the architecture and length")
 
 
 def _batch(run: Measurement) -> int:
@@ -136,9 +132,7 @@ def ffn_trained_or_identity(runs: Sequence[Measurement], law: Law | None) -> lis
         lambda run: names[_transformer(run).ffn],
         caption,
     )
-    if not charts:
-        raise ReportError("no runs that differ in ffn and in nothing else but the architecture and length")
-    return charts
+    return or_error(charts, "no runs that differ in ffn and in nothing else but the architecture and length")
 
 
 def _transformer(run: Measurement) -> Transformer:
@@ -164,11 +158,10 @@ def trainable_parts(runs: Sequence[Measurement], law: Law | None) -> list[Chart]
     charts = _compared(
         of_transformers(runs, Mac), "trainable", "Parts trained or frozen", set(TABLES), name, caption, parameters=True
     )
-    if not charts:
-        raise ReportError(
-            "no runs that differ in embeddings, positions or readout and in nothing else but architecture and length"
-        )
-    return charts
+    return or_error(
+        charts,
+        "no runs that differ in embeddings, positions or readout and in nothing else but architecture and length",
+    )
 
 
 def mac_against_mls(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
@@ -210,9 +203,7 @@ def mac_against_mls(runs: Sequence[Measurement], law: Law | None) -> list[Chart]
                     panels=keys(panels),
                 )
             )
-    if not charts:
-        raise ReportError("no architecture that was measured by both protocols, mac and mls, with the same training")
-    return charts
+    return or_error(charts, "no architecture that was measured by both protocols, mac and mls, with the same training")
 
 
 def _less_luck(run: Measurement) -> float:
@@ -224,7 +215,7 @@ def _interval_less_luck(run: Measurement) -> Interval | None:
 
 
 def _told(name: str, group: Group) -> str:
-    words = group.in_words()
+    words = group.apart
     return f"{name} ({words})" if words else name
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +11,6 @@ from sklearn.base import clone
 from capax import tables
 from capax.errors import CapaxError, ReportError
 from capax.laws.compare import Comparison, compare
-from capax.laws.domain import OutsideDomainWarning
 from capax.laws.ecm import ECM, slopes_from_origin
 from capax.laws.law import Law
 from capax.laws.power import PowerLaw
@@ -26,6 +24,7 @@ from capax.reports.lines import (
     MEMORIZED,
     by,
     d_model,
+    each,
     ends_of,
     has_law,
     keys,
@@ -35,6 +34,7 @@ from capax.reports.lines import (
     measured,
     n_heads,
     of_transformers,
+    or_error,
     said_of_bars,
     said_of_lines,
     seq_len,
@@ -50,15 +50,10 @@ REFITS = 100
 
 def measured_against_predicted(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     """Fig. 8: what a law says against what was measured; without a law, the power law fitted to these runs."""
-    charts, reasons = [], []
-    for group in alike(of_transformers(runs, Mac), ARCHITECTURE):
-        try:
-            charts.append(_of_law(group, law) if law is not None and speaks_of(law) else _of_fit(group))
-        except CapaxError as error:
-            reasons.append(str(error))
-    if not charts:
-        raise ReportError(reasons[0])
-    return charts
+    return each(
+        alike(of_transformers(runs, Mac), ARCHITECTURE),
+        lambda group: _of_law(group, law) if law is not None and speaks_of(law) else _of_fit(group),
+    )
 
 
 def _of_law(group: Group, law: Law) -> Chart:
@@ -156,15 +151,7 @@ def _point(run: Measurement, count: float, predicted: float) -> str:
 
 def slopes(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     """Fig. 9: sequences memorized per channel of width, against length, a line per number of heads."""
-    charts, reasons = [], []
-    for group in alike(of_transformers(runs, Mac), ARCHITECTURE):
-        try:
-            charts.append(_slopes(group, law))
-        except CapaxError as error:
-            reasons.append(str(error))
-    if not charts:
-        raise ReportError(reasons[0])
-    return charts
+    return each(alike(of_transformers(runs, Mac), ARCHITECTURE), lambda group: _slopes(group, law))
 
 
 def _slopes(group: Group, law: Law | None) -> Chart:
@@ -230,17 +217,11 @@ def _f(law: ECM | None, ends: tuple[float, float], heads: float, name: str, grou
 
 def held_out_heads(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     """Fig. 10: the largest number of heads, predicted by a law that is fitted to the others."""
-    charts, reasons = [], ["no runs that differ in n_heads and in nothing else but width and length"]
-    for group in alike(of_transformers(runs, Mac), ARCHITECTURE):
-        if len({n_heads(run) for run in group.runs}) < 2:
-            continue
-        try:
-            charts.append(_held_out(group, law))
-        except CapaxError as error:
-            reasons.append(str(error))
-    if not charts:
-        raise ReportError(reasons[-1])
-    return charts
+    return each(
+        (group for group in alike(of_transformers(runs, Mac), ARCHITECTURE) if len(set(map(n_heads, group.runs))) > 1),
+        lambda group: _held_out(group, law),
+        "no runs that differ in n_heads and in nothing else but width and length",
+    )
 
 
 def _held_out(group: Group, law: Law | None) -> Chart:
@@ -253,7 +234,8 @@ def _held_out(group: Group, law: Law | None) -> Chart:
     panels = []
     for (length,), members in by(held, seq_len).items():
         series = measured(members, d_model, of_heads(most), 0)
-        series += _extrapolated(fitted, members, of_heads(most)) + limits(members, held, d_model, ends_of(axis))
+        series += law_line(fitted, members, d_model, of_heads(most), 0, everywhere=True)
+        series += limits(members, held, d_model, ends_of(axis))
         panels.append(Panel(title=f"{length} tokens", x=axis, y=MEMORIZED, series=tuple(series)))
     known = sorted({n_heads(run) for run in others})
     of_known = f"{', '.join(map(str, known[:-1]))} and {of_heads(known[-1])}" if len(known) > 1 else of_heads(known[0])
@@ -265,29 +247,6 @@ def _held_out(group: Group, law: Law | None) -> Chart:
         "al. 2024 hold out five heads in Fig. 10.",
         panels=keys(panels),
     )
-
-
-def _extrapolated(law: Law, runs: Sequence[Measurement], name: str) -> list[Series]:
-    """What a law says of runs, inside its domain or not, cut off at the library."""
-    places = sorted({d_model(run): run for run in runs}.items())
-    table = tables.table([run for _, run in places])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideDomainWarning)
-        found = (law.predict(table), *law.predict_interval(table))
-    chance, library = tables.numbers(table, "chance"), tables.numbers(table, "library_size")
-    expected_, low, high = (np.minimum(library, values * (1 - chance / library) + chance).tolist() for values in found)
-    return [
-        Series(
-            name=f"law, {name}",
-            kind="band",
-            x=tuple(float(width) for width, _ in places),
-            y=tuple(expected_),
-            low=tuple(low),
-            high=tuple(high),
-            group=0,
-            faint=True,
-        )
-    ]
 
 
 def memorized_against_parameters(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
@@ -317,9 +276,9 @@ def memorized_against_parameters(runs: Sequence[Measurement], law: Law | None) -
                 panels=keys(panels),
             )
         )
-    if not charts:
-        raise ReportError("no runs that differ in their trainable parameters and in nothing else but the architecture")
-    return charts
+    return or_error(
+        charts, "no runs that differ in their trainable parameters and in nothing else but the architecture"
+    )
 
 
 def _trainable(run: Measurement) -> int:

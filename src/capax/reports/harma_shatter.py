@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import nbinom
 
-from capax.errors import ReportError
 from capax.laws.law import Law
 from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.groups import alike
 from capax.reports.harma import ARCHITECTURE, counted
-from capax.reports.lines import d_model, n_heads, of_transformers, seq_len, titled
+from capax.reports.lines import d_model, n_heads, of_transformers, or_error, seq_len, titled
 from capax.reports.words import of_heads
 from capax.results import Measurement
 from capax.specs import Shatter
@@ -41,9 +40,7 @@ def epochs_to_shatter(runs: Sequence[Measurement], law: Law | None) -> list[Char
                 share_y=False,
             )
         )
-    if not charts:
-        raise ReportError("no trial completed its library")
-    return charts
+    return or_error(charts, "no trial completed its library")
 
 
 def _histogram(run: Measurement) -> Panel:

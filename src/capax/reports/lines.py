@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
-from capax.errors import ReportError
+from capax.errors import CapaxError, ReportError
 from capax.laws.law import Law
 from capax.reports import words
-from capax.reports.chart import Axis, Panel, Series
+from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.expectations import expected
 from capax.reports.groups import Group
 from capax.results import Interval, Measurement
@@ -135,14 +135,23 @@ def _said(members: list[Measurement], value: Of) -> str:
     (run, *others) = members
     if others:
         return f"mean of {len(members)} seeds, libraries of {run.library_size}"
-    return f"{value(run):g} of {run.library_size}, {run.parameters.trainable} trainable parameters ({run.key[:12]})"
+    shown = value(run)
+    other = "" if shown == run.memorized else f"{shown:.4g}: "
+    size = f"{run.parameters.trainable} trainable parameters"
+    return f"{other}{run.memorized} of {run.library_size}, {size} ({run.key[:12]})"
 
 
-def law_line(law: Law | None, runs: Sequence[Measurement], x: Of, name: str, group: int) -> list[Series]:
-    """What a law expects of runs along an axis, with its band; nothing where fewer than two lie in its domain."""
+def law_line(
+    law: Law | None, runs: Sequence[Measurement], x: Of, name: str, group: int, everywhere: bool = False
+) -> list[Series]:
+    """What a law expects of runs along an axis, with its band; nothing where fewer than two lie in its domain.
+
+    Args:
+        everywhere: ask it outside its domain, too.
+    """
     first = {float(x(run)): run for run in reversed(runs)}
     places = sorted(first)
-    found = expected(law, [first[place] for place in places])
+    found = expected(law, [first[place] for place in places], everywhere=everywhere)
     if found.known < 2:
         return []
     return [
@@ -193,7 +202,7 @@ def said_of_lines(runs: Sequence[Measurement], panels: Iterable[Panel]) -> str:
 
 
 def said_of_bars(panels: Iterable[Panel]) -> str:
-    """What bars are, with a space before it, where any are drawn."""
+    """What bars are, where any are drawn, with a space before it."""
     if not any(series.low for panel in panels for series in panel.series if series.kind == "line"):
         return ""
     return " Bars: where the best of as many new restarts on the same library falls with probability 95 %."
@@ -256,7 +265,33 @@ def ends_of(axis: Axis) -> tuple[float, float]:
     return axis.ticks[0], axis.ticks[-1]
 
 
+def or_error(charts: list[Chart], reason: str) -> list[Chart]:
+    """The charts.
+
+    Raises:
+        ReportError: with the reason, when there is none.
+    """
+    if not charts:
+        raise ReportError(reason)
+    return charts
+
+
+def each(groups: Iterable[Group], chart: Callable[[Group], Chart], reason: str = "no runs") -> list[Chart]:
+    """A chart of each group that it can be made of.
+
+    Raises:
+        ReportError: where it can be made of none: why not of the first, or the reason given where there is no group.
+    """
+    charts, reasons = [], []
+    for group in groups:
+        try:
+            charts.append(chart(group))
+        except CapaxError as error:
+            reasons.append(str(error))
+    return or_error(charts, [*reasons, reason][0])
+
+
 def titled(title: str, group: Group) -> str:
     """A title, with what tells a group from the others."""
-    words = group.in_words()
+    words = group.apart
     return f"{title} ({words})" if words else title

@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from capax.errors import ReportError
 from capax.laws.law import Law
+from capax.measures.units import scaled
 from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.groups import Group, alike
-from capax.reports.lines import titled
+from capax.reports.lines import measured, or_error, said_of_bars, titled
 from capax.reports.words import protocol
-from capax.results import Measurement
+from capax.results import Interval, Measurement
 from capax.specs import Associations, AssociativeAttention, Mac
 from capax.theory.association_bounds import fresh_context_rank, mahdavi2024, shared_context_rank
 
@@ -74,10 +76,9 @@ def _accuracy(runs: Sequence[Measurement], sweep: Sweep) -> list[Chart]:
     found = [run for run in runs if isinstance(run.spec.task, Associations) and isinstance(run.spec.protocol, Mac)]
     if not found:
         raise ReportError("no run on associations by protocol mac")
-    charts = [chart for group in alike(found, {*SIZES, "library_size"}) if (chart := _chart(group, sweep)) is not None]
-    if not charts:
-        raise ReportError(f"no runs that differ in {sweep.swept} and in nothing else but the library's size")
-    return charts
+    groups = alike(found, {*SIZES, "library_size"})
+    charts = [chart for group in groups if (chart := _chart(group, sweep)) is not None]
+    return or_error(charts, f"no runs that differ in {sweep.swept} and in nothing else but the library's size")
 
 
 def _chart(group: Group, sweep: Sweep) -> Chart | None:
@@ -96,6 +97,7 @@ def _chart(group: Group, sweep: Sweep) -> Chart | None:
     libraries = sorted({run.library_size for members in shown.values() for run in members})
     fixed = [name for place, name in enumerate(others) if len({sizes[place] for sizes in shown}) == 1]
     same = ", ".join(f"{name} {next(iter(shown))[others.index(name)]}" for name in fixed)
+    of = partial(_size, name=sweep.swept)
     panels, straight = [], []
     for sizes, members in shown.items():
         title = ", ".join(f"{name} {size}" for name, size in zip(others, sizes, strict=True) if name not in fixed)
@@ -106,7 +108,11 @@ def _chart(group: Group, sweep: Sweep) -> Chart | None:
                 x=_axis(sweep, members),
                 y=Axis(label="share of the library recalled", from_zero=True),
                 series=(
-                    *(_line(lines[size], sweep, size, place) for place, size in enumerate(libraries)),
+                    *(
+                        part
+                        for place, size in enumerate(libraries)
+                        for part in measured(lines[size], of, f"{size} examples", place, _share, _interval)
+                    ),
                     *_references(members, sweep),
                 ),
             )
@@ -115,8 +121,8 @@ def _chart(group: Group, sweep: Sweep) -> Chart | None:
     return Chart(
         name=sweep.name,
         title=titled(f"Share recalled against {sweep.label}", group),
-        caption=f"Recalled examples of all, {protocol(group.runs[0].spec)}; bars: where the best of as many new "
-        f"restarts would fall (95 %).{_seeds(shown)}{f' All have {same}.' if same else ''} {_explained(panels)}"
+        caption=f"Recalled examples of all, {protocol(group.runs[0].spec)}.{said_of_bars(panels)}"
+        f"{_seeds(shown)}{f' All have {same}.' if same else ''} {_explained(panels)}"
         + (_r_squared(straight) if sweep is HEADS else "")
         + f" {sweep.trend}; its accuracies are not known to us. Mahdavi et al. 2024, Fig. 2."
         + ("" if len(filled) <= MOST_PANELS else f" {MOST_PANELS} of {len(filled)} panels, those of most runs."),
@@ -126,7 +132,7 @@ def _chart(group: Group, sweep: Sweep) -> Chart | None:
 
 def _seeds(shown: dict[tuple[int, ...], list[Measurement]]) -> str:
     repeated = any(len({run.spec.seed for run in members}) > 1 for members in shown.values())
-    return " Of several seeds the mean, and bars from the lowest to the highest." if repeated else ""
+    return " Of several seeds the mean." if repeated else ""
 
 
 def _size(run: Measurement, name: str) -> int:
@@ -142,39 +148,12 @@ def _axis(sweep: Sweep, members: list[Measurement]) -> Axis:
     return Axis(label=sweep.label, ticks=tuple(ticks))
 
 
-def _line(members: list[Measurement], sweep: Sweep, library_size: int, place: int) -> Series:
-    points: dict[int, list[Measurement]] = defaultdict(list)
-    for run in sorted(members, key=lambda run: _size(run, sweep.swept)):
-        points[_size(run, sweep.swept)].append(run)
-    ends = [_ends(same) for same in points.values()]
-    return Series(
-        name=f"{library_size} examples",
-        kind="line",
-        x=tuple(points),
-        y=tuple(_share(same) for same in points.values()),
-        low=tuple(low for low, _ in ends),
-        high=tuple(high for _, high in ends),
-        texts=tuple(
-            f"{sweep.swept} {size}: {', '.join(f'{run.memorized} ({run.key[:12]})' for run in same)} of {library_size}"
-            for size, same in points.items()
-        ),
-        group=place,
-    )
+def _share(run: Measurement) -> float:
+    return run.memorized / run.library_size
 
 
-def _share(same: list[Measurement]) -> float:
-    return sum(run.memorized / run.library_size for run in same) / len(same)
-
-
-def _ends(same: list[Measurement]) -> tuple[float | None, float | None]:
-    """A run's interval; from the lowest to the highest of several."""
-    if len(same) > 1:
-        shares = [run.memorized / run.library_size for run in same]
-        return min(shares), max(shares)
-    interval, size = same[0].interval, same[0].library_size
-    if interval is None or interval.high is None:
-        return None, None
-    return interval.low / size, interval.high / size
+def _interval(run: Measurement) -> Interval | None:
+    return scaled(run.interval, lambda count: count / run.library_size)
 
 
 def _references(members: list[Measurement], sweep: Sweep) -> list[Series]:
@@ -223,7 +202,7 @@ def _explained(panels: list[Panel]) -> str:
 def straightness(members: Sequence[Measurement], swept: str) -> float | None:
     """R² of a straight line through the shares recalled; None below three sizes, or where all shares are the same."""
     x = np.array([_size(run, swept) for run in members], dtype=float)
-    y = np.array([run.memorized / run.library_size for run in members])
+    y = np.array([_share(run) for run in members])
     if len(set(x)) < 3 or np.ptp(y) == 0:
         return None
     return float(np.corrcoef(x, y)[0, 1] ** 2)

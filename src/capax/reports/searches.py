@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capax.errors import ReportError
-from capax.reports.chart import Axis, Chart
+from capax.reports.chart import Axis
 from capax.reports.groups import Group
 from capax.reports.words import of_heads
 from capax.results import Measurement
@@ -107,17 +107,6 @@ def _also(run: Measurement) -> tuple[int, int] | None:
     return min(good), max(good)
 
 
-def or_error(charts: list[Chart], reason: str) -> list[Chart]:
-    """The charts.
-
-    Raises:
-        ReportError: with the reason, when there is none.
-    """
-    if not charts:
-        raise ReportError(reason)
-    return charts
-
-
 def of_relations(runs: Sequence[Measurement], *protocols: type) -> list[Measurement]:
     """The runs on relations by some protocols.
 
@@ -144,6 +133,10 @@ def cell(run: Measurement) -> tuple[int, int, int]:
 
 
 def powers(label: str, values: Sequence[float]) -> Axis:
-    """A logarithmic axis with marks at powers of two."""
-    low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
-    return Axis(label=label, log=2, ticks=tuple(2.0**power for power in range(low, high + 1)))
+    """A logarithmic axis with marks at powers of two; at its ends where fewer than two of these lie between them."""
+    first, last = min(values), max(values)
+    low, high = math.floor(math.log2(first)), math.ceil(math.log2(last))
+    ticks = [2.0**power for power in range(low, high + 1)]
+    if first < last and sum(first <= tick <= last for tick in ticks) < 2:
+        ticks = [float(f"{end:.3g}") for end in (first, last)]
+    return Axis(label=label, log=2, ticks=tuple(ticks))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from capax.errors import ReportError
 from capax.laws.law import Law
 from capax.measures.units import scaled
 from capax.reports.chart import Axis, Chart, Panel, Series
@@ -19,6 +18,7 @@ from capax.reports.lines import (
     measured,
     n_heads,
     of_transformers,
+    or_error,
     said_of_bars,
     seq_len,
     titled,
@@ -63,9 +63,7 @@ def bits_per_parameter(runs: Sequence[Measurement], law: Law | None) -> list[Cha
                 panels=tuple(panels),
             )
         )
-    if not charts:
-        raise ReportError("no runs, with their units, that differ in width and in nothing else but heads and length")
-    return charts
+    return or_error(charts, "no runs, with their units, that differ in width and in nothing else but heads and length")
 
 
 def _amount(unit: str, run: Measurement) -> Amount:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,9 +11,15 @@ from pathlib import Path
 
 from capax import sweep_lock
 from capax.errors import SpecError
+from capax.reports.groups import Fields, apart, fields_of, in_words
 from capax.store import Store
 from capax.store_schema import Failure, Summary
 from capax.sweep_lock import Holder, State
+
+VARIED = frozenset({"n_heads", "d_model", "head_counts"})
+"""What the marks and the axis of one plot tell."""
+SAID = frozenset({"task", "protocol", "n_layers", "seq_len", "vocab_size", "context_size", "n_items", "n_classes"})
+"""What the items of a kind, its protocol and its layers say already."""
 
 
 @dataclass(frozen=True)
@@ -22,26 +28,6 @@ class StudyKeys:
 
     name: str
     keys: frozenset[str]
-
-
-@dataclass(frozen=True, order=True)
-class Kind:
-    """What runs share that may be drawn in one picture: task, items (with their length), layers and protocol."""
-
-    task: str
-    items: str
-    n_layers: int
-    protocol: str
-
-    @classmethod
-    def of(cls, run: Summary) -> Kind:
-        """The kind of a run."""
-        return cls(run.task, run.items, run.n_layers, run.protocol)
-
-    def in_words(self) -> str:
-        """For a title."""
-        layers = f", {self.n_layers} layer{'s' * (self.n_layers > 1)}" if self.task == "sequences" else ""
-        return f"{self.items}, {self.protocol}{layers}"
 
 
 @dataclass(frozen=True)
@@ -70,7 +56,8 @@ class Watched:
         seconds_left: until its end at this pace; None where it is not known.
         last: runs, the newest first.
         failures: all that the store, or the study, has; those of earlier sweeps, too; the newest first.
-        kind: of the runs in `points`: the commonest one of the store, or of the study; None without runs.
+        kind: of the runs in `points`, in words: the commonest one of the store, or of the study; None without runs
+            that have a width (a user's module has none).
         points: of the runs of that kind, by heads, width and count.
         others: runs of other kinds, which have no point.
     """
@@ -87,7 +74,7 @@ class Watched:
     seconds_left: float | None
     last: tuple[Summary, ...]
     failures: tuple[Failure, ...]
-    kind: Kind | None
+    kind: str | None
     points: tuple[Point, ...]
     others: int
 
@@ -112,12 +99,15 @@ def study_keys(path: Path) -> StudyKeys:
     return StudyKeys(str(path), frozenset(run.key() for run in read_study(path, allow_many=True).runs))
 
 
-def look(store: Path, study: StudyKeys | None = None, at: datetime | None = None) -> Watched:
+def look(
+    store: Path, study: StudyKeys | None = None, at: datetime | None = None, known: dict[str, Fields] | None = None
+) -> Watched:
     """Read a store, and where its sweep stands, without writing anything or making a writer wait.
 
     Args:
         study: count and draw the runs of this study alone.
         at: the moment that ages and the pace are told for; now when not given.
+        known: of what kind runs are, by key, from an earlier look: they are not read again; new ones are put in.
 
     Raises:
         StoreError: for a file that is missing, no store, or of a newer version.
@@ -126,6 +116,9 @@ def look(store: Path, study: StudyKeys | None = None, at: datetime | None = None
     with Store(store, create=False, read_only=True) as opened:
         sweep, holder = sweep_lock.look(store)  # before the runs: those that it counts are there
         runs, failures = opened.summaries(), opened.failures()
+        kinds = {} if known is None else known
+        new = opened.specs(run.key for run in runs if run.key not in kinds)
+        kinds |= {key: fields_of(spec, VARIED) for key, spec in new.items()}
     at = datetime.now(UTC) if at is None else at
     standing = holder.standing if sweep == "running" and holder is not None else None
     swept = None if standing is None else standing.runs
@@ -145,7 +138,7 @@ def look(store: Path, study: StudyKeys | None = None, at: datetime | None = None
             if swept is not None:
                 left = swept - standing.stored - standing.done - standing.failed
                 seconds_left = left * elapsed / standing.done
-    kind, points = _points(runs)
+    kind, points = _points(runs, kinds)
     return Watched(
         store=store,
         at=at,
@@ -174,14 +167,24 @@ def _check(study: StudyKeys, store: Path, sweep: State, swept: int | None, there
         )
 
 
-def _points(runs: Sequence[Summary]) -> tuple[Kind | None, tuple[Point, ...]]:
-    """The commonest kind (of equals the one that was there first), and its runs."""
+def _points(runs: Sequence[Summary], kinds: Mapping[str, Fields]) -> tuple[str | None, tuple[Point, ...]]:
+    """The commonest kind (of equals the one that was there first) of runs that have a width, and its runs."""
+    runs = [run for run in runs if run.d_model and run.key in kinds]  # one may have been deleted meanwhile
     if not runs:
         return None, ()
-    ((kind, _),) = Counter(map(Kind.of, runs)).most_common(1)
+    fields = [kinds[run.key] for run in runs]
+    ((chosen, _),) = Counter(map(repr, fields)).most_common(1)
+    drawn = [run for run, own in zip(runs, fields, strict=True) if repr(own) == chosen]
     points = [
         Point(run.n_heads, run.d_model, run.memorized, run.protocol == "mac" and run.memorized == run.library_size)
-        for run in runs
-        if Kind.of(run) == kind
+        for run in drawn
     ]
+    first = drawn[0]
+    kind = f"{first.items}, {first.protocol}"
+    if first.task == "sequences":
+        kind += f", {first.n_layers} layer{'s' * (first.n_layers > 1)}"
+    told = apart(fields[runs.index(first)], fields)
+    others = {name: value for name, value in told.items() if name not in SAID}
+    if others:
+        kind += f", {in_words(others)}"
     return kind, tuple(sorted(points, key=lambda point: (point.n_heads, point.d_model, point.memorized)))
