@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import refused, run
 
 from capax.cli import main
 from capax.results import Info, Measurement
@@ -141,3 +142,14 @@ def test_interrupt_saves_what_was_finished(capsys: pytest.CaptureFixture[str], w
     assert b"Traceback" not in err
     with Store("capax.db", create=False) as store:
         assert len(store.runs()) == 1
+
+
+def test_a_training_without_patience(capsys: pytest.CaptureFixture[str]) -> None:
+    """It goes on to its budget; a library that was complete on the way did not end it, and the words say so."""
+    run(capsys, *MEASURE, "--patience", "none", "--max-epochs", "2", "--json", "--store", "a.db")
+    shown = run(capsys, *MEASURE, "--patience", "none", "--max-epochs", "60", "--no-stop-when-complete")
+    assert "60 epochs" in shown
+    assert "the library was complete, and training went on to its end" in " ".join(shown.split())
+    with Store("a.db") as store:
+        assert [one.spec.training.patience for one in store.runs()] == [None]
+    assert "patience" in refused(capsys, *MEASURE, "--patience", "never")

@@ -229,7 +229,10 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
         (("plan", "--seq-len", "8"), ["--sequences"]),
         (("plan", "--sequences", "0", "--seq-len", "8"), ["sequences", "0"]),
         (("plan", "--sequences", "9", "--seq-len", "8", "--n-heads", "1,two"), ["n_heads", "1,two"]),
-        (("plan", "--sequences", "9", "--seq-len", "8", "--n-heads", "5"), ["n_heads 5", "1 to 4"]),
+        (
+            ("plan", "--sequences", "9", "--seq-len", "8", "--n-heads", "5"),
+            ["n_heads 5", "1 to 4", "all the same (--extrapolate)"],
+        ),
         (("plan", "--sequences", "9", "--seq-len", "8", "--max-parameters", "5"), ["max_parameters", "5"]),
         (("plan", "--sequences", "9", "--seq-len", "8", "--probability", "0"), ["probability", "0"]),
     ],

@@ -20,6 +20,7 @@ from capax.specs import (
     Relations,
     Run,
     Sequences,
+    Training,
     Transformer,
 )
 from capax.specs.protocols import Protocol
@@ -27,6 +28,7 @@ from capax.store_schema import Failure, Summary
 
 if TYPE_CHECKING:
     from capax.measures import progress as measuring
+    from capax.training.stopping import StopReason
 
 PIPE_WIDTH = 200
 WIDE = 110
@@ -107,6 +109,13 @@ def setting(spec: Run) -> str:
     raise TypeError(f"no words for {type(model).__name__}")
 
 
+def ended(reason: StopReason, training: Training) -> str:
+    """Why a training ended, in words; a complete library need not have ended it."""
+    if reason == "complete" and not training.stop_when_complete:
+        return "the library was complete, and training went on to its end"
+    return f"ended as {STOPPED[reason]}"
+
+
 def _tokens(task: Sequences) -> str:
     positions = f"{task.loss} position{'s' * (task.loss == 'all')}"
     return f"{task.seq_len} tokens from {task.vocab_size}, loss on {positions}"
@@ -148,7 +157,8 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         ("parameters", f"{run.parameters.trainable} trainable of {run.parameters.total}"),
         (
             "training",
-            f"{run.epochs} epochs, {run.steps} steps, {duration(run.seconds)}; ended as {STOPPED[run.stop_reason]}",
+            f"{run.epochs} epochs, {run.steps} steps, {duration(run.seconds)}; "
+            f"{ended(run.stop_reason, run.spec.training)}",
         ),
     ]
     diverged = sum(member.stop_reason == "diverged" for member in run.members)
