@@ -19,12 +19,16 @@ from types import ModuleType
 import pytest
 from cyclopts import App
 from pages import DOCS, GENERATED, NOT_RUN, ROOT, Block, all_pages, blocks, commands, wordless
+from rich.console import Console
 
 import capax
-from capax.cli import _app, main
+from capax.cli import _app, main, output
 
 FAST = ("index.md", "stores.md", "how-to/add-a-law.md", "how-to/choose-heads.md")
 """Pages whose blocks take a second or two; the others are run by `make test-all`."""
+
+COLUMNS = 80
+"""Of the terminal whose output the pages show."""
 
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#[^)]*)?\)")
 
@@ -96,6 +100,7 @@ def test_what_a_page_says_to_run_runs(
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(output, "console", lambda: Console(highlight=False, width=COLUMNS))
     reader = Reader(tmp_path, capsys)
     found = runnable(page)
     try:

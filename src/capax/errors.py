@@ -54,6 +54,10 @@ class LawError(CapaxError, ValueError):
     """A law cannot be fitted to these measurements, or does not hold where it is asked."""
 
 
+class OutsideDomain(LawError):
+    """A law is not asked outside its domain, unless told to extrapolate."""
+
+
 class ReportError(CapaxError):
     """A figure or a report cannot be drawn or written."""
 

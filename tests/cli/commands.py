@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from capax.cli import main
+from capax.cli import main, output
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
@@ -29,3 +30,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     assert err.startswith("capax: ")
     assert err.count("\n") == 1
     return err
+
+
+def narrow(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """What is printed is for a terminal of so many columns."""
+    monkeypatch.setattr(output, "console", lambda: Console(highlight=False, width=width))

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import refused, run
+from commands import narrow, refused, run
 
 from capax import Transformer
 from capax.theory.catalogue import Catalogue, bounds
@@ -52,12 +52,8 @@ def test_sizes_that_are_not_given(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_it_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from rich.console import Console
-
-    from capax.cli import output
-
     for width, sourced in ((100, True), (80, False)):
-        monkeypatch.setattr(output, "console", lambda width=width: Console(highlight=False, width=width))
+        narrow(monkeypatch, width)
         out = run(capsys, *EXAMPLE)
         assert max(map(len, out.splitlines())) <= width
         assert "…" not in out

@@ -1,5 +1,6 @@
 """The commands do what they say."""
 
+import io
 import json
 import os
 import signal
@@ -8,10 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import refused, run
+from rich.console import Console
 
-from capax.cli import main
+from capax.cli import main, output
+from capax.measures.progress import Progress
 from capax.results import Info, Measurement
 from capax.store import Store
+from capax.training.pack import Status
 
 ALONE = ["--workers", "1"]  # starting worker processes takes seconds
 SMALL = ["measure", "sequences", "--d-model", "16", "--loss", "last", "--restarts", "2"]
@@ -141,3 +146,30 @@ def test_interrupt_saves_what_was_finished(capsys: pytest.CaptureFixture[str], w
     assert b"Traceback" not in err
     with Store("capax.db", create=False) as store:
         assert len(store.runs()) == 1
+
+
+@pytest.mark.parametrize(("columns", "whole"), [(80, False), (120, True)])
+def test_a_line_of_progress_fits(monkeypatch: pytest.MonkeyPatch, columns: int, whole: bool) -> None:
+    """Drawn for a terminal of so many columns."""
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        output, "Console", lambda stderr: Console(file=screen, force_terminal=True, width=columns, color_system=None)
+    )
+    status = Status(0, 0, 2000, 12345, 1234, 0.123, None, 9)
+    with output.progress_bar(label="18/36: 2 heads") as show:
+        assert show is not None
+        show(Progress((status,), 100, 60.0, 5400.0))
+    assert "…" not in screen.getvalue()
+    last = "1.5 h left unless it improves" if whole else "1.5 h left or more"
+    assert last in screen.getvalue()
+
+
+def test_a_training_without_patience(capsys: pytest.CaptureFixture[str]) -> None:
+    """It goes on to its budget; a library that was complete on the way did not end it, and the words say so."""
+    run(capsys, *MEASURE, "--patience", "none", "--max-epochs", "2", "--json", "--store", "a.db")
+    shown = run(capsys, *MEASURE, "--patience", "none", "--max-epochs", "60", "--no-stop-when-complete")
+    assert "60 epochs" in shown
+    assert "the library was complete, and training went on to its end" in " ".join(shown.split())
+    with Store("a.db") as store:
+        assert [one.spec.training.patience for one in store.runs()] == [None]
+    assert "patience" in refused(capsys, *MEASURE, "--patience", "never")

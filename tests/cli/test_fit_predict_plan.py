@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from commands import refused, run
+from commands import narrow, refused, run
 
 import capax
 
@@ -119,6 +120,29 @@ def test_outside_the_domain(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, *ask, "--extrapolate", "--json"))["inside_domain"] is False
 
 
+@pytest.mark.parametrize("width", [80, 70])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ("plan", "--sequences", "300", "--seq-len", "8"),
+        ("plan", "associations", "--associations", "300", "--context-size", "16"),
+    ],
+)
+def test_a_narrow_terminal_shows_whole_numbers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, ask: tuple[str, ...], width: int
+) -> None:
+    """Of fewer columns; what they are is not cut either."""
+    wide = run(capsys, *ask)
+    narrow(monkeypatch, width)
+    shown = run(capsys, *ask)
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    numbers = re.compile(r"^ +\d+( .*)?$", re.MULTILINE)
+    whole, kept = ([line.group().split() for line in numbers.finditer(out)] for out in (wide, shown))
+    assert len(kept) == len(whole)
+    assert all(set(few) <= set(many) and len(few) >= 7 for few, many in zip(kept, whole, strict=True))
+
+
 def test_plan_json(capsys: pytest.CaptureFixture[str]) -> None:
     ask = ("--sequences", "1000", "--seq-len", "32", "--n-heads", "2,4", "--law", "published:harma2024", "--json")
     found = json.loads(run(capsys, "plan", *ask))
@@ -205,7 +229,10 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
         (("plan", "--seq-len", "8"), ["--sequences"]),
         (("plan", "--sequences", "0", "--seq-len", "8"), ["sequences", "0"]),
         (("plan", "--sequences", "9", "--seq-len", "8", "--n-heads", "1,two"), ["n_heads", "1,two"]),
-        (("plan", "--sequences", "9", "--seq-len", "8", "--n-heads", "5"), ["n_heads 5", "1 to 4"]),
+        (
+            ("plan", "--sequences", "9", "--seq-len", "8", "--n-heads", "5"),
+            ["n_heads 5", "1 to 4", "all the same (--extrapolate)"],
+        ),
         (("plan", "--sequences", "9", "--seq-len", "8", "--max-parameters", "5"), ["max_parameters", "5"]),
         (("plan", "--sequences", "9", "--seq-len", "8", "--probability", "0"), ["probability", "0"]),
     ],

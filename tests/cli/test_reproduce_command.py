@@ -6,25 +6,46 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import refused, run
+from commands import narrow, refused, run
 
+from capax.cli.output import duration
+from capax.cli.reproduce import _announced
 from capax.papers import catalogue
-from capax.papers.reproduce import RecipeList, Reproduction
+from capax.papers.reproduce import RecipeList, Reproduction, listed
+from capax.sweeps.sweep import SweepProgress
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "reproduce", "--list")
-    for recipes in catalogue.PAPERS.values():
+    rest = iter(out.splitlines())  # in this order
+    for paper, recipes in catalogue.PAPERS.items():
+        assert any(line.startswith(f"{paper}: ") for line in rest)
         for recipe in recipes:
-            assert any(line.split()[:2] == [recipe.paper, recipe.figure] for line in out.splitlines())
+            assert recipe.title in next(line for line in rest if line.startswith(f"{recipe.figure} "))
     assert "expected on two cores" in out
     rows = RecipeList.model_validate_json(run(capsys, "reproduce", "adler2025", "figure-2", "--list", "--json"))
     assert [(row.figure, row.command) for row in rows.recipes] == [("figure-2", "capax reproduce adler2025 figure-2")]
 
 
+def test_the_list_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow(monkeypatch, 80)
+    out = run(capsys, "reproduce", "--list")
+    assert max(map(len, out.splitlines())) <= 80
+    assert "…" not in out
+    words = set(out.split())
+    for row in listed().recipes:
+        assert {*row.figure.split(), *row.title.split()} <= words
+        times = " ".join(duration(seconds) if seconds else "–" for seconds in row.seconds.values())
+        lines = [" ".join(line.split()) for line in out.splitlines() if line.startswith(f"{row.figure} ")]
+        assert any(line.endswith(times) for line in lines)
+
+
 def test_what_needs_no_runs_is_judged_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = run(capsys, "reproduce", "harma2024", "hopfield", "-o", tmp_path, "--quiet")
-    assert "2 agree, 1 differ, 0 cannot be judged" in out
+    assert "2 agree, 1 differs, 0 cannot be judged" in out
+    assert str(tmp_path / "harma2024-hopfield-demo.json") in out.splitlines()
+    assert "expected to take" not in out
+    assert "runs took" not in out
     assert "[about 7 %] (derived)" in out
     printed = run(capsys, "reproduce", "mahdavi2024", "table-1", "-o", tmp_path, "--json")
     found = Reproduction.model_validate_json(printed)
@@ -63,3 +84,18 @@ def test_a_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[str], tmp
     (tmp_path / "file").write_text("mine")
     said = refused(capsys, "reproduce", "harma2024", "hopfield", "-o", tmp_path / "file", "--quiet")
     assert "out: cannot write into" in said
+
+
+def test_the_time_is_told_before_the_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (row,) = listed("harma2024", "figure-5").recipes
+    seen = []
+    show = _announced(seen.append, "harma2024", "demo", row.seconds["demo"])
+    before = SweepProgress(total=3, stored=1, done=0, failed=0, running=0, memorized=0, seconds_left=None)
+    show(before)
+    show(before)
+    assert seen == [before, before]
+    took = duration(row.seconds["demo"])
+    assert (
+        capsys.readouterr().err
+        == f"harma2024, scale demo: 3 runs, 1 of them there; all take about {took} on two cores\n"
+    )

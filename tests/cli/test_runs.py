@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from commands import refused, run
+from commands import narrow, refused, run
 
 import capax
 from capax.results import Measurement
@@ -59,10 +59,22 @@ def test_the_listing(capsys: pytest.CaptureFixture[str], stored: list[Measuremen
     assert {len(line) for line in lines} == {len(names)}
 
 
+def test_a_narrow_terminal_shows_whole_keys(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stored: list[Measurement]
+) -> None:
+    narrow(monkeypatch, 80)
+    lines = run(capsys, "runs").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[-2:]] == [run.key[:12] for run in stored[:2]]
+    assert [line.split()[-3:] for line in lines[-2:]] == [
+        [str(run.library_size), str(run.memorized), f"{run.chance:.4g}"] for run in stored[:2]
+    ]
+
+
 def test_the_listing_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     Store("capax.db").close()
     assert len(run(capsys, "runs").splitlines()) == 1
-    assert len(run(capsys, "runs", "--failed").splitlines()) == 1
+    assert run(capsys, "runs", "--failed") == "none failed\n"
     assert json.loads(run(capsys, "runs", "--json")) == []
     assert "no column" in refused(capsys, "runs", "--where", "n_heads=1")
     assert "no rows" in refused(capsys, "runs", "--export", "r.csv")

@@ -105,9 +105,9 @@ def test_a_frame_fits_its_terminal(state: str, width: int, height: int) -> None:
 def test_what_a_frame_says(width: int, height: int) -> None:
     running = drawn(RUNNING, width, height)
     for words in (
-        "study.db: a sweep is running for 2.0 h, process 4711 on host",
+        "study.db: a sweep is running for 2 h, process 4711 on host",
         "48 of 96 runs done (50%)",
-        "2 running, 3 failed, 0.333 runs a minute, 10 min left, last result 0.0 s ago",
+        "2 running, 3 failed, 0.333 runs a minute, 10 min left, last result 0 s ago",
         "8 tokens of 100, mac, 1 layer",
         "o 1 head, + 2 heads, x 4 heads",
         "3 failures kept: capax runs --failed --store study.db",

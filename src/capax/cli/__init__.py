@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from capax.errors import CapaxError, StoreWriteError
+from capax.errors import CapaxError, OutsideDomain, StoreWriteError
 
 INTERRUPTED = 130
 USAGE = 2
@@ -96,5 +96,6 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _fail(error: Exception, code: int, debug: bool) -> NoReturn:
     if debug:
         raise error
-    print(f"capax: {' '.join(str(error).split())}", file=sys.stderr)
+    flag = " (--extrapolate)" if isinstance(error, OutsideDomain) else ""
+    print(f"capax: {' '.join(str(error).split())}{flag}", file=sys.stderr)
     sys.exit(code)

@@ -49,7 +49,7 @@ def demo(
     cells = list(product(lengths, heads, widths))
     with Store(store) as opened, Workers(min(machine.cores(), 2)) as workers:
         for number, (seq_len, n_heads, d_model) in enumerate(cells, start=1):
-            label = f"{number}/{len(cells)}: {n_heads} heads, width {d_model}, {seq_len} tokens"
+            label = f"{number}/{len(cells)}: {n_heads} head{'s' * (n_heads > 1)}, width {d_model}, {seq_len} tokens"
             with output.progress_bar(label=label) as progress:
                 run = measure(
                     Sequences(seq_len=seq_len, library_size=library_size),

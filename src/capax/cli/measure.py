@@ -235,7 +235,10 @@ class RunFlags:
     fresh: Annotated[bool, _run("Measure again, and replace a stored run.", negative="")] = False
     keep_weights: Annotated[
         bool,
-        _run("Keep the best restart's weights beside the store, for `capax recall` and `saturation`.", negative=""),
+        _run(
+            "Keep the best restart's weights beside the store, for `capax recall`, `probe` and `saturation`.",
+            negative="",
+        ),
     ] = False
     sensitivity: Annotated[
         str | None,

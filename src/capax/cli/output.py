@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from capax.specs import (
     Relations,
     Run,
     Sequences,
+    Training,
     Transformer,
 )
 from capax.specs.protocols import Protocol
@@ -27,8 +28,11 @@ from capax.store_schema import Failure, Summary
 
 if TYPE_CHECKING:
     from capax.measures import progress as measuring
+    from capax.training.stopping import StopReason
 
 PIPE_WIDTH = 200
+WIDE = 110
+"""Columns from which on a line of progress holds all of it."""
 LONGEST_ERROR = 140
 STOPPED = {
     "complete": "the library was complete",
@@ -45,23 +49,31 @@ def progress_bar(hidden: bool = False, label: str = "") -> Iterator[measuring.Ca
     if hidden or not console.is_terminal:
         yield None
         return
-    columns = [TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[state]}")]
+    narrow = console.width < WIDE
+    columns = [TextColumn("{task.description}"), BarColumn(8 if narrow else 24), TextColumn("{task.fields[state]}")]
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(label or "training", total=None, state="")
 
         def show(state: measuring.Progress) -> None:
             leader = state.leader
-            loss = "" if leader.loss is None else f" · loss {leader.loss:.3f}"
-            left = "" if state.seconds_left is None else f" · {duration(state.seconds_left)} left unless it improves"
             bar.update(
-                task,
-                total=leader.library_size,
-                completed=leader.memorized,
-                state=f"{leader.memorized} of {leader.library_size} recalled · epoch {leader.epoch}{loss}"
-                f" · {state.done}/{state.total} done{left}",
+                task, total=leader.library_size, completed=leader.memorized, state=_state_in_words(state, narrow)
             )
 
         yield show
+
+
+def _state_in_words(state: measuring.Progress, narrow: bool) -> str:
+    leader = state.leader
+    parts = [
+        f"{leader.memorized} of {leader.library_size}{'' if narrow else ' recalled'}",
+        f"epoch {leader.epoch}",
+        *([] if leader.loss is None or narrow else [f"loss {leader.loss:.3f}"]),
+        f"{state.done}/{state.total} done",
+    ]
+    if state.seconds_left is not None:
+        parts.append(f"{duration(state.seconds_left)} left{' or more' if narrow else ' unless it improves'}")
+    return " · ".join(parts)
 
 
 def show(run: Measurement) -> None:
@@ -95,6 +107,13 @@ def setting(spec: Run) -> str:
             kind = {"threshold": "key-query channel", "softmax": "softmax channel", "block": "transformer block"}
             return f"{kind[model.channel]}, {_channel(model, spec.protocol)}, width {model.d_model}; {edges}"
     raise TypeError(f"no words for {type(model).__name__}")
+
+
+def ended(reason: StopReason, training: Training) -> str:
+    """Why a training ended, in words; a complete library need not have ended it."""
+    if reason == "complete" and not training.stop_when_complete:
+        return "the library was complete, and training went on to its end"
+    return f"ended as {STOPPED[reason]}"
 
 
 def _tokens(task: Sequences) -> str:
@@ -138,7 +157,8 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         ("parameters", f"{run.parameters.trainable} trainable of {run.parameters.total}"),
         (
             "training",
-            f"{run.epochs} epochs, {run.steps} steps, {duration(run.seconds)}; ended as {STOPPED[run.stop_reason]}",
+            f"{run.epochs} epochs, {run.steps} steps, {duration(run.seconds)}; "
+            f"{ended(run.stop_reason, run.spec.training)}",
         ),
     ]
     diverged = sum(member.stop_reason == "diverged" for member in run.members)
@@ -238,37 +258,49 @@ def _range(interval: Interval) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in a unit that suits them."""
-    if seconds < 90:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    """Seconds in the largest unit of which they are one or more: 9.5 s, 1 min, 600 h."""
+    unit, size = next(
+        ((unit, size) for unit, size in (("h", 3600), ("min", 60)) if seconds >= size - size / 120), ("s", 1)
+    )
+    amount = round(seconds / size, 1)
+    return f"{amount:.0f} {unit}" if amount >= 10 or amount.is_integer() else f"{amount} {unit}"
 
 
 def show_runs(runs: list[Summary]) -> None:
-    """Print one line per run."""
-    numbers = ("layers", "heads", "width", "library", "memorized", "chance", "bits/par.", "seconds")
-    rows = [
-        (
-            run.key[:12],
-            run.protocol,
-            run.items,
-            *(str(size or "-") for size in (run.n_layers, run.n_heads, run.d_model)),
-            str(run.library_size),
-            str(run.memorized),
-            f"{run.chance:.4g}",
-            f"{run.bits_per_parameter:.3g}",
-            f"{run.seconds:.1f}",
-            run.stop_reason,
-        )
-        for run in runs
-    ]
-    _show_lines(("key", "protocol", "items", *numbers, "stopped"), rows, numbers)
+    """Print one line per run; a narrow terminal is shown fewer columns."""
+    columns: dict[str, list[str]] = {
+        "key": [run.key[:12] for run in runs],
+        "protocol": [run.protocol for run in runs],
+        "items": [run.items for run in runs],
+        "layers": [str(run.n_layers or "-") for run in runs],
+        "heads": [str(run.n_heads or "-") for run in runs],
+        "width": [str(run.d_model or "-") for run in runs],
+        "library": [str(run.library_size) for run in runs],
+        "memorized": [str(run.memorized) for run in runs],
+        "chance": [f"{run.chance:.4g}" for run in runs],
+        "bits/par.": [f"{run.bits_per_parameter:.3g}" for run in runs],
+        "seconds": [f"{run.seconds:.1f}" for run in runs],
+        "stopped": [run.stop_reason for run in runs],
+    }
+    show_lines(
+        columns,
+        words=("key", "protocol", "items", "stopped"),
+        spare=("seconds", "bits/par.", "layers", "stopped", "chance"),
+    )
 
 
 def show_failures(failures: list[Failure]) -> None:
     """Print one line per failed run; a long error is cut short."""
-    rows = [(item.key[:12], item.failed, str(item.attempts), _one_line(item.error)) for item in failures]
-    _show_lines(("key", "failed", "attempts", "error"), rows, ("attempts",))
+    if not failures:
+        print("none failed")
+        return
+    columns: dict[str, list[str]] = {
+        "key": [item.key[:12] for item in failures],
+        "failed": [item.failed for item in failures],
+        "attempts": [str(item.attempts) for item in failures],
+        "error": [_one_line(item.error) for item in failures],
+    }
+    show_lines(columns, words=("key", "failed", "error"))
 
 
 def _one_line(error: str) -> str:
@@ -276,14 +308,40 @@ def _one_line(error: str) -> str:
     return line if len(line) <= LONGEST_ERROR else f"{line[: LONGEST_ERROR - 3]}..."
 
 
-def _show_lines(names: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str]) -> None:
-    """Print columns as wide as their longest text: rich's tables take seconds for ten thousand rows."""
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    pads = [str.rjust if name in numbers else str.ljust for name in names]
+def show_lines(
+    columns: Mapping[str, Sequence[str]], *, words: Sequence[str] = (), spare: Sequence[str] = ()
+) -> list[str]:
+    """Print columns as wide as their longest text, so that none is cut: numbers to the right, `words` to the left.
 
-    def line(cells: Sequence[str]) -> str:
-        return "  ".join(pad(cell, width) for pad, cell, width in zip(pads, cells, widths, strict=True))
+    Where the terminal is too narrow, heads of two words take two lines, and then columns of `spare` are left out, the
+    first of them first. (rich's tables cut numbers, and take seconds for ten thousand rows.)
 
-    console().print(line(names), style="bold", markup=False, soft_wrap=True)
-    for row in rows:
+    Returns:
+        The names of the columns shown.
+    """
+    screen = console()
+    heads = {name: [name] for name in columns}
+
+    def width(name: str) -> int:
+        return max(map(len, [*heads[name], *columns[name]]))
+
+    def too_wide() -> bool:
+        return sum(width(name) + 2 for name in heads) - 2 > screen.width
+
+    if too_wide():
+        heads = {name: name.replace("/", "/ ").split() for name in columns}
+    for name in spare:
+        if too_wide():
+            del heads[name]
+    widths = {name: width(name) for name in heads}
+
+    def line(cells: Iterable[str]) -> str:
+        pads = (str.ljust if name in words else str.rjust for name in heads)
+        return "  ".join(pad(cell, width) for pad, cell, width in zip(pads, cells, widths.values(), strict=True))
+
+    tall = max(map(len, heads.values()))
+    for row in zip(*([""] * (tall - len(head)) + head for head in heads.values()), strict=True):
+        screen.print(line(row), style="bold", markup=False, soft_wrap=True)
+    for row in zip(*(columns[name] for name in heads), strict=True):
         print(line(row))
+    return list(heads)

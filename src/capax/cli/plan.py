@@ -11,7 +11,7 @@ from capax.cli.numbers import integers
 
 if TYPE_CHECKING:
     from capax.planning.associations import AssociationFrontier
-    from capax.planning.plan import Architecture, Frontier, Verification
+    from capax.planning.plan import Frontier, Verification
 
 Flag = Parameter(negative="")
 
@@ -183,9 +183,7 @@ def associations(
 
 
 def _show_layers(found: AssociationFrontier) -> None:
-    from rich.table import Table
-
-    from capax.cli.output import console
+    from capax.cli.output import console, show_lines
 
     screen = console()
     screen.print(
@@ -194,27 +192,32 @@ def _show_layers(found: AssociationFrontier) -> None:
     )
     if not found.layers:
         screen.print(f"No layer in the domain ({found.domain.in_words()}) holds them. The nearest:")
-    table = Table(box=None, pad_edge=False)
-    for name in ("heads", "width", "head size", "parameters", "size", "expected", "at least", "+head", "+head size"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in found.layers or tuple(filter(None, (found.nearest,))):
-        gains = ["–" if gain is None else f"{gain:.3g}" for gain in (row.gain_of_head, row.gain_of_head_size)]
-        sizes = map(str, (row.n_heads, row.d_model, row.d_head, row.trainable_parameters))
-        table.add_row(*sizes, _size(row.bytes), f"{row.memorized:.0f}", f"{row.at_least:.0f}", *gains)
-    screen.print(table)
+    rows = found.layers or tuple(filter(None, (found.nearest,)))
+    shown = show_lines(
+        {
+            "heads": [str(row.n_heads) for row in rows],
+            "width": [str(row.d_model) for row in rows],
+            "head size": [str(row.d_head) for row in rows],
+            "parameters": [str(row.trainable_parameters) for row in rows],
+            "size": [_size(row.bytes) for row in rows],
+            "expected": [f"{row.memorized:.0f}" for row in rows],
+            "at least": [f"{row.at_least:.0f}" for row in rows],
+            "+head": [_gain(row.gain_of_head) for row in rows],
+            "+head size": [_gain(row.gain_of_head_size) for row in rows],
+        },
+        spare=("size",),
+    )
+    size = f"size: of all parameters as {found.precision}; " if "size" in shown else ""
     screen.print(
-        f"size: of all parameters as {found.precision}; expected, at least: associations (the latter with "
-        f"{found.probability:.0%}); +head, +head size: associations per 1000 parameters that one more head or the next "
-        "head size adds"
+        f"{size}expected, at least: associations (the latter with {found.probability:.0%}); +head, +head size: "
+        "associations per 1000 parameters that one more head or the next head size adds"
     )
     for note in found.notes:
         screen.print(f"note: {note}")
 
 
 def _show(found: Frontier) -> None:
-    from rich.table import Table
-
-    from capax.cli.output import console
+    from capax.cli.output import console, show_lines
 
     screen = console()
     screen.print(
@@ -224,43 +227,35 @@ def _show(found: Frontier) -> None:
     shown = found.architectures or tuple(filter(None, (found.nearest,)))
     if not found.architectures:
         screen.print(f"No architecture in the domain ({found.domain.in_words()}) holds them. The nearest:")
-    table = Table(box=None, pad_edge=False)
-    for name in (
-        "layers",
-        "heads",
-        "width",
-        "trainable",
-        "total",
-        "size",
-        "expected",
-        "at least",
-        "tokens/par.",
-        "+head",
-        "+width",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in shown:
-        table.add_row(*_cells(row))
-    screen.print(table)
-    screen.print(
-        f"trainable, total: parameters; size: of all of them as {found.precision}; expected, at least: sequences "
-        f"(the latter with {found.probability:.0%}); +head, +width: sequences per 1000 trainable parameters that one "
-        "more head or the next width adds"
+    columns = show_lines(
+        {
+            "layers": [str(row.n_layers) for row in shown],
+            "heads": [str(row.n_heads) for row in shown],
+            "width": [str(row.d_model) for row in shown],
+            "trainable": [str(row.trainable_parameters) for row in shown],
+            "total": [str(row.total_parameters) for row in shown],
+            "size": [_size(row.bytes) for row in shown],
+            "expected": [f"{row.memorized:.0f}" for row in shown],
+            "at least": [f"{row.at_least:.0f}" for row in shown],
+            "tokens/par.": [f"{row.tokens_per_parameter:.3g}" for row in shown],
+            "+head": [_gain(row.gain_of_head) for row in shown],
+            "+width": [_gain(row.gain_of_width) for row in shown],
+        },
+        spare=("size", "total", "tokens/par."),
     )
+    words = {
+        "trainable": "trainable, total: parameters" if "total" in columns else "trainable: parameters",
+        "size": f"size: of all of them as {found.precision}",
+        "expected": f"expected, at least: sequences (the latter with {found.probability:.0%})",
+        "+head": "+head, +width: sequences per 1000 trainable parameters that one more head or the next width adds",
+    }
+    screen.print("; ".join(text for name, text in words.items() if name in columns))
     for note in found.notes:
         screen.print(f"note: {note}")
 
 
-def _cells(row: Architecture) -> list[str]:
-    gains = ["–" if gain is None else f"{gain:.3g}" for gain in (row.gain_of_head, row.gain_of_width)]
-    return [
-        *map(str, (row.n_layers, row.n_heads, row.d_model, row.trainable_parameters, row.total_parameters)),
-        _size(row.bytes),
-        f"{row.memorized:.0f}",
-        f"{row.at_least:.0f}",
-        f"{row.tokens_per_parameter:.3g}",
-        *gains,
-    ]
+def _gain(gain: float | None) -> str:
+    return "–" if gain is None else f"{gain:.3g}"
 
 
 def _size(count: int) -> str:

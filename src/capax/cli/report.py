@@ -22,8 +22,8 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
     title
         Title of the report.
     law
-        A law to draw beside the data, and to plan with: a file of `capax fit --out`, or reference. [default: none is
-        drawn, and the page plans with reference]
+        A law to draw beside the data, and to plan with: a file of `capax fit --out`, reference, or
+        published:harma2024. [default: none is drawn, and the page plans with reference]
     """
     from capax.errors import SpecError
     from capax.laws.files import load_law
@@ -46,13 +46,13 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     Parameters
     ----------
     name
-        Which one; a name that there is not lists them.
+        Which one; an unknown name lists them all.
     stores
         SQLite files of finished runs.
     out
         The file to write (PDF, PNG, SVG); further kinds of runs are drawn beside it, numbered.
     law
-        A law to draw beside the data: a file of `capax fit --out`, or reference.
+        A law to draw beside the data: a file of `capax fit --out`, reference, or published:harma2024.
     """
     from capax.errors import SpecError
     from capax.laws.files import load_law
@@ -69,4 +69,4 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     for place, chart in enumerate(found):
         path = out if place == 0 else out.with_stem(f"{out.stem}-{place + 1}")
         draw(chart, path)
-        print(f"Figure: {path}\n{chart.caption}")
+        print(f"Figure: {path}: {' '.join(chart.title.split())}\n{chart.caption}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from capax.papers.reproduce import RecipeList, Reproduction
+    from capax.sweeps.sweep import SweepProgress, Watch
+
+STUDY_WIDTH, TIME_WIDTH = 110, 6
+"""Columns of a terminal that has room for the names of studies, and of a time such as 45 min."""
 
 
 def reproduce(
@@ -40,7 +45,7 @@ def reproduce(
     out
         Folder of runs (.db), verdicts (.json) and pages (.html).
     list_
-        Print what there is, with its number of runs and expected time at each scale, and stop.
+        Print what there is, with its expected time at each scale, and stop.
     workers
         Local processes, one torch thread each. [default: one per core, at most 8]
     device
@@ -73,25 +78,46 @@ def reproduce(
     from capax.cli.sweep import _progress
 
     names = list(catalogue.PAPERS) if of is None else [of]
-    for name in names:
-        catalogue.recipes(name, figure)
+    chosen = {name: catalogue.recipes(name, figure) for name in names}
     unfinished = []
     for name in names:
         with _progress(hidden=quiet or as_json) as (show, _):
+            told = show if quiet or as_json else _announced(show, name, size, catalogue.seconds(chosen[name], size))
             found = papers.reproduce(
-                name, figure, scale=size, folder=out, workers=workers, device=device, progress=show
+                name, figure, scale=size, folder=out, workers=workers, device=device, progress=told
             )
         if any(recipe.runs < recipe.of for recipe in found.recipes):
             unfinished.append(found.store)
         if as_json:
             print(found.model_dump_json())
         else:
-            _show(found, out, console())
+            verdicts = "-".join(filter(None, (name, figure, size))) + ".json"
+            _show(found, [out / path for path in (found.report, verdicts, found.store) if path], console())
     if unfinished:
         raise SweepFailed(f"runs failed: capax runs --failed --store {out / str(unfinished[0])} says why")
 
 
-def _show(found: Reproduction, folder: Path, screen: Console) -> None:
+def _announced(show: Watch, paper: str, scale: str, seconds: float) -> Watch:
+    """Says, before the first run, how long all of them are expected to take."""
+    from capax.cli.output import duration
+
+    told = False
+
+    def watch(seen: SweepProgress) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            print(
+                f"{paper}, scale {scale}: {seen.total} runs, {seen.stored} of them there; all take about "
+                f"{duration(seconds)} on two cores",
+                file=sys.stderr,
+            )
+        show(seen)
+
+    return watch
+
+
+def _show(found: Reproduction, paths: list[Path], screen: Console) -> None:
     from rich.table import Table
 
     from capax.cli.output import duration
@@ -123,31 +149,42 @@ def _show(found: Reproduction, folder: Path, screen: Console) -> None:
     for standing, words in found.standings.items():
         if standing in standings:
             screen.print(f"({standing}) {words}", style="dim", markup=False)
+    agree, differ = found.count("agrees"), found.count("differs")
     screen.print(
-        f"{found.count('agrees')} agree, {found.count('differs')} differ, {found.count('cannot be judged')} cannot be "
-        f"judged; runs took {duration(found.seconds)} in all"
+        f"{agree} agree{'s' * (agree == 1)}, {differ} differ{'s' * (differ == 1)}, {found.count('cannot be judged')} "
+        "cannot be judged"
     )
-    for path in (found.report, found.store):
-        if path is not None:
-            screen.print(str(folder / path), markup=False, soft_wrap=True)
+    if found.seconds:
+        screen.print(f"runs took {duration(found.seconds)}, added up over processes and earlier calls")
+    for path in paths:
+        screen.print(str(path), markup=False, soft_wrap=True)
 
 
 def _show_list(rows: RecipeList) -> None:
+    from itertools import groupby
+
     from rich.table import Table
 
     from capax.cli.output import console, duration
+    from capax.papers.catalogue import NAMES
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("paper", "figure"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("what")
-    table.add_column("study", no_wrap=True)
-    for name in ("demo", "small", "paper"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows.recipes:
-        times = (duration(seconds) if seconds else "at once" for seconds in row.seconds.values())
-        table.add_row(row.paper, row.figure, row.title, row.study or "-", *times)
     screen = console()
-    screen.print(table)
+    for paper, group in groupby(rows.recipes, key=lambda row: row.paper):
+        screen.print(f"{paper}: {NAMES[paper]}", style="bold", markup=False)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("figure", no_wrap=True, min_width=max(len(row.figure) for row in rows.recipes))
+        table.add_column("what", ratio=1)
+        if screen.width >= STUDY_WIDTH:
+            table.add_column("study", no_wrap=True, min_width=max(len(row.study or "") for row in rows.recipes))
+        for scale in rows.seconds:
+            table.add_column(scale, justify="right", no_wrap=True, min_width=TIME_WIDTH)
+        for row in group:
+            study = [row.study or "–"] if screen.width >= STUDY_WIDTH else []
+            times = (duration(seconds) if seconds else "–" for seconds in row.seconds.values())
+            table.add_row(row.figure, row.title, *study, *times)
+        screen.print(table)
+        screen.print()
     total = ", ".join(f"{scale} {duration(seconds)}" for scale, seconds in rows.seconds.items())
-    screen.print(f"expected on two cores; figures of one study share its runs. All of these: {total}")
+    screen.print(
+        f"expected on two cores (–: nothing is run); figures of one study share its runs. All of these: {total}"
+    )

@@ -24,7 +24,7 @@ def runs(
     import_from: Annotated[Path | None, Parameter(name="--import")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the finished runs of a store, oldest first.
+    """List the finished runs of a store, oldest first; a narrow terminal shows fewer columns.
 
     Parameters
     ----------

@@ -108,7 +108,9 @@ def show(found: Sensitivity) -> None:
         base = f"{_number(found.number)} {what} ({found.memorized} of {found.library_size}, {found.chance:.4g} by luck)"
     screen.print(f"base: {base}{_range(found)}", markup=False)
     if protocol == "mac":
-        screen.print(f"ended as {output.STOPPED[found.stop_reason]}; an alternative that ended otherwise says so")
+        screen.print(
+            f"{output.ended(found.stop_reason, found.spec.training)}; an alternative that ended otherwise says so"
+        )
     screen.print()
     table = Table(box=None, pad_edge=False)
     table.add_column("choice", overflow="fold")

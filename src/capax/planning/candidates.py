@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from capax.errors import LawError
+from capax.errors import LawError, OutsideDomain
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.law import Law
 from capax.models.size import transformer_parameters
@@ -88,12 +88,13 @@ def choose(
         table: one row per combination of the grid, in its order.
 
     Raises:
-        LawError: outside the domain without `extrapolate`, or when `max_parameters` leaves nothing to choose from.
+        OutsideDomain: outside the domain without `extrapolate`.
+        LawError: when `max_parameters` leaves nothing to choose from.
     """
     ends = [{**asked, **{name: end(values) for name, values in grid.items()}} for end in (min, max)]
     outside = tuple(dict.fromkeys(reason for end in ends for reason in law.domain_.outside_in_words(end)))
     if outside and not extrapolate:
-        raise LawError(outside_message(law, outside))
+        raise OutsideDomain(outside_message(law, outside))
     size, total = table["trainable_parameters"], table["total_parameters"]
     kept = np.full(len(size), True) if extrapolate else law.inside_domain(table)
     if max_parameters is not None:
@@ -137,7 +138,7 @@ def ask(law: Law, row: Mapping[str, Any], table: Table, level: float, extrapolat
         raise LawError(f"level: between 0 and 1, got {level}")
     outside = tuple(law.domain_.outside_in_words(row))
     if outside and not extrapolate:
-        raise LawError(outside_message(law, outside))
+        raise OutsideDomain(outside_message(law, outside))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDomainWarning)
         value = float(law.predict(table)[0])

@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from capax.specs.spec import Size, Spec
+
+
+def _or_none(value: object) -> object:
+    """`none` in words, for flags and study files, which have no null."""
+    return None if value == "none" else value
 
 
 class Training(Spec):
@@ -35,7 +40,8 @@ class Training(Spec):
     ] = None
     patience: Annotated[
         int | None,
-        Field(ge=1, description="Evaluations without improvement until a member stops (ours); null: it never does."),
+        Field(ge=1, description="Evaluations without improvement until a member stops (ours); none: it never does."),
+        BeforeValidator(_or_none),
     ] = 30
     min_loss_drop: Annotated[
         float, Field(ge=0, lt=1, description="Share by which the loss must fall to count as an improvement (ours).")
