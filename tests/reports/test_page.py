@@ -185,6 +185,43 @@ def test_paper_is_white_and_narrow(shared: Opened) -> None:
     page.get_by_label("all columns").uncheck()
 
 
+def sizes(page: Any) -> dict[str, tuple[int, int, int]]:
+    """Of every figure: width of its place less that of its picture, height of its place, of its picture."""
+    found = {}
+    plots = page.locator("[data-figure], #plan-plot")
+    for place in range(plots.count()):
+        plot = plots.nth(place)
+        plot.scroll_into_view_if_needed()
+        page.wait_for_function("(plot) => plot.clientWidth === Number(plot.dataset.width)", arg=plot.element_handle())
+        size = """(plot) => {
+            const [width, height] = ["width", "height"].map((name) => plot.querySelector("svg.main-svg").getAttribute(name));
+            return [plot.id || plot.dataset.figure, plot.clientWidth - width, plot.clientHeight, Number(height)];
+        }"""
+        name, *found_size = plot.evaluate(size)
+        found[name] = tuple(found_size)
+    return found
+
+
+def test_a_figure_keeps_its_height_when_the_window_is_resized(shared: Opened) -> None:
+    page = shared.page
+    shared.draw_all()
+    before = sizes(page)
+    page.set_viewport_size({"width": 1000, "height": 900})
+    assert sizes(page) == before
+    page.set_viewport_size({"width": 1200, "height": 900})
+    assert sizes(page) == before
+    assert all(beyond == 0 and place >= picture for beyond, place, picture in before.values())
+
+
+def test_a_figure_is_as_wide_as_before_after_printing(shared: Opened) -> None:
+    shared.draw_all()
+    before = sizes(shared.page)
+    shared.page.pdf(format="A4")
+    assert sizes(shared.page) == before
+    shared.page.evaluate("['beforeprint', 'afterprint'].forEach((name) => window.dispatchEvent(new Event(name)))")
+    assert sizes(shared.page) == before
+
+
 def held(page: Any) -> list[list[str]]:
     """Heads, width and trainable parameters of the planner's table."""
     lines = page.locator("#plan-table tbody tr")

@@ -44,8 +44,12 @@
     return window.Plotly;
   };
   const paint = async (plot, traces, layout) => {
-    const sized = root.dataset.printing ? { ...layout, width: PAPER_WIDTH } : layout;
-    await plotly().react(plot, traces, themed(sized), { responsive: true, displaylogo: false, modeBarButtons: BUTTONS });
+    // As wide as its place, and as high as it says: plotly's own resizing would forget the height.
+    const width = root.dataset.printing ? PAPER_WIDTH : plot.clientWidth;
+    plot.dataset.width = width;
+    plot.style.minHeight = 0;
+    await plotly().react(plot, traces, themed({ ...layout, width }), { displaylogo: false, modeBarButtons: BUTTONS });
+    resized.observe(plot);
     // A screen reader has the figure's name and its table; the shapes would be images without a name.
     for (const shape of [...plot.querySelectorAll("svg"), ...document.querySelectorAll("#js-plotly-tester")]) shape.setAttribute("aria-hidden", "true");
   };
@@ -60,6 +64,23 @@
     }
   }, { rootMargin: "400px" });
   window.addEventListener("load", () => plots.forEach((plot) => watcher.observe(plot)));
+  // What has another width by now is drawn again: at once where it is seen, else when it comes near the screen.
+  let waiting;
+  const refit = () => {
+    if (root.dataset.printing) return;
+    for (const plot of plots) {
+      if (!plot.dataset.drawn || Number(plot.dataset.width) === plot.clientWidth) continue;
+      delete plot.dataset.drawn;
+      watcher.unobserve(plot);
+      watcher.observe(plot);
+    }
+    document.dispatchEvent(new Event("themed"));
+  };
+  const resized = new ResizeObserver((entries) => {
+    if (entries.every(({ target }) => Number(target.dataset.width) === target.clientWidth)) return;
+    clearTimeout(waiting);
+    waiting = setTimeout(refit, 100);
+  });
   const button = document.getElementById("theme");
   const repaint = () => {
     button.textContent = isDark() ? "Light" : "Dark";
