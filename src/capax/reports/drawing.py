@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator, ScalarFormatter
 
+from capax import outputs
 from capax.errors import ReportError
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
 
@@ -203,21 +204,12 @@ def check_writable(path: Path, name: str = "picture") -> None:
         name: of the flag that gave the path.
 
     Raises:
-        ReportError: for an ending that is no format, a folder that is not there, or a path that is not writable.
+        ReportError: for an ending that is no format, or a path that no file can be written to.
     """
     formats = FigureCanvasAgg(Figure()).get_supported_filetypes()
     if path.suffix[1:].lower() not in formats:
         raise ReportError(f"{name}: should end in one of .{', .'.join(sorted(formats))}, got {path}")
-    if not path.parent.is_dir():
-        raise ReportError(f"{name}: no such folder {path.parent}")
-    new = not path.exists()
-    try:
-        with path.open("ab"):
-            pass
-        if new:
-            path.unlink()
-    except OSError as error:
-        raise ReportError(f"{name}: cannot write {path}: {error.strerror}") from None
+    outputs.check(path, name)
 
 
 def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, str] | None = None) -> None:
@@ -230,12 +222,10 @@ def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, 
     Raises:
         ReportError: when it cannot be written.
     """
-    part, kind = path.with_name(path.name + ".part"), path.suffix[1:].lower()
+    kind = path.suffix[1:].lower()
     carried = {DESCRIPTION.get((kind, key), key): text for key, text in (about or {}).items()}
-    try:
-        figure.savefig(part, format=kind, dpi=150, metadata=carried if kind in ("pdf", "png", "svg") else None)
-        part.replace(path)
-    except (OSError, ValueError) as error:
-        raise ReportError(f"{name}: cannot write {path}: {error}") from None
-    finally:
-        part.unlink(missing_ok=True)
+    with outputs.written(path, name) as part:
+        try:
+            figure.savefig(part, format=kind, dpi=150, metadata=carried if kind in ("pdf", "png", "svg") else None)
+        except ValueError as error:  # of a format that there is not
+            raise ReportError(f"{name}: cannot write {path}: {error}") from None

@@ -15,8 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from capax import tables
-from capax.errors import ReportError
+from capax import outputs, tables
+from capax.errors import CapaxError, ReportError
 from capax.laws.law import Law
 from capax.reports import amounts, interactive, words
 from capax.reports.caveats import caveats
@@ -48,8 +48,6 @@ DETAILS = ("bits", "total_parameters", "steps", "epochs", "memorized_above_chanc
 MAIN = ("memorized_low", "memorized_high")
 ROOM = 2_000_000
 """Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
-SQLITE = b"SQLite format 3\0"
-"""How every database of SQLite begins, stores among them."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, s
     for name, figure in content.figures.items():
         try:
             charts = figure.shown(content.runs, content.law)
-        except ReportError as error:
+        except CapaxError as error:  # one that is of a file that cannot be read, too
             missing.append({"title": figure.title, "of": figure.of, "reason": str(error)})
             continue
         for place, chart in enumerate(charts):
@@ -188,52 +186,14 @@ def _embedded(data: Any) -> Markup:
     return Markup(text)
 
 
-def check_out(path: Path) -> None:
-    """Refuse a path that no report can be written to, before anything is read or drawn.
-
-    Raises:
-        ReportError: for a folder, a path in a folder that is not there or not writable, or a store.
-    """
-    try:
-        if path.is_dir():
-            raise ReportError(f"out: {path} is a folder; name a file")
-        if not path.parent.is_dir():
-            raise ReportError(f"out: folder {path.parent} does not exist")
-        if path.exists():
-            _check_replaceable(path)
-        part = _part(path)
-        part.touch()
-        part.unlink()
-    except OSError as error:
-        raise ReportError(f"out: cannot write {path}: {error.strerror}") from None
-
-
-def _check_replaceable(path: Path) -> None:
-    if not path.is_file():
-        raise ReportError(f"out: {path} is not a regular file")
-    with path.open("r+b") as file:
-        if file.read(len(SQLITE)) == SQLITE:
-            raise ReportError(f"out: {path} is a store or another database; name another file")
-
-
-def write(html: str, path: Path) -> None:
+def write(text: str, path: Path) -> None:
     """Write a report, whole or not at all.
 
     Raises:
         ReportError: when it cannot be written.
     """
-    part = _part(path)
-    try:
-        part.write_bytes(html.encode("utf-8", errors="replace"))  # a file's name may hold what no text can
-        part.replace(path)
-    except OSError as error:
-        if part.parent.is_dir():
-            part.unlink(missing_ok=True)
-        raise ReportError(f"out: cannot write {path}: {error.strerror}") from None
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(path.name + ".part")
+    with outputs.written(path) as part:
+        part.write_bytes(text.encode("utf-8", errors="replace"))  # a file's name may hold what no text can
 
 
 class Read(NamedTuple):
