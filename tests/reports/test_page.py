@@ -137,6 +137,40 @@ def test_the_filter_and_all_columns(shared: Opened, runs: tuple[capax.Measuremen
     page.get_by_label("all columns").uncheck()
 
 
+def test_the_filter_takes_any_case_quotes_and_equal_signs(
+    browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
+) -> None:
+    names = ["Two words.txt", "two.txt", "a=b.txt", "random"]
+    libraries = [run.spec.task.model_copy(update={"library": name}) for run, name in zip(runs, names, strict=False)]
+    several = tuple(
+        run.model_copy(update={"spec": run.spec.model_copy(update={"task": task})})
+        for run, task in zip(runs, libraries, strict=False)
+    )
+    path = tmp_path / "report.html"
+    report.write(report.build(report.Content("t", ("a.db",), several, (), None)), path)
+    opened = Opened(browser, path)
+    for typed, found in {
+        'library="two words.txt"': names[:1],
+        'library="Two words.txt': names[:1],  # as long as it is typed
+        '"o WORDS"': names[:1],
+        "library=a=b.txt": names[2:3],
+        "a=b": names[2:3],
+        "LIBRARY=Random": names[3:],
+        "two": names[:2],
+        "two words": names[:1],
+        f"key={several[1].key[:12]}": names[1:2],
+        f"{several[1].key}": names[1:2],
+        "two library=random": [],
+        "task=sequences stop_reason=BUDGET": names,
+        "null": [],
+        "": names,
+    }.items():
+        opened.page.get_by_label("Filter").fill(typed)
+        assert opened.column("library") == found, typed
+    assert opened.said == []
+    opened.page.context.close()
+
+
 def test_downloads_hold_the_data(shared: Opened, runs: tuple[capax.Measurement, ...]) -> None:
     page = shared.page
     texts = {}
@@ -194,7 +228,8 @@ def sizes(page: Any) -> dict[str, tuple[int, int, int]]:
         plot.scroll_into_view_if_needed()
         page.wait_for_function("(plot) => plot.clientWidth === Number(plot.dataset.width)", arg=plot.element_handle())
         size = """(plot) => {
-            const [width, height] = ["width", "height"].map((name) => plot.querySelector("svg.main-svg").getAttribute(name));
+            const drawn = plot.querySelector("svg.main-svg");
+            const [width, height] = ["width", "height"].map((name) => drawn.getAttribute(name));
             return [plot.id || plot.dataset.figure, plot.clientWidth - width, plot.clientHeight, Number(height)];
         }"""
         name, *found_size = plot.evaluate(size)

@@ -142,11 +142,6 @@
   const names = Object.keys(data.runs);
   const total = data.n_runs;
   const FIRST = 100; // rows in the page at first: thousands would make every keystroke slow
-  const constant = (name) => data.runs[name].every((value) => value === data.runs[name][0]);
-  const usual = ["key", "task", "protocol", "library_size", "memorized", "chance", "bits_per_parameter", "stop_reason"];
-  const brief = names.filter((name) => usual.includes(name) || (!constant(name) && !data.details.includes(name)));
-  const paper = [...usual, "seq_len", "context_size", "n_edges", "n_layers", "n_heads", "d_model", "d_head", "seed", "memorized_low", "memorized_high"];
-  const printed = brief.filter((name) => paper.includes(name)); // all that fits on a sheet
   const table = document.getElementById("table");
   const filter = document.getElementById("filter");
   const everything = document.getElementById("columns");
@@ -159,17 +154,25 @@
     if (a === null || b === null) return (a === null) - (b === null); // what is not known comes last, up or down
     return (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b))) * (sorted.up ? 1 : -1);
   };
+  // A cell as the table shows it, and as it is.
+  const texts = (name, row) => {
+    const value = data.runs[name][row];
+    return [name === "key" ? value.slice(0, 12) : shown(value), value === null ? "" : String(value)].map((text) => text.toLowerCase());
+  };
+  // Words, or name=value; in quotes where it has spaces: n_heads=2 "two words" library="two words.txt". Case does not count.
+  const terms = () => (filter.value.toLowerCase().match(/(?:[^\s"]|"[^"]*"?)+/g) || []).map((term) => term.replaceAll('"', "")).filter(Boolean);
   const matches = (row, term) => {
-    const [name, value] = term.split("=");
-    if (value !== undefined && names.includes(name)) return shown(data.runs[name][row]) === value || String(data.runs[name][row]) === value;
-    return names.some((other) => String(data.runs[other][row]).toLowerCase().includes(term));
+    const at = term.indexOf("=");
+    const name = names.find((other) => other.toLowerCase() === term.slice(0, Math.max(at, 0)));
+    if (name) return texts(name, row).includes(term.slice(at + 1));
+    return names.some((other) => texts(other, row).some((text) => text.includes(term)));
   };
   const visible = () => {
-    const terms = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    return rows.filter((row) => terms.every((term) => matches(row, term)));
+    const asked = terms();
+    return rows.filter((row) => asked.every((term) => matches(row, term)));
   };
   const render = () => {
-    const columns = root.dataset.printing ? printed : everything.checked ? names : brief;
+    const columns = everything.checked && !root.dataset.printing ? names : data.brief;
     const numeric = new Set(columns.filter((name) => data.runs[name].some((value) => typeof value === "number")));
     const head = element("tr");
     for (const name of columns) {
@@ -192,8 +195,7 @@
     for (const row of kept.slice(0, limit)) {
       const line = element("tr");
       for (const name of columns) {
-        const value = data.runs[name][row];
-        const text = name === "key" ? String(value).slice(0, 12) : shown(value);
+        const text = name === "key" ? data.runs[name][row].slice(0, 12) : shown(data.runs[name][row]);
         line.append(element("td", text.slice(0, 200), numeric.has(name) ? { class: "number" } : {}));
       }
       body.append(line);
