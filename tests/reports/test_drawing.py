@@ -150,6 +150,33 @@ def test_every_registered_figure_of_some_runs_is_drawn_by_both(tmp_path: Path) -
             assert interactive.figure(shown)["data"]
 
 
+def test_a_narrow_screen_has_one_panel_below_the_other() -> None:
+    two = MIXED.model_copy(update={"panels": MIXED.panels * 2})
+    found = interactive.figure(two)
+    assert found["columns"] == 2
+    assert (
+        found["narrow"].keys()
+        >= {"xaxis", "xaxis2", "yaxis", "yaxis2"}
+        == {name for name in found["layout"] if "axis" in name}
+    )
+    assert found["narrow"]["xaxis"]["domain"] == found["narrow"]["xaxis2"]["domain"] == [0, 1]
+    assert found["narrow"]["yaxis"]["domain"][0] > found["narrow"]["yaxis2"]["domain"][1]
+    assert found["narrow"]["height"] > found["layout"]["height"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("perceptron", ["perceptron"]),
+        ("linear_associative_memory", ["linear_", "associative_memory"]),
+        ("morris_bits (measured)", ["morris_bits ", "(measured)"]),
+        ("x" * 30, ["x" * 30]),
+    ],
+)
+def test_long_names_go_on_two_lines(name: str, lines: list[str]) -> None:
+    assert interactive._folded(name).split("<br>") == lines
+
+
 def test_an_unknown_figure_lists_those_there_are() -> None:
     with pytest.raises(ReportError, match=r"figure: one of width, .*, got 'wdith'"):
         registry.charts("wdith", [], None)

@@ -16,8 +16,9 @@ from capax import outputs
 from capax.errors import ReportError
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
 
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#595959")
-"""Okabe and Ito's palette: told apart by colour-blind readers, too."""
+COLORS = ("#005a94", "#b84500", "#008060", "#c9689f", "#c78700", "#2a9cd6", "#4d4d4d")
+"""The hues of Okabe and Ito's palette, each with a contrast of 3 or more to white: told apart by colour-blind readers,
+too."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 PANELS_IN_A_ROW = 4
 LINE = 0.22

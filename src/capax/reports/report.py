@@ -137,6 +137,7 @@ def build(content: Content) -> str:
         data=_embedded(
             {
                 "figures": {figure["id"]: figure["plot"] for figure in shown},
+                "dark": interactive.DARK,
                 "charts": {figure["id"]: figure["chart"] for figure in shown},
                 "n_runs": len(content.runs),
                 "runs": {name: _column(values) for name, values in table.items()},

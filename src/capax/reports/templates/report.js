@@ -27,6 +27,26 @@
   };
 
   const PAPER_WIDTH = 660;
+  const PANEL = 220; // pixels that a panel needs; where they do not have them beside each other, they stand in one column
+  const NARROW = 480;
+  // The colours of the page's theme, for what was coloured for white.
+  const coloured = (trace) => {
+    if (!isDark() || root.dataset.printing) return trace;
+    const dark = (colour) => data.dark[colour] || colour;
+    const painted = { ...trace };
+    for (const part of ["line", "marker", "error_y"]) {
+      if (trace[part] && trace[part].color) painted[part] = { ...trace[part], color: dark(trace[part].color) };
+    }
+    if (trace.fillcolor) painted.fillcolor = dark(trace.line.color) + "50"; // an area that is seen on black
+    return painted;
+  };
+  // A number on an axis: 20000 as 20k.
+  const short = (value) => {
+    for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+      if (value >= size * (letter === "k" ? 10 : 1)) return Number((value / size).toPrecision(6)) + letter;
+    }
+    return String(Number(value.toPrecision(6)));
+  };
   const BUTTONS = [["toImage"], ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]]; // none that needs a network
   // Figures: drawn when they come near the screen, or before printing; the page itself comes first.
   const plots = [...document.querySelectorAll("[data-figure]")];
@@ -48,15 +68,16 @@
     const width = root.dataset.printing ? PAPER_WIDTH : plot.clientWidth;
     plot.dataset.width = width;
     plot.style.minHeight = 0;
-    await plotly().react(plot, traces, themed({ ...layout, width }), { displaylogo: false, modeBarButtons: BUTTONS });
+    await plotly().react(plot, traces.map(coloured), themed({ ...layout, width }), { displaylogo: false, modeBarButtons: BUTTONS });
     resized.observe(plot);
     // A screen reader has the figure's name and its table; the shapes would be images without a name.
     for (const shape of [...plot.querySelectorAll("svg"), ...document.querySelectorAll("#js-plotly-tester")]) shape.setAttribute("aria-hidden", "true");
   };
   const draw = (plot) => {
-    const { data: traces, layout } = data.figures[plot.dataset.figure];
+    const { data: traces, layout, narrow, columns } = data.figures[plot.dataset.figure];
     plot.dataset.drawn = "yes";
-    return paint(plot, traces, layout);
+    const wide = root.dataset.printing || plot.clientWidth >= Math.max(NARROW, PANEL * columns);
+    return paint(plot, traces, wide ? layout : narrow);
   };
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) {
@@ -234,5 +255,5 @@
     const objects = visible().map((row) => Object.fromEntries(names.map((name) => [name, data.runs[name][row]])));
     save("capax-runs.json", "application/json", JSON.stringify(objects, null, 1));
   });
-  window.capaxReport = { data, element, paint };
+  window.capaxReport = { data, element, paint, short };
 })();
