@@ -81,7 +81,7 @@ def test_figures_that_cannot_be_written(capsys: pytest.CaptureFixture[str], kept
         ("none/f.png", "no such folder"),
         ("f.xyz", "should end in one of"),
         ("f", "should end in one of"),
-        ("folder.png", "Is a directory"),
+        ("folder.png", "is a folder; name a file"),
         ("/proc/f.png", "cannot write"),
     ):
         line = refused(capsys, "probe", kept["long"], "--store", kept["store"], "--trials", "5", "--picture", path)

@@ -101,7 +101,7 @@ def test_end_to_end(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(ReportError, match=r"out: cannot write into .*file"):
+    with pytest.raises(ReportError, match=r"out: cannot write into .*file: it is not a folder"):
         reproduce("harma2024", "hopfield", folder=tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
 

@@ -61,7 +61,7 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> 
     (tmp_path / "f.xyz").write_text("before")
     with pytest.raises(ReportError, match="out: cannot write"):
         drawing.draw(MIXED, tmp_path / "f.xyz")
-    with pytest.raises(ReportError, match="picture: cannot write"):
+    with pytest.raises(ReportError, match="picture: no such folder"):
         drawing.save(Figure(), tmp_path / "none" / "f.png")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("f.xyz", "before")]
 
@@ -75,7 +75,7 @@ def test_a_path_is_checked_before_the_work(tmp_path: Path) -> None:
             drawing.check_writable(tmp_path / path, "out")
     (tmp_path / "kept.png").write_text("before")
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(ReportError, match="out: cannot write"):
+    with pytest.raises(ReportError, match=r"out: .*folder\.png is a folder"):
         drawing.check_writable(tmp_path / "folder.png", "out")
     drawing.check_writable(tmp_path / "kept.png")
     drawing.check_writable(tmp_path / "new.png")
@@ -148,6 +148,33 @@ def test_every_registered_figure_of_some_runs_is_drawn_by_both(tmp_path: Path) -
             assert shown.name == name
             drawing.draw(shown, tmp_path / "f.svg")
             assert interactive.figure(shown)["data"]
+
+
+def test_a_narrow_screen_has_one_panel_below_the_other() -> None:
+    two = MIXED.model_copy(update={"panels": MIXED.panels * 2})
+    found = interactive.figure(two)
+    assert found["columns"] == 2
+    assert (
+        found["narrow"].keys()
+        >= {"xaxis", "xaxis2", "yaxis", "yaxis2"}
+        == {name for name in found["layout"] if "axis" in name}
+    )
+    assert found["narrow"]["xaxis"]["domain"] == found["narrow"]["xaxis2"]["domain"] == [0, 1]
+    assert found["narrow"]["yaxis"]["domain"][0] > found["narrow"]["yaxis2"]["domain"][1]
+    assert found["narrow"]["height"] > found["layout"]["height"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("perceptron", ["perceptron"]),
+        ("linear_associative_memory", ["linear_", "associative_memory"]),
+        ("morris_bits (measured)", ["morris_bits ", "(measured)"]),
+        ("x" * 30, ["x" * 30]),
+    ],
+)
+def test_long_names_go_on_two_lines(name: str, lines: list[str]) -> None:
+    assert interactive._folded(name).split("<br>") == lines
 
 
 def test_an_unknown_figure_lists_those_there_are() -> None:

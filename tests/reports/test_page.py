@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from capax import tables
 from capax.errors import CapaxError
 from capax.laws.files import load_law
 from capax.planning.plan import Frontier
-from capax.reports import report
+from capax.reports import drawing, interactive, report
 from capax.reports.planner import carried
 from capax.store_schema import Failure
 
@@ -137,6 +138,40 @@ def test_the_filter_and_all_columns(shared: Opened, runs: tuple[capax.Measuremen
     page.get_by_label("all columns").uncheck()
 
 
+def test_the_filter_takes_any_case_quotes_and_equal_signs(
+    browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
+) -> None:
+    names = ["Two words.txt", "two.txt", "a=b.txt", "random"]
+    libraries = [run.spec.task.model_copy(update={"library": name}) for run, name in zip(runs, names, strict=False)]
+    several = tuple(
+        run.model_copy(update={"spec": run.spec.model_copy(update={"task": task})})
+        for run, task in zip(runs, libraries, strict=False)
+    )
+    path = tmp_path / "report.html"
+    report.write(report.build(report.Content("t", ("a.db",), several, (), None)), path)
+    opened = Opened(browser, path)
+    for typed, found in {
+        'library="two words.txt"': names[:1],
+        'library="Two words.txt': names[:1],  # as long as it is typed
+        '"o WORDS"': names[:1],
+        "library=a=b.txt": names[2:3],
+        "a=b": names[2:3],
+        "LIBRARY=Random": names[3:],
+        "two": names[:2],
+        "two words": names[:1],
+        f"key={several[1].key[:12]}": names[1:2],
+        f"{several[1].key}": names[1:2],
+        "two library=random": [],
+        "task=sequences stop_reason=BUDGET": names,
+        "null": [],
+        "": names,
+    }.items():
+        opened.page.get_by_label("Filter").fill(typed)
+        assert opened.column("library") == found, typed
+    assert opened.said == []
+    opened.page.context.close()
+
+
 def test_downloads_hold_the_data(shared: Opened, runs: tuple[capax.Measurement, ...]) -> None:
     page = shared.page
     texts = {}
@@ -183,6 +218,118 @@ def test_paper_is_white_and_narrow(shared: Opened) -> None:
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     page.get_by_role("button", name="Light").click()
     page.get_by_label("all columns").uncheck()
+
+
+def sizes(page: Any) -> dict[str, tuple[int, int, int]]:
+    """Of every figure: width of its place less that of its picture, height of its place, of its picture."""
+    found = {}
+    plots = page.locator("[data-figure], #plan-plot")
+    for place in range(plots.count()):
+        plot = plots.nth(place)
+        plot.scroll_into_view_if_needed()
+        page.wait_for_function("(plot) => plot.clientWidth === Number(plot.dataset.width)", arg=plot.element_handle())
+        size = """(plot) => {
+            const drawn = plot.querySelector("svg.main-svg");
+            const [width, height] = ["width", "height"].map((name) => drawn.getAttribute(name));
+            return [plot.id || plot.dataset.figure, plot.clientWidth - width, plot.clientHeight, Number(height)];
+        }"""
+        name, *found_size = plot.evaluate(size)
+        found[name] = tuple(found_size)
+    return found
+
+
+def test_a_figure_keeps_its_height_when_the_window_is_resized(shared: Opened) -> None:
+    page = shared.page
+    shared.draw_all()
+    before = sizes(page)
+    page.set_viewport_size({"width": 1000, "height": 900})
+    assert sizes(page) == before
+    page.set_viewport_size({"width": 1200, "height": 900})
+    assert sizes(page) == before
+    assert all(beyond == 0 and place >= picture for beyond, place, picture in before.values())
+
+
+def test_a_figure_is_as_wide_as_before_after_printing(shared: Opened) -> None:
+    shared.draw_all()
+    before = sizes(shared.page)
+    shared.page.pdf(format="A4")
+    assert sizes(shared.page) == before
+    shared.page.evaluate("['beforeprint', 'afterprint'].forEach((name) => window.dispatchEvent(new Event(name)))")
+    assert sizes(shared.page) == before
+
+
+def test_panels_stand_in_one_column_on_a_phone(browser: Any, shared: Opened, plain: Path) -> None:
+    opened = Opened(browser, plain, viewport={"width": 390, "height": 800})
+    opened.draw_all()
+    axes = """() => [...document.querySelectorAll("[data-figure]")].map((plot) => {
+        const layout = plot._fullLayout;
+        const places = Object.keys(layout).filter((name) => /^xaxis/.test(name)).map((name) => layout[name].domain[0]);
+        return [new Set(places.map((place) => place.toFixed(2))).size, places.length];
+    })"""
+    assert max(panels for _, panels in opened.page.evaluate(axes)) > 1
+    assert {columns for columns, _ in opened.page.evaluate(axes)} == {1}
+    cut = """() => [...document.querySelectorAll("#figures text, #plan-figure text")].filter((text) => {
+        const [inner, outer] = [text, text.closest("figure")].map((one) => one.getBoundingClientRect());
+        return inner.width && (inner.left < outer.left || inner.right > outer.right);
+    }).map((text) => text.textContent)"""
+    assert opened.page.evaluate(cut) == []
+    marks = "() => ['x', 'y'].map((axis) => document.querySelectorAll(`#plan-plot .${axis}tick text`).length)"
+    assert min(opened.page.evaluate(marks)) >= 2
+    assert max(columns for columns, _ in shared.page.evaluate(axes)) > 1  # where there is room
+    opened.page.context.close()
+
+
+def test_axes_of_the_planner_are_numbered_as_those_of_figures(shared: Opened) -> None:
+    values = [0.05, 0.1 + 0.2, 1, 500, 5000, 9999, 10_000, 20_000, 1e6, 2.5e6, 1e9]
+    texts = shared.page.evaluate("(values) => values.map(capaxReport.short)", values)
+    assert texts == [drawing.plain(value) for value in values]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of "#rrggbb" or "rgb(r, g, b)" (WCAG 2)."""
+    parts = re.findall(r"[\da-f]{2}", colour) if colour.startswith("#") else re.findall(r"\d+", colour)
+    shares = [int(part, 16 if colour.startswith("#") else 10) / 255 for part in parts]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+@pytest.mark.parametrize(("theme", "least"), [("light", 3), ("dark", 4.5)])
+def test_lines_stand_out_from_the_page(browser: Any, plain: Path, theme: str, least: float) -> None:
+    opened = Opened(browser, plain, viewport={"width": 1200, "height": 900}, color_scheme=theme)
+    opened.draw_all()
+    drawn = """() => {
+        const lines = [...document.querySelectorAll("path.js-line, .errorbar path")];
+        const strokes = lines.map((e) => getComputedStyle(e).stroke);
+        const fills = [...document.querySelectorAll("path.point")].map((e) => getComputedStyle(e).fill);
+        return [...new Set([...strokes, ...fills])].filter((colour) => /^rgb\\(/.test(colour));
+    }"""
+    paper = luminance(opened.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    colours = opened.page.evaluate(drawn)
+    assert len(colours) >= 4
+    for colour in colours:
+        low, high = sorted((paper, luminance(colour)))
+        assert (high + 0.05) / (low + 0.05) >= least, colour
+    opened.page.context.close()
+
+
+@pytest.mark.parametrize("colours", [drawing.COLORS, tuple(interactive.DARK.values())[:-1]])
+def test_colours_are_told_apart_by_the_colour_blind(colours: tuple[str, ...]) -> None:
+    """By all that Machado et al. 2009 model at their worst, in CIE 1976 differences."""
+    severe = {
+        "none": np.eye(3),
+        "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    }
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    to_lab = np.array([[0, 116, 0], [500, -500, 0], [0, 200, -200]])
+    rgb = np.array([[int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)] for colour in colours])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    for name, seen in severe.items():
+        xyz = np.clip(linear @ np.array(seen).T, 0, 1) @ to_xyz.T / (0.9505, 1, 1.089)
+        lab = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116) @ to_lab.T
+        apart = np.linalg.norm(lab[:, None] - lab[None], axis=2) + 1000 * np.eye(len(colours))
+        assert apart.min() > 12, name
 
 
 def held(page: Any) -> list[list[str]]:

@@ -11,6 +11,7 @@ import capax
 from capax.errors import ReportError
 from capax.reports import report
 from capax.reports.caveats import caveats
+from capax.store_schema import Failure
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_without_runs_there_is_no_report(tmp_path: Path) -> None:
 
 
 def test_a_report_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match="out: cannot write"):
+    with pytest.raises(ReportError, match="out: no such folder"):
         report.write("text", tmp_path / "missing" / "r.html")
     assert not list(tmp_path.iterdir())
 
@@ -109,3 +110,68 @@ def test_numbers_that_json_has_not_are_left_out(runs: list[capax.Measurement]) -
     data = embedded(report.build(report.Content("t", ("a.db",), (odd, *runs[1:]), (), None)))
     assert data["runs"]["bits"] == [None, *(run.bits for run in runs[1:])]
     assert data["runs"]["seconds"][0] is None
+
+
+def test_a_user_s_file_is_named_without_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "secret project"
+    folder.mkdir()
+    runs = []
+    for name in ("mine.txt", "other.txt"):
+        (folder / name).write_text("\n".join(f"{n} {n + 1} {n} 0" for n in range(len(name))))
+        task = capax.Sequences(library=str(folder / name))
+        model = capax.Transformer(d_model=4, d_head=2)
+        runs.append(capax.measure(task, model, capax.Training(max_epochs=1), restarts=1))
+    failure = Failure("k", "2026-01-01", f"cannot read {folder / 'mine.txt'}", 1, runs[0].spec.model_dump_json())
+    html = report.build(report.Content("t", ("a.db",), tuple(runs), (failure,), None))
+    assert str(tmp_path) not in html
+    assert "secret project" not in html
+    assert embedded(html)["runs"]["library"] == ["mine.txt", "other.txt"]
+    assert "cannot read mine.txt" in html
+    assert "library mine.txt" in html  # what tells kinds of runs apart
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("/a/b.txt", "b.txt"), ("b c/d/", "d"), (r"C:\a\b.txt", "b.txt"), ("b.txt", "b.txt"), ("/", "/")]
+)
+def test_the_name_of_a_file(path: str, name: str) -> None:
+    assert report._file_name(path) == name
+
+
+def test_the_table_shows_what_tells_runs_apart(runs: list[capax.Measurement]) -> None:
+    found = ["memorized", "memorized_low", "memorized_high", "chance", "bits_per_parameter", "stop_reason"]
+    data = embedded(report.build(report.Content("t", ("a.db",), tuple(runs), (), None)))
+    assert data["brief"] == ["key", "n_heads", "d_model", *found]
+    associations = [
+        capax.measure(
+            capax.Associations(context_size=context_size, library_size=8),
+            capax.AssociativeAttention(n_heads=1, d_model=4, d_head=2),
+            capax.Training(max_steps=5),
+            restarts=1,
+        )
+        for context_size in (2, 4)
+    ]
+    mixed = report.build(report.Content("t", ("a.db",), (*runs, *associations), (), None))
+    shown = embedded(mixed)["brief"]
+    assert shown[:6] == ["key", "task", "library_size", "context_size", "n_heads", "d_model"]
+    assert shown[-6:] == found
+    assert len(shown) <= report.MOST_COLUMNS
+    assert "seq_len" not in shown  # the same in all that have it
+    apart = report.brief({"key": [1, 2], **{f"field{n}": [1, 2] for n in range(30)}}, {f"field{n}" for n in range(30)})
+    assert len(apart) == report.MOST_COLUMNS
+
+
+def test_a_file_of_weights_that_is_damaged_leaves_out_its_figure(tmp_path: Path) -> None:
+    store = tmp_path / "a.db"
+    task = capax.Associations(context_size=2, library_size=8)
+    model = capax.AssociativeAttention(n_heads=1, d_model=4, d_head=2)
+    capax.measure(task, model, capax.Training(max_steps=5), restarts=1, store=store, keep_weights=True)
+    content = report.content("t", [store], None)
+    shown, missing = report.figures_of(content)
+    assert "saturation-0" in [one["id"] for one in shown]
+    (weights,) = (tmp_path / "a.db-weights").glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:20])
+    shown, missing = report.figures_of(content)
+    assert "saturation-0" not in [one["id"] for one in shown]
+    (reason,) = [one["reason"] for one in missing if one["title"].startswith("heads that attend")]
+    assert "cannot read a.db-weights" in reason
+    assert "<li>heads that attend" in report.build(content)

@@ -112,7 +112,7 @@ def test_runs_of_other_protocols_are_told_apart(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("out", "said"),
     [
-        ("missing/report.html", "out: folder missing does not exist"),
+        ("missing/report.html", "out: no such folder missing"),
         (".", "out: . is a folder"),
         ("one.db", "out: one.db is a store or another database"),
         ("x" * 300 + ".html", "out: cannot write"),
@@ -123,7 +123,41 @@ def test_where_no_report_can_be_written(capsys: pytest.CaptureFixture[str], one:
 
 
 def test_the_output_is_checked_before_any_work(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "out: folder" in refused(capsys, "missing.db", "-o", "missing/report.html")
+    assert "out: no such folder" in refused(capsys, "missing.db", "-o", "missing/report.html")
+
+
+def test_a_file_of_nearly_the_same_name_is_left_alone(capsys: pytest.CaptureFixture[str], one: Path) -> None:
+    for name in ("report.html.part", ".capax-part", "f.png.part"):
+        Path(name).write_text("mine")
+    assert report(capsys, str(one))[0] == 0
+    with pytest.raises(SystemExit) as exit_:
+        main(["figure", "bounds", str(one), "-o", "f.png"])
+    assert not exit_.value.code
+    assert Path("f.png").exists()
+    assert {path.name: path.read_text() for path in Path().glob("*part")} == {
+        name: "mine" for name in ("report.html.part", ".capax-part", "f.png.part")
+    }
+
+
+def test_a_figure_does_not_take_a_store_s_place(
+    capsys: pytest.CaptureFixture[str], one: Path, run: capax.Measurement
+) -> None:
+    other = capax.measure(TASK, MODEL, TRAINING.replace(lr=0.1), restarts=1)
+    third = capax.measure(capax.Sequences(seq_len=4, vocab_size=8, library_size=12), MODEL, TRAINING, restarts=1)
+    with capax.Store(one) as store:
+        store.add(other)
+        store.add(third)
+    for name in ("store.png", "f-2.png"):
+        with capax.Store(name) as store:
+            store.add(run)
+        before = Path(name).read_bytes()
+        with pytest.raises(SystemExit) as exit_:
+            main(["figure", "curves", str(one), "-o", name.replace("-2", "")])
+        out, err = capsys.readouterr()
+        assert (exit_.value.code, out) == (2, "")
+        assert err == f"capax: out: {name} is a store or another database; name another file\n"
+        assert Path(name).read_bytes() == before
+    assert not Path("f.png").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only for the superuser")

@@ -25,6 +25,7 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
         A law to draw beside the data, and to plan with: a file of `capax fit --out`, reference, or
         published:harma2024. [default: none is drawn, and the page plans with reference]
     """
+    from capax import outputs
     from capax.errors import SpecError
     from capax.laws.files import load_law
     from capax.reports import report as reports
@@ -32,7 +33,7 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
 
     if not stores:
         raise SpecError("store: at least one file of finished runs")
-    reports.check_out(out)
+    outputs.check(out)
     chosen = None if law is None else load_law(law)
     content = reports.content(title, stores, chosen)
     reports.write(reports.build(content), out)
@@ -66,7 +67,9 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
         raise SpecError("store: at least one file of finished runs")
     there = reports.read(stores)
     found = charts(name, there.runs, None if law is None else load_law(law), there.kept)
-    for place, chart in enumerate(found):
-        path = out if place == 0 else out.with_stem(f"{out.stem}-{place + 1}")
+    paths = [out, *(out.with_stem(f"{out.stem}-{place}") for place in range(2, len(found) + 1))]
+    for path in paths:
+        check_writable(path, "out")
+    for path, chart in zip(paths, found, strict=True):
         draw(chart, path)
         print(f"Figure: {path}: {' '.join(chart.title.split())}\n{chart.caption}")

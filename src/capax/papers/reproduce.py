@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from capax import machine
-from capax.errors import ReportError
+from capax import machine, outputs
 from capax.papers.catalogue import NAMES, PAPERS, recipes, seconds
 from capax.papers.recipe import STANDINGS, Answer, Recipe, Scale, Standing
 from capax.results import Measurement, Result
@@ -137,7 +136,7 @@ def reproduce(
         StoreError: for a store that cannot be used.
     """
     chosen = recipes(paper, figure)
-    _check_folder(folder)
+    outputs.check_folder(folder)
     store = folder / f"{paper}-{scale}.db"
     name = f"{paper}-{scale}" if figure is None else f"{paper}-{figure}-{scale}"
     runs = {run.key(): run for recipe in chosen for run in recipe.runs(scale)}
@@ -217,13 +216,3 @@ def _content(result: Reproduction, chosen: Sequence[Recipe], found: Mapping[str,
             for claim in recipe.claims
         ),
     )
-
-
-def _check_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".capax-part"
-        probe.write_text("")
-        probe.unlink()
-    except OSError as error:
-        raise ReportError(f"out: cannot write into {folder}: {error.strerror}") from None

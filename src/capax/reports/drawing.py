@@ -12,11 +12,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator, ScalarFormatter
 
+from capax import outputs
 from capax.errors import ReportError
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
 
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#595959")
-"""Okabe and Ito's palette: told apart by colour-blind readers, too."""
+COLORS = ("#005a94", "#b84500", "#008060", "#c9689f", "#c78700", "#2a9cd6", "#4d4d4d")
+"""The hues of Okabe and Ito's palette, each with a contrast of 3 or more to white: told apart by colour-blind readers,
+too."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 PANELS_IN_A_ROW = 4
 LINE = 0.22
@@ -203,21 +205,12 @@ def check_writable(path: Path, name: str = "picture") -> None:
         name: of the flag that gave the path.
 
     Raises:
-        ReportError: for an ending that is no format, a folder that is not there, or a path that is not writable.
+        ReportError: for an ending that is no format, or a path that no file can be written to.
     """
     formats = FigureCanvasAgg(Figure()).get_supported_filetypes()
     if path.suffix[1:].lower() not in formats:
         raise ReportError(f"{name}: should end in one of .{', .'.join(sorted(formats))}, got {path}")
-    if not path.parent.is_dir():
-        raise ReportError(f"{name}: no such folder {path.parent}")
-    new = not path.exists()
-    try:
-        with path.open("ab"):
-            pass
-        if new:
-            path.unlink()
-    except OSError as error:
-        raise ReportError(f"{name}: cannot write {path}: {error.strerror}") from None
+    outputs.check(path, name)
 
 
 def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, str] | None = None) -> None:
@@ -230,12 +223,10 @@ def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, 
     Raises:
         ReportError: when it cannot be written.
     """
-    part, kind = path.with_name(path.name + ".part"), path.suffix[1:].lower()
+    kind = path.suffix[1:].lower()
     carried = {DESCRIPTION.get((kind, key), key): text for key, text in (about or {}).items()}
-    try:
-        figure.savefig(part, format=kind, dpi=150, metadata=carried if kind in ("pdf", "png", "svg") else None)
-        part.replace(path)
-    except (OSError, ValueError) as error:
-        raise ReportError(f"{name}: cannot write {path}: {error}") from None
-    finally:
-        part.unlink(missing_ok=True)
+    with outputs.written(path, name) as part:
+        try:
+            figure.savefig(part, format=kind, dpi=150, metadata=carried if kind in ("pdf", "png", "svg") else None)
+        except ValueError as error:  # of a format that there is not
+            raise ReportError(f"{name}: cannot write {path}: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,15 @@ from plotly.subplots import make_subplots
 from capax.reports.chart import Axis, Chart, Heat, Place, Series
 from capax.reports.drawing import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
 
+GREY = "#707070"
+DARK = dict(
+    zip(
+        (*COLORS, GREY),
+        ("#4a90d9", "#dd6f33", "#14d898", "#bf77a0", "#ffbe4d", "#a6d3fe", "#e4e4e4", "#a0a0a0"),
+        strict=True,
+    )
+)
+"""What stands on the dark page for each colour: the same hues, with a contrast of 4.5 or more to it."""
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
 DASHES = ("dash", "dot", "dashdot")
 PANEL_HEIGHT = 380
@@ -21,22 +31,20 @@ LAST = 1000
 """Behind everything else in the legend."""
 LEGEND_LINE = 24
 LONG_NAME = 20
-"""Letters of a name beyond which only two names go on a line of a narrow legend."""
+"""Letters of a name beyond which only two names go on a line of the legend."""
+NARROW_PANEL = 320
+NARROW_NAME = 15
+"""Letters of a name, on a narrow screen: beyond them it has a line of the legend alone, and goes on two on an axis."""
+TWO_LINES = 32
 
 
 def figure(chart: Chart) -> dict[str, Any]:
-    """A chart as plotly's JSON: `data` and `layout`, without a theme (the page sets light or dark)."""
-    number = len(chart.panels)
-    lines, columns = rows_and_columns(number)
-    named_lines = max(len(panel.y.names or ()) for panel in chart.panels)
-    drawn = make_subplots(
-        rows=lines,
-        cols=columns,
-        shared_yaxes="all" if chart.share_y else False,
-        subplot_titles=[_lines(panel.title) for panel in chart.panels] if number > 1 else None,
-        vertical_spacing=0.25 / lines,
-        horizontal_spacing=0.04 if chart.share_y else 0.1,
-    )
+    """A chart as plotly's JSON: `data`, `layout` and, with one panel below the other for a narrow screen, `narrow`.
+
+    `columns` is how many panels stand beside each other in `layout`. They have no theme: the page sets light or dark.
+    """
+    lines, columns = rows_and_columns(len(chart.panels))
+    drawn = _laid_out(chart, lines, columns)
     named: set[str] = set()
     for place, panel in enumerate(chart.panels):
         at = {"row": place // columns + 1, "col": place % columns + 1}
@@ -46,20 +54,46 @@ def figure(chart: Chart) -> dict[str, Any]:
             for trace in _traces(series, series.name not in named and not series.faint):
                 drawn.add_trace(trace, **at)
                 named |= set() if series.faint else {series.name}
+    found: dict[str, Any] = json.loads(drawn.to_json())
+    narrow = json.loads(_laid_out(chart, len(chart.panels), 1, narrow=True).to_json())
+    return {"data": found["data"], "layout": found["layout"], "narrow": narrow["layout"], "columns": columns}
+
+
+def _laid_out(chart: Chart, lines: int, columns: int, narrow: bool = False) -> go.Figure:
+    """The panels without what is drawn in them; axes are numbered alike however many columns there are."""
+    number = len(chart.panels)
+    drawn = make_subplots(
+        rows=lines,
+        cols=columns,
+        shared_yaxes="all" if chart.share_y else False,
+        subplot_titles=[_lines(panel.title) for panel in chart.panels] if number > 1 else None,
+        vertical_spacing=(0.34 if narrow else 0.25) / lines,
+        horizontal_spacing=0.04 if chart.share_y else 0.1,
+    )
+    for place, panel in enumerate(chart.panels):
+        at = {"row": place // columns + 1, "col": place % columns + 1}
         beside = chart.panels if chart.share_y else (panel,)
         drawn.update_xaxes(_axis(panel.x, [place for series in panel.series for place in series.x]), **at)
         heights = [y for other in beside for series in other.series for y in series.y]
         drawn.update_yaxes(_axis(panel.y, heights, labelled=not chart.share_y or at["col"] == 1), **at)
+        if narrow and panel.y.names is not None:
+            folded = [_folded(name) for name in panel.y.names]
+            drawn.update_yaxes(tickvals=list(panel.y.names), ticktext=folded, tickfont_size=11, **at)
         if panel.heat is not None:
             drawn.update_xaxes(type="category", **at).update_yaxes(type="category", **at)
-    legend = LEGEND_LINE * -(-len(named) // (2 if max(map(len, named), default=0) > LONG_NAME else 4))
+    names = {series.name for panel in chart.panels for series in panel.series if not series.faint}
+    longest = max(map(len, names), default=0)
+    beside_each_other = (1 if longest > NARROW_NAME else 2) if narrow else 2 if longest > LONG_NAME else 4
+    legend = LEGEND_LINE * -(-len(names) // beside_each_other)
+    named_lines = max(len(panel.y.names or ()) for panel in chart.panels)
+    of_names = 120 + (TWO_LINES if narrow else LINE_HEIGHT) * named_lines
     drawn.update_annotations(font_size=13)
     drawn.update_layout(
         template="none",
-        height=(120 + LINE_HEIGHT * named_lines if named_lines else PANEL_HEIGHT) * lines + 40 + legend,
+        height=(of_names if named_lines else NARROW_PANEL if narrow else PANEL_HEIGHT) * lines + 40 + legend,
         margin={
-            "l": 70,
-            "r": 20,
+            "l": 50 if narrow else 70,
+            "r": 10 if narrow else 20,
             "t": 40 if all("\n" not in panel.title for panel in chart.panels) else 56,
             "b": 60 + legend,
         },
@@ -67,8 +101,16 @@ def figure(chart: Chart) -> dict[str, Any]:
         hovermode="closest",
         barmode="group",
     )
-    found: dict[str, Any] = json.loads(drawn.to_json())
-    return {"data": found["data"], "layout": found["layout"]}
+    return drawn
+
+
+def _folded(name: str) -> str:
+    """A long name on two lines."""
+    parts = re.split(r"(?<=[_ ])", name)
+    halves = [("".join(parts[:place]), "".join(parts[place:])) for place in range(1, len(parts))]
+    if len(name) <= NARROW_NAME or not halves:
+        return name
+    return "<br>".join(min(halves, key=lambda two: max(map(len, two))))
 
 
 def _lines(text: str) -> str:
@@ -130,7 +172,7 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
             "array": [_apart(high, y) for high, y in zip(series.high, series.y, strict=True)],
             "arrayminus": [_apart(y, low) for low, y in zip(series.low, series.y, strict=True)],
             "thickness": 1,
-            "color": color if series.kind != "bars" else "#808080",
+            "color": color if series.kind != "bars" else GREY,
         }
     if series.kind == "bars":
         if series.width is None:
@@ -138,7 +180,7 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
         return [go.Bar({**usual, "width": series.width, "marker": {"color": color}, "opacity": 0.7})]
     if series.kind == "reference":
         dash = DASHES[series.group % len(DASHES)]
-        return [go.Scatter({**usual, "mode": "lines", "line": {"dash": dash, "color": "#808080"}})]
+        return [go.Scatter({**usual, "mode": "lines", "line": {"dash": dash, "color": GREY}})]
     mark = {"color": color, "symbol": mark_of(series.group, SYMBOLS), "size": 5 if series.faint else 8}
     if series.kind == "points" and (series.faint or not series.x):
         mark |= {"symbol": "circle", "size": 5}
@@ -159,7 +201,7 @@ def _band(series: Series, usual: dict[str, Any], color: str) -> list[Any]:
         return [line]
     x, low, high = zip(*known, strict=True)
     area = {"x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "showlegend": False, "hoverinfo": "skip"}
-    looks = {"mode": "lines", "fill": "toself", "fillcolor": _transparent(color), "line": {"width": 0}}
+    looks = {"mode": "lines", "fill": "toself", "fillcolor": _transparent(color), "line": {"width": 0, "color": color}}
     return [go.Scatter({**usual, **area, **looks}), line]
 
 

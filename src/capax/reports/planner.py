@@ -19,7 +19,7 @@ from capax.laws.polynomial import Polynomial
 from capax.laws.report import FittedParameter, report
 from capax.planning.candidates import choices, model, rows, vocabulary
 from capax.reports.drawing import COLORS
-from capax.reports.interactive import SYMBOLS
+from capax.reports.interactive import GREY, SYMBOLS
 from capax.results import Result
 
 IN_PAGE = ("power", "depth", "ecm", "bits")
@@ -70,7 +70,9 @@ def planner(given: Law | None) -> Planner:
         parameters=_parameters(law),
         level=LEVEL,
         reason=reason,
-        carried=None if reason else carried(law) | _start(law) | {"looks": {"colors": COLORS, "symbols": SYMBOLS}},
+        carried=None
+        if reason
+        else carried(law) | _start(law) | {"looks": {"colors": COLORS, "symbols": SYMBOLS, "grey": GREY}},
     )
 
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from capax import tables
-from capax.errors import ReportError
+from capax import outputs, tables
+from capax.errors import CapaxError, ReportError
 from capax.laws.law import Law
 from capax.reports import amounts, interactive, words
 from capax.reports.caveats import caveats
-from capax.reports.groups import alike
+from capax.reports.groups import alike, fields_of
 from capax.reports.planner import planner
 from capax.reports.registry import FIGURES, Figure, figures
 from capax.results import Measurement
@@ -43,13 +44,16 @@ VARIED = frozenset(
     )
 )
 """Fields in which the runs of one study differ, so that it is described once."""
-DETAILS = ("bits", "total_parameters", "steps", "epochs", "memorized_above_chance", "allen_zhu_bits")
-"""Columns of the table that the page shows when asked for all, with those of `amounts`."""
-MAIN = ("memorized_low", "memorized_high")
+SIZES = (
+    *("library_size", "seq_len", "context_size", "n_items", "n_heads", "d_model", "d_head", "n_layers"),
+    *("vocab_size", "d_value", "lr"),
+)
+"""Fields that the table shows before others, where they differ among the runs that have them."""
+FOUND = ("memorized", "memorized_low", "memorized_high", "chance", "bits_per_parameter", "stop_reason")
+MOST_COLUMNS = 16
+"""Columns of the table, until the page is asked for all."""
 ROOM = 2_000_000
 """Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
-SQLITE = b"SQLite format 3\0"
-"""How every database of SQLite begins, stores among them."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Content:
             reason. None of them in a report that is about no paper.
         figures: what is drawn, by name.
         imported: by source, how many rows of others its stores hold; they are named, and not shown.
+        folders: of the stores; the page does not name them.
     """
 
     title: str
@@ -71,6 +76,7 @@ class Content:
     claims: tuple[Mapping[str, str], ...] = ()
     figures: Mapping[str, Figure] = field(default_factory=FIGURES.copy)
     imported: Mapping[str, int] = field(default_factory=dict)
+    folders: tuple[Path, ...] = ()
 
 
 def content(title: str, stores: Sequence[Path], law: Law | None) -> Content:
@@ -88,6 +94,7 @@ def content(title: str, stores: Sequence[Path], law: Law | None) -> Content:
         law,
         figures=figures(found.kept),
         imported=found.imported,
+        folders=tuple(path.parent for path in stores),
     )
 
 
@@ -102,9 +109,10 @@ def build(content: Content) -> str:
         there += [f"imported rows, which are no runs: {sum(content.imported.values())}"] if content.imported else []
         told = f" ({', '.join(there)})" if there else ""
         raise ReportError(f"store: no finished runs in {', '.join(content.sources)}{told}")
+    content = without_folders(content)
     shown, missing = figures_of(content)
-    further = amounts.columns(content.runs)
-    table = amounts.beside(tables.table(content.runs).to_dict(as_series=False), further)
+    rows = tables.table(content.runs).to_dict(as_series=False)
+    table = amounts.beside(rows, amounts.columns(content.runs))
     plans = planner(content.law)
     environment = Environment(
         loader=PackageLoader("capax.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -129,14 +137,54 @@ def build(content: Content) -> str:
         data=_embedded(
             {
                 "figures": {figure["id"]: figure["plot"] for figure in shown},
+                "dark": interactive.DARK,
                 "charts": {figure["id"]: figure["chart"] for figure in shown},
                 "n_runs": len(content.runs),
                 "runs": {name: _column(values) for name, values in table.items()},
-                "details": [name for name in (*DETAILS, *further) if name not in MAIN],
+                "brief": brief(table, {name for run in content.runs for name in fields_of(run)}),
                 "planner": plans.carried,
             }
         ),
     )
+
+
+def without_folders(content: Content) -> Content:
+    """The same, with the names of the user's files instead of their paths: a page is sent to others."""
+    runs = tuple(
+        run.model_copy(update={"spec": run.spec.model_copy(update={"task": task.model_copy(update=names)})})
+        if (names := {name: _file_name(getattr(task, name)) for name in task.files})
+        else run
+        for run in content.runs
+        for task in (run.spec.task,)
+    )
+    failures = []
+    for failure in content.failures:
+        error = failure.error
+        for value in json.loads(failure.spec).get("task", {}).values():
+            if isinstance(value, str) and value != _file_name(value):
+                error = error.replace(value, _file_name(value))
+        failures.append(replace(failure, error=error))
+    return replace(content, runs=runs, failures=tuple(failures))
+
+
+def _file_name(path: str) -> str:
+    """The last part of a path, of whatever system it is."""
+    kind = PureWindowsPath if PureWindowsPath(path).drive else PurePosixPath
+    return kind(path).name or path
+
+
+def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]:
+    """The columns of the table that tell its runs apart, and what they found.
+
+    Args:
+        asked: fields of the specs; of those that are no sizes, too, the ones that differ are there if there is room.
+    """
+    several = {name for name in table if len({repr(value) for value in table[name] if value is not None}) > 1}
+    others = [name for name in table if name in asked and name not in ("task", "protocol")]
+    varied = [name for name in dict.fromkeys((*SIZES, *others, "seed")) if name in several]
+    first = [name for name in ("key", "task", "protocol") if name == "key" or name in several]
+    last = [name for name in FOUND if name in table]
+    return [*first, *varied[: MOST_COLUMNS - len(first) - len(last)], *last]
 
 
 def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
@@ -146,8 +194,11 @@ def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, s
     for name, figure in content.figures.items():
         try:
             charts = figure.shown(content.runs, content.law)
-        except ReportError as error:
-            missing.append({"title": figure.title, "of": figure.of, "reason": str(error)})
+        except CapaxError as error:  # one that is of a file that cannot be read, too
+            reason = str(error)
+            for folder in content.folders:
+                reason = reason.replace(f"{folder}{os.sep}", "")
+            missing.append({"title": figure.title, "of": figure.of, "reason": reason})
             continue
         for place, chart in enumerate(charts):
             size = 2 * len(chart.model_dump_json())  # its numbers travel as drawn and as a table
@@ -188,52 +239,14 @@ def _embedded(data: Any) -> Markup:
     return Markup(text)
 
 
-def check_out(path: Path) -> None:
-    """Refuse a path that no report can be written to, before anything is read or drawn.
-
-    Raises:
-        ReportError: for a folder, a path in a folder that is not there or not writable, or a store.
-    """
-    try:
-        if path.is_dir():
-            raise ReportError(f"out: {path} is a folder; name a file")
-        if not path.parent.is_dir():
-            raise ReportError(f"out: folder {path.parent} does not exist")
-        if path.exists():
-            _check_replaceable(path)
-        part = _part(path)
-        part.touch()
-        part.unlink()
-    except OSError as error:
-        raise ReportError(f"out: cannot write {path}: {error.strerror}") from None
-
-
-def _check_replaceable(path: Path) -> None:
-    if not path.is_file():
-        raise ReportError(f"out: {path} is not a regular file")
-    with path.open("r+b") as file:
-        if file.read(len(SQLITE)) == SQLITE:
-            raise ReportError(f"out: {path} is a store or another database; name another file")
-
-
-def write(html: str, path: Path) -> None:
+def write(text: str, path: Path) -> None:
     """Write a report, whole or not at all.
 
     Raises:
         ReportError: when it cannot be written.
     """
-    part = _part(path)
-    try:
-        part.write_bytes(html.encode("utf-8", errors="replace"))  # a file's name may hold what no text can
-        part.replace(path)
-    except OSError as error:
-        if part.parent.is_dir():
-            part.unlink(missing_ok=True)
-        raise ReportError(f"out: cannot write {path}: {error.strerror}") from None
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(path.name + ".part")
+    with outputs.written(path) as part:
+        part.write_bytes(text.encode("utf-8", errors="replace"))  # a file's name may hold what no text can
 
 
 class Read(NamedTuple):

@@ -1,7 +1,7 @@
 "use strict";
 // The planner's section of the page: fields and sliders in, table and figure out.
 (() => {
-  const { data, element, paint } = window.capaxReport;
+  const { data, element, paint, short } = window.capaxReport;
   const law = data.planner;
   if (!law) return;
   const at = (name) => document.getElementById(name);
@@ -92,14 +92,14 @@
     table.append(body);
   };
 
-  // Marks at 1, 2 and 5 times the powers of ten, or at the powers alone where those are many or there is little room.
-  const ticks = (values) => {
-    const ends = [Math.min(...values), Math.max(...values)].map((value) => Math.log10(Math.max(value, 0.1)));
-    const steps = ends[1] - ends[0] > (at("plan-plot").clientWidth < 500 ? 1 : 3) ? [1] : [1, 2, 5];
-    const tickvals = [];
-    for (let power = Math.floor(ends[0]); power <= Math.ceil(ends[1]); power++) tickvals.push(...steps.map((step) => Number(`${step}e${power}`)));
-    const short = new Intl.NumberFormat("en", { notation: "compact" });
-    return { tickvals, ticktext: tickvals.map((value) => short.format(value)) };
+  // Marks at 1, 2 and 5 times the powers of ten, or at 1 and 3, or the powers alone, as there is room for.
+  const ticks = (values, most) => {
+    const [low, high] = [Math.min(...values), Math.max(...values)].map((value) => Math.max(value, 0.1));
+    const powers = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) powers.push(power);
+    const marks = [[1, 2, 5], [1, 3], [1]].map((steps) => powers.flatMap((power) => steps.map((step) => Number(`${step}e${power}`))));
+    const tickvals = marks.find((some) => some.filter((value) => value >= low && value <= high).length <= most) || marks.at(-1);
+    return { tickvals, ticktext: tickvals.map(short) };
   };
 
   const percent = (share) => `${capaxPlanner.general(100 * share)} %`;
@@ -123,15 +123,15 @@
     const shown = found.architectures;
     traces.push({
       x: shown.map((row) => row.trainable_parameters), y: shown.map((row) => row.at_least), name: "holds the target", mode: "markers", hoverinfo: "skip",
-      marker: { size: 18, symbol: "circle-open", color: "#808080", line: { width: 3 } },
+      marker: { size: 18, symbol: "circle-open", color: law.looks.grey, line: { width: 3 } },
     });
     const ends = found.candidates.map((row) => row.trainable_parameters);
     const held = [found.sequences, ...found.candidates.flatMap((row) => [row.at_least, row.memorized])];
-    traces.push({ x: [Math.min(...ends), Math.max(...ends)], y: [found.sequences, found.sequences], name: "target", mode: "lines", line: { dash: "dash", color: "#808080" }, hoverinfo: "name" });
+    traces.push({ x: [Math.min(...ends), Math.max(...ends)], y: [found.sequences, found.sequences], name: "target", mode: "lines", line: { dash: "dash", color: law.looks.grey }, hoverinfo: "name" });
     const layout = {
       height: 440, margin: { l: 70, r: 20, t: 20, b: 60 }, hovermode: "closest", legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom" },
-      xaxis: { type: "log", title: { text: "trainable parameters" }, automargin: true, ...ticks(ends) },
-      yaxis: { type: "log", title: { text: "sequences" }, automargin: true, ...ticks(held) },
+      xaxis: { type: "log", title: { text: "trainable parameters" }, automargin: true, ...ticks(ends, at("plan-plot").clientWidth < 500 ? 5 : 10) },
+      yaxis: { type: "log", title: { text: "sequences" }, automargin: true, ...ticks(held, 10) },
     };
     paint(at("plan-plot"), traces, layout);
     at("plan-caption").textContent = `Solid: how many sequences of ${found.seq_len} tokens each architecture holds at least, with probability ${percent(found.probability)}; dotted: how many are expected. Ringed: the smallest of each ${law.several_depths ? "depth and " : ""}number of heads that holds the target.`;

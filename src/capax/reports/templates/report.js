@@ -27,6 +27,26 @@
   };
 
   const PAPER_WIDTH = 660;
+  const PANEL = 220; // pixels that a panel needs; where they do not have them beside each other, they stand in one column
+  const NARROW = 480;
+  // The colours of the page's theme, for what was coloured for white.
+  const coloured = (trace) => {
+    if (!isDark() || root.dataset.printing) return trace;
+    const dark = (colour) => data.dark[colour] || colour;
+    const painted = { ...trace };
+    for (const part of ["line", "marker", "error_y"]) {
+      if (trace[part] && trace[part].color) painted[part] = { ...trace[part], color: dark(trace[part].color) };
+    }
+    if (trace.fillcolor) painted.fillcolor = dark(trace.line.color) + "50"; // an area that is seen on black
+    return painted;
+  };
+  // A number on an axis: 20000 as 20k.
+  const short = (value) => {
+    for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+      if (value >= size * (letter === "k" ? 10 : 1)) return Number((value / size).toPrecision(6)) + letter;
+    }
+    return String(Number(value.toPrecision(6)));
+  };
   const BUTTONS = [["toImage"], ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]]; // none that needs a network
   // Figures: drawn when they come near the screen, or before printing; the page itself comes first.
   const plots = [...document.querySelectorAll("[data-figure]")];
@@ -44,15 +64,20 @@
     return window.Plotly;
   };
   const paint = async (plot, traces, layout) => {
-    const sized = root.dataset.printing ? { ...layout, width: PAPER_WIDTH } : layout;
-    await plotly().react(plot, traces, themed(sized), { responsive: true, displaylogo: false, modeBarButtons: BUTTONS });
+    // As wide as its place, and as high as it says: plotly's own resizing would forget the height.
+    const width = root.dataset.printing ? PAPER_WIDTH : plot.clientWidth;
+    plot.dataset.width = width;
+    plot.style.minHeight = 0;
+    await plotly().react(plot, traces.map(coloured), themed({ ...layout, width }), { displaylogo: false, modeBarButtons: BUTTONS });
+    resized.observe(plot);
     // A screen reader has the figure's name and its table; the shapes would be images without a name.
     for (const shape of [...plot.querySelectorAll("svg"), ...document.querySelectorAll("#js-plotly-tester")]) shape.setAttribute("aria-hidden", "true");
   };
   const draw = (plot) => {
-    const { data: traces, layout } = data.figures[plot.dataset.figure];
+    const { data: traces, layout, narrow, columns } = data.figures[plot.dataset.figure];
     plot.dataset.drawn = "yes";
-    return paint(plot, traces, layout);
+    const wide = root.dataset.printing || plot.clientWidth >= Math.max(NARROW, PANEL * columns);
+    return paint(plot, traces, wide ? layout : narrow);
   };
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) {
@@ -60,6 +85,23 @@
     }
   }, { rootMargin: "400px" });
   window.addEventListener("load", () => plots.forEach((plot) => watcher.observe(plot)));
+  // What has another width by now is drawn again: at once where it is seen, else when it comes near the screen.
+  let waiting;
+  const refit = () => {
+    if (root.dataset.printing) return;
+    for (const plot of plots) {
+      if (!plot.dataset.drawn || Number(plot.dataset.width) === plot.clientWidth) continue;
+      delete plot.dataset.drawn;
+      watcher.unobserve(plot);
+      watcher.observe(plot);
+    }
+    document.dispatchEvent(new Event("themed"));
+  };
+  const resized = new ResizeObserver((entries) => {
+    if (entries.every(({ target }) => Number(target.dataset.width) === target.clientWidth)) return;
+    clearTimeout(waiting);
+    waiting = setTimeout(refit, 100);
+  });
   const button = document.getElementById("theme");
   const repaint = () => {
     button.textContent = isDark() ? "Light" : "Dark";
@@ -121,11 +163,6 @@
   const names = Object.keys(data.runs);
   const total = data.n_runs;
   const FIRST = 100; // rows in the page at first: thousands would make every keystroke slow
-  const constant = (name) => data.runs[name].every((value) => value === data.runs[name][0]);
-  const usual = ["key", "task", "protocol", "library_size", "memorized", "chance", "bits_per_parameter", "stop_reason"];
-  const brief = names.filter((name) => usual.includes(name) || (!constant(name) && !data.details.includes(name)));
-  const paper = [...usual, "seq_len", "context_size", "n_edges", "n_layers", "n_heads", "d_model", "d_head", "seed", "memorized_low", "memorized_high"];
-  const printed = brief.filter((name) => paper.includes(name)); // all that fits on a sheet
   const table = document.getElementById("table");
   const filter = document.getElementById("filter");
   const everything = document.getElementById("columns");
@@ -138,17 +175,25 @@
     if (a === null || b === null) return (a === null) - (b === null); // what is not known comes last, up or down
     return (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b))) * (sorted.up ? 1 : -1);
   };
+  // A cell as the table shows it, and as it is.
+  const texts = (name, row) => {
+    const value = data.runs[name][row];
+    return [name === "key" ? value.slice(0, 12) : shown(value), value === null ? "" : String(value)].map((text) => text.toLowerCase());
+  };
+  // Words, or name=value; in quotes where it has spaces: n_heads=2 "two words" library="two words.txt". Case does not count.
+  const terms = () => (filter.value.toLowerCase().match(/(?:[^\s"]|"[^"]*"?)+/g) || []).map((term) => term.replaceAll('"', "")).filter(Boolean);
   const matches = (row, term) => {
-    const [name, value] = term.split("=");
-    if (value !== undefined && names.includes(name)) return shown(data.runs[name][row]) === value || String(data.runs[name][row]) === value;
-    return names.some((other) => String(data.runs[other][row]).toLowerCase().includes(term));
+    const at = term.indexOf("=");
+    const name = names.find((other) => other.toLowerCase() === term.slice(0, Math.max(at, 0)));
+    if (name) return texts(name, row).includes(term.slice(at + 1));
+    return names.some((other) => texts(other, row).some((text) => text.includes(term)));
   };
   const visible = () => {
-    const terms = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    return rows.filter((row) => terms.every((term) => matches(row, term)));
+    const asked = terms();
+    return rows.filter((row) => asked.every((term) => matches(row, term)));
   };
   const render = () => {
-    const columns = root.dataset.printing ? printed : everything.checked ? names : brief;
+    const columns = everything.checked && !root.dataset.printing ? names : data.brief;
     const numeric = new Set(columns.filter((name) => data.runs[name].some((value) => typeof value === "number")));
     const head = element("tr");
     for (const name of columns) {
@@ -171,8 +216,7 @@
     for (const row of kept.slice(0, limit)) {
       const line = element("tr");
       for (const name of columns) {
-        const value = data.runs[name][row];
-        const text = name === "key" ? String(value).slice(0, 12) : shown(value);
+        const text = name === "key" ? data.runs[name][row].slice(0, 12) : shown(data.runs[name][row]);
         line.append(element("td", text.slice(0, 200), numeric.has(name) ? { class: "number" } : {}));
       }
       body.append(line);
@@ -211,5 +255,5 @@
     const objects = visible().map((row) => Object.fromEntries(names.map((name) => [name, data.runs[name][row]])));
     save("capax-runs.json", "application/json", JSON.stringify(objects, null, 1));
   });
-  window.capaxReport = { data, element, paint };
+  window.capaxReport = { data, element, paint, short };
 })();
