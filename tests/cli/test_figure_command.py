@@ -40,6 +40,7 @@ def test_kinds_are_numbered_files(capsys: pytest.CaptureFixture[str], store: Pat
         (["width", "s.db", "-o", "none/f.png"], "capax: out: no such folder none"),
         (["width", "-o", "f.png"], "capax: store: at least one file"),
         (["width", "none.db", "-o", "f.png"], "capax: store: "),
+        (["width", "empty.db", "-o", "f.png"], "capax: store: no finished runs in empty.db"),
         (["shatter", "s.db", "-o", "f.png"], "capax: no run of transformers on sequences by protocol shatter"),
         (["width", "s.db", "-o", "f.png", "--law", "none.json"], "capax: law: "),
     ],
@@ -53,6 +54,7 @@ def test_what_cannot_be_drawn_is_one_line_and_no_file(
     message: str,
 ) -> None:
     (tmp_path / "s.db").write_bytes(store.read_bytes())
+    capax.Store(tmp_path / "empty.db").close()
     monkeypatch.chdir(tmp_path)
     assert refused(capsys, "figure", *arguments).startswith(message)
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".db"] == []

@@ -55,7 +55,7 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     law
         A law to draw beside the data: a file of `capax fit --out`, reference, or published:harma2024.
     """
-    from capax.errors import SpecError
+    from capax.errors import ReportError, SpecError
     from capax.laws.files import load_law
     from capax.reports import report as reports
     from capax.reports.drawing import check_writable, draw
@@ -66,6 +66,8 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     if not stores:
         raise SpecError("store: at least one file of finished runs")
     there = reports.read(stores)
+    if not there.runs:
+        raise ReportError(reports.no_runs([path.name for path in stores], there.failures, there.imported))
     found = charts(name, there.runs, None if law is None else load_law(law), there.kept)
     paths = [out, *(out.with_stem(f"{out.stem}-{place}") for place in range(2, len(found) + 1))]
     for path in paths:

@@ -177,18 +177,16 @@ def charts(
     runs: Sequence[Measurement],
     law: Law | None,
     kept: Mapping[str, Path] = MappingProxyType({}),
-    without: str = "store: no finished runs (capax runs --failed lists those that failed)",
 ) -> list[Chart]:
     """The charts of a figure.
 
     Args:
         kept: stores that have weights, by the key of their run.
-        without: said where there are no runs at all.
 
     Raises:
         ReportError: for an unknown figure, without runs, or when they cannot be shown in it.
     """
     named(name)
     if not runs:
-        raise ReportError(without)
+        raise ReportError("store: no finished runs (capax runs --failed lists those that failed)")
     return figures(kept)[name].shown(runs, law)

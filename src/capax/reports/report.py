@@ -105,10 +105,7 @@ def build(content: Content) -> str:
         ReportError: when there are no runs.
     """
     if not content.runs:
-        there = [f"{len(content.failures)} failed"] if content.failures else []
-        there += [f"imported rows, which are no runs: {sum(content.imported.values())}"] if content.imported else []
-        told = f" ({', '.join(there)})" if there else ""
-        raise ReportError(f"store: no finished runs in {', '.join(content.sources)}{told}")
+        raise ReportError(no_runs(content.sources, content.failures, content.imported))
     content = without_folders(content)
     shown, missing = figures_of(content)
     rows = tables.table(content.runs).to_dict(as_series=False)
@@ -141,11 +138,19 @@ def build(content: Content) -> str:
                 "charts": {figure["id"]: figure["chart"] for figure in shown},
                 "n_runs": len(content.runs),
                 "runs": {name: _column(values) for name, values in table.items()},
-                "brief": brief(table, {name for run in content.runs for name in fields_of(run)}),
+                "brief": brief(table, {name for run in content.runs for name in fields_of(run.spec, ())}),
                 "planner": plans.carried,
             }
         ),
     )
+
+
+def no_runs(sources: Iterable[str], failures: Sequence[Failure], imported: Mapping[str, int]) -> str:
+    """What is said of stores without a finished run."""
+    there = [f"{len(failures)} failed"] if failures else []
+    there += [f"imported rows, which are no runs: {sum(imported.values())}"] if imported else []
+    told = f" ({', '.join(there)})" if there else ""
+    return f"store: no finished runs in {', '.join(sources)}{told}"
 
 
 def without_folders(content: Content) -> Content:
