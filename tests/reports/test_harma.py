@@ -251,5 +251,3 @@ def test_a_store_without_runs_is_said_to_be_one() -> None:
     for name in ("width", "f1", "curves", "bounds"):
         with pytest.raises(ReportError, match=r"^store: no finished runs"):
             charts(name, [], None)
-    with pytest.raises(ReportError, match=r"^s.db has none$"):
-        charts("width", [], None, without="s.db has none")
