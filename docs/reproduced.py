@@ -1,12 +1,21 @@
-"""Writes the verdicts in docs/reproduced into reproduced.md: `python docs/reproduced.py`. A test compares them."""
+"""Draws the runs in docs/reproduced, and writes verdicts and figures into reproduced.md: `python docs/reproduced.py`.
+
+In the folder lies what `capax reproduce PAPER --scale SCALE` wrote: the store of the runs and the verdicts on them. A
+test judges the stores anew and compares the page.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
-from capax.papers.catalogue import NAMES
+from PIL import Image
+
+from capax.papers.catalogue import NAMES, recipes
+from capax.papers.figures import figures, fitted
 from capax.papers.reproduce import Reproduction
+from capax.reports import report
+from capax.reports.drawing import draw
 
 FOLDER = Path(__file__).with_name("reproduced")
 PAGE = Path(__file__).with_name("reproduced.md")
@@ -19,38 +28,61 @@ def found() -> list[Reproduction]:
     return [Reproduction.model_validate_json(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))]
 
 
-def tables() -> str:
-    """A table for each: what the paper says, how we know, the verdict, what was found."""
-    lines = []
+def draw_all() -> None:
+    """Every figure of a paper from the runs of its own recipe, as PNG."""
+    for path in FOLDER.glob("*.png"):
+        path.unlink()
     for one in found():
-        counts = Counter(claim.answer for recipe in one.recipes for claim in recipe.claims)
-        runs = sum({recipe.figure: recipe.runs for recipe in one.recipes}.values())
-        lines += [
-            f"## {NAMES[one.paper]}, scale {one.scale}",
-            "",
-            f"{', '.join(f'{counts[answer]} {answer}' for answer in MARKS)}. Runs: {one.seconds / 60:.0f} min of "
-            f"processes, {runs} in figures (a run may be in several); capax {one.versions['capax']}, torch "
-            f"{one.versions['torch']}. `capax reproduce {one.paper} --scale {one.scale}`",
-            "",
-            "| figure | the paper says (how we know) | verdict | found |",
-            "| --- | --- | --- | --- |",
-        ]
-        for recipe in one.recipes:
-            for claim in recipe.claims:
-                value = f": {claim.value}" if claim.value else ""
-                said = f"{claim.says}{value} ({claim.standing})"
-                told = "; ".join(part for part in (claim.measured, claim.reason) if part)
-                cells = (f"`{recipe.figure}`", said, MARKS[claim.answer], told)
-                lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        lines.append("")
-    return "\n".join(lines)
+        if one.store is None:
+            continue
+        runs = {run.key: run for run in report.read([FOLDER / one.store]).runs}
+        own = [recipe for recipe in recipes(one.paper) if recipe.chart is not None]
+        law, drawn = fitted(own, runs, one.scale), figures(own, runs, one.scale)
+        for recipe in own:
+            (chart,) = drawn[recipe.figure].shown(tuple(runs.values()), law)  # the runs of one study are of one kind
+            draw(chart, _picture(one, recipe.figure))
+
+
+def _picture(one: Reproduction, figure: str) -> Path:
+    return FOLDER / f"{one.paper}-{one.scale}-{figure}.png"
+
+
+def section(one: Reproduction) -> list[str]:
+    """A paper at a scale: what it says, how we know, the verdict, what was found; then the pictures of its runs."""
+    counts = Counter(claim.answer for recipe in one.recipes for claim in recipe.claims)
+    lines = [
+        f"## {NAMES[one.paper]}, scale {one.scale}",
+        "",
+        f"{', '.join(f'{counts[answer]} {answer}' for answer in MARKS)}. `capax reproduce {one.paper} --scale "
+        f"{one.scale}`: {one.seconds / 60:.0f} min of processes; capax {one.versions['capax']}, torch "
+        f"{one.versions['torch']}. The runs: [{one.store}](reproduced/{one.store}).",
+        "",
+        "| figure | the paper says (how we know) | verdict | found |",
+        "| --- | --- | --- | --- |",
+    ]
+    pictures = []
+    for recipe in one.recipes:
+        for claim in recipe.claims:
+            value = f": {claim.value}" if claim.value else ""
+            said = f"{claim.says}{value} ({claim.standing})"
+            told = "; ".join(part for part in (claim.measured, claim.reason) if part)
+            cells = (f"`{recipe.figure}`", said, MARKS[claim.answer], told)
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        path = _picture(one, recipe.figure)
+        if path.exists():
+            with Image.open(path) as image:
+                title, caption = image.info["Title"], image.info["Description"]
+            pictures += ["", f"![{title}](reproduced/{path.name})", "", f"**{title}.** {caption}"]
+    return [*lines, *pictures, ""]
 
 
 def page(text: str) -> str:
-    """The page with the tables as they are now."""
+    """The page with verdicts and figures as they are now."""
     before, rest = text.split(BEGIN)
-    return before + BEGIN + "\n" + tables() + "\n" + END + rest.split(END)[1]
+    sections = "\n".join(line for one in found() for line in section(one))
+    return before + BEGIN + "\n" + sections + "\n" + END + rest.split(END)[1]
 
 
 if __name__ == "__main__":
+    draw_all()
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

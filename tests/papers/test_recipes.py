@@ -19,7 +19,7 @@ PAPERS = catalogue.PAPERS
 COUNTS = {
     "harma2024": {"demo": 41, "small": 67, "paper": 185},
     "mahdavi2024": {"demo": 63, "small": 70, "paper": 340},
-    "adler2025": {"demo": 69, "small": 167, "paper": 325},
+    "adler2025": {"demo": 69, "small": 237, "paper": 325},
 }
 
 

@@ -1,21 +1,55 @@
-"""docs/reproduce.md says what there is, docs/reproduced.md what came out."""
+"""docs/reproduce.md says what there is, docs/reproduced.md what came out of the runs that are kept beside it."""
 
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from capax.papers.catalogue import PAPERS, recipes
+from capax.papers.reproduce import Reproduction
+from capax.reports import report
+
 DOCS = Path(__file__).parents[2] / "docs"
+KEPT = sorted((DOCS / "reproduced").glob("*.json"))
 
 
-@pytest.mark.parametrize(("script", "page"), [("recipes", "reproduce.md"), ("reproduced", "reproduced.md")])
-def test_generated_tables_are_current(script: str, page: str) -> None:
-    spec = importlib.util.spec_from_file_location(script, DOCS / f"{script}.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("name", "page"), [("recipes", "reproduce.md"), ("reproduced", "reproduced.md")])
+def test_generated_tables_are_current(name: str, page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
-    assert module.page(text) == text, f"python docs/{script}.py"
+    assert script(name).page(text) == text, f"python docs/{name}.py"
+
+
+def test_small_of_every_paper_is_kept_with_every_figure() -> None:
+    assert {path.stem for path in KEPT} >= {f"{paper}-small" for paper in PAPERS}
+    for paper in PAPERS:
+        drawn = {f"{paper}-small-{recipe.figure}.png" for recipe in recipes(paper) if recipe.chart is not None}
+        assert {path.name for path in (DOCS / "reproduced").glob(f"{paper}-small-*.png")} == drawn
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=[path.stem for path in KEPT])
+def test_the_runs_that_are_kept_give_the_verdicts(kept: Path, tmp_path: Path) -> None:
+    told = Reproduction.model_validate_json(kept.read_text(encoding="utf-8"))
+    assert told.store is not None
+    store = Path(shutil.copy(kept.with_name(told.store), tmp_path))
+    runs = {run.key: run for run in report.read([store]).runs}
+    for recipe in recipes(told.paper):
+        (said,) = (one for one in told.recipes if one.figure == recipe.figure)
+        assert [claim.says for claim in said.claims] == [claim.says for claim in recipe.claims]
+        if recipe.study is None:  # of arithmetic and constructions, which have tests of their own
+            continue
+        assert said.runs == said.of == len(recipe.of(runs, told.scale)) > 0, recipe.figure
+        verdicts = recipe.judge(runs, told.scale)
+        assert [claim.answer for claim in said.claims] == [verdict.answer for verdict in verdicts], recipe.figure

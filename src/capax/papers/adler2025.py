@@ -424,7 +424,7 @@ RECIPES = (
         (
             Claim("D_K* is proportional to m' log m' / d_model", "slope 1", "read", law_slope),
             Claim("the law describes D_K*", None, "read", law_fits),
-            Claim("its logarithm belongs to it: m' / d_model does worse", None, "read", logarithm),
+            Claim("m' log m' / d_model describes it better than m' / d_model", None, "ours", logarithm),
         ),
         BUDGETS,
         chart="key-dimension",
