@@ -128,7 +128,7 @@ def test_interrupt_saves_what_was_finished(capsys: pytest.CaptureFixture[str], w
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        env={**os.environ, "TTY_COMPATIBLE": "1"},  # draws its progress though stderr is a pipe
+        env={**os.environ, "TTY_COMPATIBLE": "1", "COLUMNS": "120"},  # draws its progress though stderr is a pipe
     )
     assert process.stderr is not None
     drawn = b""
