@@ -88,6 +88,7 @@ def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     assert scores[0]["mape_left_out"] < 0.2 < scores[-1]["mape_left_out"]
 
 
+@pytest.mark.slow
 def test_the_ecm_both_ways_and_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
     cells = np.array([(n, h, b) for n in (8, 16, 32, 64) for h in (1, 2, 3, 4) for b in (16, 32, 64)], dtype=float)
     table = dict(zip(("seq_len", "n_heads", "d_model"), cells.T, strict=True))

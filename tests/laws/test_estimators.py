@@ -123,7 +123,9 @@ class AnyDepthLaw(OnAnything, DepthLaw):
     pass
 
 
-@pytest.mark.parametrize("kind", [AnyECM, AnyPolynomial, AnyBitsLaw, AnyPowerLaw, AnyDepthLaw])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(AnyECM, marks=pytest.mark.slow), AnyPolynomial, AnyBitsLaw, AnyPowerLaw, AnyDepthLaw]
+)
 def test_passes_the_checks_that_draw_other_columns(kind: type[Law]) -> None:
     expected = {
         "check_fit2d_1sample": "asks for the words '1 sample'; the message says how many rows are needed",

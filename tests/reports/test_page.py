@@ -138,6 +138,7 @@ def test_the_filter_and_all_columns(shared: Opened, runs: tuple[capax.Measuremen
     page.get_by_label("all columns").uncheck()
 
 
+@pytest.mark.slow
 def test_the_filter_takes_any_case_quotes_and_equal_signs(
     browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
 ) -> None:
@@ -249,6 +250,7 @@ def test_a_figure_keeps_its_height_when_the_window_is_resized(shared: Opened) ->
     assert all(beyond == 0 and place >= picture for beyond, place, picture in before.values())
 
 
+@pytest.mark.slow
 def test_a_figure_is_as_wide_as_before_after_printing(shared: Opened) -> None:
     shared.draw_all()
     before = sizes(shared.page)
@@ -258,6 +260,7 @@ def test_a_figure_is_as_wide_as_before_after_printing(shared: Opened) -> None:
     assert sizes(shared.page) == before
 
 
+@pytest.mark.slow
 def test_panels_stand_in_one_column_on_a_phone(browser: Any, shared: Opened, plain: Path) -> None:
     opened = Opened(browser, plain, viewport={"width": 390, "height": 800})
     opened.draw_all()
@@ -293,7 +296,7 @@ def luminance(colour: str) -> float:
     return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
 
 
-@pytest.mark.parametrize(("theme", "least"), [("light", 3), ("dark", 4.5)])
+@pytest.mark.parametrize(("theme", "least"), [pytest.param("light", 3, marks=pytest.mark.slow), ("dark", 4.5)])
 def test_lines_stand_out_from_the_page(browser: Any, plain: Path, theme: str, least: float) -> None:
     opened = Opened(browser, plain, viewport={"width": 1200, "height": 900}, color_scheme=theme)
     opened.draw_all()
