@@ -278,6 +278,7 @@ def test_panels_stand_in_one_column_on_a_phone(browser: Any, shared: Opened, pla
     assert opened.page.evaluate(cut) == []
     marks = "() => ['x', 'y'].map((axis) => document.querySelectorAll(`#plan-plot .${axis}tick text`).length)"
     assert min(opened.page.evaluate(marks)) >= 2
+    shared.draw_all()
     assert max(columns for columns, _ in shared.page.evaluate(axes)) > 1  # where there is room
     opened.page.context.close()
 
