@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__: str
+
+# On some processors MKL rounds a product differently where its arrays lie elsewhere in memory, as those of the members
+# of a pack do. In this mode (oneMKL's Conditional Numerical Reproducibility) it does not. Read at the first product.
+os.environ.setdefault("MKL_CBWR", "AUTO")
 
 if TYPE_CHECKING:
     from capax.calibration.calibrate import calibrate as calibrate

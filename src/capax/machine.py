@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import platform
 import threading
+from functools import cache
 from importlib.metadata import version
 from multiprocessing.connection import wait
 from typing import Literal
@@ -46,6 +47,41 @@ def multiplies_bfloat16(device: Literal["cpu", "cuda"]) -> bool:
     import torch
 
     return device == "cpu" or torch.cuda.is_bf16_supported()
+
+
+def is_bfloat16_native(device: Literal["cpu", "cuda"]) -> bool:
+    """Whether products in bfloat16 have instructions of their own there; without them they are emulated, and slow."""
+    import torch
+
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    has = torch.cpu.get_capabilities()
+    if has.get("architecture") == "x86_64":
+        return bool(has.get("avx512_bf16") or has.get("amx_bf16"))
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def caveat(precision: str, device: Literal["cpu", "cuda"]) -> str | None:
+    """What to know before training in a precision on a device; None where there is nothing."""
+    if precision == "bfloat16" and not is_bfloat16_native(device):
+        return "precision: this processor emulates products in bfloat16; float32 is several times faster here"
+    return None
+
+
+@cache
+def rounds_batches_alike() -> bool:
+    """Whether a product of matrices has the same bits in a batch of two as in one of five, here on the CPU.
+
+    Then a member's results are the same in every pack of two and more. Asked of products of a hundred shapes.
+    """
+    import torch
+
+    draw = torch.Generator().manual_seed(0)
+    for m, k, n in torch.randint(1, 64, (100, 3), generator=draw).tolist():
+        a, b = torch.randn(5, k, m, generator=draw), torch.randn(5, k, n, generator=draw)
+        if not torch.equal((a.mT @ b)[3:], a[3:].clone().mT @ b[3:].clone()):
+            return False
+    return True
 
 
 def end_with_parent() -> None:

@@ -44,6 +44,13 @@ class Info(Result):
     torch_threads: int
     device: Literal["cpu", "cuda"]
     gpu: str | None
+    bfloat16: Annotated[
+        Literal["native", "emulated"], Field(description="How the device multiplies in bfloat16; emulated is slow.")
+    ]
+    packs: Annotated[
+        Literal["bit for bit", "to rounding"],
+        Field(description="How a member's results agree across packs of two and more on this processor."),
+    ]
 
 
 class SweepSummary(Result):

@@ -21,13 +21,16 @@ def info(*, as_json: Annotated[bool, Parameter(name="--json", negative="")] = Fa
     from capax import machine
     from capax.results import Info
 
+    device = machine.choose_device("auto")
     facts = Info(
         versions=machine.versions(),
         platform=platform.platform(),
         cores=machine.cores(),
         torch_threads=torch.get_num_threads(),
-        device=machine.choose_device("auto"),
+        device=device,
         gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        bfloat16="native" if machine.is_bfloat16_native(device) else "emulated",
+        packs="bit for bit" if machine.rounds_batches_alike() else "to rounding",
     )
     if as_json:
         print(facts.model_dump_json())

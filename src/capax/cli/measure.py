@@ -337,6 +337,7 @@ def _measure(task: Task, model: Model, training: Training, protocol: Protocol, r
         return
     if flags.figure is not None:
         raise SpecError("figure: only with --sensitivity")
+    output.warn(machine.caveat(training.precision, machine.choose_device(flags.device)))
     with output.progress_bar(hidden=flags.quiet) as progress:
         found = measure(
             task,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -61,6 +62,12 @@ def progress_bar(hidden: bool = False, label: str = "") -> Iterator[measuring.Ca
             )
 
         yield show
+
+
+def warn(caveat: str | None) -> None:
+    """Say on stderr what to know before something starts."""
+    if caveat is not None:
+        print(f"capax: {caveat}", file=sys.stderr, flush=True)
 
 
 def _state_in_words(state: measuring.Progress, narrow: bool) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from capax.cli import output
 from capax.errors import SpecError, SweepFailed
 
 if TYPE_CHECKING:
@@ -91,6 +92,11 @@ def sweep(
 
     if (adapt is None) != (budget is None) or (target is not None and adapt is None):
         raise SpecError("adapt: needs --budget, and --budget and --target need --adapt")
+    from capax import machine
+
+    where = machine.choose_device(device)
+    for precision in sorted({run.training.precision for run in found.runs}):
+        output.warn(machine.caveat(precision, where))
     began = time.monotonic()
     with ExitStack() as stack:
         show, state = stack.enter_context(_progress(hidden=quiet or as_json))

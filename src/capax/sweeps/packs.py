@@ -76,13 +76,13 @@ def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
 
 
 def best_size(pack: Pack) -> int:
-    """The number of members whose step takes the least time per member: 1, 2, 4, ... as far as the pack goes.
+    """The number of members whose step takes the least time per member: 2, 4, 8, ... as far as the pack goes.
 
     The search ends where a doubling no longer helps.
     """
     from capax.training.prepare import prepare
 
-    best, least, size = 1, float("inf"), 1
+    best, least, size = 2, float("inf"), 2
     while size <= len(pack.members):
         part = replace(
             pack, seeds=pack.seeds[:size], members=pack.members[:size], sizes=pack.sizes[:size], keep_weights=False

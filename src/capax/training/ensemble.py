@@ -160,7 +160,7 @@ class Learner:
 
     def evaluate(self, members: list[int]) -> list[Evaluation]:
         """How many items of their whole library some members recall, and what else the task measures."""
-        everyone = len(members) == self.ensemble.n_members
+        everyone = members == list(range(self.ensemble.n_members))
         ensemble = self.ensemble if everyone else self.ensemble.select(torch.tensor(members, device=self.device))
         library = self.library if everyone else self.library.select(members)
         counts = torch.zeros(len(members), dtype=torch.long, device=self.device)

@@ -132,26 +132,41 @@ class Course:
 
     def step(self, out_of_time: Callable[[], bool]) -> None:
         """Let those who stopped leave; one step of the others, and the evaluations that are due after it."""
-        staying = [place for place, member in enumerate(self.active) if self.records[member].stop_reason is None]
+        training = [place for place, member in enumerate(self.active) if self._trains(member)]
+        staying = sorted([*training, *self._company(training)])
         if len(staying) < len(self.active):
             self._inform()
             self.learner.keep(staying)
             self.active = [self.active[place] for place in staying]
             self._sums, self._steps_since = self._sums[staying], [self._steps_since[place] for place in staying]
-        first = self.records[self.active[0]]  # all have made as many steps; where budgets matter, they are one
+            training = [place for place, member in enumerate(self.active) if self._trains(member)]
+        # all that train have made as many steps, and where budgets matter they have one
+        first = self.records[self.active[training[0]]]
         losses, ended = self.learner.step(self.pack.training.lr_at(first.steps, first.budget))
         self._sums = self._sums + losses
-        for place, member in enumerate(self.active):
-            self.records[member].steps += 1
+        for place in training:
+            self.records[self.active[place]].steps += 1
             self._steps_since[place] += 1
         if out_of_time():
-            self._evaluate(list(range(len(self.active))))
-            for member in self.active:
-                self.records[member].stop_reason = self.records[member].stop_reason or "budget"
+            self._evaluate(training)
+            for place in training:
+                record = self.records[self.active[place]]
+                record.stop_reason = record.stop_reason or "budget"
         else:
-            due = [place for place in range(len(self.active)) if self._is_due(place, place in ended)]
+            due = [place for place in training if self._is_due(place, place in ended)]
             if due:
                 self._evaluate(due)
+
+    def _trains(self, member: int) -> bool:
+        return self.records[member].stop_reason is None
+
+    def _company(self, places: list[int]) -> list[int]:
+        """Another place for the only one of a pack of several: its results then are as if the others were still there.
+
+        A single product of matrices is not rounded as one in a batch is; in batches of two and more they all are alike.
+        """
+        lone = len(places) == 1 and len(self.active) > 1
+        return [place for place in range(len(self.active)) if place not in places][:1] if lone else []
 
     def _is_due(self, place: int, epoch_ended: bool) -> bool:
         """Whether the member at a place is to be evaluated after this step."""
@@ -165,7 +180,8 @@ class Course:
     def _evaluate(self, places: list[int]) -> None:
         """Evaluate the members at some places of the learner."""
         learner, sums = self.learner, self._sums.tolist()
-        for place, evaluation in zip(places, learner.evaluate(places), strict=True):
+        evaluations = learner.evaluate([*places, *self._company(places)])
+        for place, evaluation in zip(places, evaluations, strict=False):  # company is last
             member = self.active[place]
             loss = sums[place] / self._steps_since[place] if self._steps_since[place] else None
             best = self.records[member].observe(
@@ -186,9 +202,11 @@ class Course:
         ]
         if not stopped or not self._informative:
             return
-        places, members = zip(*stopped, strict=True)
-        found = self.learner.information(places, [self._best_weights[member] for member in members])
-        for member, information in zip(members, found, strict=True):
+        places, members = [place for place, _ in stopped], [member for _, member in stopped]
+        weights = [self._best_weights[member] for member in members]
+        company = self._company(places)
+        found = self.learner.information([*places, *company], [*weights, *weights[: len(company)]])
+        for member, information in zip(members, found, strict=False):
             self.records[member].information = information
 
     def note(self, *notes: str) -> None:

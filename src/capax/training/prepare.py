@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from capax import machine
 from capax.models import associative, keyquery, transformer
 from capax.models.associative import AssociativeEnsemble
 from capax.models.ensemble import Ensemble
@@ -58,6 +59,8 @@ def prepare(pack: Pack) -> Learner:
     purposes: tuple[Purpose, ...] = ("loss", "recall", "information")
     floats = {purpose: floats_per_row(pack.task, pack.model, purpose) for purpose in purposes}
     learner = Learner(ensemble, library, pack.training, order, floats)
+    if (caveat := machine.caveat(pack.training.precision, "cpu" if pack.device == "cpu" else "cuda")) is not None:
+        learner.notes.append(caveat)
     if isinstance(pack.model, Module) and isinstance(pack.task, Sequences):
         learner.notes.append(f"module: {traits(pack.model, pack.task.vocab_size, pack.task.seq_len, dtype).computed}")
     return learner

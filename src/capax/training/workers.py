@@ -127,19 +127,22 @@ class Workers:
 def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pack]:
     """Cut members into packs that fit a core's cache (or a GPU), at least one per worker, the time budget shared.
 
-    A pack's place in the queue leaves each of a worker's k packs 1/k of the seconds.
+    Several members make no pack of one, unless `pack_size` is 1: its products are rounded differently. A pack's place
+    in the queue leaves each of a worker's k packs 1/k of the seconds.
     """
     floats = floats_per_row(members.task, members.model, "loss")
     floats *= min(members.training.batch_size, rows(members))
     on_gpu = members.device != "cpu"
     fitting = GPU_FLOATS // floats if on_gpu else min(CACHE_FLOATS // floats, LARGEST_PACK)
-    fitting = fitting if pack_size is None else pack_size
+    fitting = max(fitting, 2) if pack_size is None else pack_size
     groups = _alike(members)
     total = len(members.members)
     packs = []
     for group in groups:
         count = len(group)
-        n_packs = max(math.ceil(count / max(fitting, 1)), min(math.ceil(workers * count / total), count))
+        n_packs = max(math.ceil(count / fitting), min(math.ceil(workers * count / total), count))
+        if fitting > 1:
+            n_packs = min(n_packs, max(count // 2, 1))
         for place in range(n_packs):
             part = group[place * count // n_packs : (place + 1) * count // n_packs]
             names = ("seeds", "members", "sizes", *(() if members.d_heads is None else ("d_heads",)))
