@@ -59,7 +59,7 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     from capax.laws.files import load_law
     from capax.reports import report as reports
     from capax.reports.drawing import check_writable, draw
-    from capax.reports.registry import charts, named
+    from capax.reports.registry import charts, figures, named
 
     check_writable(out, "out")
     named(name)
@@ -68,7 +68,8 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     there = reports.read(stores)
     if not there.runs:
         raise ReportError(reports.no_runs([path.name for path in stores], there.failures, there.imported))
-    found = charts(name, there.runs, None if law is None else load_law(law), there.kept)
+    drawn = figures(there.kept, there.with_curves)
+    found = charts(name, there.runs, None if law is None else load_law(law), drawn)
     paths = [out, *(out.with_stem(f"{out.stem}-{place}") for place in range(2, len(found) + 1))]
     for path in paths:
         check_writable(path, "out")

@@ -21,10 +21,12 @@ from capax.errors import CapaxError, ReportError
 from capax.laws.law import Law
 from capax.reports import amounts, interactive, words
 from capax.reports.caveats import caveats
+from capax.reports.curves import without_curves
 from capax.reports.groups import alike, fields_of
 from capax.reports.planner import planner
 from capax.reports.registry import FIGURES, Figure, figures
 from capax.results import Measurement
+from capax.store import Store
 from capax.store_schema import Failure
 
 VARIED = frozenset(
@@ -92,7 +94,7 @@ def content(title: str, stores: Sequence[Path], law: Law | None) -> Content:
         tuple(found.runs),
         tuple(found.failures),
         law,
-        figures=figures(found.kept),
+        figures=figures(found.kept, found.with_curves),
         imported=found.imported,
         folders=tuple(path.parent for path in stores),
     )
@@ -258,14 +260,26 @@ class Read(NamedTuple):
     """What some stores hold.
 
     Attributes:
+        runs: without their curves.
         imported: by source, how many rows of others, which no report shows.
+        stores: the one that a run was read from, by its key.
         kept: the store beside which the weights of a run lie, by its key.
     """
 
     runs: list[Measurement]
     failures: list[Failure]
     imported: dict[str, int]
+    stores: dict[str, Path]
     kept: dict[str, Path]
+
+    def with_curves(self, run: Measurement) -> Measurement:
+        """One of the runs with its curves.
+
+        Raises:
+            StoreError: when its store cannot be read any more, or does not hold it any more.
+        """
+        with Store(self.stores[run.key], create=False) as opened:
+            return run.model_copy(update={"members": opened.find(run.key).members})
 
 
 def read(stores: Sequence[Path]) -> Read:
@@ -274,18 +288,18 @@ def read(stores: Sequence[Path]) -> Read:
     Raises:
         StoreError: when one is missing or no store.
     """
-    from capax.store import Store
-
     runs: dict[str, Measurement] = {}
     failures: dict[str, Failure] = {}
     imported: dict[str, int] = {}
+    places: dict[str, Path] = {}
     kept: dict[str, Path] = {}
     for path in stores:
         with Store(path, create=False) as opened:
-            found = {run.key: run for run in opened.runs()}
+            found = {run.key: without_curves(run) for run in opened.each()}
             runs |= found
+            places |= dict.fromkeys(found, path)
             kept |= {key: path for key in found if opened.weights_path(key).exists()}
             failures |= {failure.key: failure for failure in opened.failures()}
             imported |= opened.sources()
     unfinished = [failure for key, failure in failures.items() if key not in runs]
-    return Read(list(runs.values()), unfinished, imported, kept)
+    return Read(list(runs.values()), unfinished, imported, places, kept)
