@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from capax.errors import FigureFailed
 from capax.results import Interval, Measurement
 from capax.specs import (
     Associations,
@@ -250,6 +253,22 @@ def console() -> Console:
     """Stdout; as wide as the text needs where it is a file or a pipe."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+
+
+@contextmanager
+def failed_figures() -> Iterator[None]:
+    """Say on stderr, in a line each, which figures of a page failed, and why."""
+
+    def tell(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if issubclass(category, FigureFailed):
+            print(f"capax: {message}", file=sys.stderr)
+        else:
+            usual(message, category, *place)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", FigureFailed)
+        usual, warnings.showwarning = warnings.showwarning, tell
+        yield
 
 
 def _range(interval: Interval) -> str:

@@ -26,6 +26,7 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
         published:harma2024. [default: none is drawn, and the page plans with reference]
     """
     from capax import outputs
+    from capax.cli import output
     from capax.errors import SpecError
     from capax.laws.files import load_law
     from capax.reports import report as reports
@@ -36,7 +37,9 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
     outputs.check(out)
     chosen = None if law is None else load_law(law)
     content = reports.content(title, stores, chosen)
-    reports.write(reports.build(content), out)
+    with output.failed_figures():
+        page = reports.build(content)
+    reports.write(page, out)
     left_out = f"; imported rows left out: {sum(content.imported.values())}" if content.imported else ""
     print(f"Report: {out} ({out.stat().st_size / 1e6:.1f} MB, {of_runs(len(content.runs))}{left_out})")
 

@@ -74,14 +74,14 @@ def reproduce(
         raise SpecError(f"paper: one of {', '.join(catalogue.PAPERS)}, all, is required (or --list)")
     if as_json and of is None:
         raise SpecError("json: prints one paper, got all; each has a .json file in the folder")
-    from capax.cli.output import console
+    from capax.cli.output import console, failed_figures
     from capax.cli.sweep import _progress
 
     names = list(catalogue.PAPERS) if of is None else [of]
     chosen = {name: catalogue.recipes(name, figure) for name in names}
     unfinished = []
     for name in names:
-        with _progress(hidden=quiet or as_json) as (show, _):
+        with failed_figures(), _progress(hidden=quiet or as_json) as (show, _):
             told = show if quiet or as_json else _announced(show, name, size, catalogue.seconds(chosen[name], size))
             found = papers.reproduce(
                 name, figure, scale=size, folder=out, workers=workers, device=device, progress=told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -17,7 +18,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from capax import outputs, tables
-from capax.errors import CapaxError, ReportError
+from capax.errors import CapaxError, FigureFailed, ReportError
 from capax.laws.law import Law
 from capax.reports import amounts, interactive, words
 from capax.reports.caveats import caveats
@@ -194,29 +195,40 @@ def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]
     return [*first, *varied[: MOST_COLUMNS - len(first) - len(last)], *last]
 
 
-def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """The figures that the runs fill, as far as a page can hold them, and why the others are not there."""
+def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The figures that the runs fill, as far as a page can hold them, and why the others are not there.
+
+    Warns (`FigureFailed`) of each that failed, whatever its error was: the others, and the page, stand.
+    """
     shown: list[dict[str, Any]] = []
-    missing, room = [], ROOM
+    missing: list[dict[str, Any]] = []
+    room = ROOM
     for name, figure in content.figures.items():
+        about = {"title": figure.title, "of": figure.of, "failed": False}
         try:
-            charts = figure.shown(content.runs, content.law)
+            for place, chart in enumerate(figure.shown(content.runs, content.law)):
+                size = 2 * len(chart.model_dump_json())  # its numbers travel as drawn and as a table
+                if size > room:
+                    reason = f"too many points for a page; draw it with capax figure {chart.name}"
+                    missing.append(about | {"title": chart.title, "reason": reason})
+                    continue
+                drawn = {"chart": chart.model_dump(), "plot": interactive.figure(chart)}
+                shown.append({"id": f"{name}-{place}", "of": figure.of, **drawn})
+                room -= size
         except CapaxError as error:  # one that is of a file that cannot be read, too
-            reason = str(error)
-            for folder in content.folders:
-                reason = reason.replace(f"{folder}{os.sep}", "")
-            missing.append({"title": figure.title, "of": figure.of, "reason": reason})
-            continue
-        for place, chart in enumerate(charts):
-            size = 2 * len(chart.model_dump_json())  # its numbers travel as drawn and as a table
-            if size > room:
-                reason = f"too many points for a page; draw it with capax figure {chart.name}"
-                missing.append({"title": chart.title, "of": figure.of, "reason": reason})
-                continue
-            room -= size
-            drawn = {"chart": chart.model_dump(), "plot": interactive.figure(chart)}
-            shown.append({"id": f"{name}-{place}", "of": figure.of, **drawn})
+            missing.append(about | {"reason": _nameless(str(error), content.folders)})
+        except Exception as error:  # of memory, too: what a figure took is free again
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            warnings.warn(f"figure {name} failed: {reason}", FigureFailed, stacklevel=2)
+            missing.append(about | {"reason": _nameless(reason, content.folders), "failed": True})
     return shown, missing
+
+
+def _nameless(reason: str, folders: Iterable[Path]) -> str:
+    """A reason without the names of the user's folders."""
+    for folder in folders:
+        reason = reason.replace(f"{folder}{os.sep}", "")
+    return reason
 
 
 def _finite(data: Any) -> Any:
