@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator, ScalarFormatter
 
 from capax import outputs
@@ -214,7 +216,7 @@ def check_writable(path: Path, name: str = "picture") -> None:
 
 
 def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, str] | None = None) -> None:
-    """Write a figure in the format of the path's ending, whole or not at all.
+    """Write a figure in the format of the path's ending, whole or not at all; a $ in its texts is a letter.
 
     Args:
         name: of the flag that gave the path.
@@ -223,9 +225,14 @@ def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, 
     Raises:
         ReportError: when it cannot be written.
     """
+    for text in figure.findobj(Text):
+        if text.get_wrap():  # its lines are measured as mathematics, whatever it is told
+            text.set_text(text.get_text().replace("$", r"\$"))
+        else:
+            text.set_parse_math(False)
     kind = path.suffix[1:].lower()
     carried = {DESCRIPTION.get((kind, key), key): text for key, text in (about or {}).items()}
-    with outputs.written(path, name) as part:
+    with rc_context({"text.parse_math": False}), outputs.written(path, name) as part:  # marks are made as it is drawn
         try:
             figure.savefig(part, format=kind, dpi=150, metadata=carried if kind in ("pdf", "png", "svg") else None)
         except ValueError as error:  # of a format that there is not
