@@ -181,7 +181,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "makes.py").write_text(MODULE)
-    runs = [made(10 + width // 4, d_model=width, library=f"{BROKEN}{FILE}.csv") for width in (4, 8, 16)]
+    runs = [made(10 + width // 4, d_model=width, library=f"{BROKEN}{FILE}.csv") for width in (4, 8, 12, 16, 20)]
     runs += [made(9 + width // 4, d_model=width, library=f"[red]{FILE}.csv") for width in (4, 8)]
     yield stored(tmp_path / f"{FILE}.db", *runs)
     sys.modules.pop("makes", None)
@@ -215,7 +215,7 @@ def test_markup_in_names_of_files_is_letters_in_reports_figures_and_fits(
         out, _ = run(capsys, "figure", "width", hostile, "--out", tmp_path / f"{FILE}.{ending}")
         assert f"[red]{FILE}" in out
     out, _ = run(capsys, "fit", "--store", hostile, "--law", "power", "--where", f"library={BROKEN}{FILE}.csv")
-    assert "power: 3 rows" in out
+    assert "power: 5 rows" in out
 
 
 def test_what_a_terminal_shows_has_no_commands_in_it(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -38,8 +38,7 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
     chosen = None if law is None else load_law(law)
     content = reports.content(title, stores, chosen)
     with output.failed_figures():
-        page = reports.build(content)
-    reports.write(page, out)
+        reports.write(reports.parts(content), out)
     left_out = f"; imported rows left out: {sum(content.imported.values())}" if content.imported else ""
     print(f"Report: {out} ({out.stat().st_size / 1e6:.1f} MB, {of_runs(len(content.runs))}{left_out})")
 

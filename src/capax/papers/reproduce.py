@@ -162,7 +162,7 @@ def reproduce(
     from capax.reports import report  # draws: not needed to list what there is
 
     if page is not None:
-        report.write(report.build(_content(result, chosen, found, store)), page)
+        report.write(report.parts(_content(result, chosen, found, store)), page)
     report.write(result.model_dump_json(indent=2) + "\n", folder / f"{name}.json")
     return result
 

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from capax.reports.chart import Axis, Chart, Heat, Place, Series
-from capax.reports.drawing import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
+from capax.reports.looks import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
 
 GREY = "#707070"
 DARK = dict(

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from importlib.resources import files
@@ -102,7 +102,12 @@ def content(title: str, stores: Sequence[Path], law: Law | None) -> Content:
 
 
 def build(content: Content) -> str:
-    """The report as HTML.
+    """The report as HTML (`parts`, joined)."""
+    return "".join(parts(content))
+
+
+def parts(content: Content) -> Iterator[str]:
+    """The report as HTML, part by part: the whole of it need not be in memory to be written.
 
     Raises:
         ReportError: when there are no runs.
@@ -118,7 +123,7 @@ def build(content: Content) -> str:
         loader=PackageLoader("capax.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.filters["general"] = lambda value: "–" if value is None else f"{value:.4g}"
-    return environment.get_template("report.html.j2").render(
+    return environment.get_template("report.html.j2").generate(
         title=content.title,
         sources=content.sources,
         version=version("capax"),
@@ -258,14 +263,15 @@ def _embedded(data: Any) -> Markup:
     return Markup(text)
 
 
-def write(text: str, path: Path) -> None:
-    """Write a report, whole or not at all.
+def write(text: Iterable[str], path: Path) -> None:
+    """Write a report, given at once or in parts, whole or not at all.
 
     Raises:
         ReportError: when it cannot be written.
     """
     with outputs.written(path) as part:
-        part.write_bytes(text.encode("utf-8", errors="replace"))  # a file's name may hold what no text can
+        with part.open("w", encoding="utf-8", errors="replace", newline="") as file:  # no text holds all names of files
+            file.writelines([text] if isinstance(text, str) else text)
 
 
 class Read(NamedTuple):
