@@ -17,6 +17,8 @@ from benchmarks.report import many, measured
 
 RUNS, REPORTED = 10_000, 2000
 TIMES = 3
+EPOCHS = 120
+"""A measurement is then 16 kB, most of it curves."""
 MEGABYTES = 300
 TIMED = """
 import json, os, sys, time
@@ -42,7 +44,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         whole, part, page = folder / "runs.db", folder / "reported.db", folder / "report.html"
-        real = measured()
+        real = measured(EPOCHS)
         for path, count in ((whole, RUNS), (part, REPORTED)):
             with capax.Store(path) as kept:
                 for run in many(real, count):

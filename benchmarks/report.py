@@ -17,9 +17,9 @@ TIMES = 5
 DRAWN = "document.querySelector('[data-figure] .main-svg') !== null"
 
 
-def measured() -> list[capax.Measurement]:
-    """Real runs, two lengths, head counts and widths each."""
-    training = capax.Training(max_epochs=60)
+def measured(epochs: int = 60) -> list[capax.Measurement]:
+    """Real runs, two lengths, head counts and widths each, of so many epochs at most."""
+    training = capax.Training(max_epochs=epochs)
     return [
         capax.measure(
             capax.Sequences(seq_len=seq_len, library_size=200),

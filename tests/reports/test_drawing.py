@@ -174,7 +174,7 @@ def test_a_narrow_screen_has_one_panel_below_the_other() -> None:
     ],
 )
 def test_long_names_go_on_two_lines(name: str, lines: list[str]) -> None:
-    assert interactive._folded(name).split("<br>") == lines
+    assert interactive._folded(name).split("\n") == lines
 
 
 def test_an_unknown_figure_lists_those_there_are() -> None:

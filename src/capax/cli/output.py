@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -267,11 +267,18 @@ def console(stderr: bool = False) -> Console:
 def failed_figures() -> Iterator[None]:
     """Say on stderr, in a line each, which figures of a page failed, and why."""
 
-    def tell(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    def tell(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         if issubclass(category, FigureFailed):
             print(f"capax: {message}", file=sys.stderr)
         else:
-            usual(message, category, *place)
+            usual(message, category, filename, lineno, file, line)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", FigureFailed)

@@ -269,9 +269,11 @@ def write(text: Iterable[str], path: Path) -> None:
     Raises:
         ReportError: when it cannot be written.
     """
-    with outputs.written(path) as part:
-        with part.open("w", encoding="utf-8", errors="replace", newline="") as file:  # no text holds all names of files
-            file.writelines([text] if isinstance(text, str) else text)
+    with (
+        outputs.written(path) as part,
+        part.open("w", encoding="utf-8", errors="replace", newline="") as file,  # no text holds all names of files
+    ):
+        file.writelines([text] if isinstance(text, str) else text)
 
 
 class Read(NamedTuple):
