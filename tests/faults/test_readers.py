@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import escape
 from matplotlib import rc_context
 
 import capax
@@ -139,22 +140,22 @@ def fails(error: BaseException) -> Callable[..., Any]:
     return shown
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("by\nnothing"), MemoryError("2 GB"), KeyError("n_heads")])
 def test_no_error_of_one_figure_takes_the_page_with_it(
-    error: Exception,
-    eight_seeds: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    eight_seeds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.FIGURES, "units", replace(registry.FIGURES["units"], shown=fails(error)))
+    errors = {"width": ZeroDivisionError("by\nnothing"), "units": MemoryError("2 GB"), "bounds": KeyError("n_heads")}
+    for name, error in errors.items():
+        monkeypatch.setitem(registry.FIGURES, name, replace(registry.FIGURES[name], shown=fails(error)))
     page = tmp_path / "page.html"
     out, err = run(capsys, "report", eight_seeds, "--out", page)
     assert out.startswith("Report: ")
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    assert err == f"capax: figure units failed: {reason}\n"
-    assert f"could not be drawn: {reason.replace(chr(39), '&#39;')}" in page.read_text()
-    assert '"measured-predicted-0"' in page.read_text()
+    reasons = ["ZeroDivisionError: by nothing", "MemoryError: 2 GB", "KeyError: 'n_heads'"]
+    told = zip(errors, reasons, strict=True)
+    assert err.splitlines() == [f"capax: figure {name} failed: {reason}" for name, reason in told]
+    text = page.read_text()
+    for reason in reasons:
+        assert f"could not be drawn: {escape(reason)}" in text
+    assert '"measured-predicted-0"' in text
 
 
 def test_a_figure_that_fails_warns_and_an_interrupt_ends_the_page(eight_seeds: Path) -> None:
@@ -211,9 +212,8 @@ def test_markup_in_names_of_files_is_letters_in_reports_figures_and_fits(
     out, err = run(capsys, "report", hostile, "--out", page, "--title", NAME)
     assert (out.split(" (")[0], err) == (f"Report: {page}", "")
     assert "could not be drawn" not in page.read_text()
-    for ending in ("svg", "png", "pdf"):
-        out, _ = run(capsys, "figure", "width", hostile, "--out", tmp_path / f"{FILE}.{ending}")
-        assert f"[red]{FILE}" in out
+    out, _ = run(capsys, "figure", "width", hostile, "--out", tmp_path / f"{FILE}.svg")
+    assert f"[red]{FILE}" in out
     out, _ = run(capsys, "fit", "--store", hostile, "--law", "power", "--where", f"library={BROKEN}{FILE}.csv")
     assert "power: 5 rows" in out
 
@@ -251,7 +251,7 @@ def of_names(name: str) -> Chart:
     )
 
 
-@pytest.mark.parametrize("name", ["$x^2$", f"{BROKEN} {BROKEN}", "100 \\$ $"])
+@pytest.mark.parametrize("name", ["$x^2$ \\$", f"{BROKEN} {BROKEN}"])
 def test_a_dollar_in_a_drawn_text_is_a_letter(name: str, tmp_path: Path) -> None:
     with rc_context({"svg.fonttype": "none"}):
         drawing.draw(of_names(name), tmp_path / "f.svg")
