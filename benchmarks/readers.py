@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import capax
 from benchmarks.report import many, measured
@@ -25,19 +26,28 @@ import json, os, sys, time
 began = time.perf_counter()
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, 1, 0)])
 _, status, used = os.wait4(pid, 0)
-print(json.dumps([time.perf_counter() - began, used.ru_maxrss / 1e3, os.waitstatus_to_exitcode(status)]))
+seconds = [time.perf_counter() - began, used.ru_utime + used.ru_stime]
+print(json.dumps([*seconds, used.ru_maxrss / 1e3, os.waitstatus_to_exitcode(status)]))
 """
 """A small process that starts the command: a child's peak counts that of the process it was copied from."""
 
 
-def timed(*arguments: str | Path) -> tuple[float, float]:
-    """Seconds and peak megabytes of a command in a process of its own."""
+class Timed(NamedTuple):
+    """What a command took: seconds by the clock, seconds of a processor, peak megabytes."""
+
+    seconds: float
+    processor: float
+    megabytes: float
+
+
+def timed(*arguments: str | Path) -> Timed:
+    """What a command takes in a process of its own."""
     command = [sys.executable, "-c", "from capax.cli import main; main()", *map(str, arguments)]
     told = subprocess.run([sys.executable, "-S", "-c", TIMED, *command], check=True, capture_output=True, text=True)
-    seconds, megabytes, code = json.loads(told.stdout)
+    *took, code = json.loads(told.stdout)
     if code:
         raise SystemExit(f"capax {' '.join(map(str, arguments))}: exit code {code}: {told.stderr}")
-    return seconds, megabytes
+    return Timed(*took)
 
 
 def main() -> None:
@@ -57,10 +67,11 @@ def main() -> None:
         }
         for label, (arguments, goal) in commands.items():
             found = [timed(*arguments) for _ in range(TIMES)]
-            seconds, megabytes = median(one for one, _ in found), max(one for _, one in found)
+            seconds, processor = (median(one[place] for one in found) for place in range(2))
             rows = REPORTED if label == "report" else RUNS
             print(
-                f"readers  {label}, {rows} runs: {seconds:.1f} s (goal {goal}), {megabytes:.0f} MB (goal {MEGABYTES})",
+                f"readers  {label}, {rows} runs: {seconds:.1f} s (goal {goal}), {processor:.1f} s of a processor, "
+                f"{max(one.megabytes for one in found):.0f} MB (goal {MEGABYTES})",
                 flush=True,
             )
 

@@ -143,13 +143,17 @@ def fails(error: BaseException) -> Callable[..., Any]:
 def test_no_error_of_one_figure_takes_the_page_with_it(
     eight_seeds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    errors = {"width": ZeroDivisionError("by\nnothing"), "units": MemoryError("2 GB"), "bounds": KeyError("n_heads")}
+    errors = {
+        "width": ZeroDivisionError("by\nnothing"),
+        "units": MemoryError("2 GB " * 500),
+        "bounds": KeyError("n_heads"),
+    }
     for name, error in errors.items():
         monkeypatch.setitem(registry.FIGURES, name, replace(registry.FIGURES[name], shown=fails(error)))
     page = tmp_path / "page.html"
     out, err = run(capsys, "report", eight_seeds, "--out", page)
     assert out.startswith("Report: ")
-    reasons = ["ZeroDivisionError: by nothing", "MemoryError: 2 GB", "KeyError: 'n_heads'"]
+    reasons = ["ZeroDivisionError: by nothing", f"MemoryError:{' 2 GB' * 96} 2 ...", "KeyError: 'n_heads'"]
     told = zip(errors, reasons, strict=True)
     assert err.splitlines() == [f"capax: figure {name} failed: {reason}" for name, reason in told]
     text = page.read_text()

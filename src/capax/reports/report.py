@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -55,6 +56,8 @@ SIZES = (
 FOUND = ("memorized", "memorized_low", "memorized_high", "chance", "bits_per_parameter", "stop_reason")
 MOST_COLUMNS = 16
 """Columns of the table, until the page is asked for all."""
+LONGEST_REASON = 500
+"""Letters of an error that nobody wrote for a reader."""
 ROOM = 2_000_000
 """Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
 
@@ -223,7 +226,7 @@ def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, A
         except CapaxError as error:  # one that is of a file that cannot be read, too
             missing.append(about | {"reason": _nameless(str(error), content.folders)})
         except Exception as error:  # of memory, too: what a figure took is free again
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = shorten(f"{type(error).__name__}: {error}", LONGEST_REASON, placeholder=" ...")
             warnings.warn(f"figure {name} failed: {reason}", FigureFailed, stacklevel=2)
             missing.append(about | {"reason": _nameless(reason, content.folders), "failed": True})
     return shown, missing
