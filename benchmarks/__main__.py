@@ -12,6 +12,7 @@ from benchmarks import (
     laws,
     memory,
     micro_batch,
+    readers,
     relations,
     report,
     shatter,
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "relations": relations.main,
     "construction": construction.main,
     "report": report.main,
+    "readers": readers.main,
 }
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -16,9 +17,9 @@ TIMES = 5
 DRAWN = "document.querySelector('[data-figure] .main-svg') !== null"
 
 
-def measured() -> list[capax.Measurement]:
-    """Real runs, two lengths, head counts and widths each."""
-    training = capax.Training(max_epochs=60)
+def measured(epochs: int = 60) -> list[capax.Measurement]:
+    """Real runs, two lengths, head counts and widths each, of so many epochs at most."""
+    training = capax.Training(max_epochs=epochs)
     return [
         capax.measure(
             capax.Sequences(seq_len=seq_len, library_size=200),
@@ -30,10 +31,9 @@ def measured() -> list[capax.Measurement]:
     ]
 
 
-def many(real: list[capax.Measurement]) -> list[capax.Measurement]:
-    """A thousand in the same format: each real run again at other lengths, head counts, widths and seeds."""
-    found = []
-    shapes = product((8, 12, 16, 24, 32), (1, 2, 3, 4), (16, 24, 32, 48, 64), range(RUNS // 100))
+def many(real: list[capax.Measurement], number: int) -> Iterator[capax.Measurement]:
+    """So many in the same format: each real run again at other lengths, head counts, widths and seeds."""
+    shapes = product((8, 12, 16, 24, 32), (1, 2, 3, 4), (16, 24, 32, 48, 64), range(number // 100))
     for place, (seq_len, n_heads, d_model, seed) in enumerate(shapes):
         run = real[place % len(real)]
         spec = run.spec.replace(
@@ -41,8 +41,7 @@ def many(real: list[capax.Measurement]) -> list[capax.Measurement]:
             model=run.spec.model.replace(n_heads=n_heads, d_model=d_model),
             seed=seed,
         )
-        found.append(run.model_copy(update={"spec": spec, "key": spec.key()}))
-    return found
+        yield run.model_copy(update={"spec": spec, "key": spec.key()})
 
 
 def opened(path: Path) -> list[tuple[float, float]]:
@@ -69,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store, path = Path(folder) / "runs.db", Path(folder) / "report.html"
         with capax.Store(store) as kept:
-            for run in many(measured()):
+            for run in many(measured(), RUNS):
                 kept.add(run)
         seconds = []
         for _ in range(TIMES):
@@ -92,11 +91,12 @@ def main() -> None:
 
 def build(store: Path, path: Path) -> None:
     """What `capax report` does after its imports."""
+    from capax import outputs
     from capax.laws.files import load_law
     from capax.reports import report
 
-    report.check_out(path)
-    report.write(report.build(report.content("capax report", [store], load_law("reference"))), path)
+    outputs.check(path)
+    report.write(report.parts(report.content("capax report", [store], load_law("reference"))), path)
 
 
 if __name__ == "__main__":

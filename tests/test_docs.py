@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -100,7 +101,8 @@ def test_what_a_page_says_to_run_runs(
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(output, "console", lambda: Console(highlight=False, width=COLUMNS))
+    console = partial(Console, highlight=False, markup=False, emoji=False, width=COLUMNS)
+    monkeypatch.setattr(output, "console", lambda stderr=False: console(stderr=stderr))
     reader = Reader(tmp_path, capsys)
     found = runnable(page)
     try:

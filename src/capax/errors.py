@@ -62,6 +62,10 @@ class ReportError(CapaxError):
     """A figure or a report cannot be drawn or written."""
 
 
+class FigureFailed(UserWarning):
+    """A figure of a page failed, not for want of runs; the page stands without it, and says so in its place."""
+
+
 class SweepFailed(CapaxError):
     """Runs of a sweep failed."""
 

@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -293,8 +293,20 @@ class Store:
 
     def runs(self) -> list[Measurement]:
         """All runs, oldest first."""
-        rows = self._read("SELECT key, measurement FROM runs ORDER BY finished, rowid")
-        return [self._measurement(key, text) for key, text in rows]
+        return list(self.each())
+
+    def each(self, keys: Collection[str] | None = None) -> Iterator[Measurement]:
+        """The runs one by one, oldest first: of a large store only one has to be in memory at a time.
+
+        A run that is deleted before its turn is left out.
+
+        Args:
+            keys: only the runs with these keys; all when not given.
+        """
+        for (key,) in self._read("SELECT key FROM runs ORDER BY finished, rowid"):
+            run = self.get(key) if keys is None or key in keys else None
+            if run is not None:
+                yield run
 
     def specs(self, keys: Iterable[str]) -> dict[str, Run]:
         """What some runs were asked for, by their keys, without their results; keys that there are not are left out."""

@@ -102,7 +102,7 @@ def read(store: Path | str = DEFAULT) -> pl.DataFrame:
         TableError: when imported rows do not fit the runs.
     """
     with Store(store, create=False) as opened:
-        runs, imported = table(opened.runs()), opened.imported()
+        runs, imported = table(opened.each()), opened.imported()
     if not imported:
         return runs
     parts = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,4 +35,5 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 
 def narrow(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     """What is printed is for a terminal of so many columns."""
-    monkeypatch.setattr(output, "console", lambda: Console(highlight=False, width=width))
+    console = partial(Console, highlight=False, markup=False, emoji=False, width=width)
+    monkeypatch.setattr(output, "console", lambda stderr=False: console(stderr=stderr))

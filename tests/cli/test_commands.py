@@ -152,9 +152,8 @@ def test_interrupt_saves_what_was_finished(capsys: pytest.CaptureFixture[str], w
 def test_a_line_of_progress_fits(monkeypatch: pytest.MonkeyPatch, columns: int, whole: bool) -> None:
     """Drawn for a terminal of so many columns."""
     screen = io.StringIO()
-    monkeypatch.setattr(
-        output, "Console", lambda stderr: Console(file=screen, force_terminal=True, width=columns, color_system=None)
-    )
+    console = Console(file=screen, force_terminal=True, width=columns, color_system=None)
+    monkeypatch.setattr(output, "console", lambda stderr: console)
     status = Status(0, 0, 2000, 12345, 1234, 0.123, None, 9)
     with output.progress_bar(label="18/36: 2 heads") as show:
         assert show is not None

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from capax.errors import ReportError
-from capax.reports import drawing, interactive, registry
+from capax.reports import drawing, interactive, looks, registry
 from capax.reports.chart import Axis, Chart, Panel, Series
 
 
@@ -138,7 +138,7 @@ def test_logarithmic_axes_have_plain_marks(ends: tuple[float, float], marks: lis
 
 def test_numbers_on_axes_are_short() -> None:
     numbers = (0.05, 1, 5000, 20_000, 1e6, 2.5e9)
-    assert [drawing.plain(value) for value in numbers] == ["0.05", "1", "5000", "20k", "1M", "2.5G"]
+    assert [looks.plain(value) for value in numbers] == ["0.05", "1", "5000", "20k", "1M", "2.5G"]
 
 
 def test_every_registered_figure_of_some_runs_is_drawn_by_both(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_narrow_screen_has_one_panel_below_the_other() -> None:
     ],
 )
 def test_long_names_go_on_two_lines(name: str, lines: list[str]) -> None:
-    assert interactive._folded(name).split("<br>") == lines
+    assert interactive._folded(name).split("\n") == lines
 
 
 def test_an_unknown_figure_lists_those_there_are() -> None:

@@ -17,7 +17,7 @@ from capax import tables
 from capax.errors import CapaxError
 from capax.laws.files import load_law
 from capax.planning.plan import Frontier
-from capax.reports import drawing, interactive, report
+from capax.reports import interactive, looks, report
 from capax.reports.planner import carried
 from capax.store_schema import Failure
 
@@ -286,7 +286,7 @@ def test_panels_stand_in_one_column_on_a_phone(browser: Any, shared: Opened, pla
 def test_axes_of_the_planner_are_numbered_as_those_of_figures(shared: Opened) -> None:
     values = [0.05, 0.1 + 0.2, 1, 500, 5000, 9999, 10_000, 20_000, 1e6, 2.5e6, 1e9]
     texts = shared.page.evaluate("(values) => values.map(capaxReport.short)", values)
-    assert texts == [drawing.plain(value) for value in values]
+    assert texts == [looks.plain(value) for value in values]
 
 
 def luminance(colour: str) -> float:
@@ -316,7 +316,7 @@ def test_lines_stand_out_from_the_page(browser: Any, plain: Path, theme: str, le
     opened.page.context.close()
 
 
-@pytest.mark.parametrize("colours", [drawing.COLORS, tuple(interactive.DARK.values())[:-1]])
+@pytest.mark.parametrize("colours", [looks.COLORS, tuple(interactive.DARK.values())[:-1]])
 def test_colours_are_told_apart_by_the_colour_blind(colours: tuple[str, ...]) -> None:
     """By all that Machado et al. 2009 model at their worst, in CIE 1976 differences."""
     severe = {

@@ -142,7 +142,7 @@ def test_a_report_has_the_saturation_of_layers_that_were_kept(
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"Figure: {tmp_path / 's.png'}")
     with pytest.raises(ReportError, match="whose weights were kept"):
-        registry.charts("saturation", [of_none], None, {of_kept.key: store})
+        registry.charts("saturation", [of_none], None, registry.figures({of_kept.key: store}, lambda run: run))
 
 
 def test_commands_draw_or_refuse_before_they_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,7 +116,7 @@ def _show(found: Catalogue) -> None:
     for unit, title in TITLES.items():
         rows = [one for one in valued if one.unit == unit]
         if rows:
-            screen.print(f"\n[bold]{title}[/bold]")
+            screen.print(f"\n{title}", style="bold")
             screen.print(_table(rows, sourced))
     screen.print(
         "\n+ assumptions met, − unmet (the value is another model's, or another training's), ? unknown; r read in the "
@@ -183,7 +183,7 @@ def _list(screen: Console, title: str, lines: Sequence[tuple[str, str]]) -> None
     for line in lines:
         table.add_row(*line)
     if lines:
-        screen.print(f"\n[bold]{title}[/bold]")
+        screen.print(f"\n{title}", style="bold")
         screen.print(table, highlight=False)
 
 

@@ -31,12 +31,11 @@ def calibrate(
     as_json
         Print one JSON object (docs/schemas/calibration.json).
     """
-    from rich.console import Console
-
     from capax.calibration.calibrate import calibrate as measured
+    from capax.cli.output import console
     from capax.errors import RulerOff
 
-    with Console(stderr=True).status("") as status:
+    with console(stderr=True).status("") as status:
         found = measured(only, seed, lambda name: status.update(name))
     if as_json:
         print(found.model_dump_json())
@@ -70,9 +69,9 @@ def _show(found: Calibration) -> None:
         )
     screen.print(table)
     for one in found.systems:
-        screen.print(f"\n{one.system}", style="bold", markup=False)
+        screen.print(f"\n{one.system}", style="bold")
         for line in _about(one):
-            screen.print(line, markup=False)
+            screen.print(line)
     screen.print(
         f"\n{len(found.systems) - len(found.off)} of {len(found.systems)} hold; seed {found.seed}, "
         f"{duration(found.seconds)}"

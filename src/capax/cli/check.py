@@ -117,7 +117,6 @@ def _show(found: AssumptionReport) -> None:
     screen.print(
         f"{found.library_size} queries and {kind} of {found.context_size} tokens in {found.d_model} channels; "
         f"{found.tolerance}",
-        markup=False,
     )
     for one in found.representations:
         table = Table(box=None, pad_edge=False, title=f"\n{one.name}", title_justify="left")
@@ -131,4 +130,4 @@ def _show(found: AssumptionReport) -> None:
         "from 1."
     )
     for note in found.notes:
-        screen.print(f"note: {note}", markup=False)
+        screen.print(f"note: {note}")

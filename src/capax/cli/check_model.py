@@ -55,12 +55,12 @@ def _show(found: ModelReport) -> None:
 
     screen = console()
     sizes = f"{found.parameters.trainable} parameters trainable of {found.parameters.total}"
-    screen.print(f"{found.model}; {found.seq_len} tokens from {found.vocab_size}, {sizes}", markup=False)
+    screen.print(f"{found.model}; {found.seq_len} tokens from {found.vocab_size}, {sizes}")
     table = Table(box=None, pad_edge=False)
     for name, whole in (("check", True), ("verdict", True), ("evidence", False)):
         table.add_column(name, no_wrap=whole)
     for one in found.checks:
         table.add_row(one.check, one.verdict, one.evidence)
-    screen.print(table, markup=False)
+    screen.print(table)
     count = len(found.failed)
     screen.print(f"{count} of {len(found.checks)} failed" if count else "none failed")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from capax.errors import FigureFailed
 from capax.results import Interval, Measurement
 from capax.specs import (
     Associations,
@@ -46,13 +48,15 @@ STOPPED = {
 @contextmanager
 def progress_bar(hidden: bool = False, label: str = "") -> Iterator[measuring.Callback | None]:
     """A callback that draws on stderr, gone when the measurement is over; None when hidden or stderr is no terminal."""
-    console = Console(stderr=True)
-    if hidden or not console.is_terminal:
+    screen = console(stderr=True)
+    if hidden or not screen.is_terminal:
         yield None
         return
-    narrow = console.width < WIDE
-    columns = [TextColumn("{task.description}"), BarColumn(8 if narrow else 24), TextColumn("{task.fields[state]}")]
-    with Progress(*columns, console=console, transient=True) as bar:
+    narrow = screen.width < WIDE
+    label_column, state_column = (
+        TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[state]}")
+    )
+    with Progress(label_column, BarColumn(8 if narrow else 24), state_column, console=screen, transient=True) as bar:
         task = bar.add_task(label or "training", total=None, state="")
 
         def show(state: measuring.Progress) -> None:
@@ -253,10 +257,39 @@ def _shatter_rows(run: Measurement) -> list[tuple[str, str]]:
     return rows
 
 
-def console() -> Console:
-    """Stdout; as wide as the text needs where it is a file or a pipe."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+def console(stderr: bool = False) -> Console:
+    """Stdout or stderr; as wide as the text needs where it is a file or a pipe.
+
+    Nothing in a text is a command to it (`[red]`, `:key:`): names, paths and errors are the user's. A style is an
+    argument, or a `rich.text.Text`.
+    """
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    return console
+
+
+@contextmanager
+def failed_figures() -> Iterator[None]:
+    """Say on stderr, in a line each, which figures of a page failed, and why."""
+
+    def tell(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, FigureFailed):
+            print(f"capax: {message}", file=sys.stderr)
+        else:
+            usual(message, category, filename, lineno, file, line)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", FigureFailed)
+        usual, warnings.showwarning = warnings.showwarning, tell
+        yield
 
 
 def _range(interval: Interval) -> str:
@@ -348,7 +381,7 @@ def show_lines(
 
     tall = max(map(len, heads.values()))
     for row in zip(*([""] * (tall - len(head)) + head for head in heads.values()), strict=True):
-        screen.print(line(row), style="bold", markup=False, soft_wrap=True)
+        screen.print(line(row), style="bold", soft_wrap=True)
     for row in zip(*(columns[name] for name in heads), strict=True):
         print(line(row))
     return list(heads)

@@ -78,7 +78,7 @@ def _show(found: Probes) -> None:
     _show_symmetry(found, screen)
     _show_ablation(found, screen)
     for note in found.notes:
-        screen.print(f"note: {note}", markup=False)
+        screen.print(f"note: {note}")
 
 
 def _show_cue(found: Probes, screen: Console) -> None:
@@ -164,7 +164,7 @@ def _table(screen: Console, title: str, names: Sequence[str], rows: Sequence[Seq
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    screen.print(f"\n{title}", style="bold", markup=False)
+    screen.print(f"\n{title}", style="bold")
     screen.print(table)
 
 

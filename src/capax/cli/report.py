@@ -26,6 +26,7 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
         published:harma2024. [default: none is drawn, and the page plans with reference]
     """
     from capax import outputs
+    from capax.cli import output
     from capax.errors import SpecError
     from capax.laws.files import load_law
     from capax.reports import report as reports
@@ -36,7 +37,8 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
     outputs.check(out)
     chosen = None if law is None else load_law(law)
     content = reports.content(title, stores, chosen)
-    reports.write(reports.build(content), out)
+    with output.failed_figures():
+        reports.write(reports.parts(content), out)
     left_out = f"; imported rows left out: {sum(content.imported.values())}" if content.imported else ""
     print(f"Report: {out} ({out.stat().st_size / 1e6:.1f} MB, {of_runs(len(content.runs))}{left_out})")
 
@@ -59,7 +61,7 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     from capax.laws.files import load_law
     from capax.reports import report as reports
     from capax.reports.drawing import check_writable, draw
-    from capax.reports.registry import charts, named
+    from capax.reports.registry import charts, figures, named
 
     check_writable(out, "out")
     named(name)
@@ -68,7 +70,8 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     there = reports.read(stores)
     if not there.runs:
         raise ReportError(reports.no_runs([path.name for path in stores], there.failures, there.imported))
-    found = charts(name, there.runs, None if law is None else load_law(law), there.kept)
+    drawn = figures(there.kept, there.with_curves)
+    found = charts(name, there.runs, None if law is None else load_law(law), drawn)
     paths = [out, *(out.with_stem(f"{out.stem}-{place}") for place in range(2, len(found) + 1))]
     for path in paths:
         check_writable(path, "out")

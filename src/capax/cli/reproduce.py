@@ -74,14 +74,14 @@ def reproduce(
         raise SpecError(f"paper: one of {', '.join(catalogue.PAPERS)}, all, is required (or --list)")
     if as_json and of is None:
         raise SpecError("json: prints one paper, got all; each has a .json file in the folder")
-    from capax.cli.output import console
+    from capax.cli.output import console, failed_figures
     from capax.cli.sweep import _progress
 
     names = list(catalogue.PAPERS) if of is None else [of]
     chosen = {name: catalogue.recipes(name, figure) for name in names}
     unfinished = []
     for name in names:
-        with _progress(hidden=quiet or as_json) as (show, _):
+        with failed_figures(), _progress(hidden=quiet or as_json) as (show, _):
             told = show if quiet or as_json else _announced(show, name, size, catalogue.seconds(chosen[name], size))
             found = papers.reproduce(
                 name, figure, scale=size, folder=out, workers=workers, device=device, progress=told
@@ -122,7 +122,7 @@ def _show(found: Reproduction, paths: list[Path], screen: Console) -> None:
 
     from capax.cli.output import duration
 
-    screen.print(f"\n{found.source}, scale {found.scale}", style="bold", markup=False)
+    screen.print(f"\n{found.source}, scale {found.scale}", style="bold")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("figure", no_wrap=True)
     table.add_column("the paper says", ratio=3)
@@ -144,11 +144,11 @@ def _show(found: Reproduction, paths: list[Path], screen: Console) -> None:
     screen.print(table)
     for recipe in found.recipes:
         if recipe.command:
-            screen.print(f"{recipe.figure}, on data of your own: {recipe.command}", markup=False)
+            screen.print(f"{recipe.figure}, on data of your own: {recipe.command}")
     standings = {claim.standing for recipe in found.recipes for claim in recipe.claims}
     for standing, words in found.standings.items():
         if standing in standings:
-            screen.print(f"({standing}) {words}", style="dim", markup=False)
+            screen.print(f"({standing}) {words}", style="dim")
     agree, differ = found.count("agrees"), found.count("differs")
     screen.print(
         f"{agree} agree{'s' * (agree == 1)}, {differ} differ{'s' * (differ == 1)}, {found.count('cannot be judged')} "
@@ -157,7 +157,7 @@ def _show(found: Reproduction, paths: list[Path], screen: Console) -> None:
     if found.seconds:
         screen.print(f"runs took {duration(found.seconds)}, added up over processes and earlier calls")
     for path in paths:
-        screen.print(str(path), markup=False, soft_wrap=True)
+        screen.print(str(path), soft_wrap=True)
 
 
 def _show_list(rows: RecipeList) -> None:
@@ -170,7 +170,7 @@ def _show_list(rows: RecipeList) -> None:
 
     screen = console()
     for paper, group in groupby(rows.recipes, key=lambda row: row.paper):
-        screen.print(f"{paper}: {NAMES[paper]}", style="bold", markup=False)
+        screen.print(f"{paper}: {NAMES[paper]}", style="bold")
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column("figure", no_wrap=True, min_width=max(len(row.figure) for row in rows.recipes))
         table.add_column("what", ratio=1)

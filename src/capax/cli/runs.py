@@ -42,7 +42,7 @@ def runs(
         Take in somebody else's measurements: a .csv or .parquet table with columns seq_len, n_heads, d_model,
         memorized, ...; rows of a file of this name that were taken in before are replaced.
     as_json
-        Print one JSON array of measurements; with --failed, of failures.
+        Print one JSON array of measurements, run by run as they are read; with --failed, of failures.
     """
     _check_choice({"failed": failed, "export": export, "delete": delete, "import": import_from}, bool(where), as_json)
     if failed:
@@ -105,12 +105,18 @@ def _list(store: Path, where: tuple[str, ...]) -> None:
 def _print_json(store: Path, where: tuple[str, ...]) -> None:
     from capax.store import Store
 
+    keys = _selected(store, where)[0] if where else None
+    before = "["
     with Store(store, create=False) as opened:
-        found = opened.runs()
-    if where:
-        keys, _ = _selected(store, where)
-        found = [run for run in found if run.key in keys]
-    print(json.dumps([run.model_dump(mode="json") for run in found]))
+        for run in opened.each(keys):
+            print(before, _ascii(run.to_json()), sep="", end="")
+            before = ", "
+    print("[]" if before == "[" else "]")
+
+
+def _ascii(text: str) -> str:
+    """JSON in letters that every terminal and file can hold."""
+    return text if text.isascii() else json.dumps(json.loads(text), separators=(",", ":"))
 
 
 def _list_failures(store: Path, as_json: bool) -> None:

@@ -106,7 +106,7 @@ def show(found: Sensitivity) -> None:
         base = f"{what} {_number(found.number)}"
     else:
         base = f"{_number(found.number)} {what} ({found.memorized} of {found.library_size}, {found.chance:.4g} by luck)"
-    screen.print(f"base: {base}{_range(found)}", markup=False)
+    screen.print(f"base: {base}{_range(found)}")
     if protocol == "mac":
         screen.print(
             f"{output.ended(found.stop_reason, found.spec.training)}; an alternative that ended otherwise says so"
@@ -131,9 +131,9 @@ def show(found: Sensitivity) -> None:
                 _sources(other.sources),
             )
     screen.print(table)
-    screen.print(f"\n{found.noise}", markup=False)
+    screen.print(f"\n{found.noise}")
     for note in found.notes:
-        screen.print(f"note: {note}", markup=False)
+        screen.print(f"note: {note}")
 
 
 def _number(value: float | None) -> str:

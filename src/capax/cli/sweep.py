@@ -163,10 +163,11 @@ class _State:
 @contextmanager
 def _progress(hidden: bool) -> Iterator[tuple[Watch, _State]]:
     """A callback that keeps the last state, and shows it: a bar on a terminal, a line now and then in a log file."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    state, console, told = _State(), Console(stderr=True), 0.0
+    from capax.cli.output import console
+
+    state, screen, told = _State(), console(stderr=True), 0.0
 
     def keep(seen: SweepProgress) -> None:
         state.total, state.stored, state.done, state.failed = seen.total, seen.stored, seen.done, seen.failed
@@ -178,10 +179,11 @@ def _progress(hidden: bool) -> Iterator[tuple[Watch, _State]]:
             told = time.monotonic()
             print(_in_words(seen), file=sys.stderr, flush=True)
 
-    if hidden or not console.is_terminal:
+    if hidden or not screen.is_terminal:
         yield keep if hidden else log, state
         return
-    with Progress(BarColumn(24), TextColumn("{task.fields[state]}"), console=console, transient=True) as bar:
+    column = TextColumn("{task.fields[state]}", markup=False)
+    with Progress(BarColumn(24), column, console=screen, transient=True) as bar:
         task = bar.add_task("", state="")
 
         def draw(seen: SweepProgress) -> None:

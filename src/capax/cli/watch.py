@@ -72,6 +72,7 @@ def watch(
     once
         Print one state and end.
     """
+    from capax.cli import output
     from capax.reports.watching import look, study_keys
 
     if not 0 < every < math.inf:
@@ -85,7 +86,7 @@ def watch(
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a frame or an error may hold what a terminal's encoding lacks
-    console = Console(highlight=False)
+    console = output.console()
     seen = see()
     if console.is_terminal and not console.is_dumb_terminal and not once and not _is_over(seen, seen):
         seen = _follow(see, seen, console, every)

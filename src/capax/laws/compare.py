@@ -16,6 +16,7 @@ from capax.laws.law import Law
 from capax.laws.rows import Rows
 
 FOLDS = 5
+ONE_CONFIGURATION = "left out: all rows are of one configuration, so that none is left to fit without it"
 
 
 class Part(BaseModel):
@@ -102,6 +103,8 @@ def _score(law: Law, rows: Rows, table: Any, heads: np.ndarray, widths: np.ndarr
     configuration = np.unique(np.column_stack(list(rows.columns.values())), axis=0, return_inverse=True)[1].ravel()
     reasons: list[str] = []
     predicted = np.full(len(rows.counts), np.nan)
+    if configuration.max() == 0:
+        reasons.append(ONE_CONFIGURATION)
     for held in _folds(configuration):
         found = _left_out(law, rows, held, "left out", reasons)
         if found is None:
@@ -123,8 +126,10 @@ def _score(law: Law, rows: Rows, table: Any, heads: np.ndarray, widths: np.ndarr
 
 
 def _folds(configuration: np.ndarray) -> Iterator[np.ndarray]:
-    """Masks of the rows left out: a configuration's repeated measurements together."""
+    """Masks of the rows left out: a configuration's repeated measurements together; none of one configuration."""
     folds = min(FOLDS, len(np.unique(configuration)))
+    if folds < 2:
+        return
     splitter = GroupKFold(folds, shuffle=True, random_state=0)
     for _, test in splitter.split(configuration, groups=configuration):
         held = np.zeros(len(configuration), dtype=bool)

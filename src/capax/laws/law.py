@@ -191,7 +191,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         places = [self.names.index(name) for name in solution.free]
         weighted = (slope[:, None] * derivatives)[~rows.complete][:, places]
         size = np.linalg.norm(weighted, axis=0)
-        _, singular, directions = np.linalg.svd(weighted / np.where(size > 0, size, 1.0))
+        few = len(weighted) < len(places)  # of many rows all directions are there without a matrix of rows by rows
+        _, singular, directions = np.linalg.svd(weighted / np.where(size > 0, size, 1.0), full_matrices=few)
         singular = np.pad(singular, (0, len(places) - len(singular)))
         loose = directions[singular < 1e-7 * max(singular[0], 1e-300)]
         share = (loose**2).sum(0)

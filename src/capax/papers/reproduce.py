@@ -162,7 +162,7 @@ def reproduce(
     from capax.reports import report  # draws: not needed to list what there is
 
     if page is not None:
-        report.write(report.build(_content(result, chosen, found, store)), page)
+        report.write(report.parts(_content(result, chosen, found, store)), page)
     report.write(result.model_dump_json(indent=2) + "\n", folder / f"{name}.json")
     return result
 
@@ -198,7 +198,7 @@ def _content(result: Reproduction, chosen: Sequence[Recipe], found: Mapping[str,
     return report.Content(
         title=f"{result.source}: {result.figure or 'all figures'} at scale {result.scale}",
         sources=(store.name,),
-        runs=tuple(run for run in measured.runs if run.key in found),
+        runs=tuple(found[run.key] for run in measured.runs if run.key in found),
         failures=tuple(failure for failure in measured.failures if failure.key in keys),
         law=fitted(chosen, found, result.scale),
         figures=figures(chosen, found, result.scale),

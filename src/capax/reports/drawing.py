@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator, ScalarFormatter
 
 from capax import outputs
 from capax.errors import ReportError
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
+from capax.reports.looks import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
 
-COLORS = ("#005a94", "#b84500", "#008060", "#c9689f", "#c78700", "#2a9cd6", "#4d4d4d")
-"""The hues of Okabe and Ito's palette, each with a contrast of 3 or more to white: told apart by colour-blind readers,
-too."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-PANELS_IN_A_ROW = 4
 LINE = 0.22
 """Inches of a line of an axis of names."""
 ENTRY, LETTER = 0.7, 0.08
 """Inches that the sample of a line of the legend takes, and a letter of its name."""
 DESCRIPTION = {("pdf", "Description"): "Subject"}
-MARKED_POINTS = 32
-"""Points of a line that have room for marks."""
 
 
 def draw(chart: Chart, path: Path, name: str = "out") -> None:
@@ -67,12 +64,6 @@ def draw(chart: Chart, path: Path, name: str = "out") -> None:
         figure.legend(found, names, loc="outside lower center", ncols=max(1, min(len(names), beside)), frameon=False)
     figure.suptitle(chart.title, wrap=True, fontsize="large" if len(chart.title) < 60 else "medium")
     save(figure, path, name, about={"Title": chart.title, "Description": chart.caption})
-
-
-def rows_and_columns(number: int) -> tuple[int, int]:
-    """How panels are laid out: rows as even as they can be."""
-    lines = -(-number // PANELS_IN_A_ROW)
-    return lines, -(-number // lines)
 
 
 def _draw_panel(figure: Figure, axes: Axes, panel: Panel) -> None:
@@ -117,19 +108,6 @@ def _decades(ruler: Any, ends: tuple[float, float]) -> None:
     ruler.set_major_locator(LogLocator(subs=digits, numticks=20))
     ruler.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
     ruler.set_minor_locator(NullLocator())
-
-
-def plain(value: float) -> str:
-    """A number on an axis: 20000 as 20k."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size * (10 if letter == "k" else 1):
-            return f"{value / size:g}{letter}"
-    return f"{value:g}"
-
-
-def mark_of(group: int, marks: Sequence[str]) -> str:
-    """The mark of a group: colours come round first, then with other marks."""
-    return marks[(group + group // len(COLORS)) % len(marks)]
 
 
 def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = None) -> None:
@@ -214,7 +192,7 @@ def check_writable(path: Path, name: str = "picture") -> None:
 
 
 def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, str] | None = None) -> None:
-    """Write a figure in the format of the path's ending, whole or not at all.
+    """Write a figure in the format of the path's ending, whole or not at all; a $ in its texts is a letter.
 
     Args:
         name: of the flag that gave the path.
@@ -223,9 +201,14 @@ def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, 
     Raises:
         ReportError: when it cannot be written.
     """
+    for text in figure.findobj(Text):
+        if text.get_wrap():  # its lines are measured as mathematics, whatever it is told
+            text.set_text(text.get_text().replace("$", r"\$"))
+        else:
+            text.set_parse_math(False)
     kind = path.suffix[1:].lower()
     carried = {DESCRIPTION.get((kind, key), key): text for key, text in (about or {}).items()}
-    with outputs.written(path, name) as part:
+    with rc_context({"text.parse_math": False}), outputs.written(path, name) as part:  # marks are made as it is drawn
         try:
             figure.savefig(part, format=kind, dpi=150, metadata=carried if kind in ("pdf", "png", "svg") else None)
         except ValueError as error:  # of a format that there is not

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from capax import tables
 from capax.errors import CapaxError, ReportError
-from capax.laws.compare import Comparison, compare
+from capax.laws.compare import Comparison, Score, compare
 from capax.laws.ecm import ECM, slopes_from_origin
 from capax.laws.law import Law
 from capax.laws.power import PowerLaw
@@ -88,19 +88,27 @@ def _of_fit(group: Group) -> Chart:
     if score.predicted_left_out is not None:
         title = f"predicted from the others: {score.mape_left_out:.0%}"
         panels.append(_against(title, _ABOVE, kept, list(score.predicted_left_out), raw=False))
+        on_the_right = "; on the right a fifth of the configurations at a time is left out of its fit."
+    else:
+        on_the_right = f". Not drawn is what it says of configurations that are left out of its fit: {_why(score)}."
     without = len(group.runs) - len(kept)
     dropped = f" Left out: {of_runs(without)} not above chance." if without else ""
     return Chart(
         name="measured-predicted",
         title=titled("The power law against what was measured", group),
         caption=f"{counted(group)}Sequences above chance. Law: k · (seq_len - 1)^-p · n_heads^q · d_model^r, ours, "
-        "fitted to these runs; on the right a fifth of the configurations at a time is left out of its fit."
-        f"{dropped}{_LINE}",
+        f"fitted to these runs{on_the_right}{dropped}{_LINE}",
         panels=tuple(panels),
     )
 
 
 _ABOVE = "predicted above chance"
+
+
+def _why(score: Score) -> str:
+    """Why a law says nothing of configurations that are left out of its fit."""
+    told = [reason for reason in score.reasons if score.mape is None or reason.startswith("left out: ")]
+    return told[0].removeprefix("left out: ") if told else "what it says is not finite"
 
 
 def _above_chance(runs: Sequence[Measurement]) -> tuple[pl.DataFrame, list[Measurement]]:
@@ -293,7 +301,8 @@ def compared(comparison: Comparison) -> Chart:
     """
     shown = [score for score in comparison.scores if score.predicted_left_out is not None]
     if not shown:
-        raise ReportError("picture: no law could be fitted with configurations left out")
+        whys = "; ".join(dict.fromkeys(map(_why, comparison.scores)))
+        raise ReportError(f"picture: no law could be fitted with configurations left out: {whys}")
     heads = sorted(set(comparison.n_heads))
     ends = (0.7 * min(comparison.counts), 1.4 * max(comparison.counts))
     panels = []

@@ -6,13 +6,14 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from capax.reports.chart import Axis, Chart, Heat, Place, Series
-from capax.reports.drawing import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
+from capax.reports.looks import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
 
 GREY = "#707070"
 DARK = dict(
@@ -66,7 +67,7 @@ def _laid_out(chart: Chart, lines: int, columns: int, narrow: bool = False) -> g
         rows=lines,
         cols=columns,
         shared_yaxes="all" if chart.share_y else False,
-        subplot_titles=[_lines(panel.title) for panel in chart.panels] if number > 1 else None,
+        subplot_titles=[_text(panel.title) for panel in chart.panels] if number > 1 else None,
         vertical_spacing=(0.34 if narrow else 0.25) / lines,
         horizontal_spacing=0.04 if chart.share_y else 0.1,
     )
@@ -77,8 +78,8 @@ def _laid_out(chart: Chart, lines: int, columns: int, narrow: bool = False) -> g
         heights = [y for other in beside for series in other.series for y in series.y]
         drawn.update_yaxes(_axis(panel.y, heights, labelled=not chart.share_y or at["col"] == 1), **at)
         if narrow and panel.y.names is not None:
-            folded = [_folded(name) for name in panel.y.names]
-            drawn.update_yaxes(tickvals=list(panel.y.names), ticktext=folded, tickfont_size=11, **at)
+            folded = [_text(_folded(name)) for name in panel.y.names]
+            drawn.update_yaxes(tickvals=[*map(_text, panel.y.names)], ticktext=folded, tickfont_size=11, **at)
         if panel.heat is not None:
             drawn.update_xaxes(type="category", **at).update_yaxes(type="category", **at)
     names = {series.name for panel in chart.panels for series in panel.series if not series.faint}
@@ -110,15 +111,20 @@ def _folded(name: str) -> str:
     halves = [("".join(parts[:place]), "".join(parts[place:])) for place in range(1, len(parts))]
     if len(name) <= NARROW_NAME or not halves:
         return name
-    return "<br>".join(min(halves, key=lambda two: max(map(len, two))))
+    return "\n".join(min(halves, key=lambda two: max(map(len, two))))
 
 
-def _lines(text: str) -> str:
-    return text.replace("\n", "<br>")
+def _text(text: str) -> str:
+    """A text, of several lines maybe, for plotly, which would take a tag such as <b> in it for its own."""
+    return escape(text, quote=False).replace("\n", "<br>")
+
+
+def _place(place: Place | None) -> Place | None:
+    return _text(place) if isinstance(place, str) else place
 
 
 def _axis(axis: Axis, places: Sequence[Place | None], labelled: bool = True) -> dict[str, Any]:
-    told: dict[str, Any] = {"title": {"text": _lines(axis.label) if labelled else ""}, "automargin": True}
+    told: dict[str, Any] = {"title": {"text": _text(axis.label) if labelled else ""}, "automargin": True}
     if axis.log is not None:
         told["type"] = "log"
         marks = _decades([place for place in places if isinstance(place, float | int) and place > 0])
@@ -128,7 +134,7 @@ def _axis(axis: Axis, places: Sequence[Place | None], labelled: bool = True) -> 
         told |= {
             "type": "category",
             "categoryorder": "array",
-            "categoryarray": list(axis.names),
+            "categoryarray": [*map(_text, axis.names)],
             "range": [len(axis.names) - 0.5, -0.5],
             "dtick": 1,
         }
@@ -154,15 +160,15 @@ def _decades(places: Sequence[float]) -> list[float]:
 def _traces(series: Series, in_legend: bool) -> list[Any]:
     color = COLORS[series.group % len(COLORS)]
     usual: dict[str, Any] = {
-        "name": series.name,
+        "name": _text(series.name),
         "legendgroup": series.name if series.kind == "reference" else f"group {series.group}",
         "legendrank": series.group + LAST * (series.kind == "reference"),
         "showlegend": in_legend,
-        "x": list(series.x) or [None],
-        "y": list(series.y) or [None],
+        "x": [*map(_place, series.x)] or [None],
+        "y": [*map(_place, series.y)] or [None],
     }
     if series.texts is not None:
-        usual |= {"hovertext": list(series.texts), "hoverinfo": "text+name"}
+        usual |= {"hovertext": [*map(_text, series.texts)], "hoverinfo": "text+name"}
     if series.kind == "band":
         return _band(series, usual, color)
     if series.low is not None and series.high is not None:
@@ -176,7 +182,7 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
         }
     if series.kind == "bars":
         if series.width is None:
-            usual["x"] = [str(place) for place in series.x]
+            usual["x"] = [_text(str(place)) for place in series.x]
         return [go.Bar({**usual, "width": series.width, "marker": {"color": color}, "opacity": 0.7})]
     if series.kind == "reference":
         dash = DASHES[series.group % len(DASHES)]
@@ -207,13 +213,13 @@ def _band(series: Series, usual: dict[str, Any], color: str) -> list[Any]:
 
 def _heat(heat: Heat) -> Any:
     return go.Heatmap(
-        x=[str(place) for place in heat.x],
-        y=[str(place) for place in heat.y],
+        x=[_text(str(place)) for place in heat.x],
+        y=[_text(str(place)) for place in heat.y],
         z=[list(row) for row in heat.z],
-        text=[[_lines(text) for text in row] for row in heat.texts],
+        text=[[_text(text) for text in row] for row in heat.texts],
         texttemplate="%{text}",
         colorscale="Cividis",
-        colorbar={"title": {"text": heat.label, "side": "right"}},
+        colorbar={"title": {"text": _text(heat.label), "side": "right"}},
         hovertemplate="%{x}, %{y}: %{text}<extra></extra>",
     )
 

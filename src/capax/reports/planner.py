@@ -18,8 +18,8 @@ from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.report import FittedParameter, report
 from capax.planning.candidates import choices, model, rows, vocabulary
-from capax.reports.drawing import COLORS
 from capax.reports.interactive import GREY, SYMBOLS
+from capax.reports.looks import COLORS
 from capax.results import Result
 
 IN_PAGE = ("power", "depth", "ecm", "bits")

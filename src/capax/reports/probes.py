@@ -14,7 +14,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from capax.measures.probes.probe import Probes
 from capax.measures.probes.shares import Share
-from capax.reports.drawing import COLORS, MARKERS, save
+from capax.reports.drawing import MARKERS, save
+from capax.reports.looks import COLORS
 from capax.specs import Sequences
 
 CHANCE: dict[str, Any] = {"color": "0.3", "linestyle": ":", "label": "by luck"}

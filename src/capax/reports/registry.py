@@ -156,9 +156,18 @@ FIGURES: dict[str, Figure] = {
 }
 
 
-def figures(kept: Mapping[str, Path]) -> dict[str, Figure]:
-    """All figures, of runs whose kept weights lie beside these stores, by key."""
-    return FIGURES | {"saturation": replace(FIGURES["saturation"], shown=partial(saturation.of_kept, kept))}
+def figures(kept: Mapping[str, Path], whole: Callable[[Measurement], Measurement]) -> dict[str, Figure]:
+    """All figures, of runs that were read from stores.
+
+    Args:
+        kept: the store beside which the weights of a run lie, by its key.
+        whole: gives a run with its curves.
+    """
+    own = {
+        "saturation": partial(saturation.of_kept, kept),
+        "curves": partial(curves.training_curves, whole=whole),
+    }
+    return FIGURES | {name: replace(FIGURES[name], shown=shown) for name, shown in own.items()}
 
 
 def named(name: str) -> Figure:
@@ -176,12 +185,12 @@ def charts(
     name: str,
     runs: Sequence[Measurement],
     law: Law | None,
-    kept: Mapping[str, Path] = MappingProxyType({}),
+    figures: Mapping[str, Figure] = MappingProxyType(FIGURES),
 ) -> list[Chart]:
     """The charts of a figure.
 
     Args:
-        kept: stores that have weights, by the key of their run.
+        figures: the figures of runs that were read from stores (`figures`).
 
     Raises:
         ReportError: for an unknown figure, without runs, or when they cannot be shown in it.
@@ -189,4 +198,4 @@ def charts(
     named(name)
     if not runs:
         raise ReportError("store: no finished runs (capax runs --failed lists those that failed)")
-    return figures(kept)[name].shown(runs, law)
+    return figures[name].shown(runs, law)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,14 +19,16 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from capax import outputs, tables
-from capax.errors import CapaxError, ReportError
+from capax.errors import CapaxError, FigureFailed, ReportError
 from capax.laws.law import Law
 from capax.reports import amounts, interactive, words
 from capax.reports.caveats import caveats
+from capax.reports.curves import without_curves
 from capax.reports.groups import alike, fields_of
 from capax.reports.planner import planner
 from capax.reports.registry import FIGURES, Figure, figures
 from capax.results import Measurement
+from capax.store import Store
 from capax.store_schema import Failure
 
 VARIED = frozenset(
@@ -52,6 +56,8 @@ SIZES = (
 FOUND = ("memorized", "memorized_low", "memorized_high", "chance", "bits_per_parameter", "stop_reason")
 MOST_COLUMNS = 16
 """Columns of the table, until the page is asked for all."""
+LONGEST_REASON = 500
+"""Letters of an error that nobody wrote for a reader."""
 ROOM = 2_000_000
 """Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
 
@@ -92,14 +98,19 @@ def content(title: str, stores: Sequence[Path], law: Law | None) -> Content:
         tuple(found.runs),
         tuple(found.failures),
         law,
-        figures=figures(found.kept),
+        figures=figures(found.kept, found.with_curves),
         imported=found.imported,
         folders=tuple(path.parent for path in stores),
     )
 
 
 def build(content: Content) -> str:
-    """The report as HTML.
+    """The report as HTML (`parts`, joined)."""
+    return "".join(parts(content))
+
+
+def parts(content: Content) -> Iterator[str]:
+    """The report as HTML, part by part: the whole of it need not be in memory to be written.
 
     Raises:
         ReportError: when there are no runs.
@@ -115,7 +126,7 @@ def build(content: Content) -> str:
         loader=PackageLoader("capax.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.filters["general"] = lambda value: "–" if value is None else f"{value:.4g}"
-    return environment.get_template("report.html.j2").render(
+    return environment.get_template("report.html.j2").generate(
         title=content.title,
         sources=content.sources,
         version=version("capax"),
@@ -192,29 +203,40 @@ def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]
     return [*first, *varied[: MOST_COLUMNS - len(first) - len(last)], *last]
 
 
-def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """The figures that the runs fill, as far as a page can hold them, and why the others are not there."""
+def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The figures that the runs fill, as far as a page can hold them, and why the others are not there.
+
+    Warns (`FigureFailed`) of each that failed, whatever its error was: the others, and the page, stand.
+    """
     shown: list[dict[str, Any]] = []
-    missing, room = [], ROOM
+    missing: list[dict[str, Any]] = []
+    room = ROOM
     for name, figure in content.figures.items():
+        about = {"title": figure.title, "of": figure.of, "failed": False}
         try:
-            charts = figure.shown(content.runs, content.law)
+            for place, chart in enumerate(figure.shown(content.runs, content.law)):
+                size = 2 * len(chart.model_dump_json())  # its numbers travel as drawn and as a table
+                if size > room:
+                    reason = f"too many points for a page; draw it with capax figure {chart.name}"
+                    missing.append(about | {"title": chart.title, "reason": reason})
+                    continue
+                drawn = {"chart": chart.model_dump(), "plot": interactive.figure(chart)}
+                shown.append({"id": f"{name}-{place}", "of": figure.of, **drawn})
+                room -= size
         except CapaxError as error:  # one that is of a file that cannot be read, too
-            reason = str(error)
-            for folder in content.folders:
-                reason = reason.replace(f"{folder}{os.sep}", "")
-            missing.append({"title": figure.title, "of": figure.of, "reason": reason})
-            continue
-        for place, chart in enumerate(charts):
-            size = 2 * len(chart.model_dump_json())  # its numbers travel as drawn and as a table
-            if size > room:
-                reason = f"too many points for a page; draw it with capax figure {chart.name}"
-                missing.append({"title": chart.title, "of": figure.of, "reason": reason})
-                continue
-            room -= size
-            drawn = {"chart": chart.model_dump(), "plot": interactive.figure(chart)}
-            shown.append({"id": f"{name}-{place}", "of": figure.of, **drawn})
+            missing.append(about | {"reason": _nameless(str(error), content.folders)})
+        except Exception as error:  # of memory, too: what a figure took is free again
+            reason = shorten(f"{type(error).__name__}: {error}", LONGEST_REASON, placeholder=" ...")
+            warnings.warn(f"figure {name} failed: {reason}", FigureFailed, stacklevel=2)
+            missing.append(about | {"reason": _nameless(reason, content.folders), "failed": True})
     return shown, missing
+
+
+def _nameless(reason: str, folders: Iterable[Path]) -> str:
+    """A reason without the names of the user's folders."""
+    for folder in folders:
+        reason = reason.replace(f"{folder}{os.sep}", "")
+    return reason
 
 
 def _finite(data: Any) -> Any:
@@ -244,28 +266,43 @@ def _embedded(data: Any) -> Markup:
     return Markup(text)
 
 
-def write(text: str, path: Path) -> None:
-    """Write a report, whole or not at all.
+def write(text: Iterable[str], path: Path) -> None:
+    """Write a report, given at once or in parts, whole or not at all.
 
     Raises:
         ReportError: when it cannot be written.
     """
-    with outputs.written(path) as part:
-        part.write_bytes(text.encode("utf-8", errors="replace"))  # a file's name may hold what no text can
+    with (
+        outputs.written(path) as part,
+        part.open("w", encoding="utf-8", errors="replace", newline="") as file,  # no text holds all names of files
+    ):
+        file.writelines([text] if isinstance(text, str) else text)
 
 
 class Read(NamedTuple):
     """What some stores hold.
 
     Attributes:
+        runs: without their curves.
         imported: by source, how many rows of others, which no report shows.
+        stores: the one that a run was read from, by its key.
         kept: the store beside which the weights of a run lie, by its key.
     """
 
     runs: list[Measurement]
     failures: list[Failure]
     imported: dict[str, int]
+    stores: dict[str, Path]
     kept: dict[str, Path]
+
+    def with_curves(self, run: Measurement) -> Measurement:
+        """One of the runs with its curves.
+
+        Raises:
+            StoreError: when its store cannot be read any more, or does not hold it any more.
+        """
+        with Store(self.stores[run.key], create=False) as opened:
+            return run.model_copy(update={"members": opened.find(run.key).members})
 
 
 def read(stores: Sequence[Path]) -> Read:
@@ -274,18 +311,18 @@ def read(stores: Sequence[Path]) -> Read:
     Raises:
         StoreError: when one is missing or no store.
     """
-    from capax.store import Store
-
     runs: dict[str, Measurement] = {}
     failures: dict[str, Failure] = {}
     imported: dict[str, int] = {}
+    places: dict[str, Path] = {}
     kept: dict[str, Path] = {}
     for path in stores:
         with Store(path, create=False) as opened:
-            found = {run.key: run for run in opened.runs()}
+            found = {run.key: without_curves(run) for run in opened.each()}
             runs |= found
+            places |= dict.fromkeys(found, path)
             kept |= {key: path for key in found if opened.weights_path(key).exists()}
             failures |= {failure.key: failure for failure in opened.failures()}
             imported |= opened.sources()
     unfinished = [failure for key, failure in failures.items() if key not in runs]
-    return Read(list(runs.values()), unfinished, imported, kept)
+    return Read(list(runs.values()), unfinished, imported, places, kept)

@@ -25,17 +25,17 @@ def of_kept(kept: Mapping[str, Path], runs: Sequence[Measurement], law: Law | No
     Args:
         kept: stores that have weights, by the key of their run.
     """
-    from capax.memory import AssociativeMemory, load
+    layers = [run for run in runs if run.key in kept and isinstance(run.spec.task, Associations)]
+    if not layers:
+        raise ReportError("no layer on associations whose weights were kept (measure with --keep-weights)")
+    from capax.memory import AssociativeMemory, load  # torch, which a page without them does not need
 
     charts: list[Chart] = []
-    for run in sorted(runs, key=lambda run: -run.memorized):
-        if run.key in kept and isinstance(run.spec.task, Associations) and len(charts) < MOST_LAYERS:
-            memory = load(run.key, kept[run.key])
-            assert isinstance(memory, AssociativeMemory)
-            attention = memory.attention()
-            charts.append(chart(saturation(attention), saturated(attention), run))
-    if not charts:
-        raise ReportError("no layer on associations whose weights were kept (measure with --keep-weights)")
+    for run in sorted(layers, key=lambda run: -run.memorized)[:MOST_LAYERS]:
+        memory = load(run.key, kept[run.key])
+        assert isinstance(memory, AssociativeMemory)
+        attention = memory.attention()
+        charts.append(chart(saturation(attention), saturated(attention), run))
     return charts
 
 

@@ -11,7 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from capax.reports.drawing import COLORS, save
+from capax.reports.drawing import save
+from capax.reports.looks import COLORS
 from capax.reports.tornado import Tornado, TornadoBar
 
 NUMBERS = {
