@@ -61,7 +61,13 @@ def test_one_head_is_exact_as_proved(m: int, d_head: int) -> None:
         assert made.recognition.margin > 0.4
 
 
-MEASURED = [(64, 39, 11), (128, 54, 14), (256, 55, 16), (512, 74, 18), pytest.param(1024, 84, 20, marks=pytest.mark.slow)]
+MEASURED = [
+    (64, 39, 11),
+    (128, 54, 14),
+    (256, 55, 16),
+    (512, 74, 18),
+    pytest.param(1024, 84, 20, marks=pytest.mark.slow),
+]
 """Items, and channels of one head where some draws are exact and some are not: at τ = 1/2, and with any τ < 1."""
 
 
