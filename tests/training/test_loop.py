@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -233,10 +233,24 @@ for compile in (False, True):
     assert compiled == pytest.approx(plain, rel=1e-4)
 
 
-def test_without_a_compiler_the_run_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiled(*_: object) -> None:
+        raise RuntimeError("InvalidCxxCompiler: No working C++ compiler found")
+
+    monkeypatch.setattr(torch, "compile", lambda _: compiled)
+
+
+def _fails_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch._inductor.config as inductor
 
     monkeypatch.setattr(inductor.cpp, "cxx", ("no-such-compiler",))
+
+
+@pytest.mark.parametrize("fails", [_fails_at_once, pytest.param(_fails_itself, marks=pytest.mark.slow)])
+def test_without_a_compiler_the_run_says_so_and_goes_on(
+    fails: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails(monkeypatch)
     task = TASK.replace(loss="all")
     compiled = train(pack([0], task, training=Training(max_epochs=2, compile=True)))[0]
     plain = train(pack([0], task, training=Training(max_epochs=2)))[0]
