@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import jaxtyping
 import pytest
 from cyclopts import App
 from pages import DOCS, GENERATED, NOT_RUN, ROOT, Block, all_pages, blocks, commands, wordless
@@ -100,6 +101,7 @@ def test_what_a_page_says_to_run_runs(
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a reader checks no shapes
     monkeypatch.setattr(output, "console", lambda: Console(highlight=False, width=COLUMNS))
     reader = Reader(tmp_path, capsys)
     found = runnable(page)

@@ -30,7 +30,7 @@ def outcome(run: Measurement) -> dict[str, object]:
 @pytest.mark.parametrize("vocab_size", [2, 10, 100])
 def test_untrained_models_recall_as_often_as_luck(vocab_size: int) -> None:
     """The first evaluation, before any step: M/T of M, within the binomial's 99.9 % interval (frozen at random)."""
-    task = capax.Sequences(seq_len=6, vocab_size=vocab_size, library_size=30 if vocab_size == 2 else 2000)
+    task = capax.Sequences(seq_len=6, vocab_size=vocab_size, library_size=30 if vocab_size == 2 else 500)
     run = capax.measure(task, capax.Transformer(d_model=32), capax.Training(max_epochs=1), restarts=8)
     untrained = [member.curve.memorized[0] for member in run.members]
     assert [member.curve.epoch[0] for member in run.members] == [0] * 8
