@@ -1,15 +1,18 @@
 """What holds for every test.
 
-One torch thread, torch's global state left as it was found, and no measurement above what is proved to be impossible.
+One torch thread, torch's global state left as it was found, shapes checked, and no measurement above what is proved
+to be impossible.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
+from jaxtyping import config
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +70,33 @@ def no_measurement_is_above_a_bound() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measure, "assemble", checked)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shapes_are_checked_once_each() -> Iterator[None]:
+    """Check shapes in the first step and the first evaluation of a kind: the hundreds that follow are like them."""
+    from capax.training.ensemble import Learner
+
+    def first(name: str, kind: Callable[..., Any]) -> Any:
+        method, seen = getattr(Learner, name), WeakKeyDictionary[Learner, set[Any]]()
+
+        def checked(self: Learner, *arguments: Any) -> Any:
+            known, this = seen.setdefault(self, set()), (self.ensemble.n_members, kind(*arguments))
+            if this not in known:
+                known.add(this)
+                return method(self, *arguments)
+            before, config.jaxtyping_disable = config.jaxtyping_disable, True
+            try:
+                return method(self, *arguments)
+            finally:
+                config.jaxtyping_disable = before
+
+        return checked
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "_micro_losses", first("_micro_losses", lambda shared, rows, weight: rows.shape))
+        patch.setattr(Learner, "evaluate", first("evaluate", len))
         yield
 
 

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
+import jaxtyping
 import pytest
 from cyclopts import App
 from pages import DOCS, GENERATED, NOT_RUN, ROOT, Block, all_pages, blocks, commands, wordless
@@ -103,6 +104,7 @@ def test_what_a_page_says_to_run_runs(
     monkeypatch.syspath_prepend(tmp_path)
     console = partial(Console, highlight=False, markup=False, emoji=False, width=COLUMNS)
     monkeypatch.setattr(output, "console", lambda stderr=False: console(stderr=stderr))
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a reader checks no shapes
     reader = Reader(tmp_path, capsys)
     found = runnable(page)
     try:

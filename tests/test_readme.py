@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from pages import ROOT, wordless
 
@@ -37,12 +39,16 @@ def run(command: list[str], folder: Path) -> str:
 
 
 @pytest.fixture
-def said(
-    one_core: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[[str], list[str]]:
-    """What the commands of the README's block that holds some words print; they run in this order, in one folder."""
+def readers_folder(one_core: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the examples, for somebody who checks no shapes."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture
+def said(readers_folder: None, capsys: pytest.CaptureFixture[str]) -> Callable[[str], list[str]]:
+    """What the commands of the README's block that holds some words print; they run in this order, in one folder."""
 
     def one(line: str) -> str:
         program, *arguments = shlex.split(SHELL.get(line, line))
@@ -134,14 +140,15 @@ def test_the_papers_are_listed_and_judged(said: Callable[[str], list[str]]) -> N
     assert "3.38 billion" in judged
 
 
-def test_the_python_runs(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+def test_the_python_runs(readers_folder: None, capsys: pytest.CaptureFixture[str]) -> None:
     measured, fitted = blocks("python")
     assert len(measured.strip().splitlines()) <= 10
-    out = run([sys.executable, "-c", measured], tmp_path)
+    exec(compile(measured, "README.md", "exec"), {})
+    out = capsys.readouterr().out
     assert "of 100 by luck 1.0" in out
     assert "agrees=True" in out
-    assert "1 48 31440" in run([sys.executable, "-c", fitted], tmp_path)
+    exec(compile(fitted, "README.md", "exec"), {})
+    assert "1 48 31440" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)]+)\)", README))
@@ -150,8 +157,6 @@ def test_links_lead_somewhere(link: str) -> None:
 
 
 def test_schemas_are_current() -> None:
-    out = run(
-        [sys.executable, "-c", "import make; import json; print(json.dumps(make.schemas()))"], ROOT / "docs/schemas"
-    )
-    for name, text in json.loads(out).items():
+    make = runpy.run_path(str(ROOT / "docs/schemas/make.py"))
+    for name, text in make["schemas"]().items():
         assert (ROOT / "docs/schemas" / f"{name}.json").read_text(encoding="utf-8") == text

@@ -129,7 +129,7 @@ lr = 0.03
 [protocol]
 restarts = 1
 [grid]
-n_heads = [1, 2, 4]
+n_heads = [1, 2]
 context_size = [2, 4]
 d_head = [2, 4]
 """
@@ -139,7 +139,7 @@ def test_from_a_study_to_a_plan(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     study, store, law = tmp_path / "study.toml", tmp_path / "s.db", tmp_path / "law.json"
     study.write_text(STUDY)
     told = json.loads(run(capsys, "sweep", study, "--store", store, "--workers", "1", "--json"))
-    assert told["done"] == 12
+    assert told["done"] == 8
     fitted = json.loads(
         run(capsys, "fit", "--store", store, "--law", "association", "--target", "memorized", "--out", law, "--json")
     )

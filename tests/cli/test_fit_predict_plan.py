@@ -75,8 +75,8 @@ def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("fit", "--data", STUDY, "--law", "power", "--compare", "--degree", "2", "--picture", "c.png")
-    shown = run(capsys, *options)
+    options = ("fit", "--data", STUDY, "--law", "power", "--compare", "--degree", "2")
+    shown = run(capsys, *options, "--picture", "c.png")
     rows = [
         line.split()[0] for line in shown.splitlines() if line.startswith(("power ", "bits ", "ecm ", "polynomial "))
     ]

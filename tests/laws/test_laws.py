@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def measured(name: str) -> pl.DataFrame:
     )
 
 
+@cache
 def fitted(name: str) -> Law:
     options = {"degree": 2} if name == "polynomial" else {}
     return LAWS[name](n_bootstrap=50, **options).fit(measured(name))
@@ -64,7 +66,7 @@ def test_every_kind_of_table_gives_the_same_law() -> None:
     assert (laws[0].predict(array) == laws[0].predict(array[:, :3])).all()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_limits_of_small_noisy_studies_are_those_of_a_line_in_logarithms(seed: int) -> None:
     """The deviance of k runs off at and below zero, a step of its standard error away."""
     rng = np.random.default_rng(seed)
@@ -239,7 +241,7 @@ def test_wider_levels_hold_narrower_ones() -> None:
 def test_the_interval_of_a_linear_law_is_the_exact_one() -> None:
     """Without bounds the logarithms are a linear regression, whose prediction interval is known."""
     rows = study(library_size=1e9, sigma=0.1, columns=grid(widths=(16, 64)))
-    law = capax.PowerLaw(n_bootstrap=2000).fit(rows)
+    law = capax.PowerLaw(n_bootstrap=1000).fit(rows)
     from scipy.stats import t as t_distribution
 
     def design(table: pl.DataFrame) -> np.ndarray:
@@ -256,7 +258,7 @@ def test_the_interval_of_a_linear_law_is_the_exact_one() -> None:
 
 def test_the_bootstrap_is_seeded() -> None:
     rows = real().head(3)
-    one, two = fitted("power"), fitted("power")
+    one, two = (capax.PowerLaw(n_bootstrap=50).fit(real()) for _ in range(2))
     assert (one.predict_interval(rows)[0] == two.predict_interval(rows)[0]).all()
     other = capax.PowerLaw(n_bootstrap=50, random_state=1).fit(real())
     assert (one.predict_interval(rows)[0] != other.predict_interval(rows)[0]).all()
@@ -278,7 +280,8 @@ def test_the_laws_that_ship_are_those_of_the_study_that_ships(name: str) -> None
 
 @pytest.mark.parametrize("name", LAWS)
 def test_a_law_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
-    law, rows = fitted(name), measured(name)
+    rows = measured(name).gather_every(2 if name == "ecm" else 1)  # whose intervals are fits by the hundred
+    law = LAWS["ecm"](n_bootstrap=50).fit(rows) if name == "ecm" else fitted(name)
     save_law(law, tmp_path / "law.json")
     back = load_law(tmp_path / "law.json")
     assert (back.predict(rows) == law.predict(rows)).all()
@@ -338,7 +341,7 @@ def test_laws_that_do_not_exist(name: str) -> None:
         load_law(name)
 
 
-@settings(derandomize=True, max_examples=25, deadline=None)
+@settings(derandomize=True, max_examples=8, deadline=None)
 @given(factor=st.floats(0.01, 100))
 def test_a_unit_of_counting_changes_only_the_scale(factor: float) -> None:
     """Counting in other units multiplies a, e, alpha, beta and every prediction, and changes no exponent."""

@@ -30,7 +30,7 @@ def outcome(run: Measurement) -> dict[str, object]:
 @pytest.mark.parametrize("vocab_size", [2, 10, 100])
 def test_untrained_models_recall_as_often_as_luck(vocab_size: int) -> None:
     """The first evaluation, before any step: M/T of M, within the binomial's 99.9 % interval (frozen at random)."""
-    task = capax.Sequences(seq_len=6, vocab_size=vocab_size, library_size=30 if vocab_size == 2 else 2000)
+    task = capax.Sequences(seq_len=6, vocab_size=vocab_size, library_size=30 if vocab_size == 2 else 500)
     run = capax.measure(task, capax.Transformer(d_model=32), capax.Training(max_epochs=1), restarts=8)
     untrained = [member.curve.memorized[0] for member in run.members]
     assert [member.curve.epoch[0] for member in run.members] == [0] * 8
@@ -67,7 +67,7 @@ def test_same_seed_same_result_and_another_seed_another() -> None:
 
 @pytest.mark.parametrize(("loss", "recall"), [("last", "last"), ("all", "last"), ("all", "all")])
 @pytest.mark.parametrize(
-    ("size", "batch_size", "n_runs"), [(60, 512, 2), (700, 256, 5), pytest.param(12, 512, 10, marks=pytest.mark.slow)]
+    ("size", "batch_size", "n_runs"), [(60, 512, 2), (700, 256, 3), pytest.param(12, 512, 10, marks=pytest.mark.slow)]
 )
 def test_runs_measured_together_are_those_measured_alone(
     loss: str, recall: str, size: int, batch_size: int, n_runs: int
@@ -77,11 +77,11 @@ def test_runs_measured_together_are_those_measured_alone(
     training = capax.Training(max_epochs=40 if size < 100 else 3, batch_size=batch_size, lr=1e-2)
     seeds = np.random.default_rng(1).permutation(1000)[:n_runs].tolist()
     runs = [
-        Run(task=task, model=NARROW, training=training, protocol=capax.Mac(restarts=3), seed=seed) for seed in seeds
+        Run(task=task, model=NARROW, training=training, protocol=capax.Mac(restarts=2), seed=seed) for seed in seeds
     ]
     with Workers(1) as workers:
         together = perform_together(runs, workers, "cpu")
-    alone = [capax.measure(task, NARROW, training, restarts=3, seed=seed) for seed in seeds]
+    alone = [capax.measure(task, NARROW, training, restarts=2, seed=seed) for seed in seeds]
     assert [outcome(run) for run in together] == [outcome(run) for run in alone]
 
 

@@ -51,7 +51,7 @@ def nominal(searches):
 
 
 # threshold, slope, max_trials, precision: settings where noise, not the step between whole sizes, limits the interval
-QUICK = [(12, 5, 64, 0.1), (12, 20, 64, 0.05), (300, 20, 64, 0.05), (5000, 60, 64, 0.02)]
+QUICK = [(12, 5, 64, 0.1), (5000, 60, 64, 0.02)]
 TOO_OFTEN = pytest.mark.xfail(reason="held 587 times, 583 allowed; 2868 of 3000 more searches held", strict=True)
 SLOW = [
     pytest.param(12, 5, 400, 0.2, marks=TOO_OFTEN),

@@ -115,7 +115,7 @@ def test_a_padded_member_is_what_it_is_unpadded(aggregate: Any) -> None:
     signs = torch.where(torch.eye(9).roll(1, 0) > 0, 1.0, -1.0).double()
     padded, plain = ensemble_of(spec, 9, [2], padded_to=6), ensemble_of(spec, 9, [2])
     for ensemble in (padded, plain):
-        adam = Adam(ensemble.trainable, 0.05, 0.99)
+        adam = Adam(ensemble.trainable, 0.99)
         for _ in range(20):
             loss = -torch.nn.functional.logsigmoid(signs * outputs(ensemble, items)).sum()
             torch.autograd.backward(loss)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def law() -> Law:
 # Sizes
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, max_examples=40, deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(1, 5)] * 3, st.integers(1, 9), st.none() | st.integers(1, 9)),
     ffn=st.sampled_from(["mlp", "identity", "none"]),
@@ -90,10 +91,10 @@ def test_each_architecture_holds_and_the_next_smaller_does_not(law: Law) -> None
     assert found.nearest is None
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, max_examples=25, deadline=None)
 @given(target=st.integers(20, 1200), probability=st.floats(0.55, 0.99))
 def test_more_or_surer_needs_no_less(target: int, probability: float) -> None:
-    law = FITTED
+    law = fitted()
 
     def size(sequences: int, sure: float) -> float:
         found = capax.plan(sequences, 8, law=law, probability=sure)
@@ -103,7 +104,9 @@ def test_more_or_surer_needs_no_less(target: int, probability: float) -> None:
     assert size(target, probability) <= size(target, (1 + probability) / 2)
 
 
-FITTED = capax.PowerLaw(n_bootstrap=100).fit(pl.read_csv(REAL))
+@cache
+def fitted() -> Law:
+    return capax.PowerLaw(n_bootstrap=100).fit(pl.read_csv(REAL))
 
 
 def test_gains_are_differences_per_parameter(law: Law) -> None:

@@ -44,7 +44,7 @@ def test_a_report_holds_every_run_and_the_figure_of_them(runs: list[capax.Measur
     ]
 
 
-@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "\"'&</title>", "x" * 10_000, "\u2028</script>"])
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>\"'&</title>\u2028</script>", "x" * 10_000])
 def test_a_hostile_name_stays_text(runs: list[capax.Measurement], name: str) -> None:
     html = report.build(report.Content(name, (name,), tuple(runs), (), None))
     ours = html.replace(get_plotlyjs(), "")

@@ -31,6 +31,11 @@ def all_reports(executor: Executor, count: int) -> list[Report]:
 class ExecutorContract:
     """Tests that any executor passes; a subclass gives `executor` with two slots."""
 
+    @pytest.fixture
+    def ending(self, executor: Executor) -> Executor:
+        """One that a test may end; another one, where tests share theirs."""
+        return executor
+
     def test_jobs_are_reported_once_with_the_results_of_measure(self, executor: Executor) -> None:
         jobs = [Job((small(seed),)) for seed in range(2)]
         for job in jobs:
@@ -61,34 +66,38 @@ class ExecutorContract:
         assert reports[impossible()].message
         assert "\n" not in reports[impossible()].message
 
-    def test_stopped_jobs_are_reported_and_go_on_from_their_checkpoints(
-        self, executor: Executor, tmp_path: Path
-    ) -> None:
-        executor.submit(Job((endless(),), checkpoints=tmp_path))
-        assert executor.wait(4.0) == []
-        executor.stop()
-        (report,) = all_reports(executor, 1)
+    def test_stopped_jobs_are_reported_and_go_on_from_their_checkpoints(self, ending: Executor, tmp_path: Path) -> None:
+        ending.submit(Job((endless(),), checkpoints=tmp_path))
+        assert ending.wait(2.0) == []
+        ending.stop()
+        (report,) = all_reports(ending, 1)
         assert report.trouble == "stopped"
         assert report.measurements == ()
         assert list(tmp_path.rglob("*")), "it left a checkpoint"
 
-    def test_closing_ends_everything(self, executor: Executor) -> None:
-        executor.submit(Job((endless(),)))
-        executor.wait(2.0)
-        executor.close()
-        assert executor.wait(0.0) == []
+    def test_closing_ends_everything(self, ending: Executor) -> None:
+        ending.submit(Job((endless(),)))
+        ending.wait(1.0)
+        ending.close()
+        assert ending.wait(0.0) == []
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[Executor]:
+    with Processes(2) as executor:
+        yield executor
 
 
 class TestProcesses(ExecutorContract):
     @pytest.fixture
-    def executor(self) -> Iterator[Executor]:
-        with Processes(2) as executor:
+    def ending(self) -> Iterator[Executor]:
+        with Processes(1) as executor:
             yield executor
 
     def test_a_killed_process_loses_its_job_alone(self) -> None:
         with Processes(2) as executor:
             executor.submit(Job((endless(),)))
-            executor.wait(3.0)
+            executor.wait(1.0)
             (future,) = executor._running
             (process,) = executor._running[future][1]._processes
             executor.submit(Job((small(),)))
@@ -113,7 +122,7 @@ from capax.sweeps.executors import Job, Processes
 if __name__ == "__main__":
     executor = Processes(1)
     executor.submit(Job((endless(),)))
-    executor.wait(3.0)
+    executor.wait(1.0)
     (future,) = executor._running
     print(*executor._running[future][1]._processes, flush=True)
     executor.wait(60)

@@ -71,7 +71,7 @@ def test_ordered_pairs_of_prefixes_are_uniform(size: int) -> None:
     spec = Sequences(vocab_size=3, seq_len=3, library_size=size)
     generator = np.random.default_rng(size)
     pairs: Counter[tuple[int, int]] = Counter()
-    for _ in range(7_200):
+    for _ in range(3_600):
         first, last = draw(spec, size, generator)[[0, -1], :-1] @ [3, 1]
         pairs[int(first), int(last)] += 1
     assert len(pairs) == 72
@@ -85,7 +85,7 @@ def test_sets_of_prefixes_are_uniform(size: int) -> None:
     spec = Sequences(vocab_size=4, seq_len=3, library_size=size)
     generator = np.random.default_rng(size)
     together = np.zeros((16, 16))
-    libraries = 4_000
+    libraries = 2_000
     for _ in range(libraries):
         used = draw(spec, size, generator)[:, :-1] @ [4, 1]
         together[np.ix_(used, used)] += 1

@@ -31,13 +31,15 @@ SMALL = [
         *((6, 12, 20), (7, 8, 7), (8, 16, 8), (8, 16, 1), (12, 16, 9)),
     )
 ]
+HALVES = (KINDS[0], KINDS[3]), (KINDS[1], KINDS[2])
 LARGE = [
-    (8, 16, 32, 16, 1),
-    (8, 32, 64, 32, 64),
-    (20, 32, 64, 10, 1),
-    (20, 32, 64, 32, 1),
-    pytest.param((20, 32, 64, 64, 64), marks=pytest.mark.slow),
+    *((kind, (8, 16, 32, 16, 1)) for kind in KINDS),
+    *((kind, (8, 32, 64, 32, 64)) for kind in HALVES[1]),
+    *((kind, (20, 32, 64, 10, 1)) for kind in HALVES[0]),
+    (KINDS[2], (20, 32, 64, 32, 1)),
+    *(pytest.param(kind, (20, 32, 64, 64, 64), marks=pytest.mark.slow) for kind in KINDS),
 ]
+"""Of large layers the kinds that differ in both, not all four."""
 
 
 def error(outputs_: np.ndarray, examples: Examples, n_classes: int | None = None) -> float:
@@ -60,10 +62,9 @@ def test_memorizes_as_many_as_the_bound_says(sizes: Sizes) -> None:
             assert found.recalled == len(examples)
 
 
-@pytest.mark.parametrize(("contexts", "entries"), KINDS)
-@pytest.mark.parametrize("case", LARGE, ids=str)
-def test_large_layers(case: tuple[int, ...], contexts: str, entries: str) -> None:
-    *sizes, d_out = case
+@pytest.mark.parametrize(("kind", "case"), LARGE, ids=str)
+def test_large_layers(kind: tuple[str, str], case: tuple[int, ...]) -> None:
+    (contexts, entries), (*sizes, d_out) = kind, case
     examples = library(tuple(sizes), contexts=contexts, entries=entries, d_out=d_out)
     found = built(tuple(sizes), examples)
     assert found.max_error / found.max_label < 1e-8

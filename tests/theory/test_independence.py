@@ -174,7 +174,7 @@ def test_share_below() -> None:
 @pytest.mark.parametrize("samples", [60, 600])
 def test_the_confidence_is_kept(samples: int) -> None:
     """The limit covers a known share in at least 95 % of studies, for samples that end early, too (600)."""
-    count, size, studies = 30, 5, 150
+    count, size, studies = 30, 5, 80
     rows = gaussian(count, 6)
     rows[:9] = rows[0]
     share = 1 - (comb(21, 5) + 9 * comb(21, 4)) / comb(count, size)

@@ -1,5 +1,6 @@
 """A training that was stopped goes on as if it had not been; what cannot be read or written ends nothing."""
 
+import itertools
 import json
 import os
 import signal
@@ -83,9 +84,14 @@ MIXED = (3, 300, 4, 5, 140, 6)
 """Small libraries are complete early: their members have left before the others end."""
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("sizes", [(300, 300), MIXED, (6, 6, 6)])
-@pytest.mark.parametrize("loss", ["last", "all"])
+@pytest.mark.parametrize(
+    ("precision", "sizes", "loss"),
+    [
+        *itertools.product(("float32",), ((300, 300), MIXED, (6, 6, 6)), ("last", "all")),
+        ("float64", MIXED, "all"),
+        ("bfloat16", MIXED, "last"),
+    ],
+)
 @pytest.mark.usefixtures("reports_every_step")
 def test_an_interrupted_training_ends_as_a_whole_one(
     precision: str, sizes: tuple[int, ...], loss: str, tmp_path: Path
@@ -97,8 +103,8 @@ def test_an_interrupted_training_ends_as_a_whole_one(
     generator = torch.Generator().manual_seed(len(sizes))
     if len(set(sizes)) > 1:
         assert min(outcome.steps for outcome in whole) < steps
-    for number in range(3):
-        stretches = torch.randint(0, steps // 2, (4,), generator=generator).tolist()
+    for number in range(2):
+        stretches = torch.randint(0, steps // 2, (3,), generator=generator).tolist()
         assert_equal(in_stretches(one, tmp_path / str(number), stretches), whole)
 
 
@@ -117,11 +123,16 @@ def test_it_goes_on_from_after_members_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("reports_every_step")
-@settings(max_examples=20, deadline=None, derandomize=True)
-@given(st.lists(st.integers(0, 20), max_size=4))
-def test_any_interruptions_change_nothing(tmp_path_factory: pytest.TempPathFactory, stretches: list[int]) -> None:
+def test_any_interruptions_change_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
     one = pack((40, 7, 300), max_epochs=6)
-    assert_equal(in_stretches(one, tmp_path_factory.mktemp("any"), stretches), train(one))
+    whole = train(one)
+
+    @settings(max_examples=12, deadline=None, derandomize=True)
+    @given(st.lists(st.integers(0, 20), max_size=4))
+    def change_nothing(stretches: list[int]) -> None:
+        assert_equal(in_stretches(one, tmp_path_factory.mktemp("any"), stretches), whole)
+
+    change_nothing()
 
 
 @pytest.mark.usefixtures("reports_every_step")
@@ -174,7 +185,7 @@ train(LONG, checkpoint=Path(sys.argv[2]), every=0.0)
     assert [file.name for file in folder.iterdir()] == [f"{digest(LONG)}.outcomes.json"]
 
 
-LONG = pack(max_epochs=100)
+LONG, SHORT = pack(max_epochs=100), pack(max_epochs=15)
 
 
 @pytest.mark.parametrize("keep_weights", [False, True])
@@ -307,18 +318,18 @@ import resource, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import torch
-from test_checkpoints import LONG
+from test_checkpoints import SHORT
 from capax.training.loop import train
 torch.set_num_threads(1)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
 import json
-print(json.dumps([[o.curve, o.notes] for o in train(LONG, checkpoint=Path(sys.argv[2]), every=0.02)]))
+print(json.dumps([[o.curve, o.notes] for o in train(SHORT, checkpoint=Path(sys.argv[2]), every=0.0)]))
 """
     command = [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
-    assert [curve for curve, _ in found] == [[list(point) for point in outcome.curve] for outcome in train(LONG)]
+    assert [curve for curve, _ in found] == [[list(point) for point in outcome.curve] for outcome in train(SHORT)]
     for _, notes in found:
         assert notes
         assert all(note.startswith("checkpoint: not written (") for note in notes)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-import networkx as nx
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -62,6 +61,8 @@ def read_graph(path: Path) -> tuple[list[str], Int[np.ndarray, "edges 2"]]:
         raise LibraryError(f"graph: no such file: {path}")
     if path.suffix == ".csv":
         return _read_csv(path)
+    import networkx as nx  # here, since most runs read no graph
+
     try:
         graph = nx.read_graphml(path, force_multigraph=True)  # else repeated edges would become one
     except (OSError, ParseError, nx.NetworkXException, LookupError, ValueError, TypeError, AttributeError) as error:

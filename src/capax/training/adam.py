@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 LANES = 64
 """Numbers to a multiple of which the parameters are padded."""
@@ -20,7 +21,7 @@ class Adam:
     a member's, whose result would then depend on its place in a pack.
     """
 
-    def __init__(self, parameters: Mapping[str, Tensor], lr: float, beta2: float) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], beta2: float) -> None:
         self._shapes = {name: parameter.shape for name, parameter in parameters.items()}
         total = sum(shape.numel() for shape in self._shapes.values())
         first = next(iter(parameters.values()))
@@ -31,7 +32,8 @@ class Adam:
             parts[name].copy_(parameter.detach())
             parameter.data, parameter.grad = parts[name], gradients[name]
         self._all.requires_grad_().grad = gradient
-        self._torch = torch.optim.Adam([self._all], lr=lr, betas=(0.9, beta2), fused=True)
+        self._beta2 = beta2
+        self._state: dict[str, Tensor] = {}
 
     def _parts(self, whole: Tensor) -> dict[str, Tensor]:
         sizes = [shape.numel() for shape in self._shapes.values()]
@@ -40,16 +42,36 @@ class Adam:
 
     def step(self, lr: float) -> None:
         """Update the parameters by their gradients, and set these to zero."""
-        self._torch.param_groups[0]["lr"] = lr
-        self._torch.step()
-        assert self._all.grad is not None
-        self._all.grad.zero_()
+        gradient = self._all.grad
+        assert gradient is not None
+        if not self._state:
+            step = torch.zeros((), device=gradient.device)
+            self._state = {"step": step, **{name: torch.zeros_like(gradient) for name in ("exp_avg", "exp_avg_sq")}}
+        # the function, not torch.optim.Adam: making one imports torch's compiler, seconds in each process that trains
+        with torch.no_grad():
+            adam(
+                [self._all],
+                [gradient],
+                [self._state["exp_avg"]],
+                [self._state["exp_avg_sq"]],
+                [],
+                [self._state["step"]],
+                fused=True,
+                amsgrad=False,
+                beta1=0.9,
+                beta2=self._beta2,
+                lr=lr,
+                weight_decay=0,
+                eps=1e-8,
+                maximize=False,
+            )
+        gradient.zero_()
 
     def moments(self) -> dict[str, dict[str, Tensor]]:
         """What it remembers, by parameter; nothing before the first step."""
         parts = {
             moment: self._parts(value) if value.dim() else {name: value.clone() for name in self._shapes}
-            for moment, value in self._torch.state[self._all].items()
+            for moment, value in self._state.items()
         }
         return {name: {moment: of[name] for moment, of in parts.items()} for name in self._shapes} if parts else {}
 
@@ -63,4 +85,4 @@ class Adam:
                     continue
                 whole = state.setdefault(moment, torch.zeros_like(self._all.detach()))
                 self._parts(whole)[name].copy_(value)
-        self._torch.state[self._all] = state
+        self._state = state

@@ -129,7 +129,7 @@ class Learner:
         self.floats_per_row = floats_per_row
         self.device = order.device
         self.notes: list[str] = []
-        self._adam = Adam(ensemble.trainable, training.lr, training.beta2)
+        self._adam = Adam(ensemble.trainable, training.beta2)
         self._losses: Callable[..., Float[Tensor, " e"]] = _losses
         self._compile_next = training.compile
         torch.empty(KEPT_BYTES, dtype=torch.uint8)
@@ -216,7 +216,7 @@ class Learner:
         self.ensemble = self.ensemble.select(chosen)
         self.library = self.library.select(members)
         self.order.keep(members)
-        self._adam = Adam(self.ensemble.trainable, self.training.lr, self.training.beta2)
+        self._adam = Adam(self.ensemble.trainable, self.training.beta2)
         self._adam.remember(moments)
 
     def tensors(self) -> dict[str, Tensor]:
