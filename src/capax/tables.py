@@ -364,6 +364,6 @@ def _budgets(data: Any) -> list[int | None]:
     columns = {name: values(data, name) for name in BUDGET if name in known}
     found = []
     for row, size in enumerate(values(data, "library_size")):
-        told: dict[str, Any] = {name: int(column[row]) for name, column in columns.items() if column[row] is not None}
+        told: dict[str, Any] = {name: column[row] for name, column in columns.items() if column[row] is not None}
         found.append(Training(**told).budget(int(size)))
     return found
