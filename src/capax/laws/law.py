@@ -110,7 +110,9 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """
         notes: tuple[str, ...] = ()
         if isinstance(X, pl.DataFrame) and y is None:
-            X, notes = tables.without_modules(X)
+            X, modules = tables.without_modules(X)
+            X, luck = tables.above_luck(X, self.target)
+            notes = (*modules, *luck)
         self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
         self.notes_.extend(notes)
         return self

@@ -32,7 +32,7 @@ def _one_line(error: ValidationError, allowed: list[str]) -> str:
             return f"{field}: {said}, got {given}"
 
 
-def whole(name: str, value: Any, least: int = 1, error: type[CapaxError] = SpecError) -> int:
+def whole(name: str, value: Any, least: int | None = 1, error: type[CapaxError] = SpecError) -> int:
     """A count that is given as an argument: a whole number, at least so large. A fraction is never rounded.
 
     Raises:
@@ -44,7 +44,7 @@ def whole(name: str, value: Any, least: int = 1, error: type[CapaxError] = SpecE
         integer = False
     if not integer:
         raise error(f"{name}: should be a whole number, got {value!r:.80}")
-    if value < least:
+    if least is not None and value < least:
         raise error(f"{name}: at least {least}, got {value}")
     return int(value)
 

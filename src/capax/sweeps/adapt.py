@@ -346,6 +346,8 @@ def _above_zero(law: Law, measured: Any) -> dict[str, Any] | None:
     if measured is None or not tables.names(measured):
         return None
     kept = tables.numbers(measured, law.target) > 0
+    if "above_chance" in tables.names(measured):
+        kept &= np.array([value is not False for value in tables.values(measured, "above_chance")])
     if not kept.any():
         return None
     wanted = {*law.columns, law.target, LIBRARY, *tables.PROTOCOL, *tables.BUDGET}

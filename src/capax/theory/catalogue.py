@@ -181,7 +181,8 @@ def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
         if isinstance(run.protocol, Mls):
             size = max(measurement.memorized, 1)
             counts.append((measurement.memorized, size))
-        shown = max(recall_information(*count, measurement.chance / size) for count in counts)
+        lucky = measurement.chance if measurement.chance_uniform is None else measurement.chance_uniform
+        shown = max(recall_information(*count, lucky / size) for count in counts)
         spare = float(SLACK)
         if isinstance(task, Sequences) and task.recall == "all":
             spare += distinct_information(max(size for _, size in counts), (task.seq_len - 1) * log(task.vocab_size))

@@ -30,7 +30,7 @@ from capax.specs import (
     Transformer,
 )
 from capax.tasks.associations import AssociationLibrary
-from capax.tasks.library import Library, Purpose
+from capax.tasks.library import Constant, Library, Purpose
 from capax.tasks.relations import RelationLibrary
 from capax.tasks.sequences import SequenceLibrary
 from capax.training.ensemble import BatchOrder, Learner
@@ -168,3 +168,10 @@ def unreachable(pack: Pack, learner: Learner) -> list[tuple[int, ...]]:
     assert isinstance(library, SequenceLibrary)
     readouts = learner.ensemble.parameters["readout"].detach().double().cpu().numpy()
     return [tuple(unreachable_tokens(readout, library.targets(member))) for member, readout in enumerate(readouts)]
+
+
+def constants(pack: Pack, learner: Learner) -> list[Constant | None]:
+    """Per member, the best constant answer to its library."""
+    if pack.one_library and len(set(pack.seeds)) == 1:
+        return [learner.library.constant(0)] * len(pack.members)
+    return [learner.library.constant(member) for member in range(len(pack.members))]

@@ -66,7 +66,7 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
         )
     if not isinstance(memory.model, TransformerEnsemble):
         raise SpecError(f"key: probes are of transformers of capax, run {memory.run.key[:12]} is of a module of yours")
-    if whole("trials", trials) > MOST_TRIALS:
+    if not 1 <= whole("trials", trials, None) <= MOST_TRIALS:
         raise SpecError(f"trials: 1 to {MOST_TRIALS}, got {trials}")
     whole("seed", seed, 0)
     task, model, library = memory.run.spec.task, memory.model, memory.library
