@@ -224,7 +224,9 @@ class Measurement(Result):
             "in a fit."
         ),
     ] = None
-    interval: Interval | None
+    interval: Annotated[
+        Interval | None, Field(description="None where there is one training, or where restarts begin alike (a note).")
+    ]
     library_size: int
     recallable: Annotated[
         int, Field(description="Items that can be recalled at all: fewer where one prefix has two targets.")

@@ -35,7 +35,7 @@ def test_from_a_table_to_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
 def test_from_a_store_to_a_law(capsys: pytest.CaptureFixture[str]) -> None:
     for heads in ("1", "2"):
         for width in ("8", "16", "24"):
-            options = ("--n-heads", heads, "--d-model", width, "--library-size", "200", "--vocab-size", "20")
+            options = ("--n-heads", heads, "--d-model", width, "--library-size", "600", "--vocab-size", "20")
             run(
                 capsys,
                 "measure",
@@ -46,7 +46,7 @@ def test_from_a_store_to_a_law(capsys: pytest.CaptureFixture[str]) -> None:
                 "--restarts",
                 "2",
                 "--max-epochs",
-                "120",
+                "40",
                 "--lr",
                 "0.01",
                 "--quiet",

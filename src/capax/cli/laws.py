@@ -99,7 +99,7 @@ def fit(
         if given and law != name and not compare:
             raise LawError(f"{'degree' if name == 'polynomial' else 'method, as_printed'}: only for {name}, not {law}")
     fitted = LAWS[law](**options[law]).fit(rows)
-    fitted.notes_.extend((*modules, *luck))
+    fitted.notes_.extend((*luck, *modules))
     if left_out:
         why = "that found no D_K" if counted == "total_key_dim" else "that were not above chance"
         fitted.notes_.append(f"{left_out} runs {why} were left out")

@@ -114,7 +114,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         if isinstance(X, pl.DataFrame) and y is None:
             X, modules = tables.without_modules(X)
             X, luck = tables.above_luck(X, self.target)
-            notes = (*modules, *luck)
+            notes = (*luck, *modules)
         self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
         self.notes_.extend(notes)
         return self

@@ -119,8 +119,9 @@ def amounts(
         (name, scale(memorized), scaled(interval, scale)) for name, scale in scales.items()
     ]
     if known is not None:
-        clipped = best_of_restarts_interval(known.clipped, known.most)
-        signed = best_of_restarts_interval(known.signed, known.most, -math.inf)
+        restarts = interval is not None  # of one training, or of restarts that begin alike, there is no range
+        clipped = best_of_restarts_interval(known.clipped, known.most) if restarts else None
+        signed = best_of_restarts_interval(known.signed, known.most, -math.inf) if restarts else None
         found += [("morris_bits", max(known.clipped), clipped), ("allen_zhu_bits", max(known.signed), signed)]
     return tuple(
         Amount(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from capax.training.checkpoints import Checkpoint, CheckpointError, Snapshot
 from capax.training.pack import Outcome, Pack, Status
-from capax.training.prepare import constants, prepare, unreachable
+from capax.training.prepare import constants, one_start, prepare, unreachable
 from capax.training.stopping import Information, Record
 
 REPORT_SECONDS = 0.2
@@ -240,6 +240,7 @@ class Course:
                 curve=tuple(record.curve),
                 unreachable=self.unreachable[place],
                 constant=self.constants[place],
+                one_start=one_start(self.pack),
                 parameters=self.counts,
                 notes=tuple(self.notes()),
                 information=record.information,

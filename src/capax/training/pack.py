@@ -55,6 +55,7 @@ class Outcome:
         unreachable: tokens that are targets but that its frozen read-out can never put first.
         information: what it knows at its best evaluation, where its outputs are probabilities, and finite.
         constant: the best constant answer to its library; None where items have no answers.
+        one_start: whether all members begin with the same weights.
         weights: its parameters at its best evaluation, where they were to be kept.
         seconds_before: its share of the time that its pack was trained for before this process took it up.
     """
@@ -74,6 +75,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     information: Information | None = None
     constant: Constant | None = None
+    one_start: bool = False
     weights: dict[str, Tensor] | None = field(default=None, repr=False)
     seconds_before: float = field(default=0.0, repr=False, compare=False)
 
