@@ -35,9 +35,9 @@ def refuse_fractions(app: Any, commands: tuple[str, ...], arguments: Iterable[Ar
     for argument in arguments:
         if argument.hint is not int and int not in get_args(argument.hint):
             continue
-        for token in argument.tokens:
+        for place, token in enumerate(argument.tokens):
             if FRACTION.fullmatch(token.value):
-                token.value = token.value.partition(".")[0]
+                argument.tokens[place] = token.evolve(value=token.value.partition(".")[0])
             elif "." in token.value:
                 name = argument.name.removeprefix("--").replace("-", "_")
                 raise SpecError(f"{name}: should be an integer, got {token.value!r:.80}")

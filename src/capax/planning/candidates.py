@@ -180,10 +180,10 @@ def model(law: Law, n_layers: int | None, n_heads: int, d_model: int, d_head: in
 
 def vocabulary(law: Law, vocab_size: int | None) -> int:
     """The vocabulary that was asked for, else the law's, else the default of `Sequences`."""
-    if vocab_size is None:
+    told: Any = vocab_size
+    if told is None:
         told = law.domain_.protocol.get("vocab_size", law.domain_.ranges.get("vocab_size", (None,))[0])
-        vocab_size = Sequences.model_fields["vocab_size"].default if told is None else told
-    return Sequences(vocab_size=vocab_size, library_size=1).vocab_size
+    return Sequences(library_size=1, **({} if told is None else {"vocab_size": told})).vocab_size
 
 
 def rows(models: list[Transformer], seq_len: int, vocab_size: int) -> Table:
