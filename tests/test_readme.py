@@ -100,7 +100,7 @@ def test_predict_prints_what_the_readme_shows(said: Callable[[str], list[str]]) 
     _, answer, planned = said("capax predict --n-heads")
     assert Path("law.json").is_file()
     assert wordless(answer) == wordless(SHOWN[1])
-    assert "about 589" in answer
+    assert "about 570" in answer
     assert planned
 
 
@@ -139,7 +139,7 @@ def test_the_python_runs(tmp_path: Path) -> None:
     measured, fitted = blocks("python")
     assert len(measured.strip().splitlines()) <= 10
     out = run([sys.executable, "-c", measured], tmp_path)
-    assert "of 100 by luck 1.0" in out
+    assert "of 100 by luck 4.0" in out
     assert "agrees=True" in out
     assert "1 48 31440" in run([sys.executable, "-c", fitted], tmp_path)
 
