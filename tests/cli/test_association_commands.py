@@ -117,14 +117,14 @@ def test_bad_flags_are_named(
 STUDY = """
 [task]
 task = "associations"
-library_size = 20
-n_classes = 4
+library_size = 80
+n_classes = 20
 [model]
 d_model = 6
 profile = "mahdavi2024"
 [training]
-max_steps = 40
-eval_steps = 40
+max_steps = 300
+eval_steps = 100
 lr = 0.03
 [protocol]
 restarts = 1
