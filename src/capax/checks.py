@@ -20,7 +20,7 @@ from capax.errors import SpecError
 from capax.models import score_scale
 from capax.models.factory import ModuleError, seeded
 from capax.models.module import reported
-from capax.models.module_traits import tolerance
+from capax.models.module_traits import between_seeds, some, tolerance, varied
 from capax.models.subject import ROWS, OneTransformer, Subject, subject_of
 from capax.results import Parameters, Result
 from capax.seeds import numpy_generator
@@ -53,8 +53,6 @@ QUESTIONS: dict[Name, str] = {
 }
 STEPS = 3
 """Steps of Adam in which a parameter must get a gradient: behind a gate that begins at zero it does after the first."""
-NAMED = 6
-"""So many are named in a sentence."""
 
 
 class ModelCheck(Result):
@@ -173,7 +171,7 @@ def _reach(subject: Subject) -> tuple[Verdict, str]:
         if float((subject.ask(_exchanged(tokens, place, subject))[:, -1] - scores).abs().max()) <= tolerance(scores)
     ]
     if silent:
-        which = f"position{'s' * (len(silent) > 1)} {_some(silent)} of {tokens.shape[1]}"
+        which = f"position{'s' * (len(silent) > 1)} {some(silent)} of {tokens.shape[1]}"
         return "failed", f"another token at {which} changed no score of the last, in {ROWS} random contexts"
     which = f"each of {tokens.shape[1]} positions" if tokens.shape[1] > 1 else "the one position"
     return "passed", f"{which} changed them, in {ROWS} random contexts"
@@ -229,7 +227,7 @@ def _dropout_rates(module: nn.Module) -> dict[str, float]:
 
 def _rates_in_words(rates: dict[str, float]) -> str:
     groups = {rate: [name for name, value in rates.items() if value == rate] for rate in rates.values()}
-    return "; ".join(f"dropout {rate:g} in {_some(names)}" for rate, names in groups.items())
+    return "; ".join(f"dropout {rate:g} in {some(names)}" for rate, names in groups.items())
 
 
 def _scale(subject: Subject, model: Any) -> tuple[Verdict, str]:
@@ -296,12 +294,12 @@ def _trained(subject: Subject, model: Any, optimizer: torch.optim.Optimizer | No
                     untouched.pop(name, None)
             adam.step()
     frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
-    told = f"; frozen: {_some(frozen)}" if frozen else ""
-    problems = [f"no gradient reaches {_some(list(untouched))}"] if untouched else []
+    told = f"; frozen: {some(frozen)}" if frozen else ""
+    problems = [f"no gradient reaches {some(list(untouched))}"] if untouched else []
     if optimizer is not None:
         held = {id(p) for group in optimizer.param_groups if group["lr"] != 0 for p in group["params"]}
         missing = [n for n, p in model.named_parameters() if p.requires_grad and id(p) not in held]
-        problems += [f"the optimizer does not train {_some(missing)}"] if missing else []
+        problems += [f"the optimizer does not train {some(missing)}"] if missing else []
     if problems:
         return "failed", f"{', and '.join(problems)}{told}"
     return "passed", f"all {len(named)} tensors got a gradient in {STEPS} steps on random tokens{told}"
@@ -315,15 +313,13 @@ def _seeds(subject: Subject) -> tuple[Verdict, str]:
     )
     moved = [name for name in first if name not in again or not torch.equal(first[name], again[name])]
     if moved:
-        return "failed", f"one seed gives two sets of weights: {_some(moved)} (drawn from another generator?)"
-    drawn = [name for name, tensor in first.items() if _varied(tensor)]
+        return "failed", f"one seed gives two sets of weights: {some(moved)} (drawn from another generator?)"
+    _, in_common = between_seeds(first, other)
+    if in_common is not None:
+        return "failed", in_common
+    drawn = [name for name, tensor in first.items() if varied(tensor)]
     same = [name for name in drawn if name in other and torch.equal(first[name], other[name])]
-    if len(same) == len(drawn):
-        return "failed", f"two seeds give the same weights in all {len(drawn)} tensors that are not constant"
-    trained = [name for name in same if first[name].requires_grad]
-    if trained:
-        return "failed", f"two seeds give the same {_some(trained)}"
-    kept = f"; the same, and frozen: {_some(same)}" if same else ""
+    kept = f"; the same, and frozen: {some(same)}" if same else ""
     return "passed", f"{len(drawn) - len(same)} tensors differ between two seeds, and repeat for one{kept}"
 
 
@@ -333,21 +329,10 @@ def _no_tensor_twice(module: nn.Module) -> tuple[Verdict, str]:
     for name, tensor in module.named_parameters():
         known = groups.setdefault(tuple(tensor.shape), [])
         twin = next((other for other, values in known if torch.equal(values, tensor)), None)
-        if twin is not None and _varied(tensor):
+        if twin is not None and varied(tensor):
             pairs.append(f"{name} = {twin}")
         else:
             known.append((name, tensor))
     if pairs:
-        return "failed", f"equal numbers: {_some(pairs)} (a layer copied, not drawn anew?)"
+        return "failed", f"equal numbers: {some(pairs)} (a layer copied, not drawn anew?)"
     return "passed", "all parameters of one shape differ, but for constant ones"
-
-
-def _varied(tensor: Tensor) -> bool:
-    """Whether a tensor holds more than one number."""
-    return bool((tensor != tensor.flatten()[0]).any()) if tensor.numel() else False
-
-
-def _some(values: list[Any]) -> str:
-    """The first few, and how many more."""
-    rest = len(values) - NAMED
-    return ", ".join(map(str, values[:NAMED])) + (f" and {rest} more" if rest > 0 else "")

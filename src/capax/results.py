@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from capax.errors import CapaxError
 from capax.specs import Run
@@ -173,24 +174,81 @@ class HeadCount(Result):
     trainings: int
 
 
+SIGNIFICANCE = 0.01
+"""Probability below which luck is ruled out."""
+
+
+def beyond_luck(memorized: int, probability: float, library_size: int, trainings: int = 1) -> bool:
+    """Whether luck recalls so many of a library with a probability of at most 1 %.
+
+    One-sided exact binomial test, P(k or more of M) for items that are right with a probability each; for the best of
+    R trainings 1 − (1 − P)^R.
+    """
+    from scipy.special import betainc  # here: reading results needs no more of scipy
+
+    if memorized <= 0 or probability >= 1:
+        return False
+    single = float(betainc(memorized, library_size - memorized + 1, probability)) if probability > 0 else 0.0
+    return single < 1 and -math.expm1(max(trainings, 1) * math.log1p(-single)) <= SIGNIFICANCE
+
+
 class Measurement(Result):
     """One measurement, whole.
 
-    Counts are raw; `chance` is the number of lucky guesses to expect among `library_size` items (mls: among those of
-    the largest library). `memorized` is the best restart (mac), the largest library memorized whole (mls) or the best
-    trial (shatter).
+    Counts are raw; `chance` is how many of `library_size` items luck recalls (mls: of those of the largest library):
+    guesses, or one constant answer to all, whichever is more. `memorized` is the best restart (mac), the largest
+    library memorized whole (mls) or the best trial (shatter).
     """
 
     memorized: int
     memorized_per_restart: tuple[int, ...]
-    chance: float
+    chance: Annotated[
+        float,
+        Field(description="The larger of the two that follow; of relations, and in runs of earlier versions, of one."),
+    ]
+    chance_uniform: Annotated[
+        float | None, Field(description="Right guesses to expect. None of relations, and in runs of earlier versions.")
+    ] = None
+    chance_constant: Annotated[
+        float | None,
+        Field(
+            description="Items that the best constant answer recalls: those of the commonest target. None as before."
+        ),
+    ] = None
     memorized_above_chance: float
-    interval: Interval | None
+    above_chance: Annotated[
+        bool | None,
+        Field(
+            description="Whether luck recalls as many with a probability of at most 1 %: a one-sided exact binomial "
+            "test of `memorized` against `chance`, for the best of so many trainings. Where not, the count is no value "
+            "in a fit."
+        ),
+    ] = None
+    interval: Annotated[
+        Interval | None, Field(description="None where there is one training, or where restarts begin alike (a note).")
+    ]
     library_size: int
     recallable: Annotated[
         int, Field(description="Items that can be recalled at all: fewer where one prefix has two targets.")
     ]
     bits: float
+    bits_per_item: Annotated[
+        float | None,
+        Field(
+            description="What an item counts in `bits`: that of a uniform guess, or the entropy of the user's targets "
+            "where that is smaller. None in runs of earlier versions, which counted the former."
+        ),
+    ] = None
+    bits_per_item_uniform: Annotated[
+        float | None, Field(description="-log2 of the probability that a guess recalls an item; None as before.")
+    ] = None
+    target_entropy: Annotated[
+        float | None,
+        Field(
+            description="Bits per item that the distribution of the library's targets has, position by position. None "
+            "of relations and of real labels, and in runs of earlier versions."
+        ),
+    ] = None
     bits_per_parameter: Annotated[float, Field(description="Per trainable parameter.")]
     tokens_per_parameter: Annotated[
         float | None, Field(description="Per trainable parameter; None where items are not made of tokens.")
@@ -231,6 +289,16 @@ class Measurement(Result):
     key: str
     versions: dict[str, str]
     schema_version: Literal[1] = SCHEMA_VERSION
+
+    @model_validator(mode="after")
+    def _tested(self) -> Self:
+        if self.above_chance is None:
+            search = self.spec.protocol.protocol == "mls"
+            size, trainings = (
+                (max(self.memorized, 1), 1) if search else (self.library_size, len(self.memorized_per_restart))
+            )
+            object.__setattr__(self, "above_chance", beyond_luck(self.memorized, self.chance / size, size, trainings))
+        return self
 
     def to_json(self) -> str:
         """One JSON object (docs/schemas/measurement.json)."""

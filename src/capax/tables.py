@@ -93,9 +93,9 @@ def read(store: Path | str = DEFAULT) -> pl.DataFrame:
 
     Returns:
         One row per run: `key`, the fields of its task, model, training and protocol, `seed`, the counts (`memorized`,
-        `chance`, `memorized_above_chance`), their units, parameter counts, epochs, seconds and `stop_reason`. A field
-        that a run's protocol does not have is null. Imported rows follow, with what was known of them; then there is a
-        column `source`, null for the runs.
+        `chance` and its two kinds, `memorized_above_chance`, `above_chance`), their units, parameter counts, epochs,
+        seconds and `stop_reason`. A field that a run's protocol does not have is null. Imported rows follow, with what
+        was known of them; then there is a column `source`, null for the runs.
 
     Raises:
         StoreError: when the file is missing or no store.
@@ -183,7 +183,10 @@ def _row(run: Measurement) -> dict[str, Any]:
     parts = (spec.task, spec.model, spec.training, spec.protocol)
     fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
     fields = {name: _cell(value) for name, value in fields.items()}
-    counts = ("memorized", "chance", "memorized_above_chance", "bits", "bits_per_parameter", "tokens_per_parameter")
+    counts = (
+        *("memorized", "chance", "chance_uniform", "chance_constant", "memorized_above_chance", "above_chance"),
+        *("bits", "bits_per_parameter", "tokens_per_parameter"),
+    )
     information: dict[str, float] = {unit.name: unit.amount for unit in run.units if unit.name in INFORMATION}
     return {
         "key": run.key,
@@ -290,6 +293,28 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
     return rows
 
 
+COUNTS = ("memorized", "memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
+"""Columns of what was memorized, of which luck may explain all."""
+
+
+def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The rows whose count is significantly above chance, and a note of those whose is not: they are no values.
+
+    A table that does not say so (no column `above_chance`, or null there) keeps its rows.
+
+    Raises:
+        TableError: when no row is.
+    """
+    if name not in COUNTS or "above_chance" not in rows.columns:
+        return rows, ()
+    kept = rows.filter(pl.col("above_chance").ne_missing(False))
+    if kept.is_empty() and len(rows):
+        raise TableError(f"{name}: no row is significantly above chance")
+    count = len(rows) - len(kept)
+    which = "1 run was" if count == 1 else f"{count} runs were"
+    return kept, (f"{which} not significantly above chance and left out",) if count else ()
+
+
 def above_zero(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, int]:
     """The rows whose count is above zero, and how many were not: a run that remembers nothing has no logarithm."""
     kept = rows.filter(pl.Series(numbers(rows, name) > 0))
@@ -364,6 +389,6 @@ def _budgets(data: Any) -> list[int | None]:
     columns = {name: values(data, name) for name in BUDGET if name in known}
     found = []
     for row, size in enumerate(values(data, "library_size")):
-        told: dict[str, Any] = {name: int(column[row]) for name, column in columns.items() if column[row] is not None}
+        told: dict[str, Any] = {name: column[row] for name, column in columns.items() if column[row] is not None}
         found.append(Training(**told).budget(int(size)))
     return found

@@ -29,7 +29,7 @@ def measured(capsys: pytest.CaptureFixture[str], store: Path) -> dict[str, Any]:
 
 
 def test_a_measurement_is_the_json_of_every_task(measured: dict[str, Any]) -> None:
-    assert measured["chance"] == 5
+    assert measured["chance_uniform"] == 5 <= measured["chance"]
     assert measured["library_size"] == 20
     assert measured["spec"]["model"] == {
         "model": "associative_attention", "n_heads": 2, "d_model": 6, "d_head": 5, "d_value": None,
@@ -117,14 +117,14 @@ def test_bad_flags_are_named(
 STUDY = """
 [task]
 task = "associations"
-library_size = 20
-n_classes = 4
+library_size = 80
+n_classes = 20
 [model]
 d_model = 6
 profile = "mahdavi2024"
 [training]
-max_steps = 40
-eval_steps = 40
+max_steps = 300
+eval_steps = 100
 lr = 0.03
 [protocol]
 restarts = 1

@@ -28,7 +28,7 @@ from capax.laws.law import Law
 
 
 def real() -> pl.DataFrame:
-    return pl.read_csv(REAL)
+    return pl.read_csv(REAL).filter("above_chance")
 
 
 def measured(name: str) -> pl.DataFrame:

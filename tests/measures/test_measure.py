@@ -37,14 +37,15 @@ def test_untrained_models_recall_as_often_as_luck(vocab_size: int) -> None:
     probability = chance.guess_probability(task)
     low, high = chance.interval(task.library_size, probability, 0.999)
     assert sum(low <= count <= high for count in untrained) == 8
-    assert run.chance == pytest.approx(task.library_size / vocab_size)
+    assert run.chance_uniform == pytest.approx(task.library_size / vocab_size)
+    assert run.chance == run.chance_constant > run.chance_uniform
 
 
 def test_untrained_models_recall_whole_sequences_as_often_as_luck() -> None:
     task = capax.Sequences(seq_len=3, vocab_size=4, library=("all"), recall="all")
     assert chance.guess_probability(task) == 1 / 16
     run = capax.measure(task, NARROW, capax.Training(max_epochs=1), restarts=2)
-    assert run.chance == 1
+    assert run.chance_uniform == 1
     assert run.bits == pytest.approx(run.memorized_above_chance * 4)
 
 
@@ -162,7 +163,8 @@ def test_restarts_share_the_library_and_differ_in_weights() -> None:
 def test_units_agree_with_their_formulas() -> None:
     run = capax.measure(SMALL, NARROW, capax.Training(max_epochs=20), restarts=2)
     assert run.memorized == max(run.memorized_per_restart)
-    above = (run.memorized - 6) / (1 - 0.1)
+    assert run.chance_uniform == 6
+    above = (run.memorized - run.chance) / (1 - run.chance / 60)
     assert run.memorized_above_chance == pytest.approx(above)
     assert run.bits == pytest.approx(above * np.log2(10))
     assert run.bits_per_parameter == pytest.approx(run.bits / run.parameters.trainable)

@@ -117,7 +117,7 @@ def as_law(n: int, heads: int, width: int) -> float:
         ("figure-8", 0, as_law, lambda n, h, b: 8 * 40 ** ((n // 4 + h + b // 8) % 2)),
         ("figure-9", 0, as_law, lambda n, h, b: 5 * h * b),
         ("figure-9", 0, as_law, lambda n, h, b: h * b * n),
-        ("figure-9", 1, as_law, lambda n, h, b: 30 * b / (n - 1) ** 2),
+        ("figure-9", 1, as_law, lambda n, h, b: 300 * b / (n - 1) ** 2),
         ("figure-9", 2, as_law, lambda n, h, b: 24 * b / (n - 1) ** (0.7 + 0.2 * h)),
         ("figure-10", 0, as_law, lambda n, h, b: 200 - 45 * h + b + 3 * n),
         ("table-1", 1, lambda n, h, b: 500, as_law),

@@ -7,7 +7,7 @@ from typing import Any
 
 import capax
 from capax.measures.units import above_chance
-from capax.results import Interval
+from capax.results import Interval, beyond_luck
 from capax.specs import Run, Spec
 
 
@@ -45,6 +45,7 @@ def made(*counts: int, **fields: Any) -> capax.Measurement:
             "memorized_per_restart": counts,
             "chance": chance,
             "memorized_above_chance": above_chance(best, chance, library),
+            "above_chance": beyond_luck(best, chance / library, library, len(counts)),
             "library_size": library,
             "interval": None if len(counts) < 2 else Interval(low=best - 1, high=best + 1, level=0.95, of="test"),
         }

@@ -24,7 +24,7 @@ LIBRARY, VOCABULARY = 4000, 100
 
 
 def capacity(seq_len: int, n_heads: int, d_model: int) -> float:
-    return 20 * d_model**1.2 * n_heads**0.5 / (seq_len - 1)
+    return 60 * d_model**1.2 * n_heads**0.5 / (seq_len - 1)
 
 
 def study(noise: float = 0.05, **fields: object) -> list[capax.Measurement]:
@@ -159,7 +159,7 @@ def test_slopes_beside_the_published_law_are_eq_10_with_table_1() -> None:
     assert line.x[0] == pytest.approx(8)  # its domain begins there
     assert "published:harma2024" in chart.caption
     with pytest.raises(ReportError, match="at least two lengths"):
-        slopes([made(5, d_model=w) for w in (4, 8)], None)
+        slopes([made(90, d_model=w, library_size=LIBRARY, vocab_size=VOCABULARY) for w in (4, 8)], None)
 
 
 def test_held_out_heads_are_predicted_by_a_law_that_has_not_seen_them(runs: list[capax.Measurement]) -> None:

@@ -399,7 +399,7 @@ def test_a_target_without_a_column_is_an_error(name: str) -> None:
         ({"budget": 0.0}, "budget: should be above 0"),
         ({"budget": -1.0}, "budget: should be above 0"),
         ({"budget": float("nan")}, "budget: should be above 0"),
-        ({"count": 0}, "count: should be at least 1"),
+        ({"count": 0}, "count: at least 1"),
         ({"until": 0.0}, "until: should be above 0"),
         ({"candidates": []}, "candidates: should be at least one"),
         ({"estimate": lambda _: 0.0}, "seconds: should be above 0"),

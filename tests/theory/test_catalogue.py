@@ -190,6 +190,7 @@ def doctored(run: Measurement, memorized: int, trainable: int, **changes: object
         for member in run.members
     )
     counts = Parameters(trainable=trainable, total=trainable)
+    changes |= {"chance_uniform": changes.get("chance", run.chance_uniform)}
     return run.model_copy(update={"members": members, "memorized": memorized, "parameters": counts, **changes})
 
 

@@ -166,7 +166,7 @@ def test_a_measurement_and_its_kept_memory_agree(tmp_path: Path, contexts: Any) 
     store = tmp_path / "s.db"
     training = Training(max_steps=300, batch_size=16, eval_steps=50, lr=0.02)
     run = capax.measure(task, SMALL, training, restarts=2, store=store, keep_weights=True)
-    assert run.chance == 8
+    assert run.chance_uniform == 8 <= run.chance
     assert run.memorized > 20
     assert run.tokens_per_parameter is None
     assert run.unreachable is None
@@ -186,7 +186,8 @@ def test_real_labels_are_measured_with_their_errors() -> None:
     assert run.memorized == 10
     assert run.stop_reason == "complete"
     assert run.metrics["largest_error"] <= 0.3
-    assert run.chance == pytest.approx(10 * math.erf(0.3 / math.sqrt(2)) ** 2)
+    assert run.chance_uniform == pytest.approx(10 * math.erf(0.3 / math.sqrt(2)) ** 2)
+    assert run.chance == max(run.chance_uniform, run.chance_constant)
 
 
 def test_the_largest_library_of_a_layer() -> None:

@@ -35,6 +35,7 @@ def _app() -> App:
         sweep,
         watch,
     )
+    from capax.cli.numbers import refuse_fractions
 
     app = App(
         name="capax",
@@ -43,6 +44,7 @@ def _app() -> App:
         version=lambda: version("capax"),
         help_on_error=False,
         suppress_keyboard_interrupt=False,
+        config=refuse_fractions,
     )
     app.command(measure.app)
     app.command(sweep.sweep)

@@ -88,6 +88,7 @@ def fit(
     rows, modules = tables.without_modules(tables.where(rows, where))
     usual = "memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized"
     counted = target or ("total_key_dim" if LAWS[law].task == "relations" else usual)
+    rows, luck = tables.above_luck(rows, counted)
     rows, left_out = (rows, 0) if data else tables.above_zero(rows, counted)
     options: dict[str, dict[str, Any]] = {name: {"target": counted} for name in LAWS}
     options["ecm"] |= {"method": method or "joint", "as_printed": as_printed}
@@ -98,7 +99,7 @@ def fit(
         if given and law != name and not compare:
             raise LawError(f"{'degree' if name == 'polynomial' else 'method, as_printed'}: only for {name}, not {law}")
     fitted = LAWS[law](**options[law]).fit(rows)
-    fitted.notes_.extend(modules)
+    fitted.notes_.extend((*luck, *modules))
     if left_out:
         why = "that found no D_K" if counted == "total_key_dim" else "that were not above chance"
         fitted.notes_.append(f"{left_out} runs {why} were left out")

@@ -149,7 +149,7 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
     )
     rows = [
         (name, f"{run.memorized} of {run.library_size}{each}"),
-        ("chance", f"{run.chance:.4g} by luck; {run.memorized_above_chance:.4g} above chance"),
+        ("chance", _chance(run)),
     ]
     if run.interval is not None:
         rows.append(("interval", _range(run.interval)))
@@ -164,6 +164,9 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         rows += _relation_rows(run)
     rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in run.metrics.items()]
     rows += _unit_rows(run)
+    if run.bits_per_item is not None and run.bits_per_item != run.bits_per_item_uniform:
+        guess = f"{run.bits_per_item_uniform:.4g} of a uniform guess"
+        rows.append(("bits per item", f"{run.bits_per_item:.4g}, the entropy of the targets; {guess}"))
     rows += [
         ("parameters", f"{run.parameters.trainable} trainable of {run.parameters.total}"),
         (
@@ -182,6 +185,15 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
     rows += [("note", note) for note in run.notes]
     rows.append(("key", run.key[:12]))
     return rows
+
+
+def _chance(run: Measurement) -> str:
+    """What luck recalls, by guesses and by a constant answer, and what is above it."""
+    both = ""
+    if run.chance_constant is not None:
+        both = f" (guesses {run.chance_uniform:.4g}, one constant answer {run.chance_constant:.4g})"
+    above = f"{run.memorized_above_chance:.4g} above chance"
+    return f"{run.chance:.4g} by luck{both}; {above if run.above_chance else f'{above}, which luck explains'}"
 
 
 UNITS = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import numpy as np
+import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
@@ -69,7 +70,8 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     """Fit laws to the same table and measure their errors.
 
     Args:
-        table: named columns, `n_heads` and `d_model` among them.
+        table: named columns, `n_heads` and `d_model` among them; of a table of `capax.read` without the rows that are
+            not significantly above chance.
         laws: unfitted laws; they are cloned.
         y: counts; the table's column `target` of each law when not given.
 
@@ -78,6 +80,9 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     """
     if not tables.is_table(table):
         raise LawError("compare: a table with named columns is needed, since laws differ in theirs")
+    laws = list(laws)
+    if isinstance(table, pl.DataFrame) and y is None and laws:
+        table, _ = tables.above_luck(table, laws[0].target)
     heads, widths = tables.numbers(table, "n_heads"), tables.numbers(table, "d_model")
     scores, counts = [], np.empty(0)
     for law in laws:

@@ -7,24 +7,26 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from capax.errors import LawError
+from capax.errors import LawError, TableError
 from capax.laws.bits import BitsLaw
 from capax.laws.censored import Solution
 from capax.laws.domain import Domain
 from capax.laws.ecm import ECM
-from capax.laws.law import Law
+from capax.laws.law import FEWEST_DRAWS, Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import AssociationLaw, DepthLaw, PowerLaw
 from capax.laws.relation import RelationLaw
-from capax.laws.rows import Rows
+from capax.laws.rows import checked_rows
 
 LAWS: dict[str, type[Law]] = {
     law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw, AssociationLaw, RelationLaw)
 }
 LawName = Literal["ecm", "polynomial", "bits", "power", "depth", "association", "relation"]
 DEFAULT = "reference"
+HIGHEST_DEGREE = 20
+"""Of a polynomial that is read: one of more has more coefficients than any study has rows."""
 
 
 class LawFile(BaseModel):
@@ -39,9 +41,11 @@ class LawFile(BaseModel):
         dict[str, tuple[float, str]], Field(description="Parameters that were not fitted: their value, and why.")
     ]
     undetermined: Annotated[dict[str, str], Field(description="Parameters that the data do not determine, and why.")]
-    sigma: Annotated[float, Field(description="Spread of log counts about the law (polynomial: of counts).")]
-    dof: int
-    deviance: float
+    sigma: Annotated[
+        FiniteFloat, Field(gt=0, description="Spread of log counts about the law (polynomial: of counts).")
+    ]
+    dof: Annotated[int, Field(ge=0)]
+    deviance: Annotated[FiniteFloat, Field(ge=0)]
     domain: Domain
     source: str
     notes: tuple[str, ...]
@@ -85,14 +89,11 @@ def from_json(text: str | bytes) -> Law:
     """
     try:
         file = LawFile.model_validate_json(text)
-        law = LAWS[file.law](**file.options)
     except ValidationError as error:
         first = error.errors()[0]
         raise LawError(f"not a law: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    except TypeError as error:
-        raise LawError(f"not a law: options: {error}") from None
-    if set(file.values) != set(law.names) or any(len(draw) != len(law.names) + 1 for draw in file.draws):
-        raise LawError(f"not a law: values: {', '.join(law.names)} are needed, got {', '.join(file.values)}")
+    law = _law(file)
+    _check(file, law)
     values = {name: file.values[name] for name in law.names}
     free = tuple(name for name in law.names if name not in file.held)
     law.solution_ = Solution(values, free, file.sigma, file.dof, file.deviance)
@@ -101,10 +102,69 @@ def from_json(text: str | bytes) -> Law:
     law.domain_, law.source_, law.notes_ = file.domain, file.source, list(file.notes)
     law.draws_ = np.array(file.draws)
     law.n_features_in_ = len(law.columns)
+    _check_predictions(law)
     if file.counts:
         columns = {name: np.array(column) for name, column in file.columns.items()}
-        law.rows_ = Rows(columns, np.array(file.counts), np.array(file.library))
+        try:
+            law.rows_ = checked_rows(columns, np.array(file.counts), np.array(file.library), "counts")
+        except TableError as error:
+            raise LawError(f"not a law: {error}") from None
     return law
+
+
+def _check_predictions(law: Law) -> None:
+    """Whether a law and its bootstrap say something at both ends of its domain; a parameter itself may be infinite.
+
+    Raises:
+        LawError: that names the field.
+    """
+    ends = {name: np.array(law.domain_.ranges[name]) for name in law.columns}
+    for field, rows in (("values", [list(law.solution_.values.values())]), ("draws", law.bootstrap()[:, :-1])):
+        with np.errstate(all="ignore"):
+            said = [law._capacity(np.asarray(theta), ends)[0] for theta in rows]
+        if not np.isfinite(said).all():
+            raise LawError(f"not a law: {field}: they give no finite count in the law's domain")
+
+
+def _law(file: LawFile) -> Law:
+    """The law of a file, not fitted."""
+    usual = LAWS[file.law]().get_params()
+    for name, value in file.options.items():
+        if name not in usual:
+            raise LawError(f"not a law: options: {', '.join(usual)} are those of {file.law}, got {name}")
+        if type(value) is not type(usual[name]):
+            raise LawError(f"not a law: options.{name}: should be like {usual[name]!r}, got {value!r:.80}")
+    if not 1 <= file.options.get("degree", 1) <= HIGHEST_DEGREE:
+        raise LawError(f"not a law: options.degree: 1 to {HIGHEST_DEGREE}, got {file.options['degree']}")
+    return LAWS[file.law](**file.options)
+
+
+def _check(file: LawFile, law: Law) -> None:
+    """Whether what a file says of its law belongs together.
+
+    Raises:
+        LawError: that names the field.
+    """
+    if set(file.values) != set(law.names):
+        raise LawError(f"not a law: values: {', '.join(law.names)} are needed, got {', '.join(file.values)}")
+    for field, named in (("held", file.held), ("undetermined", file.undetermined)):
+        if foreign := set(named) - set(law.names):
+            raise LawError(f"not a law: {field}: {', '.join(law.names)} are its parameters, got {min(foreign)}")
+    if len(file.draws) < FEWEST_DRAWS:
+        raise LawError(f"not a law: draws: at least {FEWEST_DRAWS}, got {len(file.draws)}")
+    for number, draw in enumerate(file.draws):
+        if len(draw) != len(law.names) + 1 or not 0 < draw[-1] < np.inf:
+            raise LawError(f"not a law: draws.{number}: {', '.join(law.names)} and a positive sigma are needed")
+    for name in law.columns:
+        low, high = file.domain.ranges.get(name, (0.0, 0.0))
+        if not 0 < low <= high < np.inf:
+            raise LawError(f"not a law: domain.ranges.{name}: from a positive number up to a finite one is needed")
+    if file.domain.largest_library is not None and not 0 < file.domain.largest_library < np.inf:
+        raise LawError(f"not a law: domain.largest_library: positive and finite, got {file.domain.largest_library}")
+    if file.counts and set(file.columns) != set(law.columns):
+        raise LawError(f"not a law: columns: {', '.join(law.columns)} are needed, got {', '.join(file.columns)}")
+    if len(file.library) != len(file.counts):
+        raise LawError(f"not a law: library: as many as counts are needed, {len(file.counts)}, got {len(file.library)}")
 
 
 def save_law(law: Law, path: Path | str) -> None:
@@ -145,6 +205,8 @@ def load_law(name: Path | str = DEFAULT) -> Law:
         raise LawError(f"law: a JSON file, reference or published:harma2024, got {str(name)!r}")
     try:
         return from_json(path.read_bytes())
+    except LawError as error:
+        raise LawError(f"law: {path} is {error}") from None
     except OSError as error:
         raise LawError(f"law: cannot read {path}: {error.strerror}") from None
 

@@ -98,7 +98,9 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     # Fitting
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the law to measurements; runs of users' modules in a table of `capax.read` are left out, and noted.
+        """Fit the law to measurements; what a law cannot use of a table of `capax.read` is left out, and noted.
+
+        That is runs of users' modules, and counts that are not significantly above chance.
 
         Args:
             X: a table with the law's columns, or an array in the order of `columns`; `library_size` may be among them.
@@ -110,7 +112,9 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """
         notes: tuple[str, ...] = ()
         if isinstance(X, pl.DataFrame) and y is None:
-            X, notes = tables.without_modules(X)
+            X, modules = tables.without_modules(X)
+            X, luck = tables.above_luck(X, self.target)
+            notes = (*luck, *modules)
         self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
         self.notes_.extend(notes)
         return self

@@ -22,9 +22,12 @@ def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = (
     """
     task, best = run.task, found.best
     size = max(found.memorized, 1) if isinstance(run.protocol, Mls) else found.library_size
-    lucky = chance.expected(task, size, best.metrics)
+    luck = chance.luck(task, size, best)
+    lucky = luck.expected
     above = units.above_chance(found.memorized, lucky, size)
-    bits = above * units.bits_per_item(task)
+    entropy = None if best.constant is None else best.constant.entropy
+    worth = units.worth_of_item(task, entropy)
+    bits = above * worth
     told = dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes)
     recallable, notes = size, [*told, *packed]
     parameters = Parameters(**best.parameters)
@@ -46,11 +49,16 @@ def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = (
         memorized=found.memorized,
         memorized_per_restart=tuple(outcome.memorized for outcome in found.outcomes),
         chance=lucky,
+        chance_uniform=luck.uniform,
+        chance_constant=luck.constant,
         memorized_above_chance=above,
         interval=found.interval,
         library_size=found.library_size,
         recallable=recallable,
         bits=bits,
+        bits_per_item=worth,
+        bits_per_item_uniform=units.bits_per_item(task),
+        target_entropy=entropy,
         bits_per_parameter=bits / trainable,
         tokens_per_parameter=(
             units.tokens_per_parameter(found.memorized, task.seq_len, trainable)
@@ -64,6 +72,7 @@ def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = (
             lambda items: units.above_chance(items, lucky, size),
             _known(run, found),
             parameters,
+            worth,
         ),
         metrics={} if isinstance(task, Relations) else best.metrics,
         parameters=parameters,

@@ -1,8 +1,13 @@
-"""What luck alone recalls: guesses that are right with probability q each (Härmä et al. 2024, eq. 7 and 8, q = 1/T)."""
+"""What luck alone recalls: guesses, right with probability q each, or one constant answer to everything.
+
+Guesses are those of Härmä et al. 2024, eq. 7 and 8, q = 1/T. A model that knows nothing but which target is the
+commonest recalls more than they do, of drawn libraries too (ours).
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +16,8 @@ from scipy.stats import binom
 
 from capax.specs import Associations, Relations, Sequences, Task
 from capax.tasks import association_files
+from capax.tasks.associations import constant_share
+from capax.training.pack import Outcome
 
 
 def guess_probability(task: Sequences | Associations) -> float:
@@ -32,29 +39,36 @@ def guess_probability(task: Sequences | Associations) -> float:
             return constant_share(association_files.read(Path(task.library)).labels, task.tolerance)
 
 
-def expected(task: Task, library_size: int, metrics: dict[str, float]) -> float:
-    """Lucky recalls to expect among so many items.
+@dataclass(frozen=True)
+class Luck:
+    """Items that are recalled without knowing any.
 
-    Of relations: as many pairs drawn at random as the channel takes for edges hit their share of the edges.
+    Attributes:
+        uniform: by guesses; None of relations.
+        constant: by the best constant answer; None of relations.
+        expected: by the better of both; of relations by as many pairs at random as the channel takes for edges.
+    """
+
+    uniform: float | None
+    constant: float | None
+    expected: float
+
+
+def luck(task: Task, library_size: int, trained: Outcome) -> Luck:
+    """What luck recalls of so many items of the library that a training learned.
 
     Args:
-        metrics: those of the training that counts.
+        trained: the training that counts; its library may be of another size.
     """
     if isinstance(task, Relations):
         assert task.n_items is not None
-        return metrics["predicted_pairs"] * library_size / (task.n_items * (task.n_items - 1))
-    return mean(library_size, guess_probability(task))
-
-
-def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -> float:
-    """Share of labels that one constant is close to: in each number the centre of the fullest window."""
-    hits = np.ones(len(labels), dtype=bool)
-    for column in labels.T:
-        ordered = np.sort(column)
-        ends = np.searchsorted(ordered, ordered + 2 * tolerance, side="right")
-        start = int((ends - np.arange(len(ordered))).argmax())
-        hits &= (column >= ordered[start]) & (column <= ordered[start] + 2 * tolerance)
-    return float(hits.mean())
+        hits = trained.metrics["predicted_pairs"] * library_size / (task.n_items * (task.n_items - 1))
+        return Luck(None, None, hits)
+    uniform = mean(library_size, guess_probability(task))
+    if trained.constant is None:  # finished by an earlier version, and kept
+        return Luck(uniform, None, uniform)
+    constant = library_size * trained.constant.recalled / trained.library_size
+    return Luck(uniform, constant, max(uniform, constant))
 
 
 def mean(library_size: int, probability: float) -> float:

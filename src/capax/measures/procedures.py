@@ -51,7 +51,8 @@ def best_of_restarts(runs: Sequence[Run], train: Train) -> list[Found]:
     for place in range(len(runs)):
         outcomes = trained[place * restarts : (place + 1) * restarts]
         best = max(outcomes, key=lambda outcome: outcome.memorized)
-        interval = best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
+        alike = any(outcome.one_start for outcome in outcomes)  # whose spread is not that of restarts
+        interval = None if alike else best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
         founds.append(Found(best.memorized, best, outcomes, size, interval))
     return founds
 

@@ -9,7 +9,8 @@ it in H = log2(vocab_size) bits a token (log2(n_classes) for a class), a model i
   Σ (H − CE); names and the diversity set have no counterpart in random sequences. Over all items, so that it may be
   negative, and never above the bits of the weights but by luck.
 
-Where the items are a user's, H stays that of a uniform guess, and part of both is what the items have in common.
+Where the items are a user's, H stays that of a uniform guess, and part of both is what the items have in common;
+`bits` counts the entropy of such targets where that is smaller.
 """
 
 from __future__ import annotations
@@ -37,6 +38,19 @@ def bits_per_item(task: Task) -> float:
     if isinstance(task, Sequences):
         return math.log2(task.vocab_size) * (1 if task.recall == "last" else task.seq_len - 1)
     return -math.log2(guess_probability(task))
+
+
+def worth_of_item(task: Task, entropy: float | None) -> float:
+    """Bits that an item counts: `bits_per_item`, or the entropy of the user's targets where that is smaller.
+
+    Drawn targets are uniform whatever a small library's own frequencies are: theirs stays log2 of their number.
+
+    Args:
+        entropy: of the library's targets, bits per item.
+    """
+    uniform = bits_per_item(task)
+    drawn = task.library in ("random", "all")
+    return uniform if entropy is None or drawn else min(uniform, entropy)
 
 
 def information_per_item(task: Task) -> float:
@@ -86,6 +100,7 @@ def amounts(
     chance_of: Callable[[float], float],
     known: Known | None,
     parameters: Parameters,
+    share: float,
 ) -> tuple[Amount, ...]:
     """A run by every definition.
 
@@ -93,8 +108,8 @@ def amounts(
         interval: of `memorized`.
         chance_of: items above chance of a number of items.
         known: of the restarts whose outputs are finite probabilities; the amount is the best restart's.
+        share: bits that an item counts.
     """
-    share = bits_per_item(task)
     scales: dict[UnitName, Callable[[float], float]] = {"items": lambda items: items, "items_above_chance": chance_of}
     if isinstance(task, Sequences):
         length = task.seq_len
@@ -104,8 +119,9 @@ def amounts(
         (name, scale(memorized), scaled(interval, scale)) for name, scale in scales.items()
     ]
     if known is not None:
-        clipped = best_of_restarts_interval(known.clipped, known.most)
-        signed = best_of_restarts_interval(known.signed, known.most, -math.inf)
+        restarts = interval is not None  # of one training, or of restarts that begin alike, there is no range
+        clipped = best_of_restarts_interval(known.clipped, known.most) if restarts else None
+        signed = best_of_restarts_interval(known.signed, known.most, -math.inf) if restarts else None
         found += [("morris_bits", max(known.clipped), clipped), ("allen_zhu_bits", max(known.signed), signed)]
     return tuple(
         Amount(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +21,8 @@ from capax.specs.sequences import Sequences
 
 MOST_POSITIONS = 64
 """Positions whose token is exchanged to see which scores it reaches."""
+NAMED = 6
+"""So many are named in a sentence."""
 TRIAL = 3
 """Members of the trial of `torch.vmap`."""
 
@@ -36,6 +38,8 @@ class Traits:
         looks_ahead: a position (from 1) whose scores depend on a later token; None where none does.
         together: whether members are computed together, by `torch.vmap`.
         computed: how, and why, in words.
+        one_start: whether two seeds give the same weights, so that restarts begin alike.
+        in_common: trained weights that two seeds have in common, in words; None where all differ.
     """
 
     floats_per_row: int
@@ -44,6 +48,8 @@ class Traits:
     looks_ahead: int | None
     together: bool
     computed: str
+    one_start: bool = False
+    in_common: str | None = None
 
 
 @functools.lru_cache(maxsize=32)
@@ -65,6 +71,7 @@ def traits(spec: Module, vocab_size: int, seq_len: int, dtype: torch.dtype = tor
     with reported(name), seeded(0):
         module = made(0)
         _check_tensors(module, made(0), name)
+        one_start, in_common = between_seeds(dict(module.named_parameters()), dict(made(1).named_parameters()))
         before = {n: tensor.clone() for n, tensor in tensors_of(module).items()}
         random = _draws(module.train(), tokens)
         scores = module(tokens)
@@ -86,7 +93,7 @@ def traits(spec: Module, vocab_size: int, seq_len: int, dtype: torch.dtype = tor
         raise ModuleError(f"module: {name} changes {changed[0]!r} when it is asked (batch statistics?)")
     reason = "it draws random numbers in training, each member its own" if random else _why_apart(spec, drawn, made)
     computed = f"members one by one ({reason})" if reason else "members together (torch.vmap)"
-    return Traits(floats, positions, random, ahead, not reason, computed)
+    return Traits(floats, positions, random, ahead, not reason, computed, one_start, in_common)
 
 
 def check(found: Traits, spec: Module, task: Sequences) -> None:
@@ -105,6 +112,30 @@ def check(found: Traits, spec: Module, task: Sequences) -> None:
                 f"{field}: 'last' with {spec.factory}, whose scores at position {found.looks_ahead} depend on later "
                 f"tokens (no causal mask?), which include their target, got 'all'"
             )
+
+
+def between_seeds(first: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[bool, str | None]:
+    """Whether two seeds give one set of weights, and what is trained and the same, in words; None where nothing is.
+
+    Constant tensors (gains of 1, biases of 0) are the same for every seed, and frozen ones may be.
+    """
+    drawn = [name for name, tensor in first.items() if varied(tensor)]
+    same = [name for name in drawn if name in other and torch.equal(first[name], other[name])]
+    if len(same) == len(drawn):
+        return True, f"two seeds give the same weights in all {len(drawn)} tensors that are not constant"
+    trained = [name for name in same if first[name].requires_grad]
+    return False, f"two seeds give the same {some(trained)}" if trained else None
+
+
+def varied(tensor: Tensor) -> bool:
+    """Whether a tensor holds more than one number."""
+    return bool((tensor != tensor.flatten()[0]).any()) if tensor.numel() else False
+
+
+def some(values: Sequence[Any]) -> str:
+    """The first few, and how many more."""
+    rest = len(values) - NAMED
+    return ", ".join(map(str, values[:NAMED])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _check_tensors(module: nn.Module, again: nn.Module, name: str) -> None:

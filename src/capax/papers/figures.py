@@ -20,7 +20,7 @@ def fitted(some: Sequence[Recipe], found: Mapping[str, Measurement], scale: Scal
     """The law of a paper's studies, fitted to the runs of its study; None where none has one, or too few runs."""
     for recipe in some:
         if recipe.study is not None and recipe.study.law is not None:
-            runs = [run for run in recipe.of(found, scale) if run.memorized_above_chance > 0]
+            runs = [run for run in recipe.of(found, scale) if run.above_chance]
             try:
                 return clone(recipe.study.law).fit(tables.table(runs)) if runs else None
             except CapaxError:

@@ -41,7 +41,7 @@ def model(run: Measurement) -> Transformer:
 
 def rising(runs: Sequence[Measurement]) -> list[Measurement]:
     """Runs whose count the library's size does not set, and that is above chance."""
-    kept = [run for run in runs if run.memorized < SATURATED * run.library_size and run.memorized_above_chance > 0]
+    kept = [run for run in runs if run.memorized < SATURATED * run.library_size and run.above_chance]
     if not kept:
         raise Unjudged("every library was memorized, or nothing above chance")
     return kept
@@ -151,7 +151,7 @@ def heads_slow_the_decay(of: Evidence) -> Verdict:
 
 def _errors(of: Evidence, held_out: bool) -> tuple[np.ndarray, np.ndarray, int]:
     """Relative errors of ECM and polynomial on the same rows, and the polynomial's degree."""
-    runs = [run for run in of.runs if run.memorized_above_chance > 0]
+    runs = [run for run in of.runs if run.above_chance]
     if not runs:
         raise Unjudged("nothing was recalled above chance")
     heads = np.array([model(run).n_heads for run in runs])

@@ -113,7 +113,7 @@ def _why(score: Score) -> str:
 
 def _above_chance(runs: Sequence[Measurement]) -> tuple[pl.DataFrame, list[Measurement]]:
     """The runs whose count is above chance, as a table and as they are."""
-    kept = [run for run in runs if run.memorized_above_chance > 0]
+    kept = [run for run in runs if run.above_chance]
     if not kept:
         raise ReportError("no run is above chance")
     return tables.table(kept), kept

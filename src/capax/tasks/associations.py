@@ -18,7 +18,7 @@ from capax.models.associative import AssociativeEnsemble
 from capax.specs import Associations
 from capax.tasks import association_files
 from capax.tasks.association_files import Examples
-from capax.tasks.library import Evaluation, Library, Purpose
+from capax.tasks.library import Constant, Evaluation, Library, Purpose, constant_answer
 
 
 def draw(spec: Associations, size: int, d_model: int, generator: np.random.Generator) -> Examples:
@@ -47,6 +47,17 @@ def draw(spec: Associations, size: int, d_model: int, generator: np.random.Gener
     if spec.labels == "classes":
         return Examples(queries, contexts, generator.integers(spec.n_classes, size=size))
     return Examples(queries, contexts, numbers[spec.labels]((size, spec.d_out)))
+
+
+def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -> float:
+    """Share of labels that one constant is close to: in each number the centre of the fullest window."""
+    hits = np.ones(len(labels), dtype=bool)
+    for column in labels.T:
+        ordered = np.sort(column)
+        ends = np.searchsorted(ordered, ordered + 2 * tolerance, side="right")
+        start = int((ends - np.arange(len(ordered))).argmax())
+        hits &= (column >= ordered[start]) & (column <= ordered[start] + 2 * tolerance)
+    return float(hits.mean())
 
 
 def _given(spec: Associations, d_model: int) -> Examples:
@@ -166,6 +177,14 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
         """Cross-entropy of each class."""
         each = F.cross_entropy(outputs.flatten(0, 1), batch.labels.flatten(), reduction="none")
         return each.view(outputs.shape[:2])
+
+    def constant(self, member: int) -> Constant:
+        """The commonest class, or in each number of a real label the centre of the fullest window."""
+        labels = self.labels[0 if self.labels.shape[0] == 1 else member][: self.sizes[member]]
+        if self.spec.labels == "classes":
+            return constant_answer(labels[:, None])
+        share = constant_share(labels.double().cpu().numpy(), self.spec.tolerance)
+        return Constant(round(share * len(labels)), None)
 
     def recalled(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> Bool[Tensor, "e b"]:
         """Whether the class is the arg-max, or no number of the label is further off than the tolerance."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
@@ -30,6 +32,28 @@ class Evaluation:
     metrics: dict[str, float]
     score: tuple[float, ...]
     complete: bool
+
+
+class Constant(NamedTuple):
+    """What the best constant answer says of a library: one answer to every item, whatever is asked.
+
+    Attributes:
+        recalled: items that it recalls.
+        entropy: bits per item that the library's own distribution of answers has, position by position; None where
+            answers are real numbers.
+    """
+
+    recalled: int
+    entropy: float | None
+
+
+def constant_answer(answers: Int[Tensor, "items positions"]) -> Constant:
+    """The best constant answer where an item is recalled when every position is right: the commonest row."""
+    items = len(answers)
+    columns = [column.unique(return_counts=True)[1] for column in answers.unbind(1)]
+    entropy = sum(float(torch.special.entr(counts.double() / items).sum()) for counts in columns) / math.log(2)
+    rows = columns[0] if len(columns) == 1 else answers.unique(dim=0, return_counts=True)[1]
+    return Constant(int(rows.max()), entropy)
 
 
 class Library(ABC, Generic[Model]):
@@ -95,6 +119,10 @@ class Library(ABC, Generic[Model]):
     def nats(self, outputs: Tensor, batch: Any) -> Float[Tensor, "e b"]:
         """The same of the model's outputs, item by item."""
         raise NotImplementedError(f"{type(self).__name__} has no probabilities")
+
+    def constant(self, member: int) -> Constant | None:
+        """The best constant answer to a member's library; None where items have no answers."""
+        return None
 
     def row_metrics(self, outputs: Tensor, batch: Any) -> dict[str, Float[Tensor, "e b"]]:
         """What else is measured of each row."""

@@ -19,7 +19,7 @@ from capax.models.module import ModuleEnsemble
 from capax.models.transformer import Scored, TransformerEnsemble
 from capax.specs import Sequences
 from capax.tasks import sequence_files
-from capax.tasks.library import Library, Purpose
+from capax.tasks.library import Constant, Library, Purpose, constant_answer
 
 Learner = TransformerEnsemble | ModuleEnsemble
 
@@ -130,8 +130,16 @@ class SequenceLibrary(Library[Learner]):
 
     def targets(self, member: int) -> list[int]:
         """The different tokens that a member has to predict for full recall."""
+        return self._answers(member).unique().tolist()
+
+    def constant(self, member: int) -> Constant:
+        """The best constant answer: the commonest target, or the commonest sequence of all tokens but the first."""
+        return constant_answer(self._answers(member))
+
+    def _answers(self, member: int) -> Int[Tensor, "items p"]:
+        """What recall asks for: of each item the last token, or all tokens but the first."""
         tokens = self.tokens[0 if self.tokens.shape[0] == 1 else member][: self.sizes[member]]
-        return (tokens[:, -1] if self.spec.recall == "last" else tokens[:, 1:]).unique().tolist()
+        return tokens[:, -1:] if self.spec.recall == "last" else tokens[:, 1:]
 
     def batch(self, rows: Int[Tensor, "e b"]) -> Int[Tensor, "e b seq_len"]:
         """The items at `rows` of each member's library."""

@@ -21,6 +21,7 @@ from capax.specs import (
     Task,
     Transformer,
 )
+from capax.specs.spec import whole
 from capax.tasks import graph_classes
 from capax.theory import relation_bounds as relations
 from capax.theory.association_bounds import association_bounds
@@ -121,8 +122,7 @@ def bounds(
         sizes = checked(model, given)
     if bits is None:
         bits = WEIGHT_BITS[precision or "float32"]
-    if bits < 1:
-        raise SpecError(f"bits: at least 1, got {bits}")
+    bits = whole("bits", bits)
     task = spec.task if isinstance(spec, Run) else None
     counts = parameters(model, sizes)
     match model:
@@ -181,7 +181,8 @@ def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
         if isinstance(run.protocol, Mls):
             size = max(measurement.memorized, 1)
             counts.append((measurement.memorized, size))
-        shown = max(recall_information(*count, measurement.chance / size) for count in counts)
+        lucky = measurement.chance if measurement.chance_uniform is None else measurement.chance_uniform
+        shown = max(recall_information(*count, lucky / size) for count in counts)
         spare = float(SLACK)
         if isinstance(task, Sequences) and task.recall == "all":
             spare += distinct_information(max(size for _, size in counts), (task.seq_len - 1) * log(task.vocab_size))

@@ -25,6 +25,7 @@ from torch import Tensor
 from capax import machine
 from capax.errors import CapaxError
 from capax.specs import Run
+from capax.tasks.library import Constant
 from capax.training.pack import Outcome, Pack
 from capax.training.stopping import Information
 
@@ -215,6 +216,8 @@ def _outcome(fields: dict[str, Any], place: int, weights: dict[str, Tensor]) -> 
     fields |= {name: tuple(fields[name]) for name in ("unreachable", "notes")}
     if fields["information"] is not None:
         fields["information"] = Information(*fields["information"])
+    if fields.get("constant") is not None:
+        fields["constant"] = Constant(*fields["constant"])
     if kept:
         fields["weights"] = {
             name.removeprefix(start): tensor for name, tensor in weights.items() if name.startswith(start)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from capax.training.checkpoints import Checkpoint, CheckpointError, Snapshot
 from capax.training.pack import Outcome, Pack, Status
-from capax.training.prepare import prepare, unreachable
+from capax.training.prepare import constants, one_start, prepare, unreachable
 from capax.training.stopping import Information, Record
 
 REPORT_SECONDS = 0.2
@@ -112,6 +112,7 @@ class Course:
         self.learner = prepare(pack)
         self.counts = self.learner.ensemble.parameter_counts()
         self.unreachable = unreachable(pack, self.learner)
+        self.constants = constants(pack, self.learner)
         self.active = list(range(len(pack.members)))
         self.records = [Record(size, pack.training.budget(size)) for size in pack.sizes]
         self._frozen = {n: p for n, p in self.learner.ensemble.parameters.items() if not p.requires_grad}
@@ -238,6 +239,8 @@ class Course:
                 stop_reason=record.stop_reason or "budget",
                 curve=tuple(record.curve),
                 unreachable=self.unreachable[place],
+                constant=self.constants[place],
+                one_start=one_start(self.pack),
                 parameters=self.counts,
                 notes=tuple(self.notes()),
                 information=record.information,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from capax.specs import Model, Task, Training
+from capax.tasks.library import Constant
 from capax.training.stopping import Information, StopReason
 
 
@@ -53,6 +54,8 @@ class Outcome:
         curve: `(epoch, memorized, loss)` at each evaluation.
         unreachable: tokens that are targets but that its frozen read-out can never put first.
         information: what it knows at its best evaluation, where its outputs are probabilities, and finite.
+        constant: the best constant answer to its library; None where items have no answers.
+        one_start: whether all members begin with the same weights.
         weights: its parameters at its best evaluation, where they were to be kept.
         seconds_before: its share of the time that its pack was trained for before this process took it up.
     """
@@ -71,6 +74,8 @@ class Outcome:
     metrics: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     information: Information | None = None
+    constant: Constant | None = None
+    one_start: bool = False
     weights: dict[str, Tensor] | None = field(default=None, repr=False)
     seconds_before: float = field(default=0.0, repr=False, compare=False)
 

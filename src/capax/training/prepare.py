@@ -30,7 +30,7 @@ from capax.specs import (
     Transformer,
 )
 from capax.tasks.associations import AssociationLibrary
-from capax.tasks.library import Library, Purpose
+from capax.tasks.library import Constant, Library, Purpose
 from capax.tasks.relations import RelationLibrary
 from capax.tasks.sequences import SequenceLibrary
 from capax.training.ensemble import BatchOrder, Learner
@@ -62,7 +62,11 @@ def prepare(pack: Pack) -> Learner:
     if (caveat := machine.caveat(pack.training.precision, "cpu" if pack.device == "cpu" else "cuda")) is not None:
         learner.notes.append(caveat)
     if isinstance(pack.model, Module) and isinstance(pack.task, Sequences):
-        learner.notes.append(f"module: {traits(pack.model, pack.task.vocab_size, pack.task.seq_len, dtype).computed}")
+        found = traits(pack.model, pack.task.vocab_size, pack.task.seq_len, dtype)
+        learner.notes.append(f"module: {found.computed}")
+        if found.in_common is not None:
+            alone = "; restarts differ in their batches alone, so there is no interval" if found.one_start else ""
+            learner.notes.append(f"seeds: {found.in_common}{alone}")
     return learner
 
 
@@ -168,3 +172,18 @@ def unreachable(pack: Pack, learner: Learner) -> list[tuple[int, ...]]:
     assert isinstance(library, SequenceLibrary)
     readouts = learner.ensemble.parameters["readout"].detach().double().cpu().numpy()
     return [tuple(unreachable_tokens(readout, library.targets(member))) for member, readout in enumerate(readouts)]
+
+
+def constants(pack: Pack, learner: Learner) -> list[Constant | None]:
+    """Per member, the best constant answer to its library."""
+    if pack.one_library and len(set(pack.seeds)) == 1:
+        return [learner.library.constant(0)] * len(pack.members)
+    return [learner.library.constant(member) for member in range(len(pack.members))]
+
+
+def one_start(pack: Pack) -> bool:
+    """Whether all members begin with the same weights."""
+    if not isinstance(pack.model, Module) or not isinstance(pack.task, Sequences):
+        return False
+    dtype = DTYPES[pack.training.precision]
+    return traits(pack.model, pack.task.vocab_size, pack.task.seq_len, dtype).one_start
