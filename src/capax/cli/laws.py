@@ -68,7 +68,7 @@ def fit(
     as_json
         Print one JSON object (docs/schemas/fit.json).
     """
-    from capax import tables
+    from capax import outputs, tables
     from capax.errors import LawError, TableError
     from capax.laws.compare import compare as compare_laws
     from capax.laws.files import LAWS, save_law
@@ -80,6 +80,8 @@ def fit(
         from capax.reports.drawing import check_writable
 
         check_writable(picture)
+    if out is not None:
+        outputs.check(out)
     if not 0 < level < 1:
         raise LawError(f"level: between 0 and 1, got {level}")
     rows = tables.from_files(data) if data else tables.read(store)

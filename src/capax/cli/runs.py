@@ -136,6 +136,7 @@ def _list_failures(store: Path, as_json: bool) -> None:
 def _export(store: Path, where: tuple[str, ...], path: Path) -> None:
     from capax import tables
 
+    tables.check_export(path)
     rows = _rows(store, where)
     tables.to_file(rows, path)
     print(f"{len(rows)} row{'s' * (len(rows) > 1)} written to {path}")
