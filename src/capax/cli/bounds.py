@@ -77,6 +77,7 @@ def bounds(
     as_json
         Print one JSON object (docs/schemas/bounds.json).
     """
+    from capax.errors import printable
     from capax.specs import Transformer
     from capax.theory import catalogue
 
@@ -105,7 +106,7 @@ def bounds(
         return
     _show(found)
     if picture is not None:
-        print(f"\nFigure: {picture}")
+        print(f"\nFigure: {printable(picture)}")
 
 
 def _show(found: Catalogue) -> None:

@@ -75,7 +75,7 @@ def associations(
         Print one JSON object (docs/schemas/construction.json).
     """
     from capax import machine
-    from capax.errors import SpecError
+    from capax.errors import SpecError, printable
     from capax.seeds import numpy_generator
     from capax.specs import AssociativeAttention
     from capax.theory.associations import construct
@@ -120,7 +120,7 @@ def associations(
         return
     _show(found)
     if save is not None:
-        print(f"Weights: {save}")
+        print(f"Weights: {printable(save)}")
 
 
 @app.command
@@ -177,7 +177,7 @@ def relations(
         Print one JSON object (docs/schemas/construction_relations.json).
     """
     from capax import machine
-    from capax.errors import SpecError
+    from capax.errors import SpecError, printable
     from capax.seeds import numpy_generator
     from capax.specs.relations import KeyQueryChannel, Relations
     from capax.tasks import graphs, relation_files
@@ -218,7 +218,7 @@ def relations(
         return
     _show_relations(found)
     if save is not None:
-        print(f"Weights: {save}")
+        print(f"Weights: {printable(save)}")
 
 
 def _channels(library: Path) -> int:

@@ -69,7 +69,7 @@ def fit(
         Print one JSON object (docs/schemas/fit.json).
     """
     from capax import outputs, tables
-    from capax.errors import LawError, TableError
+    from capax.errors import LawError, TableError, printable
     from capax.laws.compare import compare as compare_laws
     from capax.laws.files import LAWS, save_law
     from capax.laws.report import report
@@ -121,7 +121,7 @@ def fit(
     _show_fit(found)
     for what, path in (("Law", out), ("Picture", picture)):
         if path is not None:
-            print(f"{what}: {path}")
+            print(f"{what}: {printable(path)}")
 
 
 predict = App(name="predict", help="Ask a law how much an architecture memorizes.")

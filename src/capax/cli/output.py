@@ -6,13 +6,14 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
-from capax.errors import FigureFailed
+from capax.errors import FigureFailed, one_line, printable
 from capax.results import Interval, Measurement
 from capax.specs import (
     Associations,
@@ -257,13 +258,21 @@ def _shatter_rows(run: Measurement) -> list[tuple[str, str]]:
     return rows
 
 
+class Screen(Console):
+    """A console that shows the control characters of a text and obeys none."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A string as rich shows it."""
+        return super().render_str("\n".join(map(printable, text.split("\n"))), **options)
+
+
 def console(stderr: bool = False) -> Console:
     """Stdout or stderr; as wide as the text needs where it is a file or a pipe.
 
     Nothing in a text is a command to it (`[red]`, `:key:`): names, paths and errors are the user's. A style is an
     argument, or a `rich.text.Text`.
     """
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    console = Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
@@ -282,7 +291,7 @@ def failed_figures() -> Iterator[None]:
         line: str | None = None,
     ) -> None:
         if issubclass(category, FigureFailed):
-            print(f"capax: {message}", file=sys.stderr)
+            print(f"capax: {one_line(message)}", file=sys.stderr)
         else:
             usual(message, category, filename, lineno, file, line)
 
@@ -360,6 +369,7 @@ def show_lines(
         The names of the columns shown.
     """
     screen = console()
+    columns = {name: [*map(printable, cells)] for name, cells in columns.items()}
     heads = {name: [name] for name in columns}
 
     def width(name: str) -> int:

@@ -42,7 +42,7 @@ def saturation(
     import numpy as np
 
     from capax import outputs
-    from capax.errors import CapaxError
+    from capax.errors import CapaxError, printable
     from capax.memory import AssociativeMemory, load
     from capax.theory.saturation import saturated
     from capax.theory.saturation import saturation as split
@@ -74,9 +74,9 @@ def saturation(
         return
     _show(found)
     if out is not None:
-        print(f"Map: {out}")
+        print(f"Map: {printable(out)}")
     if picture is not None:
-        print(f"Figure: {picture}")
+        print(f"Figure: {printable(picture)}")
 
 
 def _show(found: Saturation) -> None:

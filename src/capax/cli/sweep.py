@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from capax.cli import output
-from capax.errors import SpecError, SweepFailed
+from capax.errors import SpecError, SweepFailed, printable
 
 if TYPE_CHECKING:
     from capax.sweeps.sweep import SweepProgress, Watch
@@ -133,7 +133,7 @@ def sweep(
         print(summary.model_dump_json())
     elif not quiet:
         print(
-            f"{summary.done} runs done, {summary.stored} were there, {summary.failed} failed; {place} "
+            f"{summary.done} runs done, {summary.stored} were there, {summary.failed} failed; {printable(place)} "
             f"({summary.seconds:.0f} s)"
         )
     if summary.failed:
