@@ -16,10 +16,13 @@ from capax.laws.law import Law
 from capax.models.size import transformer_parameters
 from capax.results import Interval
 from capax.specs import Sequences, Transformer
+from capax.specs.spec import whole
 
 Table = dict[str, Any]
 Grid = Mapping[str, Sequence[int]]
 Precision = Literal["float32", "float64", "bfloat16"]
+MOST_CHOICES = 10_000
+"""Values that a law's domain may offer along one axis."""
 BYTES: dict[str, int] = {"float32": 4, "float64": 8, "bfloat16": 2}
 
 
@@ -156,8 +159,8 @@ def check(probability: float, precision: str, **counts: tuple[int | None, int]) 
         LawError: that names the field.
     """
     for name, (value, least) in counts.items():
-        if value is not None and value < least:
-            raise LawError(f"{name}: at least {least}, got {value}")
+        if value is not None:
+            whole(name, value, least, LawError)
     if not 0 < probability < 1:
         raise LawError(f"probability: between 0 and 1, got {probability}")
     if precision not in BYTES:
@@ -179,7 +182,7 @@ def vocabulary(law: Law, vocab_size: int | None) -> int:
     """The vocabulary that was asked for, else the law's, else the default of `Sequences`."""
     if vocab_size is None:
         told = law.domain_.protocol.get("vocab_size", law.domain_.ranges.get("vocab_size", (None,))[0])
-        vocab_size = Sequences.model_fields["vocab_size"].default if told is None else int(told)
+        vocab_size = Sequences.model_fields["vocab_size"].default if told is None else told
     return Sequences(vocab_size=vocab_size, library_size=1).vocab_size
 
 
@@ -209,12 +212,13 @@ def outside_message(law: Law, reasons: Iterable[str]) -> str:
 def choices(name: str, given: Sequence[int] | None, law: Law, multiple: int = 1) -> list[int]:
     """What was given, or what the law's domain holds, rising."""
     if given is not None:
-        values = sorted({int(value) for value in given})
-        if not values or values[0] < 1:
-            raise LawError(f"{name}: positive integers, got {', '.join(map(str, given)) or 'none'}")
-        return values
+        if not len(given):
+            raise LawError(f"{name}: positive integers, got none")
+        return sorted({whole(name, value, error=LawError) for value in given})
     if name in law.domain_.ranges:
         low, high = law.domain_.ranges[name]
+        if (high - low) / multiple > MOST_CHOICES:
+            raise LawError(f"{name}: {low:g} to {high:g} are too many to choose from; give the values")
         found = list(range(math.ceil(low / multiple) * multiple, math.floor(high) + 1, multiple))
         if found:
             return found

@@ -6,11 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from capax.errors import LawError
 from capax.laws.domain import Domain
 from capax.laws.law import Law
 from capax.planning.candidates import ask, rows, vocabulary
 from capax.results import Interval, Result
 from capax.specs import Transformer
+from capax.specs.spec import whole
 
 
 class Prediction(Result):
@@ -56,6 +58,7 @@ def predict(
     Raises:
         LawError: outside the domain without `extrapolate`, or where the law has no meaning.
     """
+    whole("seq_len", seq_len, 2, LawError)
     table = rows([model], seq_len, vocabulary(law, vocab_size))
     told = vocab_size if vocab_size is not None else law.domain_.protocol.get("vocab_size")
     row = {name: values[0].item() for name, values in table.items()} | {"vocab_size": told}

@@ -13,6 +13,7 @@ from capax.laws.domain import Domain
 from capax.laws.law import Law
 from capax.planning.candidates import ask
 from capax.results import Interval, Result
+from capax.specs.spec import whole
 from capax.theory.relation_design import channel_design
 
 RULE = "rule of thumb: one head up to 2 items a channel, then one for 1 to 2 of them, and none above half the width"
@@ -65,8 +66,7 @@ def predict_relations(
         raise LawError(f"law: of relations, got {law.name!r}, which is of {law.task}")
     items = n_edges if n_items is None else n_items
     for name, value, least in (("n_edges", n_edges, 2), ("d_model", d_model, 1), ("n_items", items, 2)):
-        if value < least:
-            raise LawError(f"{name}: at least {least}, got {value}")
+        whole(name, value, least, LawError)
     if n_edges > items * (items - 1):
         raise LawError(f"n_edges: at most {items * (items - 1)} (n_items {items}), got {n_edges}")
     row = {"n_edges": n_edges, "d_model": d_model}

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from capax.errors import SpecError
+from capax.errors import CapaxError, SpecError
 
 LARGEST_LIBRARY = 10_000_000
 """Items that a library may hold: more would not fit in memory beside the training."""
@@ -32,8 +32,41 @@ def _one_line(error: ValidationError, allowed: list[str]) -> str:
             return f"{field}: {said}, got {given}"
 
 
+def whole(name: str, value: Any, least: int = 1, error: type[CapaxError] = SpecError) -> int:
+    """A count that is given as an argument: a whole number, at least so large. A fraction is never rounded.
+
+    Raises:
+        CapaxError: of the given class, that names the argument.
+    """
+    try:
+        integer = not isinstance(value, bool | str) and int(value) == value
+    except (TypeError, ValueError, OverflowError):
+        integer = False
+    if not integer:
+        raise error(f"{name}: should be a whole number, got {value!r:.80}")
+    if value < least:
+        raise error(f"{name}: at least {least}, got {value}")
+    return int(value)
+
+
+def _registered(spec: type[BaseModel]) -> None:
+    """Whether a class of specs is one of capax's own.
+
+    Raises:
+        SpecError: otherwise.
+    """
+    if spec.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        base = next(parent for parent in spec.__mro__ if parent.__module__.startswith(f"{__name__.partition('.')[0]}."))
+        raise SpecError(
+            f"{spec.__name__}: a subclass of {base.__name__} that is not registered would be taken for {base.__name__};"
+            f" only capax's own specs are allowed"
+        )
+
+
 class Spec(BaseModel):
     """Base of all specs: frozen, unknown fields refused, errors in one line.
+
+    Only capax's own specs can be made: another class would be trained, and stored, as the one that it is made from.
 
     Raises `SpecError` that names the field, the value given and what is allowed.
     """
@@ -41,6 +74,11 @@ class Spec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
 
     def __init__(self, **fields: Any) -> None:
+        _registered(type(self))
+        for name, value in fields.items():
+            field = type(self).model_fields.get(name)
+            if isinstance(value, bool) and field is not None and field.annotation is not bool:
+                raise SpecError(f"{name}: should be no truth value, got {value}")  # True would be read as 1
         try:
             super().__init__(**fields)
         except ValidationError as error:

@@ -21,9 +21,10 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from capax import machine
-from capax.errors import CapaxError, SpecError
+from capax.errors import CapaxError
 from capax.results import Measurement
 from capax.specs import Run
+from capax.specs.spec import whole
 
 Trouble = Literal["died", "memory", "raised", "stopped"]
 
@@ -101,9 +102,7 @@ class Processes(Executor):
     """
 
     def __init__(self, workers: int) -> None:
-        if workers < 1:
-            raise SpecError(f"workers: should be at least 1, got {workers}")
-        self.slots = workers
+        self.slots = whole("workers", workers)
         self._context = multiprocessing.get_context("spawn")
         self._stopping = self._context.RawValue(c_bool, False)
         self._idle: list[ProcessPoolExecutor] = []

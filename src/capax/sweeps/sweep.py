@@ -17,6 +17,7 @@ from capax import machine
 from capax.errors import SpecError, SweepFailed
 from capax.results import Measurement
 from capax.specs import Mac, Run
+from capax.specs.spec import whole
 from capax.store import Store
 from capax.sweep_lock import Standing
 from capax.sweeps.executors import Executor, Job, Processes, Report
@@ -201,8 +202,7 @@ def _runs_and_store(
 
 
 def _check(retries: int) -> None:
-    if retries < 0:
-        raise SpecError(f"retries: should be at least 0, got {retries}")
+    whole("retries", retries, 0)
 
 
 def _processes(workers: int | None, device: str) -> int:

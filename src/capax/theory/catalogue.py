@@ -21,6 +21,7 @@ from capax.specs import (
     Task,
     Transformer,
 )
+from capax.specs.spec import whole
 from capax.tasks import graph_classes
 from capax.theory import relation_bounds as relations
 from capax.theory.association_bounds import association_bounds
@@ -121,8 +122,7 @@ def bounds(
         sizes = checked(model, given)
     if bits is None:
         bits = WEIGHT_BITS[precision or "float32"]
-    if bits < 1:
-        raise SpecError(f"bits: at least 1, got {bits}")
+    bits = whole("bits", bits)
     task = spec.task if isinstance(spec, Run) else None
     counts = parameters(model, sizes)
     match model:

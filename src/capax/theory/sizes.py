@@ -19,6 +19,7 @@ from capax.specs import (
     Task,
     Transformer,
 )
+from capax.specs.spec import whole
 from capax.tasks import graph_classes
 from capax.theory.association_bounds import n_parameters
 from capax.theory.rates import gpt2_parameters
@@ -126,8 +127,7 @@ def checked(model: Known, given: dict[str, int]) -> Sizes:
     for name, size in given.items():
         if name not in MEANINGFUL[type(model)]:
             raise SpecError(f"{name}: means nothing for a {type(model).__name__}, got {size}")
-        if size < LEAST[name]:
-            raise SpecError(f"{name}: at least {LEAST[name]}, got {size}")
+        whole(name, size, LEAST[name])
     if "n_classes" in given and "d_out" in given:
         raise SpecError(f"d_out: labels are classes or real numbers, got n_classes and d_out = {given['d_out']}")
     sizes: dict[str, Any] = dict(given)

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from capax import machine
-from capax.errors import CapaxError, SpecError
+from capax.errors import CapaxError
+from capax.specs.spec import whole
 from capax.training.ensemble import CACHE_FLOATS
 from capax.training.loop import Interrupted, Watch, train
 from capax.training.pack import Outcome, Pack, Status
@@ -53,8 +54,7 @@ class Workers:
 
     def __init__(self, workers: int = 1, threads: int = 1, pack_size: int | None = None) -> None:
         for name, value in (("workers", workers), ("threads", threads)):
-            if value < 1:
-                raise SpecError(f"{name}: should be at least 1, got {value}")
+            whole(name, value)
         self.workers, self.threads, self.pack_size = workers, threads, pack_size
         self._pool: ProcessPoolExecutor | None = None
 
