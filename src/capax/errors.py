@@ -22,6 +22,14 @@ def one_line(text: object) -> str:
     return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
 
 
+def shown(value: object) -> str:
+    """What was given, for a message: at most 80 characters of it."""
+    try:
+        return f"{value!r:.80}"
+    except ValueError:  # of more digits than Python prints
+        return "an integer of thousands of digits"
+
+
 class CapaxError(Exception):
     """Base of every error that is the user's to mend; the command line prints it and exits with `exit_code`."""
 

@@ -108,10 +108,8 @@ def _told(name: str, what: Path | str) -> Iterator[None]:
     except OSError as error:
         kind = ReportError if error.errno in BAD_PATH else OutputError
         raise kind(f"{name}: cannot write {what}: {error.strerror or error}") from None
-    except ValueError as error:
-        if "null" not in str(error):
-            raise
-        raise ReportError(f"{name}: cannot write {what}: a name has no null character") from None
+    except ValueError as error:  # of a name with a null character, or with what is no text
+        raise ReportError(f"{name}: cannot write {what}: {error}") from None
 
 
 def _look(path: Path, name: str) -> os.stat_result | None:

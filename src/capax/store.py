@@ -81,6 +81,12 @@ class Store:
 
     def _check_path(self, create: bool) -> None:
         path = self.path
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):  # told below
+            pass
+        except (OSError, ValueError) as error:  # ValueError: a null character
+            raise StoreError(f"store: cannot open {path}: {getattr(error, 'strerror', None) or error}") from None
         if path.is_dir():
             raise StoreError(f"store: {path} is a folder; name a file")
         if not path.parent.is_dir():

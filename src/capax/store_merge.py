@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,6 +24,8 @@ def merge(paths: Iterable[Path | str], out: Path | str) -> int:
     paths, out = [Path(path) for path in paths], Path(out)
     if not paths:
         raise StoreError("stores: at least one to merge")
+    if not os.path.isfile(out):
+        outputs.check(out)
     for file in _files(out):  # a log that was left behind would be played into the new file
         if file.exists():
             raise StoreError(f"out: {file} exists; name a new file")

@@ -337,6 +337,8 @@ def numbers(data: Any, name: str) -> np.ndarray:
         found = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
         raise TableError(f"{name}: should be numbers, got {column.dtype} such as {column.flat[0]!r}") from None
+    except OverflowError:  # an integer that is no float
+        raise TableError(f"{name}: should be numbers below 1e308, got more") from None
     if found.ndim != 1:
         raise TableError(f"{name}: should have one value a row, got an array of shape {found.shape}")
     return found

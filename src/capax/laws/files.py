@@ -135,9 +135,9 @@ def load_law(name: Path | str = DEFAULT) -> Law:
     if str(name).partition(":")[0] == "reference":
         return _reference(str(name))
     path = Path(name)
-    if not path.is_file():
-        raise LawError(f"law: a JSON file, reference or published:harma2024, got {str(name)!r}")
     try:
+        if not path.is_file():
+            raise LawError(f"law: a JSON file, reference or published:harma2024, got {str(name)!r}")
         return from_json(path.read_bytes())
     except OSError as error:
         raise LawError(f"law: cannot read {path}: {error.strerror}") from None
