@@ -10,9 +10,7 @@ LONGEST = 500
 
 def printable(text: object) -> str:
     """A text as a terminal may show it: control characters, also those that turn or break lines, are escaped."""
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text)
-    )
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text))
 
 
 def one_line(text: object) -> str:

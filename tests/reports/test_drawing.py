@@ -61,7 +61,7 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> 
     (tmp_path / "f.xyz").write_text("before")
     with pytest.raises(ReportError, match="out: cannot write"):
         drawing.draw(MIXED, tmp_path / "f.xyz")
-    with pytest.raises(ReportError, match="picture: cannot write .*: no such folder"):
+    with pytest.raises(ReportError, match=r"picture: cannot write .*: no such folder"):
         drawing.save(Figure(), tmp_path / "none" / "f.png")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("f.xyz", "before")]
 

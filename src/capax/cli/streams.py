@@ -44,10 +44,10 @@ PLAIN = {
     "ᵀ": "^T",
     "½": "1/2",
     "●": "*",
-    "“": '"',
-    "”": '"',
-    "‘": "'",
-    "’": "'",
+    "\u201c": '"',
+    "\u201d": '"',
+    "\u2018": "'",
+    "\u2019": "'",
 }
 """What stands for signs where a terminal has no more than ASCII or Latin-1."""
 
