@@ -109,7 +109,5 @@ def _fail(error: Exception, code: int, debug: bool) -> NoReturn:
 def _end(line: str, code: int) -> NoReturn:
     """Print what is left to be printed and a line on stderr, as far as they can be, and exit."""
     streams.settle()
-    with suppress(OSError, AttributeError):  # no room for it, or no stderr
-        sys.stderr.write(f"capax: {line}\n")
-        sys.stderr.flush()
+    streams.tell(f"capax: {line}")
     sys.exit(code)

@@ -8,6 +8,7 @@ import io
 import os
 import sys
 import unicodedata
+from contextlib import suppress
 
 from capax.errors import OutputError
 
@@ -79,6 +80,13 @@ def settle() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def tell(line: str) -> None:
+    """Print a line on stderr, if it can be printed: no work ends for want of it."""
+    with suppress(OSError, AttributeError):  # no room for it, or no stderr
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def reason(error: OSError) -> str:

@@ -24,7 +24,6 @@ from capax.laws.rows import LIBRARY, Columns, check_positive
 from capax.models.size import parameter_counts
 from capax.results import Measurement
 from capax.specs import Run
-from capax.specs.spec import whole
 
 RIDGE = 1e-6
 """What is known beforehand of each parameter, in measurements: so little that any measurement outweighs it."""
@@ -67,7 +66,8 @@ def next_runs(
         LawError: when measurements and candidates are of more than one protocol.
     """
     costs = _costs(candidates, seconds)
-    whole("count", count)
+    if count < 1:
+        raise SpecError(f"count: should be at least 1, got {count}")
     goal, offered = _columns(law, target), candidate_table(candidates)
     free = _not_measured(candidates, measured)
     rows = _above_zero(law, measured)
@@ -146,7 +146,8 @@ def adaptive(
     """
     if not budget > 0:
         raise SpecError(f"budget: should be above 0 seconds, got {budget}")
-    whole("count", count)
+    if count < 1:
+        raise SpecError(f"count: should be at least 1, got {count}")
     if until is not None and not until > 0:
         raise SpecError(f"until: should be above 0, got {until}")
     estimates = _costs(candidates, np.array([estimate(run) for run in candidates]))

@@ -20,7 +20,6 @@ from capax.models.transformer import TransformerEnsemble
 from capax.results import Result
 from capax.seeds import numpy_generator
 from capax.specs import Run, Sequences
-from capax.specs.spec import whole
 
 TRIALS = 1000
 MOST_TRIALS = 1_000_000
@@ -66,9 +65,10 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
         )
     if not isinstance(memory.model, TransformerEnsemble):
         raise SpecError(f"key: probes are of transformers of capax, run {memory.run.key[:12]} is of a module of yours")
-    if whole("trials", trials) > MOST_TRIALS:
+    if not 1 <= trials <= MOST_TRIALS:
         raise SpecError(f"trials: 1 to {MOST_TRIALS}, got {trials}")
-    whole("seed", seed, 0)
+    if seed < 0:
+        raise SpecError(f"seed: at least 0, got {seed}")
     task, model, library = memory.run.spec.task, memory.model, memory.library
     assert isinstance(task, Sequences)
     known = recalled(model, torch.from_numpy(library), task.recall).numpy()
