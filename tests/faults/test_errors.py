@@ -403,6 +403,16 @@ def test_python_says_which_path_cannot_be(name: str, tmp_path: Path, monkeypatch
         assert str(error.value).isprintable()
 
 
+def test_a_library_whose_name_is_no_text_is_refused_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be trained, and then be lost: no JSON holds such a name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "\udcff.txt").write_text("1 2 3\n2 3 1\n")
+    assert ended(["measure", "sequences", "--library", "\udcff.txt", "--vocab-size", "4"]) == 2
+    assert capsys.readouterr().err == "capax: library: should be text in UTF-8, got '\\udcff.txt'\n"
+
+
 def test_a_law_says_which_number_cannot_be() -> None:
     law = capax.load_law()
     row = {"seq_len": [8], "n_heads": [1], "d_model": [16]}

@@ -84,6 +84,8 @@ class Spec(BaseModel):
             field = type(self).model_fields.get(name)
             if isinstance(value, bool) and field is not None and field.annotation is not bool:
                 raise SpecError(f"{name}: should be no truth value, got {value}")  # True would be read as 1
+            if isinstance(value, str) and value != value.encode(errors="replace").decode():
+                raise SpecError(f"{name}: should be text in UTF-8, got {shown(value)}")  # no JSON could hold it
         try:
             super().__init__(**fields)
         except ValidationError as error:
