@@ -163,7 +163,7 @@ def test_the_default_law_and_the_published_one() -> None:
         ({"vocab_size": 1}, "vocab_size"),
         ({"n_heads": [8]}, "n_heads 8 is outside 1 to 4"),
         ({"n_heads": []}, "n_heads: positive integers, got none"),
-        ({"n_heads": [0]}, "n_heads: positive integers, got 0"),
+        ({"n_heads": [0]}, "n_heads: at least 1, got 0"),
         ({"n_layers": [2]}, "n_layers 2 is not 1"),
         ({"d_model": [512]}, "d_model 512 is outside 16 to 64"),
         ({"width_multiple": 100}, "d_model: the law's domain .* offers none"),
