@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from capax.cli import streams
 from capax.errors import FigureFailed, one_line, printable
 from capax.results import Interval, Measurement
 from capax.specs import (
@@ -72,7 +72,7 @@ def progress_bar(hidden: bool = False, label: str = "") -> Iterator[measuring.Ca
 def warn(caveat: str | None) -> None:
     """Say on stderr what to know before something starts."""
     if caveat is not None:
-        print(f"capax: {caveat}", file=sys.stderr, flush=True)
+        streams.tell(f"capax: {caveat}")
 
 
 def _state_in_words(state: measuring.Progress, narrow: bool) -> str:
@@ -291,7 +291,7 @@ def failed_figures() -> Iterator[None]:
         line: str | None = None,
     ) -> None:
         if issubclass(category, FigureFailed):
-            print(f"capax: {one_line(message)}", file=sys.stderr)
+            streams.tell(f"capax: {one_line(message)}")
         else:
             usual(message, category, filename, lineno, file, line)
 
