@@ -61,7 +61,7 @@ def check_folder(path: Path, name: str = "out") -> None:
         ReportError: for a file, or a folder that cannot be made or is not writable.
     """
     with _told(name, f"into {path}"):
-        if path.exists() and not path.is_dir():
+        if not path.is_dir() and _look(path, name) is not None:
             raise ReportError(f"{name}: cannot write into {path}: it is not a folder")
         path.mkdir(parents=True, exist_ok=True)
         with _beside(path / "any", name) as part:
@@ -108,8 +108,6 @@ def _told(name: str, what: Path | str) -> Iterator[None]:
     except OSError as error:
         kind = ReportError if error.errno in BAD_PATH else OutputError
         raise kind(f"{name}: cannot write {what}: {error.strerror or error}") from None
-    except ValueError as error:  # of a name with a null character, or with what is no text
-        raise ReportError(f"{name}: cannot write {what}: {error}") from None
 
 
 def _look(path: Path, name: str) -> os.stat_result | None:
@@ -118,6 +116,8 @@ def _look(path: Path, name: str) -> os.stat_result | None:
         there = os.stat(path)
     except FileNotFoundError:
         return None
+    except ValueError as error:  # of a name with a null character, or with what is no text
+        raise ReportError(f"{name}: cannot write {path}: {error}") from None
     if stat.S_ISDIR(there.st_mode):
         raise ReportError(f"{name}: {path} is a folder; name a file")
     if stat.S_ISREG(there.st_mode):

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from capax.cli import streams
-from capax.errors import FigureFailed, one_line, printable
+from capax.errors import FigureFailed, printable
 from capax.results import Interval, Measurement
 from capax.specs import (
     Associations,
@@ -291,7 +291,7 @@ def failed_figures() -> Iterator[None]:
         line: str | None = None,
     ) -> None:
         if issubclass(category, FigureFailed):
-            streams.tell(f"capax: {one_line(message)}")
+            streams.tell(f"capax: {printable(message)}")
         else:
             usual(message, category, filename, lineno, file, line)
 
