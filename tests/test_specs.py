@@ -310,7 +310,7 @@ def test_total_key_dimension() -> None:
         (Transformer, "d_value", 0, "at least 1"),
         (Transformer, "ffn", "swiglu", "'mlp', 'identity' or 'none'"),
         (Transformer, "activation", "tanh", "'gelu', 'relu', 'silu' or 'softmax'"),
-        (Transformer, "embeddings", True, "'frozen' or 'trained'"),
+        (Transformer, "embeddings", True, "no truth value"),
         (Transformer, "norms", "maybe", "boolean"),
         (Training, "lr", 0.0, "greater than 0"),
         (Training, "lr", -1e-3, "greater than 0"),

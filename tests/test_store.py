@@ -18,7 +18,7 @@ import pytest
 import capax
 from capax import store as stores
 from capax import store_schema
-from capax.errors import StoreError, StoreWriteError, TableError
+from capax.errors import ReportError, StoreError, StoreWriteError, TableError
 from capax.results import Measurement
 from capax.store import Store, Summary
 from capax.store_merge import merge
@@ -463,7 +463,7 @@ def test_a_merge_that_fails_leaves_nothing(tmp_path: Path, three: list[Measureme
         merge([tmp_path / "a.db"], tmp_path / "c.db")
     with pytest.raises(StoreError, match="at least one"):
         merge([], tmp_path / "c.db")
-    with pytest.raises(StoreError, match="does not exist"):
+    with pytest.raises(ReportError, match="no such folder"):
         merge([tmp_path / "a.db"], tmp_path / "no" / "c.db")
 
 

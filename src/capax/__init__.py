@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import TYPE_CHECKING, Any
 
 __version__: str
 
@@ -12,7 +11,10 @@ __version__: str
 # of a pack do. In this mode (oneMKL's Conditional Numerical Reproducibility) it does not. Read at the first product.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
+TYPE_CHECKING = False  # as from typing, which takes longer to import than all else before Ctrl-C can be answered
 if TYPE_CHECKING:
+    from typing import Any
+
     from capax.calibration.calibrate import calibrate as calibrate
     from capax.checks import check_model as check_model
     from capax.errors import CapaxError as CapaxError

@@ -25,6 +25,7 @@ from capax.models.subject import ROWS, OneTransformer, Subject, subject_of
 from capax.results import Parameters, Result
 from capax.seeds import numpy_generator
 from capax.specs import Module, Sequences, Transformer
+from capax.specs.spec import whole
 from capax.tasks import sequences
 from capax.tasks.sequence_files import repeated_prefixes
 
@@ -110,6 +111,7 @@ def check_model(
     task = task or Sequences()
     if optimizer is not None and not isinstance(model, nn.Module):
         raise SpecError("optimizer: only with the module itself, whose parameters it holds")
+    whole("seed", seed, 0)
     subject = subject_of(model, task, seed)
     if not any(parameter.requires_grad for parameter in subject.module.parameters()):
         raise ModuleError(f"module: {subject.name} has no parameter to train")

@@ -4,11 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
+LONGEST = 500
+"""Characters of a message; a longer one is cut in the middle: it begins with the field and ends with the reason."""
+
+
+def printable(text: object) -> str:
+    """A text as a terminal may show it: control characters, also those that turn or break lines, are escaped."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text))
+
+
+def one_line(text: object) -> str:
+    """A message of at most `LONGEST` characters on one line that a terminal may show."""
+    line = printable(" ".join(str(text).split()))
+    half = (LONGEST - len(" ... ")) // 2
+    return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
+
+
+def shown(value: object) -> str:
+    """What was given, for a message: at most 80 characters of it."""
+    try:
+        return f"{value!r:.80}"
+    except ValueError:  # of more digits than Python prints
+        return "an integer of thousands of digits"
+
 
 class CapaxError(Exception):
     """Base of every error that is the user's to mend; the command line prints it and exits with `exit_code`."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class SpecError(CapaxError):
@@ -64,6 +90,12 @@ class ReportError(CapaxError):
 
 class FigureFailed(UserWarning):
     """A figure of a page failed, not for want of runs; the page stands without it, and says so in its place."""
+
+
+class OutputError(ReportError):
+    """What was to be written could not be: no room, no permission, nobody who reads it."""
+
+    exit_code = 1
 
 
 class SweepFailed(CapaxError):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
+import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from multiprocessing.connection import wait
@@ -82,6 +85,22 @@ def rounds_batches_alike() -> bool:
         if not torch.equal((a.mT @ b)[3:], a[3:].clone().mT @ b[3:].clone()):
             return False
     return True
+
+
+@contextmanager
+def starting_workers() -> Iterator[None]:
+    """Keep Ctrl-C from processes that are started meanwhile, from their first moment on; here it waits until the end.
+
+    A worker that ignores it only when it has begun prints where it was until then.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_with_parent() -> None:

@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialized
 from torch import Tensor
 
-from capax.errors import CapaxError, StoreError, StoreWriteError
+from capax import outputs
+from capax.errors import CapaxError, ReportError, StoreError, StoreWriteError
 from capax.models.associative import AssociativeEnsemble
 from capax.models.factory import build
 from capax.models.keyquery import KeyQueryEnsemble
@@ -129,13 +131,10 @@ def save(path: Path, weights: dict[str, Tensor]) -> None:
     Raises:
         StoreWriteError: when it cannot be written.
     """
-    partial = path.with_suffix(".partial")
     try:
         path.parent.mkdir(exist_ok=True)
-        save_file({name: tensor.cpu().contiguous() for name, tensor in weights.items()}, partial)
-        partial.replace(path)
-    except (OSError, SafetensorError) as error:
-        partial.unlink(missing_ok=True)
+        outputs.write(path, serialized({name: tensor.cpu().contiguous() for name, tensor in weights.items()}), "store")
+    except (OSError, ReportError) as error:
         raise StoreWriteError(f"store: the weights were not saved in {path.parent}: {error}") from None
 
 

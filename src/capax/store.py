@@ -13,7 +13,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -28,6 +28,8 @@ from capax.store_schema import (
     APPLICATION_ID,
     CREATION,
     FAILURE_COLUMNS,
+    KEY,
+    NO_KEY,
     SUMMARY_COLUMNS,
     VERSION,
     Failure,
@@ -79,6 +81,12 @@ class Store:
 
     def _check_path(self, create: bool) -> None:
         path = self.path
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):  # told below
+            pass
+        except (OSError, ValueError) as error:  # ValueError: a null character
+            raise StoreError(f"store: cannot open {path}: {getattr(error, 'strerror', None) or error}") from None
         if path.is_dir():
             raise StoreError(f"store: {path} is a folder; name a file")
         if not path.parent.is_dir():
@@ -115,6 +123,10 @@ class Store:
             )
         elif version < VERSION:
             self._update()
+        with suppress(sqlite3.Error):  # each method says itself that the file is damaged
+            for table in ("runs", "failures"):
+                for (key,) in self._connection.execute(f"SELECT key FROM {table} WHERE {NO_KEY} LIMIT 1"):
+                    raise StoreError(f"store: {self.path} is damaged: a key is 64 hexadecimal digits, got {key!r}")
 
     def _is_empty(self) -> bool:
         return self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
@@ -364,6 +376,8 @@ class Store:
 
     def weights_path(self, key: str) -> Path:
         """Where the kept weights of a run lie: beside the store."""
+        if not KEY.fullmatch(key):
+            raise StoreError(f"store: {self.path}: a key is 64 hexadecimal digits, got {key!r}")
         return self.path.with_name(self.path.name + "-weights") / f"{key}.safetensors"
 
     def take(self, other: Store) -> None:

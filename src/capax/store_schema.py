@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Self
@@ -11,6 +12,9 @@ from capax.specs import Module, Transformer
 
 VERSION = 3
 APPLICATION_ID = 0x63617078  # "capx"
+KEY = re.compile("[0-9a-f]{64}")
+NO_KEY = "NOT (typeof(key) = 'text' AND length(key) = 64 AND key NOT GLOB '*[^0-9a-f]*')"
+"""SQL for what is not one: keys are names of files, too."""
 
 
 def now() -> str:

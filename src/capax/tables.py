@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
+from capax import outputs
 from capax.errors import TableError
 from capax.results import Measurement
 from capax.specs import LEARNERS, Module, Training
@@ -147,22 +149,34 @@ def to_file(rows: pl.DataFrame, path: Path | str) -> None:
     """Write a table as .csv or .parquet, whole or not at all.
 
     Raises:
-        TableError: for another ending, a table without rows, or when it cannot be written.
+        TableError: for another ending, a table without rows, or what the format cannot hold.
+        ReportError: when it cannot be written.
     """
     path = Path(path)
-    writers: dict[str, Callable[[Path], Any]] = {".csv": rows.write_csv, ".parquet": rows.write_parquet}
-    if path.suffix not in writers:
-        raise TableError(f"export: a .csv or .parquet file, got {path}")
+    check_export(path)
     if rows.is_empty():
         raise TableError("export: there are no rows to write")
-    part = path.with_name(path.name + ".part")
+    content = BytesIO()
     try:
-        writers[path.suffix](part)
-        part.replace(path)
-    except (PolarsError, OSError) as error:
+        if path.suffix == ".csv":
+            rows.write_csv(content)
+        else:
+            rows.write_parquet(content)
+    except PolarsError as error:
         raise TableError(f"export: cannot write {path}: {error}") from None
-    finally:
-        part.unlink(missing_ok=True)
+    outputs.write(path, content.getvalue(), "export")
+
+
+def check_export(path: Path) -> None:
+    """Refuse a path that `to_file` cannot write to.
+
+    Raises:
+        TableError: for another ending than .csv and .parquet.
+        ReportError: when it cannot be written.
+    """
+    if path.suffix not in (".csv", ".parquet"):
+        raise TableError(f"export: a .csv or .parquet file, got {path}")
+    outputs.check(path, "export")
 
 
 def table(runs: Iterable[Measurement]) -> pl.DataFrame:
@@ -348,6 +362,8 @@ def numbers(data: Any, name: str) -> np.ndarray:
         found = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
         raise TableError(f"{name}: should be numbers, got {column.dtype} such as {column.flat[0]!r}") from None
+    except OverflowError:  # an integer that is no float
+        raise TableError(f"{name}: should be numbers below 1e308, got more") from None
     if found.ndim != 1:
         raise TableError(f"{name}: should have one value a row, got an array of shape {found.shape}")
     return found

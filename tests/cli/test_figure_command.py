@@ -37,7 +37,7 @@ def test_kinds_are_numbered_files(capsys: pytest.CaptureFixture[str], store: Pat
     [
         (["wdith", "s.db", "-o", "f.png"], "capax: figure: one of width, measured-predicted, "),
         (["width", "s.db", "-o", "f.xyz"], "capax: out: should end in one of "),
-        (["width", "s.db", "-o", "none/f.png"], "capax: out: no such folder none"),
+        (["width", "s.db", "-o", "none/f.png"], "capax: out: cannot write none/f.png: no such folder none"),
         (["width", "-o", "f.png"], "capax: store: at least one file"),
         (["width", "none.db", "-o", "f.png"], "capax: store: "),
         (["width", "empty.db", "-o", "f.png"], "capax: store: no finished runs in empty.db"),
@@ -62,5 +62,5 @@ def test_what_cannot_be_drawn_is_one_line_and_no_file(
 
 def test_pictures_are_checked_before_the_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for command in (["demo", "--quick", "--store", tmp_path / "d.db"], ["fit", "--data", "reference", "--compare"]):
-        assert "picture: no such folder" in refused(capsys, *command, "--picture", tmp_path / "none" / "p.png")
+        assert "picture: cannot write" in refused(capsys, *command, "--picture", tmp_path / "none" / "p.png")
     assert list(tmp_path.iterdir()) == []

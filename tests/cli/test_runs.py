@@ -143,7 +143,7 @@ def test_export_refuses(capsys: pytest.CaptureFixture[str], stored: list[Measure
     assert "cannot write" in refused(capsys, "runs", "--export", "no/where.csv")
     assert sorted(Path.cwd().iterdir()) == before
     Path("folder.csv").mkdir()
-    assert "cannot write" in refused(capsys, "runs", "--export", "folder.csv")
+    assert "folder.csv is a folder" in refused(capsys, "runs", "--export", "folder.csv")
     assert sorted(Path.cwd().iterdir()) == sorted([*before, Path.cwd() / "folder.csv"])
 
 

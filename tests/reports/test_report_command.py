@@ -38,10 +38,10 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     return int(exit_.value.code or 0), out, err
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
     before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
-    code, out, err = report(capsys, *arguments)
-    assert (code, out) == (2, "")
+    ended, out, err = report(capsys, *arguments)
+    assert (ended, out) == (code, "")
     assert err.startswith("capax: ")
     assert err.count("\n") == 1
     after = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
@@ -112,7 +112,7 @@ def test_runs_of_other_protocols_are_told_apart(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("out", "said"),
     [
-        ("missing/report.html", "out: no such folder missing"),
+        ("missing/report.html", "out: cannot write missing/report.html: no such folder missing"),
         (".", "out: . is a folder"),
         ("one.db", "out: one.db is a store or another database"),
         ("x" * 300 + ".html", "out: cannot write"),
@@ -123,7 +123,7 @@ def test_where_no_report_can_be_written(capsys: pytest.CaptureFixture[str], one:
 
 
 def test_the_output_is_checked_before_any_work(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "out: no such folder" in refused(capsys, "missing.db", "-o", "missing/report.html")
+    assert "no such folder missing" in refused(capsys, "missing.db", "-o", "missing/report.html")
 
 
 def test_a_file_of_nearly_the_same_name_is_left_alone(capsys: pytest.CaptureFixture[str], one: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_figure_does_not_take_a_store_s_place(
 def test_a_read_only_folder(capsys: pytest.CaptureFixture[str], one: Path) -> None:
     folder = Path("locked")
     folder.mkdir(mode=0o500)
-    assert "out: cannot write" in refused(capsys, str(one), "-o", "locked/report.html")
+    assert "out: cannot write" in refused(capsys, str(one), "-o", "locked/report.html", code=1)
 
 
 @pytest.mark.parametrize("law", ["missing.json", "published:nobody", "reference:none"])

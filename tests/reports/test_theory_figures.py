@@ -159,4 +159,5 @@ def test_commands_draw_or_refuse_before_they_begin(tmp_path: Path, capsys: pytes
         with pytest.raises(SystemExit) as ended:
             main([*command, "--figure", str(tmp_path / "no" / "f.png")])
         assert ended.value.code == 2
-        assert capsys.readouterr() == ("", f"capax: figure: no such folder {tmp_path / 'no'}\n")
+        folder = tmp_path / "no"
+        assert capsys.readouterr() == ("", f"capax: figure: cannot write {folder / 'f.png'}: no such folder {folder}\n")

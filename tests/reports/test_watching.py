@@ -180,7 +180,7 @@ def test_an_adaptive_sweep_is_one_sweep(tmp_path: Path) -> None:
     assert len({moment.holder and moment.holder.since for moment in seen}) == 1
     assert [moment.done for moment in seen] == [1, 2, 3, 4, 5, 6]
     assert look(store).sweep == "none"
-    with pytest.raises(SpecError, match="retries: should be at least 0, got -1"):
+    with pytest.raises(SpecError, match="retries: at least 0, got -1"):
         list(sweep_adaptively(asked, store, law=law, budget=60, retries=-1))
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from capax.errors import CapaxError, OutsideDomain, StoreWriteError
+from capax.__main__ import INTERRUPTED
+from capax.cli import streams
+from capax.errors import CapaxError, OutputError, OutsideDomain, StoreWriteError, one_line
 
-INTERRUPTED = 130
 USAGE = 2
 
 
@@ -73,31 +76,40 @@ def _app() -> App:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and exit: 0 done, 2 bad input, 130 interrupted.
 
-    1 for a run that could not be saved or trained, and for a ruler that is off.
+    1 for what could not be written, for a run that could not be saved or trained, and for a ruler that is off.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
-    app = _app()
     try:
-        app([argument for argument in arguments if argument != "--debug"], exit_on_error=False, print_error=False)
+        streams.prepare(as_json="--json" in arguments)
+        given = [argument for argument in arguments if argument != "--debug"]
+        _app()(given, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
     except CycloptsError as error:
         _fail(error, USAGE, debug)
     except CapaxError as error:
         if isinstance(error, StoreWriteError) and error.unsaved is not None:
-            print(error.unsaved.to_json())
+            with suppress(OSError):
+                print(error.unsaved.to_json())
         _fail(error, error.exit_code, debug)
     except KeyboardInterrupt:
-        print("capax: interrupted; finished runs are saved", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+        _end("interrupted; finished runs are saved", INTERRUPTED)
+    except OSError as error:
+        _fail(OutputError(streams.reason(error)), OutputError.exit_code, debug)
+    except SystemExit:  # rich's, where nobody reads what it prints
+        _fail(OutputError(streams.reason(BrokenPipeError(errno.EPIPE, ""))), OutputError.exit_code, debug)
     sys.exit(0)
 
 
 def _fail(error: Exception, code: int, debug: bool) -> NoReturn:
     if debug:
+        streams.settle()
         raise error
-    flag = " (--extrapolate)" if isinstance(error, OutsideDomain) else ""
-    print(f"capax: {' '.join(str(error).split())}{flag}", file=sys.stderr)
+    _end(f"{one_line(error)}{' (--extrapolate)' if isinstance(error, OutsideDomain) else ''}", code)
+
+
+def _end(line: str, code: int) -> NoReturn:
+    """Print what is left to be printed and a line on stderr, as far as they can be, and exit."""
+    streams.settle()
+    streams.tell(f"capax: {line}")
     sys.exit(code)

@@ -77,9 +77,14 @@ def bounds(
     as_json
         Print one JSON object (docs/schemas/bounds.json).
     """
+    from capax.errors import printable
     from capax.specs import Transformer
     from capax.theory import catalogue
 
+    if picture is not None:
+        from capax.reports.drawing import check_writable
+
+        check_writable(picture, "figure")
     fields: dict[str, Any] = {} if model is None else {name: getattr(model, name) for name in model.model_fields_set}
     found = catalogue.bounds(
         Transformer(**fields),
@@ -92,17 +97,16 @@ def bounds(
         bits=bits,
     )
     if picture is not None:
-        from capax.reports.drawing import check_writable, draw
+        from capax.reports.drawing import draw
         from capax.reports.theory import chart
 
-        check_writable(picture, "figure")
-        draw(chart(found, {}), picture)
+        draw(chart(found, {}), picture, "figure")
     if as_json:
         print(found.model_dump_json())
         return
     _show(found)
     if picture is not None:
-        print(f"\nFigure: {picture}")
+        print(f"\nFigure: {printable(picture)}")
 
 
 def _show(found: Catalogue) -> None:

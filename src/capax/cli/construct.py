@@ -75,14 +75,17 @@ def associations(
         Print one JSON object (docs/schemas/construction.json).
     """
     from capax import machine
-    from capax.errors import SpecError
+    from capax.errors import SpecError, printable
     from capax.seeds import numpy_generator
     from capax.specs import AssociativeAttention
     from capax.theory.associations import construct
+    from capax.theory.matrices import check_matrices
     from capax.theory.report import report
 
     if not 0 <= seed < 2**63:
         raise SpecError(f"seed: at least 0 and below 2^63, got {seed}")
+    if save is not None:
+        check_matrices(save)
     fields: dict[str, Any] = {
         "context_size": context_size,
         "contexts": contexts,
@@ -117,7 +120,7 @@ def associations(
         return
     _show(found)
     if save is not None:
-        print(f"Weights: {save}")
+        print(f"Weights: {printable(save)}")
 
 
 @app.command
@@ -174,16 +177,19 @@ def relations(
         Print one JSON object (docs/schemas/construction_relations.json).
     """
     from capax import machine
-    from capax.errors import SpecError
+    from capax.errors import SpecError, printable
     from capax.seeds import numpy_generator
     from capax.specs.relations import KeyQueryChannel, Relations
     from capax.tasks import graphs, relation_files
     from capax.tasks.embeddings import draw
+    from capax.theory.matrices import check_matrices
     from capax.theory.relation_report import report
     from capax.theory.relations import construct
 
     if not 0 <= seed < 2**63:
         raise SpecError(f"seed: at least 0 and below 2^63, got {seed}")
+    if save is not None:
+        check_matrices(save)
     fields: dict[str, Any] = {"n_items": n_items, "n_edges": n_edges, "degree": degree, "strict": strict or None}
     given = {name: value for name, value in fields.items() if value is not None}
     task = Relations(graph=graph, embeddings=embeddings, **given)
@@ -212,7 +218,7 @@ def relations(
         return
     _show_relations(found)
     if save is not None:
-        print(f"Weights: {save}")
+        print(f"Weights: {printable(save)}")
 
 
 def _channels(library: Path) -> int:

@@ -33,6 +33,7 @@ def demo(
     """
     from capax import machine
     from capax.cli import output
+    from capax.errors import printable
     from capax.measures.measure import measure
     from capax.reports.drawing import check_writable, draw
     from capax.reports.registry import charts
@@ -70,4 +71,4 @@ def demo(
     )
     (chart,) = charts("width", runs, None)
     draw(chart.model_copy(update={"title": title}), picture, "picture")
-    print(f"\n{title}.\nRuns: {store}. Picture: {picture}.")
+    print(f"\n{title}.\nRuns: {printable(store)}. Picture: {printable(picture)}.")

@@ -68,8 +68,8 @@ def fit(
     as_json
         Print one JSON object (docs/schemas/fit.json).
     """
-    from capax import tables
-    from capax.errors import LawError, TableError
+    from capax import outputs, tables
+    from capax.errors import LawError, TableError, printable
     from capax.laws.compare import compare as compare_laws
     from capax.laws.files import LAWS, save_law
     from capax.laws.report import report
@@ -80,6 +80,8 @@ def fit(
         from capax.reports.drawing import check_writable
 
         check_writable(picture)
+    if out is not None:
+        outputs.check(out)
     if not 0 < level < 1:
         raise LawError(f"level: between 0 and 1, got {level}")
     rows = tables.from_files(data) if data else tables.read(store)
@@ -120,7 +122,7 @@ def fit(
     _show_fit(found)
     for what, path in (("Law", out), ("Picture", picture)):
         if path is not None:
-            print(f"{what}: {path}")
+            print(f"{what}: {printable(path)}")
 
 
 predict = App(name="predict", help="Ask a law how much an architecture memorizes.")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
-from capax.errors import FigureFailed
+from capax.cli import streams
+from capax.errors import FigureFailed, printable
 from capax.results import Interval, Measurement
 from capax.specs import (
     Associations,
@@ -71,7 +72,7 @@ def progress_bar(hidden: bool = False, label: str = "") -> Iterator[measuring.Ca
 def warn(caveat: str | None) -> None:
     """Say on stderr what to know before something starts."""
     if caveat is not None:
-        print(f"capax: {caveat}", file=sys.stderr, flush=True)
+        streams.tell(f"capax: {caveat}")
 
 
 def _state_in_words(state: measuring.Progress, narrow: bool) -> str:
@@ -269,13 +270,21 @@ def _shatter_rows(run: Measurement) -> list[tuple[str, str]]:
     return rows
 
 
+class Screen(Console):
+    """A console that shows the control characters of a text and obeys none."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A string as rich shows it."""
+        return super().render_str("\n".join(map(printable, text.split("\n"))), **options)
+
+
 def console(stderr: bool = False) -> Console:
     """Stdout or stderr; as wide as the text needs where it is a file or a pipe.
 
     Nothing in a text is a command to it (`[red]`, `:key:`): names, paths and errors are the user's. A style is an
     argument, or a `rich.text.Text`.
     """
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    console = Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
@@ -294,7 +303,7 @@ def failed_figures() -> Iterator[None]:
         line: str | None = None,
     ) -> None:
         if issubclass(category, FigureFailed):
-            print(f"capax: {message}", file=sys.stderr)
+            streams.tell(f"capax: {printable(message)}")
         else:
             usual(message, category, filename, lineno, file, line)
 
@@ -372,6 +381,7 @@ def show_lines(
         The names of the columns shown.
     """
     screen = console()
+    columns = {name: [*map(printable, cells)] for name, cells in columns.items()}
     heads = {name: [name] for name in columns}
 
     def width(name: str) -> int:

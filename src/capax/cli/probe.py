@@ -46,6 +46,7 @@ def probe(
     as_json
         Print one JSON object (docs/schemas/probe.json).
     """
+    from capax.errors import printable
     from capax.measures.probes.probe import probe as look
     from capax.memory import load
 
@@ -63,7 +64,7 @@ def probe(
         return
     _show(found)
     if picture is not None:
-        print(f"Picture: {picture}")
+        print(f"Picture: {printable(picture)}")
 
 
 def _show(found: Probes) -> None:

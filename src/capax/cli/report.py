@@ -27,7 +27,7 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
     """
     from capax import outputs
     from capax.cli import output
-    from capax.errors import SpecError
+    from capax.errors import SpecError, printable
     from capax.laws.files import load_law
     from capax.reports import report as reports
     from capax.reports.words import of_runs
@@ -40,7 +40,7 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
     with output.failed_figures():
         reports.write(reports.parts(content), out)
     left_out = f"; imported rows left out: {sum(content.imported.values())}" if content.imported else ""
-    print(f"Report: {out} ({out.stat().st_size / 1e6:.1f} MB, {of_runs(len(content.runs))}{left_out})")
+    print(f"Report: {printable(out)} ({out.stat().st_size / 1e6:.1f} MB, {of_runs(len(content.runs))}{left_out})")
 
 
 def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
@@ -57,7 +57,7 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     law
         A law to draw beside the data: a file of `capax fit --out`, reference, or published:harma2024.
     """
-    from capax.errors import ReportError, SpecError
+    from capax.errors import ReportError, SpecError, printable
     from capax.laws.files import load_law
     from capax.reports import report as reports
     from capax.reports.drawing import check_writable, draw
@@ -77,4 +77,4 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
         check_writable(path, "out")
     for path, chart in zip(paths, found, strict=True):
         draw(chart, path)
-        print(f"Figure: {path}: {' '.join(chart.title.split())}\n{chart.caption}")
+        print(f"Figure: {printable(path)}: {printable(' '.join(chart.title.split()))}\n{printable(chart.caption)}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+from capax.cli import streams
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,10 +108,9 @@ def _announced(show: Watch, paper: str, scale: str, seconds: float) -> Watch:
         nonlocal told
         if not told:
             told = True
-            print(
+            streams.tell(
                 f"{paper}, scale {scale}: {seen.total} runs, {seen.stored} of them there; all take about "
-                f"{duration(seconds)} on two cores",
-                file=sys.stderr,
+                f"{duration(seconds)} on two cores"
             )
         show(seen)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from capax.errors import printable
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -99,7 +101,7 @@ def _list(store: Path, where: tuple[str, ...]) -> None:
         found = [run for run in found if run.key in keys]
     output.show_runs(found)
     for source, count in sources.items():
-        print(f"and {count} row{'s' * (count > 1)} imported from {source}")
+        print(f"and {count} row{'s' * (count > 1)} imported from {printable(source)}")
 
 
 def _print_json(store: Path, where: tuple[str, ...]) -> None:
@@ -136,9 +138,10 @@ def _list_failures(store: Path, as_json: bool) -> None:
 def _export(store: Path, where: tuple[str, ...], path: Path) -> None:
     from capax import tables
 
+    tables.check_export(path)
     rows = _rows(store, where)
     tables.to_file(rows, path)
-    print(f"{len(rows)} row{'s' * (len(rows) > 1)} written to {path}")
+    print(f"{len(rows)} row{'s' * (len(rows) > 1)} written to {printable(path)}")
 
 
 def _delete(store: Path, start: str) -> None:
@@ -162,7 +165,7 @@ def _import(store: Path, path: Path) -> None:
     rows = tables.importable(tables.from_file(path))  # before the store is made: bad rows leave nothing behind
     with Store(store) as opened:
         count = opened.import_rows(rows, str(path))
-    print(f"{count} row{'s' * (count > 1)} imported from {path}")
+    print(f"{count} row{'s' * (count > 1)} imported from {printable(path)}")
 
 
 def merge(
@@ -181,7 +184,7 @@ def merge(
     from capax.store_merge import merge as merge_stores
 
     count = merge_stores(stores, out)
-    print(f"{count} run{'s' * (count != 1)} in {out}")
+    print(f"{count} run{'s' * (count != 1)} in {printable(out)}")
 
 
 def recall(

@@ -37,15 +37,20 @@ def saturation(
     as_json
         Print one JSON object (docs/schemas/saturation.json).
     """
+    from io import BytesIO
+
     import numpy as np
 
-    from capax.errors import CapaxError
+    from capax import outputs
+    from capax.errors import CapaxError, printable
     from capax.memory import AssociativeMemory, load
     from capax.theory.saturation import saturated
     from capax.theory.saturation import saturation as split
 
-    if out is not None and out.suffix != ".npy":
-        raise CapaxError(f"out: a .npy file, got {out}")
+    if out is not None:
+        if out.suffix != ".npy":
+            raise CapaxError(f"out: a .npy file, got {out}")
+        outputs.check(out)
     if picture is not None:
         from capax.reports.drawing import check_writable
 
@@ -56,24 +61,22 @@ def saturation(
     attention = memory.attention()
     found = split(attention, threshold=threshold)
     if out is not None:
-        try:
-            with out.open("wb") as file:
-                np.save(file, saturated(attention, threshold))
-        except OSError as error:
-            raise CapaxError(f"out: cannot write {out}: {error.strerror}") from None
+        content = BytesIO()
+        np.save(content, saturated(attention, threshold))
+        outputs.write(out, content.getvalue())
     if picture is not None:
         from capax.reports.drawing import draw
         from capax.reports.saturation import chart
 
-        draw(chart(found, saturated(attention, threshold), memory.run), picture)
+        draw(chart(found, saturated(attention, threshold), memory.run), picture, "figure")
     if as_json:
         print(found.model_dump_json())
         return
     _show(found)
     if out is not None:
-        print(f"Map: {out}")
+        print(f"Map: {printable(out)}")
     if picture is not None:
-        print(f"Figure: {picture}")
+        print(f"Figure: {printable(picture)}")
 
 
 def _show(found: Saturation) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from capax.cli import output
-from capax.errors import SpecError
+from capax.errors import SpecError, printable
 from capax.specs import Model, Task, Training
 from capax.specs.protocols import Protocol
 
@@ -82,7 +82,7 @@ def run(task: Task, model: Model, training: Training, protocol: Protocol, flags:
     if flags.figure is not None:
         _draw(found, flags.figure)
         if not (flags.as_json or flags.quiet):
-            print(f"Figure: {flags.figure}")
+            print(f"Figure: {printable(flags.figure)}")
 
 
 def _draw(found: Sensitivity, path: Path) -> None:

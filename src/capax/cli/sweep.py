@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from capax.cli import output
-from capax.errors import SpecError, SweepFailed
+from capax.cli import output, streams
+from capax.errors import SpecError, SweepFailed, printable
 
 if TYPE_CHECKING:
     from capax.sweeps.sweep import SweepProgress, Watch
@@ -133,7 +132,7 @@ def sweep(
         print(summary.model_dump_json())
     elif not quiet:
         print(
-            f"{summary.done} runs done, {summary.stored} were there, {summary.failed} failed; {place} "
+            f"{summary.done} runs done, {summary.stored} were there, {summary.failed} failed; {printable(place)} "
             f"({summary.seconds:.0f} s)"
         )
     if summary.failed:
@@ -177,7 +176,7 @@ def _progress(hidden: bool) -> Iterator[tuple[Watch, _State]]:
         keep(seen)
         if time.monotonic() - told > LOG_SECONDS or seen.stored + seen.done + seen.failed == seen.total:
             told = time.monotonic()
-            print(_in_words(seen), file=sys.stderr, flush=True)
+            streams.tell(_in_words(seen))
 
     if hidden or not screen.is_terminal:
         yield keep if hidden else log, state

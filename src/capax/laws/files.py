@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from capax import outputs
 from capax.errors import LawError, TableError
 from capax.laws.bits import BitsLaw
 from capax.laws.censored import Solution
@@ -171,16 +172,9 @@ def save_law(law: Law, path: Path | str) -> None:
     """Write a law as JSON, whole or not at all.
 
     Raises:
-        LawError: when the file cannot be written.
+        ReportError: when the file cannot be written.
     """
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(to_json(law) + "\n", encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise LawError(f"out: cannot write {path}: {error.strerror}") from None
+    outputs.write(Path(path), f"{to_json(law)}\n".encode())
 
 
 def load_law(name: Path | str = DEFAULT) -> Law:
@@ -201,9 +195,9 @@ def load_law(name: Path | str = DEFAULT) -> Law:
     if str(name).partition(":")[0] == "reference":
         return _reference(str(name))
     path = Path(name)
-    if not path.is_file():
-        raise LawError(f"law: a JSON file, reference or published:harma2024, got {str(name)!r}")
     try:
+        if not path.is_file():
+            raise LawError(f"law: a JSON file, reference or published:harma2024, got {str(name)!r}")
         return from_json(path.read_bytes())
     except LawError as error:
         raise LawError(f"law: {path} is {error}") from None

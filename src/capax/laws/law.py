@@ -17,7 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from capax import tables
-from capax.errors import LawError, TableError
+from capax.errors import LawError, TableError, shown
 from capax.laws.censored import Observed, Solution, profile, solve, standardized
 from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_positive, checked_rows
@@ -270,7 +270,12 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         A parametric bootstrap (`n_bootstrap` refits, computed once): counts are drawn from the fitted law with its
         spread and censored as the data were, the law is fitted anew, and the error of its prediction of a new count is
         measured in units of its own spread. (Resampling the restarts of a best-of-restarts count could only lower it.)
+
+        Raises:
+            LawError: for a level that is none.
         """
+        if not 0 < level < 1:
+            raise LawError(f"level: between 0 and 1, got {shown(level)}")
         low, high = self._quantiles(X, ((1 - level) / 2, (1 + level) / 2))
         return low, high
 

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from capax.errors import LawError, OutsideDomain
+from capax.errors import LawError, OutsideDomain, shown
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.law import Law
 from capax.models.size import transformer_parameters
 from capax.results import Interval
 from capax.specs import Sequences, Transformer
-from capax.specs.spec import whole
+from capax.specs.spec import LARGEST, whole
 
 Table = dict[str, Any]
 Grid = Mapping[str, Sequence[int]]
@@ -138,7 +138,7 @@ def ask(law: Law, row: Mapping[str, Any], table: Table, level: float, extrapolat
         LawError: for a level that is none, outside the domain without `extrapolate`, or where the law has no meaning.
     """
     if not 0 < level < 1:
-        raise LawError(f"level: between 0 and 1, got {level}")
+        raise LawError(f"level: between 0 and 1, got {shown(level)}")
     outside = tuple(law.domain_.outside_in_words(row))
     if outside and not extrapolate:
         raise OutsideDomain(outside_message(law, outside))
@@ -162,7 +162,7 @@ def check(probability: float, precision: str, **counts: tuple[int | None, int]) 
         if value is not None:
             whole(name, value, least, LawError)
     if not 0 < probability < 1:
-        raise LawError(f"probability: between 0 and 1, got {probability}")
+        raise LawError(f"probability: between 0 and 1, got {shown(probability)}")
     if precision not in BYTES:
         raise LawError(f"precision: {', '.join(BYTES)}, got {precision!r}")
 
@@ -189,6 +189,8 @@ def vocabulary(law: Law, vocab_size: int | None) -> int:
 def rows(models: list[Transformer], seq_len: int, vocab_size: int) -> Table:
     """One row per model, with every column that a law of sequences may want."""
     counts = [transformer_parameters(spec, vocab_size, seq_len - 1) for spec in models]
+    if max(count["total"] for count in counts) > LARGEST:
+        raise LawError("d_model, n_heads, n_layers, d_head: at most 2^63 - 1 parameters, got more")
     return {
         "seq_len": np.full(len(models), seq_len),
         "vocab_size": np.full(len(models), vocab_size),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +186,7 @@ def check_writable(path: Path, name: str = "picture") -> None:
     Raises:
         ReportError: for an ending that is no format, or a path that no file can be written to.
     """
-    formats = FigureCanvasAgg(Figure()).get_supported_filetypes()
+    formats = FigureCanvasAgg(Figure()).get_supported_filetypes().keys() - {"pgf"}  # which asks for LaTeX
     if path.suffix[1:].lower() not in formats:
         raise ReportError(f"{name}: should end in one of .{', .'.join(sorted(formats))}, got {path}")
     outputs.check(path, name)
@@ -208,8 +209,10 @@ def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, 
             text.set_parse_math(False)
     kind = path.suffix[1:].lower()
     carried = {DESCRIPTION.get((kind, key), key): text for key, text in (about or {}).items()}
-    with rc_context({"text.parse_math": False}), outputs.written(path, name) as part:  # marks are made as it is drawn
+    content = BytesIO()  # a disk that is full is not matplotlib's to tell: it says something else
+    with rc_context({"text.parse_math": False}):  # marks are made as it is drawn
         try:
-            figure.savefig(part, format=kind, dpi=150, metadata=carried if kind in ("pdf", "png", "svg") else None)
+            figure.savefig(content, format=kind, dpi=150, metadata=carried if kind in ("pdf", "png", "svg") else None)
         except ValueError as error:  # of a format that there is not
             raise ReportError(f"{name}: cannot write {path}: {error}") from None
+    outputs.write(path, content.getvalue(), name)

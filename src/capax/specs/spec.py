@@ -6,7 +6,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from capax.errors import CapaxError, SpecError
+from capax.errors import CapaxError, SpecError, shown
+
+LARGEST = 2**63 - 1
+"""Of any count."""
 
 LARGEST_LIBRARY = 10_000_000
 """Items that a library may hold: more would not fit in memory beside the training."""
@@ -18,7 +21,7 @@ def _one_line(error: ValidationError, allowed: list[str]) -> str:
     """The first problem of a pydantic error: the field, what is allowed, what was given."""
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"])
-    given = f"{first['input']!r:.80}"
+    given = shown(first["input"])
     match first["type"]:
         case "extra_forbidden":
             return f"{field}: unknown field; allowed are {', '.join(allowed)}"
@@ -43,9 +46,11 @@ def whole(name: str, value: Any, least: int | None = 1, error: type[CapaxError] 
     except (TypeError, ValueError, OverflowError):
         integer = False
     if not integer:
-        raise error(f"{name}: should be a whole number, got {value!r:.80}")
+        raise error(f"{name}: should be a whole number, got {shown(value)}")
     if least is not None and value < least:
-        raise error(f"{name}: at least {least}, got {value}")
+        raise error(f"{name}: at least {least}, got {shown(value)}")
+    if value > LARGEST:
+        raise error(f"{name}: at most 2^63 - 1, got {shown(value)}")
     return int(value)
 
 
@@ -79,6 +84,8 @@ class Spec(BaseModel):
             field = type(self).model_fields.get(name)
             if isinstance(value, bool) and field is not None and field.annotation is not bool:
                 raise SpecError(f"{name}: should be no truth value, got {value}")  # True would be read as 1
+            if isinstance(value, str) and value != value.encode(errors="replace").decode():
+                raise SpecError(f"{name}: should be text in UTF-8, got {shown(value)}")  # no JSON could hold it
         try:
             super().__init__(**fields)
         except ValidationError as error:

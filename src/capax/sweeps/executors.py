@@ -111,11 +111,12 @@ class Processes(Executor):
     def submit(self, job: Job) -> None:
         """Start a job in an idle process, or in a new one."""
         pool = self._idle.pop() if self._idle else self._pool()
-        try:
-            future = pool.submit(_do_in_worker, job)
-        except BrokenProcessPool:  # it died while it was idle
-            pool = self._pool()
-            future = pool.submit(_do_in_worker, job)
+        with machine.starting_workers():
+            try:
+                future = pool.submit(_do_in_worker, job)
+            except BrokenProcessPool:  # it died while it was idle
+                pool = self._pool()
+                future = pool.submit(_do_in_worker, job)
         self._running[future] = (job, pool)
 
     def _pool(self) -> ProcessPoolExecutor:

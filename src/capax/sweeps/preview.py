@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from capax import machine
+from capax.errors import printable
 from capax.results import Result
 from capax.specs import Run
 from capax.store import Store
@@ -47,7 +48,7 @@ class Preview(Result):
             "unknown: not all have a budget of steps" if self.seconds is None else f"at most {duration(self.seconds)}"
         )
         return (
-            f"{self.runs} runs{again}, {self.stored} in {self.store}; the others in {self.jobs} packs on "
+            f"{self.runs} runs{again}, {self.stored} in {printable(self.store)}; the others in {self.jobs} packs on "
             f"{self.workers} workers\nexpected time: {took}; memory: {self.bytes / 1e9:.2g} GB"
         )
 

@@ -64,7 +64,11 @@ def read(path: Path) -> Examples:
         LibraryError: when arrays are missing, of wrong shapes, empty or not finite, or when one pair of query and
             context has two labels; the message names the array and the example (from 1).
     """
-    if path.is_dir():
+    try:
+        folder = path.is_dir()
+    except OSError as error:  # of a name that is too long
+        raise LibraryError(f"library: cannot read {path}: {error.strerror}") from None
+    if folder:
         arrays = {name: load_array(path / f"{name}.npy", f"library: {name}") for name in NAMES}
     elif path.suffix == ".safetensors":
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
+from capax import outputs
 from capax.errors import ReportError
 
 
@@ -16,12 +17,16 @@ def save_matrices(path: Path, matrices: dict[str, np.ndarray]) -> None:
     Raises:
         ReportError: for another suffix, or when the file cannot be written.
     """
+    check_matrices(path)
+    outputs.write(path, save({name: np.ascontiguousarray(matrix) for name, matrix in matrices.items()}), "save")
+
+
+def check_matrices(path: Path) -> None:
+    """Refuse a path that `save_matrices` cannot write to.
+
+    Raises:
+        ReportError: for another suffix, or when the file cannot be written.
+    """
     if path.suffix != ".safetensors":
         raise ReportError(f"save: a .safetensors file, got {str(path)!r}")
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(save({name: np.ascontiguousarray(matrix) for name, matrix in matrices.items()}))
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ReportError(f"save: cannot write {path}: {error.strerror}") from None
+    outputs.check(path, "save")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from capax.errors import SpecError
+from capax.errors import SpecError, shown
 from capax.models.size import associative_parameters, channel_parameters, transformer_parameters
 from capax.results import Result
 from capax.specs import (
@@ -126,7 +126,7 @@ def checked(model: Known, given: dict[str, int]) -> Sizes:
     """
     for name, size in given.items():
         if name not in MEANINGFUL[type(model)]:
-            raise SpecError(f"{name}: means nothing for a {type(model).__name__}, got {size}")
+            raise SpecError(f"{name}: means nothing for a {type(model).__name__}, got {shown(size)}")
         whole(name, size, LEAST[name])
     if "n_classes" in given and "d_out" in given:
         raise SpecError(f"d_out: labels are classes or real numbers, got n_classes and d_out = {given['d_out']}")

@@ -108,7 +108,10 @@ class Workers:
                 initializer=_start_worker,
                 initargs=(self._news, self._stop, self.threads),
             )
-        waiting: set[Future[list[Outcome]]] = {self._pool.submit(_train_in_worker, pack, checkpoints) for pack in packs}
+        with machine.starting_workers():
+            waiting: set[Future[list[Outcome]]] = {
+                self._pool.submit(_train_in_worker, pack, checkpoints) for pack in packs
+            }
         outcomes = []
         while waiting:
             done, waiting = wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
