@@ -89,7 +89,7 @@ def capax_step(case: Case) -> Callable[[], None]:
 
     def step() -> None:
         learner.step()
-        if learner.notes:
+        if any(note.startswith("compile") for note in learner.notes):
             raise SystemExit("; ".join(learner.notes))
 
     return step

@@ -143,9 +143,10 @@ def perform_together(
 ) -> list[Measurement]:
     """Do MAC runs that differ in their seeds alone, all their restarts in one pack.
 
-    Each measurement is that of the run alone (on the CPU bit for bit) but for its `seconds`: the time of all, divided
-    by the number of runs. A time limit is for each run, so the pack has as many times the seconds. Where the last
-    digits may depend on the pack (a GPU, compiled code, a user's module), a note names the seeds that trained together.
+    Each measurement is that of the run by itself (on the CPU bit for bit) but for its `seconds`: the time of all,
+    divided by the number of runs. A time limit is for each run, so the pack has as many times the seconds. Where the
+    last digits may depend on the pack (a single restart, a GPU, compiled code, a user's module, some processors), a
+    note names the seeds that trained together.
 
     Args:
         checkpoints: as in `perform`.
@@ -162,7 +163,8 @@ def perform_together(
     trainer = _Trainer(runs, workers, device, Tracker(progress), checkpoints=checkpoints)
     founds = best_of_restarts(runs, trainer)
     exact = device == "cpu" and not runs[0].training.compile and not isinstance(runs[0].model, Module)
-    packed = () if exact else (f"pack: trained with seeds {', '.join(str(run.seed) for run in runs)}",)
+    exact = exact and len(founds[0].outcomes) > 1 and machine.rounds_batches_alike()
+    packed = () if exact or len(runs) == 1 else (f"pack: trained with seeds {', '.join(str(run.seed) for run in runs)}",)
     seconds = trainer.seconds / len(runs)
     return [assemble(run, found, seconds, packed) for run, found in zip(runs, founds, strict=True)]
 

@@ -15,6 +15,9 @@ from capax.training.stopping import Information, StopReason
 class Pack:
     """Members that train together. Their results depend on seed, member and sizes, not on who else is in the pack.
 
+    On a CPU that is so to the last bit in packs of two or more; a member by itself is rounded differently, since BLAS
+    libraries sum up a single product in another order than those of a batch.
+
     Attributes:
         seeds: each member's seed: members of runs that differ in their seeds alone may share a pack.
         members: their numbers in their runs; with the seeds they name the random streams.

@@ -44,7 +44,8 @@ class OutOfMemory(CapaxError):
 class Workers:
     """Trains members, cut into packs, on some processes; a context manager that ends them.
 
-    Results do not depend on the number of workers: on a CPU a member's outcome is the same, bit for bit, in any pack.
+    Results do not depend on the number of workers: on a CPU a member's outcome is the same, bit for bit, in any
+    pack of two or more, and `split` makes no others of several members.
 
     Args:
         workers: processes; with 1, or a single pack, training happens in this process.
