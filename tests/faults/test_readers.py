@@ -75,6 +75,7 @@ def made(memorized: int, *, points: int = 4, seed: int = 0, library: str = "rand
             "key": changed.key() if library == "random" else f"{changed.key()[:-1]}{len(library) % 10}",
             "memorized": memorized,
             "memorized_above_chance": float(memorized),
+            "above_chance": True,
             "members": members,
         }
     )

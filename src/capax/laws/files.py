@@ -196,13 +196,15 @@ def load_law(name: Path | str = DEFAULT) -> Law:
         return _reference(str(name))
     path = Path(name)
     try:
-        if not path.is_file():
-            raise LawError(f"law: a JSON file, reference or published:harma2024, got {str(name)!r}")
-        return from_json(path.read_bytes())
-    except LawError as error:
-        raise LawError(f"law: {path} is {error}") from None
+        text = path.read_bytes() if path.is_file() else None
     except OSError as error:
         raise LawError(f"law: cannot read {path}: {error.strerror}") from None
+    if text is None:
+        raise LawError(f"law: a JSON file, reference or published:harma2024, got {str(name)!r}")
+    try:
+        return from_json(text)
+    except LawError as error:
+        raise LawError(f"law: {path} is {error}") from None
 
 
 REFERENCE = ("power", "ecm", "bits", "association", "relation")

@@ -164,7 +164,8 @@ def perform_together(
     founds = best_of_restarts(runs, trainer)
     exact = device == "cpu" and not runs[0].training.compile and not isinstance(runs[0].model, Module)
     exact = exact and len(founds[0].outcomes) > 1 and machine.rounds_batches_alike()
-    packed = () if exact or len(runs) == 1 else (f"pack: trained with seeds {', '.join(str(run.seed) for run in runs)}",)
+    seeds = ", ".join(str(run.seed) for run in runs)
+    packed = () if exact or len(runs) == 1 else (f"pack: trained with seeds {seeds}",)
     seconds = trainer.seconds / len(runs)
     return [assemble(run, found, seconds, packed) for run, found in zip(runs, founds, strict=True)]
 
