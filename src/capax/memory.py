@@ -15,7 +15,7 @@ from safetensors.torch import save as serialized
 from torch import Tensor
 
 from capax import outputs
-from capax.errors import CapaxError, ReportError, StoreError, StoreWriteError
+from capax.errors import CapaxError, ReportError, SpecError, StoreError, StoreWriteError
 from capax.models.associative import AssociativeEnsemble
 from capax.models.factory import build
 from capax.models.keyquery import KeyQueryEnsemble
@@ -138,19 +138,27 @@ def save(path: Path, weights: dict[str, Tensor]) -> None:
         raise StoreWriteError(f"store: the weights were not saved in {path.parent}: {error}") from None
 
 
-def load(key: str, store: Path | str = DEFAULT) -> Memory | AssociativeMemory | RelationMemory:
+def load(
+    key: str, store: Path | str = DEFAULT, *, trust: bool = False
+) -> Memory | AssociativeMemory | RelationMemory:
     """The memory kept by a run measured with `keep_weights`.
 
     Args:
         key: the run's key, or the beginning of it if no other run's key begins so.
+        trust: whether a user's module may be imported, which runs the code that the store names.
 
     Raises:
-        StoreError: when the store has no such run, or the run kept no weights.
-        SpecError: when it is of a user's module whose source has changed.
+        StoreError: when the store has no such run, the run kept no weights, or they are not those of its model.
+        SpecError: when it is of a user's module that is not trusted, or whose source has changed.
     """
     with Store(store, create=False) as opened:
         run = opened.find(key)
         path = opened.weights_path(run.key)
+    if isinstance(run.spec.model, Module) and not trust:
+        raise SpecError(
+            f"trust: run {run.key[:12]} is of the module {run.spec.model.factory!r:.80}, whose code would be run; "
+            "`capax recall --trust`, or trust=True, allows it"
+        )
     if not path.exists():
         raise StoreError(f"key: run {run.key[:12]} kept no weights; measure it again with keep_weights")
     try:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.spec import LARGEST_LIBRARY, Size, Spec
+from capax.specs.spec import LARGEST_LIBRARY, Size, Spec, must_be_given
 
 GRAPHS = ("permutation", "random", "regular", "power_law", "tree")
 EMBEDDINGS = ("gaussian", "onehot", "low_coherence")
@@ -89,6 +89,7 @@ class Relations(Spec):
     def _fits(self) -> Self:
         if self.library == "file" or self.embeddings not in EMBEDDINGS:
             if self.library_sha256 is None:
+                must_be_given("library_sha256")
                 self._describe_files()
         elif self.library_sha256 is not None:
             raise ValueError("library_sha256: only for the user's files, but all is drawn")

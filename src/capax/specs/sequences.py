@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.spec import LARGEST_LIBRARY, Size, Spec
+from capax.specs.spec import LARGEST_LIBRARY, Size, Spec, must_be_given
 
 LARGEST_VOCABULARY = 10_000_000
 LONGEST_SEQUENCE = 100_000
@@ -74,6 +74,7 @@ class Sequences(Spec):
         elif self.library == "all":
             self._enumerate()
         elif self.library_sha256 is None:
+            must_be_given("library_sha256")
             self._describe_file()
         if self.library in ("random", "all") and self.library_sha256 is not None:
             raise ValueError(f"library_sha256: only for a file, but library is {self.library!r}")
