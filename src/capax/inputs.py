@@ -1,0 +1,93 @@
+"""Files that the user names: regular files alone are opened, and what they hold is taken in within limits."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+from capax.errors import CapaxError
+
+DEEPEST = 64
+"""Levels of tables or lists in each other: nothing that capax reads has more than ten."""
+
+LARGEST_TEXT = 64 * 2**20
+"""Bytes of a file of settings (JSON, TOML)."""
+
+
+def regular(path: Path, field: str, error: type[CapaxError], *, largest: int | None = None) -> Path:
+    """A path, if it is that of a regular file: opening a named pipe waits for ever, and a device has no end.
+
+    Args:
+        path: what the user named.
+        field: what the message begins with.
+        error: what is raised.
+        largest: bytes that it may have.
+
+    Raises:
+        error: for what is missing, a folder, a pipe, a device or a socket, or too large.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise error(f"{field}: no such file: {path}") from None
+    except (OSError, ValueError) as problem:  # ValueError: a null character
+        raise error(f"{field}: cannot read {path}: {getattr(problem, 'strerror', None) or problem}") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise error(f"{field}: {path} is a folder; name a file")
+    if not stat.S_ISREG(found.st_mode):
+        raise error(f"{field}: {path} is not a regular file")
+    if largest is not None and found.st_size > largest:
+        raise error(f"{field}: {path} has {found.st_size} bytes; at most {largest} are read")
+    return path
+
+
+def read_json(path: Path, field: str, error: type[CapaxError]) -> dict[str, Any]:
+    """The JSON object that a file holds.
+
+    Raises:
+        error: as `regular`, and for what is no JSON object or nested too deeply.
+    """
+    try:
+        text = regular(path, field, error, largest=LARGEST_TEXT).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise error(f"{field}: cannot read {path}: {problem}") from None
+    return json_object(text, f"{field}: {path}", error)
+
+
+def json_object(text: str, field: str, error: type[CapaxError]) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        error: for what is none, or nested too deeply.
+    """
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise error(f"{field}: nested too deeply") from None
+    except ValueError as problem:
+        raise error(f"{field}: should be a JSON object, got {text!r:.80} ({problem})") from None
+    if not isinstance(found, dict):
+        raise error(f"{field}: should be a JSON object, got {text!r:.80}")
+    refuse_nested(found, field, error)
+    return found
+
+
+def refuse_nested(value: Any, field: str, error: type[CapaxError]) -> None:
+    """Refuse tables and lists in each other beyond `DEEPEST` levels.
+
+    Raises:
+        error: for more.
+    """
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            child
+            for one in level
+            if isinstance(one, dict | list)
+            for child in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return
+    raise error(f"{field}: nested too deeply; {DEEPEST} levels are read")
