@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
+
+import numpy as np
 
 from capax.errors import CapaxError
 
 DEEPEST = 64
 """Levels of tables or lists in each other: nothing that capax reads has more than ten."""
 
-LARGEST_TEXT = 64 * 2**20
+LARGEST_TEXT = 4 * 2**20
 """Bytes of a file of settings (JSON, TOML)."""
 
 
@@ -91,3 +95,39 @@ def refuse_nested(value: Any, field: str, error: type[CapaxError]) -> None:
         if not level:
             return
     raise error(f"{field}: nested too deeply; {DEEPEST} levels are read")
+
+
+def lines_of(path: Path, field: str, error: type[CapaxError], longest: int) -> Iterator[str]:
+    """The lines of a text file, one at a time.
+
+    Args:
+        longest: characters that a line may have.
+
+    Raises:
+        error: as `regular`, for what is no text, and for a longer line, whose number it names.
+    """
+    number = 0
+    try:
+        with regular(path, field, error).open(encoding="utf-8") as file:
+            while part := file.readline(longest + 1):
+                lines = part.splitlines()
+                number += len(lines)
+                if len(part) > longest:
+                    raise error(f"{field}: {path}, line {number}: longer than {longest} characters")
+                yield from lines
+    except (UnicodeDecodeError, OSError) as problem:
+        raise error(f"{field}: {path} is not a text file: {problem}") from None
+
+
+def read_npy(path: Path, field: str, error: type[CapaxError]) -> np.ndarray:
+    """The array of a .npy file, which is not read at all where it is shorter than it says.
+
+    Raises:
+        error: as `regular`, and for what is no array of numbers.
+    """
+    regular(path, field, error)
+    try:
+        return np.array(np.lib.format.open_memmap(path, mode="r"))  # np.load would also open archives and pickles
+    except (ValueError, OSError, EOFError, MemoryError, RecursionError, OverflowError, SyntaxError, TokenError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem).partition("\n")[0]
+        raise error(f"{field}: {path} is not a .npy array: {reason}") from None

@@ -16,7 +16,17 @@ LARGEST = 2**63 - 1
 LARGEST_LIBRARY = 10_000_000
 """Items that a library may hold: more would not fit in memory beside the training."""
 
-Size = Annotated[int, Field(ge=1)]
+LARGEST_SIZE = 2**31 - 1
+"""Of a width, a number of heads, or whatever else makes tensors; the memory ends long before."""
+
+MOST_STEPS = 2**53
+"""Of steps, epochs and evaluations: as many as a float counts exactly."""
+
+MOST_TRAININGS = 1_000_000
+"""Of one measurement."""
+
+Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
+Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 
 
 _STORED: ContextVar[bool] = ContextVar("stored", default=False)
