@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,12 +33,9 @@ def regular(path: Path, field: str, error: type[CapaxError], *, largest: int | N
     Raises:
         error: for what is missing, a folder, a pipe, a device or a socket, or too large.
     """
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        raise error(f"{field}: no such file: {path}") from None
-    except (OSError, ValueError) as problem:  # ValueError: a null character
-        raise error(f"{field}: cannot read {path}: {getattr(problem, 'strerror', None) or problem}") from None
+    found = _status(path, field, error)
+    if found is None:
+        raise error(f"{field}: no such file: {path}")
     if stat.S_ISDIR(found.st_mode):
         raise error(f"{field}: {path} is a folder; name a file")
     if not stat.S_ISREG(found.st_mode):
@@ -45,6 +43,35 @@ def regular(path: Path, field: str, error: type[CapaxError], *, largest: int | N
     if largest is not None and found.st_size > largest:
         raise error(f"{field}: {path} has {found.st_size} bytes; at most {largest} are read")
     return path
+
+
+def exists(path: Path, field: str, error: type[CapaxError]) -> bool:
+    """Whether there is something of a path.
+
+    Raises:
+        error: for a path that cannot be looked at, such as one that is too long.
+    """
+    return _status(path, field, error) is not None
+
+
+def is_folder(path: Path, field: str, error: type[CapaxError]) -> bool:
+    """Whether a path is that of a folder.
+
+    Raises:
+        error: as `exists`.
+    """
+    found = _status(path, field, error)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def _status(path: Path, field: str, error: type[CapaxError]) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as problem:  # ValueError: a null character
+        said = getattr(problem, "strerror", None) or problem
+        raise error(f"{field}: cannot read {str(path)!r:.80}: {said}") from None
 
 
 def read_json(path: Path, field: str, error: type[CapaxError]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from capax import sweep_lock
 from capax.errors import SpecError, StoreError, StoreWriteError
+from capax.inputs import exists, regular
 from capax.results import Measurement, ResultError
 from capax.specs import Run
 from capax.store_schema import (
@@ -81,23 +82,12 @@ class Store:
 
     def _check_path(self, create: bool) -> None:
         path = self.path
-        try:
-            os.stat(path)
-        except (FileNotFoundError, NotADirectoryError):  # told below
-            pass
-        except (OSError, ValueError) as error:  # ValueError: a null character
-            raise StoreError(f"store: cannot open {path}: {getattr(error, 'strerror', None) or error}") from None
-        if path.is_dir():
-            raise StoreError(f"store: {path} is a folder; name a file")
+        there = exists(path, "store", StoreError)
         if not path.parent.is_dir():
             raise StoreError(f"store: folder {path.parent} does not exist")
-        if not path.exists():
-            if not create:
-                raise StoreError(f"store: no such file: {path}")
-            return
-        if not path.is_file():
-            raise StoreError(f"store: {path} is not a regular file")
-        if create and not _is_writable(path):
+        if there or not create:
+            regular(path, "store", StoreError)
+        if there and create and not _is_writable(path):
             raise StoreError(f"store: {path} or its folder is read-only")
 
     def _connect(self) -> sqlite3.Connection:

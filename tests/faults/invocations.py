@@ -15,13 +15,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin
 
-CPU_SECONDS, WALL_SECONDS = 20, 120
+CPU_SECONDS, AMOUNT_SECONDS, WALL_SECONDS = 15, 3, 120
 DATA_BYTES = 6 * 2**30
 PEAK_BYTES = int(1.5e9)
 
@@ -193,6 +192,11 @@ def with_value(arguments: list[str], flag: Flag, given: str | None) -> list[str]
     return [*arguments, f"--{flag.name}={given}"]
 
 
+def asks_for_work(arguments: list[str]) -> bool:
+    """Whether one of the drawn flags may ask for more work than a case has time for."""
+    return any(word.startswith("--") and word[2:].partition("=")[0] in AMOUNTS for word in arguments if "=" in word)
+
+
 @dataclass(frozen=True)
 class Ended:
     """How an invocation ended; `signal` where it was killed, which `timeout` did if it took too long."""
@@ -209,9 +213,8 @@ class Ended:
     def faults(self) -> list[str]:
         """What a user should never see."""
         found = []
-        asked = {word[2:].partition("=")[0] for word in self.arguments if word.startswith("--") and "=" in word}
         if self.timeout:
-            if not asked & AMOUNTS and "--retries" not in self.arguments:
+            if not asks_for_work(self.arguments):
                 found.append("takes too long")
         elif self.signal:
             found.append(f"was killed by signal {self.signal}")
@@ -226,7 +229,7 @@ class Ended:
             found.append("was refused without a word")
         if any(sign in self.err for sign in "\x1b\x00"):
             found.append("printed control characters")
-        if self.peak > PEAK_BYTES and (self.code == 2 or not asked & AMOUNTS):
+        if self.peak > PEAK_BYTES and (self.code == 2 or not asks_for_work(self.arguments)):
             found.append(f"took {self.peak / 1e9:.1f} GB")
         if self.code == 2 and self.made and not self.timeout:
             found.append(f"left {', '.join(self.made)} behind")
@@ -258,7 +261,9 @@ class Server:
         assert self._process.stdout is not None
         with tempfile.TemporaryDirectory() as folder:
             before = _copy(self._template, Path(folder))
-            self._process.stdin.write(json.dumps({"arguments": arguments, "folder": folder}) + "\n")
+            seconds = AMOUNT_SECONDS if asks_for_work(arguments) else CPU_SECONDS
+            asked = {"arguments": arguments, "folder": folder, "seconds": seconds}
+            self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
             told = json.loads(self._process.stdout.readline())
             made = sorted(name for name in _names(Path(folder)) - before if not name.startswith("stdio/"))
@@ -287,11 +292,11 @@ def _names(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def _child(arguments: list[str], folder: str) -> None:
+def _child(arguments: list[str], folder: str, seconds: int) -> None:
     """Run one invocation in this process, which ends with it."""
     os.setsid()
     os.chdir(folder)
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_DATA, (DATA_BYTES, DATA_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number, name in ((1, "stdio/out"), (2, "stdio/err")):
@@ -330,10 +335,9 @@ def _serve() -> None:
     capax.cli._app()
     for line in sys.stdin:
         asked = json.loads(line)
-        began = time.monotonic()
         child = os.fork()
         if child == 0:
-            _child(asked["arguments"], asked["folder"])
+            _child(**asked)
         handle, timeout = os.pidfd_open(child), False
         if not select.select([handle], [], [], WALL_SECONDS)[0]:
             timeout = True
@@ -358,7 +362,6 @@ def _serve() -> None:
             "out": texts.get("out", ""),
             "err": texts.get("err", ""),
         }
-        del began
         print(json.dumps(told), flush=True)
 
 

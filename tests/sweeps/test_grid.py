@@ -131,7 +131,7 @@ def test_the_example_is_the_study_that_was_measured() -> None:
         ("[[change]]\nset = {lr = 1.0}", r"change\[0\]: should have the tables if and set, got set"),
         ("[[change]]\nif = {heads = 1}\nset = {lr = 1.0}", r"change\[0\].if.heads: unknown field"),
         ("[grid]\nlr = {from = 1e-4, to = 1.0, steps = 2000000}", "grid.lr: an axis has at most 50000 points, got 2000000"),
-        ("[grid]\nlr = {from = 1e-4, to = 1.0, steps = 2000}\nbatch_size = {from = 1, to = 100000, factor = 1.0001}", "runs are more than 1000000; --yes"),
+        ("[grid]\nlr = {from = 1e-4, to = 1.0, steps = 2000}\nbatch_size = {from = 1, to = 100000, factor = 1.001}", "runs are more than 1000000; --yes"),
         (
             "[task]\nvocab_size = 2\nlibrary_size = 9\n[grid]\nseq_len = [8, 4]",
             r"at most 8 .* got 9 \(in the run with seq_len 4\)",
@@ -148,9 +148,9 @@ def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"study: cannot read .*none.toml: No such file"):
+    with pytest.raises(StudyError, match=r"study: no such file: .*none.toml"):
         read_study(tmp_path / "none.toml")
-    with pytest.raises(StudyError, match="study: cannot read"):
+    with pytest.raises(StudyError, match="study: .* is a folder"):
         read_study(tmp_path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(StudyError, match="study: cannot read"):

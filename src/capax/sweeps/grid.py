@@ -115,11 +115,11 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
 def _parts(tables: Mapping[str, Any]) -> Parts:
     """The specs of the study's task, of the model that learns it (ours, or a user's module), and of its protocol."""
     task = tables.get("task", {}).get("task", "sequences")
-    if task not in TASKS:
-        raise SpecError(f"task.task: {', '.join(TASKS)}, got {task!r}")
+    if not isinstance(task, str) or task not in TASKS:
+        raise SpecError(f"task.task: {', '.join(TASKS)}, got {task!r:.80}")
     name = tables.get("protocol", {}).get("protocol", "mac")
-    if name not in PROTOCOLS:
-        raise SpecError(f"protocol.protocol: {', '.join(PROTOCOLS)}, got {name!r}")
+    if not isinstance(name, str) or name not in PROTOCOLS:
+        raise SpecError(f"protocol.protocol: {', '.join(PROTOCOLS)}, got {name!r:.80}")
     model = Module if tables.get("model", {}).get("model") == MODULE else LEARNERS[TASKS[task]]
     return {"task": TASKS[task], "model": model, "training": Training, "protocol": PROTOCOLS[name]}
 

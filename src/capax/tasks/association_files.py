@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from capax.errors import LibraryError
-from capax.inputs import read_npy, regular
+from capax.inputs import is_folder, read_npy, regular
 
 NAMES = ("queries", "contexts", "labels")
 
@@ -59,11 +59,7 @@ def read(path: Path) -> Examples:
         LibraryError: when arrays are missing, of wrong shapes, empty or not finite, or when one pair of query and
             context has two labels; the message names the array and the example (from 1).
     """
-    try:
-        folder = path.is_dir()
-    except OSError as error:  # of a name that is too long
-        raise LibraryError(f"library: cannot read {path}: {error.strerror}") from None
-    if folder:
+    if is_folder(path, "library", LibraryError):
         arrays = {name: load_array(path / f"{name}.npy", f"library: {name}") for name in NAMES}
     elif path.suffix == ".safetensors":
         try:
