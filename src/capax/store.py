@@ -31,6 +31,7 @@ from capax.store_schema import (
     FAILURE_COLUMNS,
     KEY,
     NO_KEY,
+    OLDER,
     SUMMARY_COLUMNS,
     VERSION,
     Failure,
@@ -111,8 +112,10 @@ class Store:
             raise StoreError(
                 f"store: {self.path} has version {version}, this capax reads up to version {VERSION}; use a newer capax"
             )
-        elif version < VERSION:
+        elif version in OLDER:
             self._update()
+        elif version != VERSION:
+            raise StoreError(f"store: {self.path} is damaged: it has version {version}, which no capax wrote")
         with suppress(sqlite3.Error):  # each method says itself that the file is damaged
             for table in ("runs", "failures"):
                 for (key,) in self._connection.execute(f"SELECT key FROM {table} WHERE {NO_KEY} LIMIT 1"):

@@ -126,6 +126,12 @@ def _stores(folder: Path) -> dict[str, str]:
     altered("older.db", "PRAGMA user_version = 1")
     altered("stampless.db", "PRAGMA user_version = -5")
     altered("dates.db", "UPDATE runs SET finished = x'00ff'", "UPDATE runs SET seconds = 'soon'")
+    altered("times.db", "UPDATE runs SET finished = 'tomorrow'")
+    altered("zones.db", "UPDATE runs SET finished = '9999-12-31T23:59:59'")
+    altered("keys.db", f"UPDATE runs SET key = '../../x' WHERE key = '{key}'", set_to("$.key", "'../../x'"))
+    altered("huge.db", set_to("$.spec.task.library_size", "10000000"), set_to("$.spec.task.seq_len", "100000"))
+    altered("lists.db", set_to("$.members", "json('[]')"), set_to("$.spec", "json('[]')"))
+    altered("failures.db", "INSERT INTO failures VALUES ('x', 'never', 'why', 1e300, '[[[')")
     altered("rows.db", "INSERT INTO imported VALUES ('t.csv', '{\"seq_len\": \"x\", \"memorized\": 1e999, \"d_model\": [1]}')")
     altered("numbers.db", set_to("$.memorized", "1e300"), set_to("$.spec.model.d_model", "9223372036854775807"))
     altered("modules.db", set_to("$.spec.model", "json('{\"model\": \"module\", \"factory\": \"os:abort\"}')"))
@@ -145,7 +151,6 @@ def _stores(folder: Path) -> dict[str, str]:
     with sqlite3.connect(folder / "not.db") as other:
         other.execute("CREATE TABLE diary (entry TEXT)")
     other.close()
-    assert key
     return keys
 
 
