@@ -46,7 +46,7 @@ WRONG_STUDIES = {
     "seed": "seed = 1" + "0" * 400,
     "seed2": "seed = nan",
     "range": "[grid]\nd_model = {from = 1, to = 1000000000000, steps = 100000000000}",
-    "range2": "[grid]\nlr = {from = 1e-300, to = 1e300, factor = 1.0000000001}",
+    "range2": "[grid]\nlr = {from = 1, to = 1e18, factor = 1.0000000001}",
     "range3": "[grid]\nd_model = {from = 1, to = 1" + "0" * 400 + ", factor = 2}",
     "range4": "[grid]\nlr = {from = 1, to = 2, steps = -5}",
     "range5": "[grid]\nlr = {from = 1e-320, to = 1e308, steps = 3}",
