@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from capax.errors import EmbeddingError
-from capax.inputs import read_json, regular
+from capax.inputs import exists, read_json, regular
 
 if TYPE_CHECKING:
     import torch
@@ -155,9 +155,9 @@ def _quiet(transformers: Any) -> Iterator[None]:
 
 
 def _config(transformers: Any, model: Path) -> Any:
-    if not model.exists():
+    if not exists(model, "hf", EmbeddingError):
         raise EmbeddingError(f"hf: no such file or folder {str(model)!r} (nothing is downloaded)")
-    if model.is_dir() and not (model / "config.json").is_file():
+    if model.is_dir() and not (model / "config.json").exists():
         raise EmbeddingError(f"hf: {model} has no config.json")
     _refuse_code(model)
     try:
@@ -176,6 +176,9 @@ def _refuse_code(model: Path) -> None:
         EmbeddingError: that names the file.
     """
     folder = model.is_dir()
+    for path in sorted(model.iterdir()) if folder else ():
+        if not path.is_dir():
+            regular(path, "hf", EmbeddingError)  # transformers opens what it finds
     described = [path for pattern in DESCRIPTIONS for path in sorted(model.glob(pattern))] if folder else [model]
     for path in described:
         said = read_json(path, "hf", EmbeddingError)

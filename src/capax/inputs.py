@@ -155,6 +155,15 @@ def read_npy(path: Path, field: str, error: type[CapaxError]) -> np.ndarray:
     regular(path, field, error)
     try:
         return np.array(np.lib.format.open_memmap(path, mode="r"))  # np.load would also open archives and pickles
-    except (ValueError, OSError, EOFError, MemoryError, RecursionError, OverflowError, SyntaxError, TokenError) as problem:
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        MemoryError,
+        RecursionError,
+        OverflowError,
+        SyntaxError,
+        TokenError,
+    ) as problem:
         reason = getattr(problem, "strerror", None) or str(problem).partition("\n")[0]
         raise error(f"{field}: {path} is not a .npy array: {reason}") from None

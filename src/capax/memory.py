@@ -141,9 +141,7 @@ def save(path: Path, weights: dict[str, Tensor]) -> None:
         raise StoreWriteError(f"store: the weights were not saved in {path.parent}: {error}") from None
 
 
-def load(
-    key: str, store: Path | str = DEFAULT, *, trust: bool = False
-) -> Memory | AssociativeMemory | RelationMemory:
+def load(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> Memory | AssociativeMemory | RelationMemory:
     """The memory kept by a run measured with `keep_weights`.
 
     Args:
@@ -199,7 +197,9 @@ def _weights(path: Path, expected: dict[str, Tensor]) -> dict[str, Tensor]:
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise StoreError(f"store: cannot read {path}: {error}") from None
     for name in {**expected, **found}:
-        here, wanted = (None if one is None else (one.shape, one.dtype) for one in (found.get(name), expected.get(name)))
+        here, wanted = (
+            None if one is None else (one.shape, one.dtype) for one in (found.get(name), expected.get(name))
+        )
         if here != wanted:
             raise StoreError(f"store: {path} does not hold the weights of its run: {name!r:.80} is missing or another")
     return found

@@ -54,14 +54,13 @@ WRONG_STUDIES = {
     "range7": "[grid]\nlr = {from = 1, to = 2, factor = 1e400}",
     "range8": "[grid]\nlr = {from = 1, to = 2, steps = 1" + "0" * 400 + "}",
     "list": f"[grid]\nseed = [{', '.join(map(str, range(200_000)))}]",
-    "product": "[grid]\n" + "\n".join(
-        f"{name} = {{from = 1, to = 100000, steps = 3000}}" for name in ("d_model", "n_heads", "lr")
-    ),
+    "product": "[grid]\n"
+    + "\n".join(f"{name} = {{from = 1, to = 100000, steps = 3000}}" for name in ("d_model", "n_heads", "lr")),
     "axis": "[grid]\nseed = [{a = 1}, [2], nan]",
     "axis2": "[grid]\narguments = [{a = 1}]",
     "zip": "[[zip]]\nseed = [1, 2]\nlr = 3",
-    "change": '[[change]]\nif = {seed = []}\nset = {seed = {}}',
-    "change2": '[[change]]\nif = {d_model = [[1]]}\nset = {d_model = 1' + "0" * 30 + "}",
+    "change": "[[change]]\nif = {seed = []}\nset = {seed = {}}",
+    "change2": "[[change]]\nif = {d_model = [[1]]}\nset = {d_model = 1" + "0" * 30 + "}",
     "size": "[model]\nd_model = 1" + "0" * 30,
     "size2": "[task]\nlibrary_size = 1" + "0" * 400,
     "size3": "[training]\nlr = 1e400",
@@ -79,7 +78,10 @@ def make(folder: Path) -> dict[str, str]:
     runs = _stores(folder)
     (folder / "folder").mkdir()
     (folder / "folder.npy").mkdir()
-    for name in ("pipe", *(f"pipe.{end}" for end in "npy txt csv toml json db graphml safetensors parquet".split())):
+    for name in (
+        "pipe",
+        *(f"pipe.{end}" for end in ["npy", "txt", "csv", "toml", "json", "db", "graphml", "safetensors", "parquet"]),
+    ):
         os.mkfifo(folder / name)
     (folder / "pipes").mkdir()
     for name in ("queries.npy", "contexts.npy", "labels.npy", "config.json"):
@@ -87,7 +89,7 @@ def make(folder: Path) -> dict[str, str]:
     for end in ("npy", "txt", "csv", "toml", "db"):
         (folder / f"zero.{end}").symlink_to("/dev/zero")
         (folder / f"loop.{end}").symlink_to(f"loop.{end}")
-    for end in "npy txt csv db toml json safetensors parquet".split():
+    for end in ["npy", "txt", "csv", "db", "toml", "json", "safetensors", "parquet"]:
         (folder / f"empty.{end}").touch()
     _tables(folder)
     _arrays(folder)
@@ -132,9 +134,11 @@ def _stores(folder: Path) -> dict[str, str]:
     altered("huge.db", set_to("$.spec.task.library_size", "10000000"), set_to("$.spec.task.seq_len", "100000"))
     altered("lists.db", set_to("$.members", "json('[]')"), set_to("$.spec", "json('[]')"))
     altered("failures.db", "INSERT INTO failures VALUES ('x', 'never', 'why', 1e300, '[[[')")
-    altered("rows.db", "INSERT INTO imported VALUES ('t.csv', '{\"seq_len\": \"x\", \"memorized\": 1e999, \"d_model\": [1]}')")
+    altered(
+        "rows.db", 'INSERT INTO imported VALUES (\'t.csv\', \'{"seq_len": "x", "memorized": 1e999, "d_model": [1]}\')'
+    )
     altered("numbers.db", set_to("$.memorized", "1e300"), set_to("$.spec.model.d_model", "9223372036854775807"))
-    altered("modules.db", set_to("$.spec.model", "json('{\"model\": \"module\", \"factory\": \"os:abort\"}')"))
+    altered("modules.db", set_to("$.spec.model", 'json(\'{"model": "module", "factory": "os:abort"}\')'))
     altered("pipes.db", set_to("$.spec.task.library", "'pipe.npy'"))
     altered("foreign.db")
     weights = folder / "foreign.db-weights"
@@ -179,7 +183,9 @@ def _arrays(folder: Path) -> None:
     (folder / "noise.npy").write_bytes(b"\x93NUMPY\x01\x00" + bytes(range(256)))
     _npy(folder / "huge.npy", str((10**7, 10**6)))
     _npy(folder / "deep.npy", "(" * 9000 + ")" * 9000)
-    header = json.dumps({"queries": {"dtype": "F64", "shape": [10**9, 10**3], "data_offsets": [0, 8 * 10**12]}}).encode()
+    header = json.dumps(
+        {"queries": {"dtype": "F64", "shape": [10**9, 10**3], "data_offsets": [0, 8 * 10**12]}}
+    ).encode()
     (folder / "huge.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
 
 

@@ -129,6 +129,11 @@ def test_what_fits_is_judged_by_the_memory_that_there_is(monkeypatch: pytest.Mon
         refuse_too_large(run)
 
 
+def opened(path: Path) -> None:
+    """Read a study, and open its store."""
+    capax.Store(read_study(path).store or "folder/s.db").close()
+
+
 def study(text: str) -> Path:
     """A study file."""
     path = Path("s.toml")
@@ -136,12 +141,13 @@ def study(text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", sorted(set(WRONG_STUDIES) - {"list", "product", "module", "task", "change", "change2"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(WRONG_STUDIES) - {"list", "product", "module", "task", "change", "change2"})
+)
 def test_studies_that_cannot_be_are_refused_in_one_line(name: str) -> None:
     Path("folder").mkdir()
     with pytest.raises(CapaxError) as error:
-        found = read_study(study(WRONG_STUDIES[name]))
-        capax.Store(found.store or "folder/s.db")
+        opened(study(WRONG_STUDIES[name]))
     assert "\n" not in str(error.value)
 
 
@@ -187,7 +193,7 @@ def pipes(*names: str) -> None:
     ids=" ".join,
 )
 def test_pipes_and_devices_are_no_inputs(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    pipes(*(f"pipe.{end}" for end in "toml txt npy safetensors csv graphml parquet db json".split()))
+    pipes(*(f"pipe.{end}" for end in ["toml", "txt", "npy", "safetensors", "csv", "graphml", "parquet", "db", "json"]))
     Path("pipes").mkdir()
     pipes("pipes/queries.npy")
     Path("zero.txt").symlink_to("/dev/zero")
@@ -242,7 +248,7 @@ def test_compressed_and_endless_tables_are_refused(monkeypatch: pytest.MonkeyPat
 def test_an_array_that_is_longer_than_its_file_is_not_made() -> None:
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000, 100000), }\n"
     Path("huge.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
-    with pytest.raises(TableError, match="data: huge.npy is not a .npy array"):
+    with pytest.raises(TableError, match=r"data: huge\.npy is not a \.npy array"):
         read_npy(Path("huge.npy"), "data", TableError)
     np.save("empty.npy", np.empty((0, 3)))
     assert read_npy(Path("empty.npy"), "data", TableError).shape == (0, 3)
@@ -257,6 +263,12 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
+def everything(path: str) -> list[object]:
+    """All that a store holds."""
+    with capax.Store(path, create=False) as store:
+        return [store.summaries(), store.failures(), list(store.runs())]
+
+
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
@@ -267,7 +279,10 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         ("UPDATE runs SET finished = '2026-01-01T00:00:00'", "damaged: finished: .* no time zone"),
         ("UPDATE runs SET seconds = 'soon'", "damaged: seconds"),
         ("INSERT INTO failures VALUES ('x', 'never', 'why', 1, '{}')", "damaged: failed"),
-        ("UPDATE runs SET measurement = json_set(measurement, '$.spec.model.d_model', 1e300)", "damaged: run .*d_model"),
+        (
+            "UPDATE runs SET measurement = json_set(measurement, '$.spec.model.d_model', 1e300)",
+            "damaged: run .*d_model",
+        ),
         ("UPDATE runs SET measurement = '[[['", "damaged: run"),
         ("UPDATE runs SET measurement = '{\"a\":' || replace(hex(zeroblob(5000)), '00', '[')", "damaged: run"),
     ],
@@ -277,10 +292,8 @@ def test_a_store_that_cannot_be_is_damaged(stored: bytes, statement: str, said: 
     with sqlite3.connect("s.db") as connection:
         connection.execute(statement)
     connection.close()
-    with pytest.raises(StoreError, match=said), capax.Store("s.db", create=False) as store:
-        store.summaries()
-        store.failures()
-        store.runs()
+    with pytest.raises(StoreError, match=said):
+        everything("s.db")
 
 
 def test_every_command_has_a_base_that_the_generator_changes() -> None:

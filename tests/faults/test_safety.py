@@ -231,7 +231,11 @@ class Bomb:
         ({"config.json": CONFIG, "pytorch_model.bin": None}, ["pytorch_model.bin", "pickled"]),
         ({"config.json": CONFIG, "model.pt": None}, ["model.pt", "pickled"]),
         (
-            {"config.json": CONFIG, "model.safetensors.index.json": {"weight_map": {"a": "bomb.bin"}}, "bomb.bin": None},
+            {
+                "config.json": CONFIG,
+                "model.safetensors.index.json": {"weight_map": {"a": "bomb.bin"}},
+                "bomb.bin": None,
+            },
             ["model.safetensors.index.json", "bomb.bin"],
         ),
         ({"config.json": CONFIG | {"transformers_weights": "adapter_model.bin"}}, ["config.json"]),

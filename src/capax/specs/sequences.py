@@ -135,7 +135,9 @@ class Transformer(Spec):
     n_heads: Annotated[Size, Field(description="Attention heads per block.")] = 1
     d_model: Annotated[Size, Field(description="Width: channels of a token vector.")] = 32
     d_head: Annotated[Size, Field(description="Channels of a query and a key, whatever the width.")] = 64
-    d_value: Annotated[int | None, Field(ge=1, le=LARGEST_SIZE, description="Channels of a value; d_head when not given.")] = None
+    d_value: Annotated[
+        int | None, Field(ge=1, le=LARGEST_SIZE, description="Channels of a value; d_head when not given.")
+    ] = None
     ffn: Annotated[
         Literal["mlp", "identity", "none"],
         Field(description="FFN: trained, frozen to the identity (x + norm(x)), or left out."),

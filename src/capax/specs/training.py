@@ -40,18 +40,26 @@ class Training(Spec):
     ] = None
     patience: Annotated[
         int | None,
-        Field(ge=1, le=MOST_STEPS, description="Evaluations without improvement until a member stops (ours); none: it never does."),
+        Field(
+            ge=1,
+            le=MOST_STEPS,
+            description="Evaluations without improvement until a member stops (ours); none: it never does.",
+        ),
         BeforeValidator(_or_none),
     ] = 30
     min_loss_drop: Annotated[
         float, Field(ge=0, lt=1, description="Share by which the loss must fall to count as an improvement (ours).")
     ] = 0.01
     stop_when_complete: Annotated[bool, Field(description="Whether a member stops at a complete library.")] = True
-    max_epochs: Annotated[int | None, Field(ge=1, le=MOST_STEPS, description="Budget of epochs; none when not given.")] = None
+    max_epochs: Annotated[
+        int | None, Field(ge=1, le=MOST_STEPS, description="Budget of epochs; none when not given.")
+    ] = None
     min_steps: Annotated[
         int | None, Field(ge=1, le=MOST_STEPS, description="Steps that the budget of epochs amounts to at least.")
     ] = None
-    max_steps: Annotated[int | None, Field(ge=1, le=MOST_STEPS, description="Budget of steps; none when not given.")] = None
+    max_steps: Annotated[
+        int | None, Field(ge=1, le=MOST_STEPS, description="Budget of steps; none when not given.")
+    ] = None
     time_limit: Annotated[float | None, Field(gt=0, description="Budget of seconds for the whole measurement.")] = None
     precision: Annotated[
         Literal["float32", "float64", "bfloat16"],

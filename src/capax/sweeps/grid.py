@@ -53,8 +53,8 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     The tables `task`, `model`, `training` and `protocol` and the key `seed` hold a base run, in the names of the specs.
     `grid` holds axes by field name: every combination is a run. Each `[[zip]]` holds fields that advance together, and
     is one axis. An axis is a list, or a range of equal ratios: `{from = 8, to = 128, factor = 2}` or
-    `{from = 1e-4, to = 1e-2, steps = 5}`; it has at most 50,000 values. Each `[[change]]` has `if` (fields and values, a list of values for several)
-    and `set`: runs that meet all of `if` get the fields of `set`.
+    `{from = 1e-4, to = 1e-2, steps = 5}`; it has at most 50,000 values. Each `[[change]]` has `if` (fields and values,
+    a list of values for several) and `set`: runs that meet all of `if` get the fields of `set`.
 
     Raises:
         StudyError: for a file that cannot be read, is no TOML, has unknown tables, fields or axes, an empty axis, more

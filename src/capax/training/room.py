@@ -57,7 +57,9 @@ def refuse(needed: int, what: str) -> None:
     """
     there = machine.memory()
     if needed > there:
-        raise SpecError(f"memory: {what} needs at least {_gib(needed)}, and there are {_gib(there)}: take smaller sizes")
+        raise SpecError(
+            f"memory: {what} needs at least {_gib(needed)}, and there are {_gib(there)}: take smaller sizes"
+        )
 
 
 def library_bytes(task: Task, model: Model) -> int:
