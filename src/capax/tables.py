@@ -275,6 +275,9 @@ def from_file(path: Path | str) -> pl.DataFrame:
         raise TableError(f"data: cannot read {path}: {error}") from None
     if found.is_empty():
         raise TableError(f"data: {path} holds no rows")
+    for name, kind in found.schema.items():
+        if kind in (pl.Int128, pl.UInt128):
+            raise TableError(f"data: {path}: column {name!r:.80} has integers that do not fit in 64 bits")
     return found
 
 

@@ -245,6 +245,12 @@ def test_compressed_and_endless_tables_are_refused(monkeypatch: pytest.MonkeyPat
         from_file("p.parquet")
 
 
+def test_integers_of_a_table_have_64_bits() -> None:
+    Path("t.csv").write_text(f"seq_len,memorized\n8,{HUGE}\n")
+    with pytest.raises(TableError, match="column 'memorized' has integers that do not fit in 64 bits"):
+        from_file("t.csv")
+
+
 def test_an_array_that_is_longer_than_its_file_is_not_made() -> None:
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000, 100000), }\n"
     Path("huge.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
