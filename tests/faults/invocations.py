@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin
 
-CPU_SECONDS, AMOUNT_SECONDS = 15, 3
+CPU_SECONDS, AMOUNT_SECONDS = 30, 3
 WALL_FACTOR = 8
 """Seconds for each of the CPU's: others may be at work, too."""
 DATA_BYTES = 6 * 2**30

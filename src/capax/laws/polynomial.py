@@ -55,7 +55,7 @@ class Polynomial(Law):
 
     def _check_degree(self) -> None:
         if not isinstance(self.degree, int) or not 1 <= self.degree <= LARGEST_DEGREE:
-            raise LawError(f"degree: 1 to {LARGEST_DEGREE}, got {self.degree!r:.80}")
+            raise LawError(f"degree: at least 1 and at most {LARGEST_DEGREE}, got {self.degree!r:.80}")
 
     def _capacity(self, theta: Vector, columns: Columns) -> tuple[Vector, np.ndarray]:
         features = self._features(columns)
