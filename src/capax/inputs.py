@@ -8,11 +8,12 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from capax.errors import CapaxError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 DEEPEST = 64
 """Levels of tables or lists in each other: nothing that capax reads has more than ten."""
@@ -152,6 +153,8 @@ def read_npy(path: Path, field: str, error: type[CapaxError]) -> np.ndarray:
     Raises:
         error: as `regular`, and for what is no array of numbers.
     """
+    import numpy as np
+
     regular(path, field, error)
     try:
         return np.array(np.lib.format.open_memmap(path, mode="r"))  # np.load would also open archives and pickles
