@@ -356,11 +356,7 @@ class Ended:
             found.append(f"ended with code {self.code}")
         if "Traceback" in self.err or "Traceback" in self.out:
             found.append("printed a traceback")
-        ours = (
-            "runs done",
-            "resource_tracker",
-            "warnings.warn(",
-        )  # a fork that ends at once leaves what an ordinary end cleans up
+        ours = ("runs done", "resource_tracker", "warnings.warn(")  # a fork leaves what an ordinary end cleans up
         lines = [line for line in self.err.splitlines() if not any(sign in line for sign in ours)]
         if not self.timeout and len(lines) > 1:
             found.append(f"said {len(lines)} lines")
