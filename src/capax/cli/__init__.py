@@ -97,7 +97,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except OSError as error:
         _fail(OutputError(streams.reason(error)), OutputError.exit_code, debug)
     except MemoryError as error:
-        _fail(CapaxError(f"memory: not enough for this ({error})" if str(error) else "memory: not enough for this"), 1, debug)
+        _fail(
+            CapaxError(f"memory: not enough for this ({error})" if str(error) else "memory: not enough for this"),
+            1,
+            debug,
+        )
     except SystemExit:  # rich's, where nobody reads what it prints
         _fail(OutputError(streams.reason(BrokenPipeError(errno.EPIPE, ""))), OutputError.exit_code, debug)
     sys.exit(0)
