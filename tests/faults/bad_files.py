@@ -133,7 +133,7 @@ def _stores(folder: Path) -> dict[str, str]:
     altered("keys.db", f"UPDATE runs SET key = '../../x' WHERE key = '{key}'", set_to("$.key", "'../../x'"))
     altered("huge.db", set_to("$.spec.task.library_size", "10000000"), set_to("$.spec.task.seq_len", "100000"))
     altered("lists.db", set_to("$.members", "json('[]')"), set_to("$.spec", "json('[]')"))
-    altered("failures.db", "INSERT INTO failures VALUES ('x', 'never', 'why', 1e300, '[[[')")
+    altered("failures.db", "INSERT INTO failures VALUES (lower(hex(zeroblob(32))), 'never', 'why', 1e300, '[[[')")
     altered(
         "rows.db", 'INSERT INTO imported VALUES (\'t.csv\', \'{"seq_len": "x", "memorized": 1e999, "d_model": [1]}\')'
     )

@@ -284,7 +284,7 @@ def everything(path: str) -> list[object]:
         ("UPDATE runs SET finished = 'tomorrow'", "damaged: finished"),
         ("UPDATE runs SET finished = '2026-01-01T00:00:00'", "damaged: finished: .* no time zone"),
         ("UPDATE runs SET seconds = 'soon'", "damaged: seconds"),
-        ("INSERT INTO failures VALUES ('x', 'never', 'why', 1, '{}')", "damaged: failed"),
+        ("INSERT INTO failures VALUES (lower(hex(zeroblob(32))), 'never', 'why', 1, '{}')", "damaged: failed"),
         (
             "UPDATE runs SET measurement = json_set(measurement, '$.spec.model.d_model', 1e300)",
             "damaged: run .*d_model",
