@@ -422,10 +422,10 @@ def test_merge(tmp_path: Path, three: list[Measurement]) -> None:
         store.fail(three[1].spec, "done elsewhere")
         store.fail(three[2].spec, "newer")
         store.import_rows(THEIRS.head(1), "a paper")
-    set_times(a, "runs", "finished", {keys[0]: "2026-03-01", keys[1]: "2026-01-01"})
-    set_times(b, "runs", "finished", {keys[0]: "2026-02-01"})
-    set_times(a, "failures", "failed", {keys[2]: "2026-01-01"})
-    set_times(b, "failures", "failed", {keys[2]: "2026-01-02"})
+    set_times(a, "runs", "finished", {keys[0]: "2026-03-01T00:00:00+00:00", keys[1]: "2026-01-01T00:00:00+00:00"})
+    set_times(b, "runs", "finished", {keys[0]: "2026-02-01T00:00:00+00:00"})
+    set_times(a, "failures", "failed", {keys[2]: "2026-01-01T00:00:00+00:00"})
+    set_times(b, "failures", "failed", {keys[2]: "2026-01-02T00:00:00+00:00"})
     for order in ([a, b], [b, a]):
         assert merge(order, c) == 2
         with Store(c, create=False) as store:
@@ -433,7 +433,7 @@ def test_merge(tmp_path: Path, three: list[Measurement]) -> None:
             assert [summary.seconds for summary in store.summaries()] == [three[1].seconds, 99.0]
             (failure,) = store.failures()
             assert (failure.key, failure.error, failure.attempts) == (keys[2], "newer", 2)
-            assert failure.failed == "2026-01-02"
+            assert failure.failed == "2026-01-02T00:00:00+00:00"
             assert store.sources() == {"a paper": 1 if order == [a, b] else 2}
         with pytest.raises(StoreError, match="exists; name a new file"):
             merge([a], c)

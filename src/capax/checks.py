@@ -24,10 +24,11 @@ from capax.models.module_traits import between_seeds, some, tolerance, varied
 from capax.models.subject import ROWS, OneTransformer, Subject, subject_of
 from capax.results import Parameters, Result
 from capax.seeds import numpy_generator
-from capax.specs import Module, Sequences, Transformer
+from capax.specs import Module, Run, Sequences, Transformer
 from capax.specs.spec import whole
 from capax.tasks import sequences
 from capax.tasks.sequence_files import repeated_prefixes
+from capax.training.room import refuse_too_large
 
 Verdict = Literal["passed", "failed", "cannot be judged"]
 Name = Literal[
@@ -112,6 +113,8 @@ def check_model(
     if optimizer is not None and not isinstance(model, nn.Module):
         raise SpecError("optimizer: only with the module itself, whose parameters it holds")
     whole("seed", seed, 0)
+    if isinstance(model, Transformer):
+        refuse_too_large(Run(task=task, model=model))
     subject = subject_of(model, task, seed)
     if not any(parameter.requires_grad for parameter in subject.module.parameters()):
         raise ModuleError(f"module: {subject.name} has no parameter to train")

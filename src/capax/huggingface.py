@@ -15,13 +15,17 @@ import numpy as np
 from jaxtyping import Float
 
 from capax.errors import EmbeddingError
+from capax.inputs import exists, read_json, regular
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
 BATCH = 16
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+WEIGHTS = "*.safetensors"
+PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
+DESCRIPTIONS = ("config.json", "tokenizer_config.json", "*.safetensors.index.json")
+"""Files of a folder that could name code or weights of other kinds."""
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError, IndexError)
 
@@ -151,12 +155,13 @@ def _quiet(transformers: Any) -> Iterator[None]:
 
 
 def _config(transformers: Any, model: Path) -> Any:
-    if not model.exists():
+    if not exists(model, "hf", EmbeddingError):
         raise EmbeddingError(f"hf: no such file or folder {str(model)!r} (nothing is downloaded)")
-    if model.is_dir() and not (model / "config.json").is_file():
+    if model.is_dir() and not (model / "config.json").exists():
         raise EmbeddingError(f"hf: {model} has no config.json")
+    _refuse_code(model)
     try:
-        config = transformers.AutoConfig.from_pretrained(str(model), local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(str(model), local_files_only=True, trust_remote_code=False)
     except UNREADABLE as error:
         raise EmbeddingError(f"hf: cannot read the config of {model}: {_line(error)}") from None
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "vocab_size", None) is None:
@@ -164,19 +169,49 @@ def _config(transformers: Any, model: Path) -> Any:
     return config
 
 
+def _refuse_code(model: Path) -> None:
+    """Refuse what could run code: a model's own classes, and weights that are pickled, which says arbitrary code.
+
+    Raises:
+        EmbeddingError: that names the file.
+    """
+    folder = model.is_dir()
+    for path in sorted(model.iterdir()) if folder else ():
+        if not path.is_dir():
+            regular(path, "hf", EmbeddingError)  # transformers opens what it finds
+    described = [path for pattern in DESCRIPTIONS for path in sorted(model.glob(pattern))] if folder else [model]
+    for path in described:
+        said = read_json(path, "hf", EmbeddingError)
+        if "auto_map" in said:
+            raise EmbeddingError(f"hf: {path} names classes of its own (auto_map); their code is never run")
+        if "transformers_weights" in said or "/" in str(said.get("attn_implementation")):
+            raise EmbeddingError(f"hf: {path} names weights or attention from elsewhere; what they do is not known")
+        shards = said.get("weight_map")
+        for shard in shards.values() if isinstance(shards, dict) else ():
+            if not str(shard).endswith(".safetensors") or Path(str(shard)).name != shard:
+                raise EmbeddingError(f"hf: {path} names {shard!r:.80}, which is no .safetensors file of this folder")
+    if folder and (model / "adapter_config.json").exists():
+        raise EmbeddingError(f"hf: {model / 'adapter_config.json'}: adapters are not read; merge them into the model")
+    pickled = [path for pattern in PICKLED for path in sorted(model.glob(pattern))] if folder else []
+    if pickled and not any(model.glob(WEIGHTS)):
+        raise EmbeddingError(f"hf: {pickled[0]} is pickled, which can run code; save the weights as .safetensors")
+
+
 def _network(
     transformers: Any, model: Path, config: Any, precision: str, seed: int
 ) -> tuple[nn.Module, tuple[str, ...]]:
     import torch
 
-    weights = model.is_dir() and any(any(model.glob(pattern)) for pattern in WEIGHTS)
+    weights = model.is_dir() and any(model.glob(WEIGHTS))
     try:
         if weights:
-            network = transformers.AutoModel.from_pretrained(str(model), config=config, local_files_only=True)
+            network = transformers.AutoModel.from_pretrained(
+                str(model), config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True
+            )
         else:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                network = transformers.AutoModel.from_config(config)
+                network = transformers.AutoModel.from_config(config, trust_remote_code=False)
     except UNREADABLE as error:
         raise EmbeddingError(f"hf: cannot make the model of {model}: {_line(error)}") from None
     notes = () if weights else (f"weights are random (seed {seed}): {model} has only a config",)
@@ -188,7 +223,7 @@ def _tokens(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Token ids (items, context size)."""
     try:
-        lines = text.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = regular(text, "text", EmbeddingError).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise EmbeddingError(f"text: cannot read {text}: {_line(error)}") from None
     if lines == [""]:
@@ -227,7 +262,9 @@ def _tokenized(
 ) -> tuple[list[list[int]], tuple[str, ...]]:
     """Ids of each line; special tokens stay where the tokenizer puts them, in lines that are cut, too."""
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(model), local_files_only=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            str(model), local_files_only=True, trust_remote_code=False
+        )
 
         def ids(most: int | None) -> list[list[int]]:
             return [list(tokenizer(line, truncation=most is not None, max_length=most)["input_ids"]) for line in lines]

@@ -8,10 +8,11 @@ import platform
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Literal
 
 from capax.errors import DeviceError
@@ -20,6 +21,19 @@ from capax.errors import DeviceError
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> int:
+    """Bytes that this process may use: those of the machine, of its container, or of a limit, whichever are fewest."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else []
+    with suppress(OSError, ValueError):  # no container, or "max"
+        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    with suppress(ImportError):  # Windows
+        import resource
+
+        limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+        found += [limit for limit in limits if limit != resource.RLIM_INFINITY]
+    return min(found, default=2**62)
 
 
 def versions() -> dict[str, str]:

@@ -15,7 +15,8 @@ from safetensors.torch import save as serialized
 from torch import Tensor
 
 from capax import outputs
-from capax.errors import CapaxError, ReportError, StoreError, StoreWriteError
+from capax.errors import CapaxError, ReportError, SpecError, StoreError, StoreWriteError
+from capax.inputs import exists, regular
 from capax.models.associative import AssociativeEnsemble
 from capax.models.factory import build
 from capax.models.keyquery import KeyQueryEnsemble
@@ -28,6 +29,8 @@ from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Mod
 from capax.store import DEFAULT, Store
 from capax.tasks import associations, relations, sequences
 from capax.tasks.association_files import Examples
+from capax.training.prepare import initial
+from capax.training.room import refuse_too_large
 
 ASKED_AT_ONCE = 4096
 """Examples: their contexts and scores are in memory together."""
@@ -138,26 +141,30 @@ def save(path: Path, weights: dict[str, Tensor]) -> None:
         raise StoreWriteError(f"store: the weights were not saved in {path.parent}: {error}") from None
 
 
-def load(key: str, store: Path | str = DEFAULT) -> Memory | AssociativeMemory | RelationMemory:
+def load(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> Memory | AssociativeMemory | RelationMemory:
     """The memory kept by a run measured with `keep_weights`.
 
     Args:
         key: the run's key, or the beginning of it if no other run's key begins so.
+        trust: whether a user's module may be imported, which runs the code that the store names.
 
     Raises:
-        StoreError: when the store has no such run, or the run kept no weights.
-        SpecError: when it is of a user's module whose source has changed.
+        StoreError: when the store has no such run, the run kept no weights, or they are not those of its model.
+        SpecError: when it is of a user's module that is not trusted, or whose source has changed.
     """
     with Store(store, create=False) as opened:
         run = opened.find(key)
         path = opened.weights_path(run.key)
-    if not path.exists():
+    if isinstance(run.spec.model, Module) and not trust:
+        raise SpecError(
+            f"trust: run {run.key[:12]} is of the module {run.spec.model.factory!r:.80}, whose code would be run; "
+            "`capax recall --trust`, or trust=True, allows it"
+        )
+    if not exists(path, "store", StoreError):
         raise StoreError(f"key: run {run.key[:12]} kept no weights; measure it again with keep_weights")
-    try:
-        parameters = {name: tensor[None] for name, tensor in load_file(path).items()}
-    except (OSError, SafetensorError) as error:
-        raise StoreError(f"store: cannot read {path}: {error}") from None
+    refuse_too_large(run.spec)
     spec, generator = run.spec, numpy_generator(run.spec.seed, "library", 0)
+    parameters = _weights(path, initial(run.spec).parameters)
     match spec.task, spec.model:
         case Sequences() as task, Transformer() as model:
             library = sequences.draw(task, task.library_size, generator)
@@ -174,3 +181,25 @@ def load(key: str, store: Path | str = DEFAULT) -> Memory | AssociativeMemory | 
             kind = KeyQueryEnsemble if model.channel == "threshold" else RoutingEnsemble
             return RelationMemory(run, kind(model, parameters), items, signs)
     raise StoreError(f"key: run {run.key[:12]} is of a task that cannot be loaded")
+
+
+def _weights(path: Path, expected: dict[str, Tensor]) -> dict[str, Tensor]:
+    """One member's kept parameters, if they are those of its model.
+
+    Args:
+        expected: the parameters of such a model.
+
+    Raises:
+        StoreError: for a file that cannot be read, or that holds other tensors.
+    """
+    try:
+        found = {name: tensor[None] for name, tensor in load_file(regular(path, "store", StoreError)).items()}
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise StoreError(f"store: cannot read {path}: {error}") from None
+    for name in {**expected, **found}:
+        here, wanted = (
+            None if one is None else (one.shape, one.dtype) for one in (found.get(name), expected.get(name))
+        )
+        if here != wanted:
+            raise StoreError(f"store: {path} does not hold the weights of its run: {name!r:.80} is missing or another")
+    return found

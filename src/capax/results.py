@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from capax.errors import CapaxError
+from capax.errors import CapaxError, SpecError
 from capax.specs import Run
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -316,3 +316,5 @@ class Measurement(Result):
         except ValidationError as error:
             first = error.errors()[0]
             raise ResultError(f"not a measurement: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        except SpecError as error:
+            raise ResultError(f"not a measurement: spec: {error}") from None

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from capax import sweep_lock
 from capax.errors import SpecError, StoreError, StoreWriteError
+from capax.inputs import exists, regular
 from capax.results import Measurement, ResultError
 from capax.specs import Run
 from capax.store_schema import (
@@ -30,6 +31,7 @@ from capax.store_schema import (
     FAILURE_COLUMNS,
     KEY,
     NO_KEY,
+    OLDER,
     SUMMARY_COLUMNS,
     VERSION,
     Failure,
@@ -81,23 +83,12 @@ class Store:
 
     def _check_path(self, create: bool) -> None:
         path = self.path
-        try:
-            os.stat(path)
-        except (FileNotFoundError, NotADirectoryError):  # told below
-            pass
-        except (OSError, ValueError) as error:  # ValueError: a null character
-            raise StoreError(f"store: cannot open {path}: {getattr(error, 'strerror', None) or error}") from None
-        if path.is_dir():
-            raise StoreError(f"store: {path} is a folder; name a file")
+        there = exists(path, "store", StoreError)
         if not path.parent.is_dir():
             raise StoreError(f"store: folder {path.parent} does not exist")
-        if not path.exists():
-            if not create:
-                raise StoreError(f"store: no such file: {path}")
-            return
-        if not path.is_file():
-            raise StoreError(f"store: {path} is not a regular file")
-        if create and not _is_writable(path):
+        if there or not create:
+            regular(path, "store", StoreError)
+        if there and create and not _is_writable(path):
             raise StoreError(f"store: {path} or its folder is read-only")
 
     def _connect(self) -> sqlite3.Connection:
@@ -121,8 +112,10 @@ class Store:
             raise StoreError(
                 f"store: {self.path} has version {version}, this capax reads up to version {VERSION}; use a newer capax"
             )
-        elif version < VERSION:
+        elif version in OLDER:
             self._update()
+        elif version != VERSION:
+            raise StoreError(f"store: {self.path} is damaged: it has version {version}, which no capax wrote")
         with suppress(sqlite3.Error):  # each method says itself that the file is damaged
             for table in ("runs", "failures"):
                 for (key,) in self._connection.execute(f"SELECT key FROM {table} WHERE {NO_KEY} LIMIT 1"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Self
+from typing import Annotated, Self
+
+from pydantic import AfterValidator
 
 from capax.results import Measurement, StopReason
 from capax.specs import Module, Transformer
@@ -22,6 +24,16 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def _checked_time(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("has no time zone")
+    return text
+
+
+Time = Annotated[str, AfterValidator(_checked_time)]
+"""When something was, as `now` writes it."""
+
+
 @dataclass(frozen=True)
 class Summary:
     """What a listing shows of a run: columns of their own in the file, so that no measurement is parsed for it.
@@ -30,7 +42,7 @@ class Summary:
     """
 
     key: str
-    finished: str
+    finished: Time
     task: str
     protocol: str
     n_layers: int
@@ -83,7 +95,7 @@ class Failure:
     """
 
     key: str
-    failed: str
+    failed: Time
     error: str
     attempts: int
     spec: str
@@ -142,6 +154,9 @@ _OLDER = {
 _FROM_OLDER = ", ".join(
     [*(f"{_OLDER[name]} AS {name}" if name in _OLDER else name for name in SUMMARY_COLUMNS), "measurement"]
 )
+OLDER = (1, 2)
+"""Versions that are brought to this one."""
+
 _NEW = {1: (FAILURES, IMPORTED, PACK_SIZES), 2: ()}
 """Tables that a file of an older version lacks."""
 

@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from capax.errors import StoreError, StoreWriteError
-from capax.store_schema import now
+from capax.store_schema import Time, now
 
 PATIENCE_SECONDS = 0.5
 """A lock that is held for no longer is somebody's look at it, not a sweep."""
@@ -48,7 +48,7 @@ class Holder:
 
     pid: int
     host: str
-    since: str
+    since: Time
     standing: Standing | None = None
 
 

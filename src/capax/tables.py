@@ -15,6 +15,7 @@ from polars.exceptions import PolarsError
 
 from capax import outputs
 from capax.errors import TableError
+from capax.inputs import regular
 from capax.results import Measurement
 from capax.specs import LEARNERS, Module, Training
 from capax.specs.run import LATER
@@ -80,6 +81,15 @@ REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
 """Columns that somebody else's measurements must have."""
 
 MODULE = Module.model_fields["model"].default
+
+MOST_VALUES = 100_000_000
+"""Rows times columns of a table that is read: 800 MB of numbers."""
+
+LONGEST_HEADER = 2**16
+"""Bytes of the first line of a .csv."""
+
+COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
+"""How gzip, zlib and zstd begin, which polars unpacks whatever a file is called."""
 
 REFERENCE = {
     "reference": "study",
@@ -258,15 +268,42 @@ def from_file(path: Path | str) -> pl.DataFrame:
     readers: dict[str, Callable[[Path], pl.DataFrame]] = {".csv": pl.read_csv, ".parquet": pl.read_parquet}
     if path.suffix not in readers:
         raise TableError(f"data: a .csv or .parquet file, got {path}")
-    if not path.is_file():
-        raise TableError(f"data: no such file: {path}")
+    _refuse_bombs(path)
     try:
         found = readers[path.suffix](path)
     except (PolarsError, OSError, UnicodeDecodeError) as error:
         raise TableError(f"data: cannot read {path}: {error}") from None
     if found.is_empty():
         raise TableError(f"data: {path} holds no rows")
+    for name, kind in found.schema.items():
+        if kind in (pl.Int128, pl.UInt128):
+            raise TableError(f"data: {path}: column {name!r:.80} has integers that do not fit in 64 bits")
     return found
+
+
+def _refuse_bombs(path: Path) -> None:
+    """Refuse a table that is little on the disk and much in memory.
+
+    Raises:
+        TableError: for what is no regular file, a compressed .csv, one without an end to its first line, and more
+            values than `MOST_VALUES`.
+    """
+    regular(path, "data", TableError)
+    try:
+        if path.suffix == ".parquet":
+            rows = int(pl.scan_parquet(path).select(pl.len()).collect().item())
+            values = rows * len(pl.read_parquet_schema(path))
+            if values > MOST_VALUES:
+                raise TableError(f"data: {path} has {values} values; at most {MOST_VALUES} are read")
+            return
+        with path.open("rb") as file:
+            start = file.read(LONGEST_HEADER)
+    except (PolarsError, OSError) as error:
+        raise TableError(f"data: cannot read {path}: {error}") from None
+    if start.startswith(COMPRESSED):
+        raise TableError(f"data: {path} is compressed; unpack it first")
+    if len(start) == LONGEST_HEADER and b"\n" not in start:
+        raise TableError(f"data: {path} has a first line of more than {LONGEST_HEADER} bytes")
 
 
 def from_files(paths: Iterable[Path | str]) -> pl.DataFrame:

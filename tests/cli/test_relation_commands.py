@@ -201,7 +201,7 @@ def test_an_item_without_a_vector_is_named(capsys: pytest.CaptureFixture[str], t
         (("--d-head", "4", "--graph", "random"), "n_edges: is required for a random graph"),
         (("--d-head", "4", "--n-edges", "11"), "n_edges: a permutation graph of 12 items has 12, got 11"),
         (("--d-head", "4", "--embeddings", "onehot"), "d_model: one-hot items need n_items = 12, got 8"),
-        (("--d-head", "4", "--embeddings", "nowhere.npy"), "embeddings: nowhere.npy is not a .npy array: No such file"),
+        (("--d-head", "4", "--embeddings", "nowhere.npy"), "embeddings: no such file: nowhere.npy"),
         (("--d-head", "4", "--graph", "nowhere.csv"), "graph: no such file: nowhere.csv"),
         (("--d-head", "4", "--graph", "ring"), "graph: permutation, random, regular, power_law, tree"),
         (("--d-head", "4", "--strict"), "strict: only with embeddings of a file"),

@@ -159,7 +159,7 @@ def test_a_module_is_measured_and_recalled(model: Module, tmp_path: Path) -> Non
     built = factory.build(model, vocab_size=12, seq_len=5, seed=0)
     assert run.parameters.total == sum(parameter.numel() for parameter in built.parameters())
     assert any("torch.vmap" in note for note in run.notes)
-    memory = capax.load(run.key, store)
+    memory = capax.load(run.key, store, trust=True)
     assert sum(memory.recall(item[:-1].tolist()).agrees for item in memory.library) == run.memorized  # type: ignore
     with capax.Store(store) as opened:
         (summary,) = opened.summaries()

@@ -229,7 +229,7 @@ def test_items_of_a_drawn_graph_are_named_by_number(tmp_path: Path) -> None:
 def test_no_such_vectors(tmp_path: Path) -> None:
     graph = csv(tmp_path)
     assert refusal(graph, embeddings="learned").endswith("low_coherence, or a .npy file, got 'learned'")
-    assert refusal(graph, embeddings="none.npy").startswith("embeddings: none.npy is not a .npy array: ")
+    assert refusal(graph, embeddings="none.npy") == "embeddings: no such file: none.npy"
     (tmp_path / "text.npy").write_text("1 2 3")
     assert "text.npy is not a .npy array: " in refusal(graph, embeddings=str(tmp_path / "text.npy"))
 

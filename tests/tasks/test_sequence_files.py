@@ -106,7 +106,7 @@ def test_missing_file(tmp_path: Path) -> None:
 def test_folder(tmp_path: Path) -> None:
     path = tmp_path / "folder.npy"
     path.mkdir()
-    assert refusal(path) == f"library: no such file: {path}"
+    assert refusal(path) == f"library: {path} is a folder; name a file"
 
 
 @pytest.mark.parametrize("name", ["own.csv", "own", "own.TXT", "own.npz", "randm"])
@@ -198,7 +198,7 @@ def test_a_pickle_is_refused_without_being_opened(tmp_path: Path) -> None:
         npy(tmp_path, np.array([[1, bomb]], dtype=object)),
         text(tmp_path, pickle.dumps(bomb), "bare.npy"),
     ):
-        assert refusal(path).startswith(f"library: {path} is not a .npy array of integers: ")
+        assert refusal(path).startswith(f"library: {path} is not a .npy array: ")
     assert not bomb.path.exists()
 
 
@@ -239,7 +239,7 @@ def header(described: str) -> bytes:
 )
 def test_corrupt_npy(tmp_path: Path, content: bytes) -> None:
     path = text(tmp_path, content, "own.npy")
-    assert refusal(path).startswith(f"library: {path} is not a .npy array of integers: ")
+    assert refusal(path).startswith(f"library: {path} is not a .npy array: ")
 
 
 @settings(derandomize=True, max_examples=150, deadline=None)

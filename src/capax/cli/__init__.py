@@ -38,7 +38,7 @@ def _app() -> App:
         sweep,
         watch,
     )
-    from capax.cli.numbers import refuse_fractions
+    from capax.cli.numbers import refuse_fractions, refuse_huge
 
     app = App(
         name="capax",
@@ -47,7 +47,7 @@ def _app() -> App:
         version=lambda: version("capax"),
         help_on_error=False,
         suppress_keyboard_interrupt=False,
-        config=refuse_fractions,
+        config=(refuse_fractions, refuse_huge),
     )
     app.command(measure.app)
     app.command(sweep.sweep)
@@ -96,6 +96,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         _end("interrupted; finished runs are saved", INTERRUPTED)
     except OSError as error:
         _fail(OutputError(streams.reason(error)), OutputError.exit_code, debug)
+    except MemoryError as error:
+        _fail(
+            CapaxError(f"memory: not enough for this ({error})" if str(error) else "memory: not enough for this"),
+            1,
+            debug,
+        )
     except SystemExit:  # rich's, where nobody reads what it prints
         _fail(OutputError(streams.reason(BrokenPipeError(errno.EPIPE, ""))), OutputError.exit_code, debug)
     sys.exit(0)

@@ -185,6 +185,7 @@ def relations(
     from capax.theory.matrices import check_matrices
     from capax.theory.relation_report import report
     from capax.theory.relations import construct
+    from capax.training.room import refuse_too_large_to_build
 
     if not 0 <= seed < 2**63:
         raise SpecError(f"seed: at least 0 and below 2^63, got {seed}")
@@ -198,6 +199,8 @@ def relations(
     if d_model is None and (vectors := relation_files.load(task).vectors) is not None:
         d_model = vectors.shape[1]
     layer = KeyQueryChannel() if d_model is None else KeyQueryChannel(d_model=d_model)
+    channel = KeyQueryChannel(n_heads=1 if n_heads is None else n_heads, d_model=layer.d_model, d_head=d_head)
+    refuse_too_large_to_build(task, channel)
     library = numpy_generator(seed, "library")  # in this order, as for training: the same seed names the same library
     edges = graphs.draw(task, library)
     items = draw(task, layer.d_model, library)
@@ -233,12 +236,14 @@ def _examples(given: dict[str, Any], layer: AssociativeAttention, seed: int) -> 
     from capax.specs import Associations
     from capax.tasks.associations import draw
     from capax.theory.associations import check_size, largest_library
+    from capax.training.room import refuse_too_large_to_build
 
     task = Associations(**given)
     sizes = (layer.n_heads, task.context_size, layer.d_model, layer.d_head)
     if task.library == "random" and "library_size" not in given:
         task = task.replace(library_size=largest_library(*sizes))
     check_size(task.library_size, *sizes)
+    refuse_too_large_to_build(task, layer)
     return task, draw(task, task.library_size, layer.d_model, numpy_generator(seed, "library"))
 
 

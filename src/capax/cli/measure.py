@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,6 +13,7 @@ from pydantic.fields import FieldInfo
 from capax.cli.numbers import integers
 from capax.cli.path import search_here
 from capax.errors import SpecError
+from capax.inputs import json_object
 from capax.specs import (
     PROTOCOLS,
     Associations,
@@ -89,12 +89,7 @@ class ModuleFlags:
             return None
         if transformer is not None and transformer.model_fields_set:
             raise SpecError(f"{sorted(transformer.model_fields_set)[0]}: not with --module, whose arguments say it")
-        try:
-            given = json.loads(self.arguments or "{}")
-        except ValueError as error:
-            raise SpecError(f"arguments: a JSON object, got {self.arguments!r:.80} ({error})") from None
-        if not isinstance(given, dict):
-            raise SpecError(f"arguments: a JSON object, got {self.arguments!r:.80}")
+        given = json_object(self.arguments or "{}", "arguments", SpecError)
         search_here()
         return Module(factory=self.module, arguments=given)
 

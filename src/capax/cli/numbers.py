@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Any, get_args
@@ -9,6 +10,10 @@ from typing import Any, get_args
 from cyclopts import Argument
 
 from capax.errors import SpecError
+from capax.specs.spec import LARGEST_SIZE
+
+MOST = 1000
+"""Numbers of one flag."""
 
 FRACTION = re.compile(r"[+-]?[0-9]+\.0+")
 """A fraction that is a whole number, such as 2.0."""
@@ -20,10 +25,16 @@ def integers(name: str, text: str) -> list[int]:
     Raises:
         SpecError: that names the flag.
     """
+    words = text.split(",")
+    if len(words) > MOST:
+        raise SpecError(f"{name}: at most {MOST} integers, got {len(words)}")
     try:
-        return [int(word) for word in text.split(",")]
+        found = [int(word) for word in words]
     except ValueError:
-        raise SpecError(f"{name}: integers separated by commas, got {text!r}") from None
+        raise SpecError(f"{name}: integers separated by commas, got {text!r:.80}") from None
+    if max(found) > LARGEST_SIZE:
+        raise SpecError(f"{name}: at most {LARGEST_SIZE}, got {max(found)!s:.80}")
+    return found
 
 
 def refuse_fractions(app: Any, commands: tuple[str, ...], arguments: Iterable[Argument]) -> None:
@@ -39,5 +50,34 @@ def refuse_fractions(app: Any, commands: tuple[str, ...], arguments: Iterable[Ar
             if FRACTION.fullmatch(token.value):
                 argument.tokens[place] = token.evolve(value=token.value.partition(".")[0])
             elif "." in token.value:
-                name = argument.name.removeprefix("--").replace("-", "_")
-                raise SpecError(f"{name}: should be an integer, got {token.value!r:.80}")
+                raise SpecError(f"{_name(argument)}: should be an integer, got {token.value!r:.80}")
+
+
+def refuse_huge(app: Any, commands: tuple[str, ...], arguments: Iterable[Argument]) -> None:
+    """A configuration of cyclopts: integers that have no 64 bits, and floats that are not finite, stop here.
+
+    Raises:
+        SpecError: that names the flag.
+    """
+    for argument in arguments:
+        kinds = {argument.hint, *get_args(argument.hint)} & {int, float}
+        for token in argument.tokens if kinds else ():
+            try:
+                value = float(token.value)
+            except ValueError:  # no number, or one in another notation: cyclopts says so
+                continue
+            if float in kinds and not math.isfinite(value):
+                raise SpecError(f"{_name(argument)}: should be a finite number, got {token.value!r:.80}")
+            if int in kinds and not (math.isfinite(value) and abs(_exact(token.value)) < 2**63):
+                raise SpecError(f"{_name(argument)}: should be an integer below 2^63, got {token.value!r:.80}")
+
+
+def _name(argument: Argument) -> str:
+    return argument.name.removeprefix("--").replace("-", "_")
+
+
+def _exact(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

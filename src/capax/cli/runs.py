@@ -192,6 +192,7 @@ def recall(
     *,
     prefix: str,
     store: Path = Path("capax.db"),
+    trust: Annotated[bool, Parameter(negative="")] = False,
     as_json: Json = False,
 ) -> None:
     """Ask a memory that was kept with --keep-weights for the token after a prefix.
@@ -204,6 +205,8 @@ def recall(
         seq_len - 1 tokens: "3 17 4 ...".
     store
         SQLite file that the run was stored in.
+    trust
+        Of a run of a module: import it, which runs its code, if its source is the one that was measured.
     as_json
         Print one JSON object.
     """
@@ -211,12 +214,13 @@ def recall(
     from capax.errors import CapaxError
     from capax.memory import Memory, load
 
-    search_here()
+    if trust:
+        search_here()
     try:
         tokens = [int(word) for word in prefix.replace(",", " ").split()]
     except ValueError:
         raise CapaxError(f"prefix: integers separated by spaces, got {prefix!r}") from None
-    memory = load(key, store)
+    memory = load(key, store, trust=trust)
     if not isinstance(memory, Memory):
         raise CapaxError(f"key: run {memory.run.key[:12]} learned {memory.run.spec.task.task}, which have no prefix")
     answer = memory.recall(tokens)

@@ -12,6 +12,9 @@ from capax.laws.censored import Vector
 from capax.laws.law import Law, Structure
 from capax.laws.rows import Columns, Rows
 
+LARGEST_DEGREE = 20
+"""Of a polynomial in three columns: 1771 coefficients."""
+
 
 class Polynomial(Law):
     """A polynomial in `seq_len`, `n_heads` and `d_model`: 56 coefficients at degree 5, the paper's rival of the ECM.
@@ -46,8 +49,13 @@ class Polynomial(Law):
     @property
     def names(self) -> tuple[str, ...]:
         """One coefficient per monomial: c210 is that of seq_len²·n_heads, each column brought to −1 to 1."""
+        self._check_degree()
         features = PolynomialFeatures(self.degree).fit(np.zeros((1, len(self.columns))))
         return tuple("c" + "".join(map(str, powers)) for powers in features.powers_)
+
+    def _check_degree(self) -> None:
+        if not isinstance(self.degree, int) or not 1 <= self.degree <= LARGEST_DEGREE:
+            raise LawError(f"degree: at least 1 and at most {LARGEST_DEGREE}, got {self.degree!r:.80}")
 
     def _capacity(self, theta: Vector, columns: Columns) -> tuple[Vector, np.ndarray]:
         features = self._features(columns)
@@ -61,8 +69,7 @@ class Polynomial(Law):
         return np.asarray(PolynomialFeatures(self.degree).fit_transform(np.column_stack(scaled)))
 
     def _structures(self, rows: Rows) -> list[Structure]:
-        if not isinstance(self.degree, int) or self.degree < 1:
-            raise LawError(f"degree: at least 1, got {self.degree!r}")
+        self._check_degree()
         theta, *_ = np.linalg.lstsq(self._features(rows.columns), rows.counts)
         return [Structure({}, [dict(zip(self.names, theta.tolist(), strict=True))])]
 

@@ -17,6 +17,7 @@ from capax.results import Measurement
 from capax.specs import PROTOCOLS, Budget, Mac, Mls, Model, Module, Run, Shatter, Task, Training
 from capax.store import Store
 from capax.training.pack import Outcome, Pack
+from capax.training.room import refuse_too_large
 from capax.training.workers import Workers
 
 
@@ -69,6 +70,7 @@ def measure(
         raise SpecError(f"keep_weights: only for protocol 'mac', got {run.protocol.protocol!r}")
     if keep_weights and store is None:
         raise SpecError("keep_weights: weights are kept beside a store, but no store was given")
+    refuse_too_large(run, where)
     with ExitStack() as stack:
         if not isinstance(workers, Workers):
             workers = stack.enter_context(Workers(workers if where == "cpu" else 1, threads))
@@ -129,6 +131,7 @@ def perform(
         checkpoints: a folder where trainings leave their state: a run that was killed goes on from there, and its
             seconds and time limit count those before. The caller removes it once the measurement is kept.
     """
+    refuse_too_large(run, device)
     trainer = _Trainer([run], workers, device, Tracker(progress), keep_weights, checkpoints)
     found = PROCEDURES[type(run.protocol)](run, trainer)
     return assemble(run, found, trainer.seconds), found.best
@@ -160,6 +163,7 @@ def perform_together(
         raise ValueError("runs: only runs that differ in nothing but their seed train together")
     if len({run.seed for run in runs}) < len(runs):
         raise ValueError("runs: each needs a seed of its own to train together")
+    refuse_too_large(runs[0], device)
     trainer = _Trainer(runs, workers, device, Tracker(progress), checkpoints=checkpoints)
     founds = best_of_restarts(runs, trainer)
     exact = device == "cpu" and not runs[0].training.compile and not isinstance(runs[0].model, Module)

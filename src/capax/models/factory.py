@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from torch import nn
 from capax.errors import CapaxError, SpecError
 from capax.specs.modules import Module
 
+CHANGED = "factory: the source of {!r} has changed since it was read"
 _LOADED: dict[Path, str] = {}
 """Sha256 of each source file when this process first looked: what Python loaded of it does not change afterwards."""
 
@@ -81,7 +84,56 @@ def source_hash(factory: str) -> str:
         files.add(Path(inspect.getfile(inspect.unwrap(found))))
     if not files:
         raise SpecError(f"factory: {factory!r} has no source file")
-    return hashlib.sha256("".join(_content(path) for path in sorted(files)).encode()).hexdigest()
+    return _joined(_content(path) for path in sorted(files))
+
+
+def _joined(contents: Iterable[str]) -> str:
+    return hashlib.sha256("".join(contents).encode()).hexdigest()
+
+
+def refuse_changed(spec: Module) -> None:
+    """Refuse a source that is not the spec's before any of it is run, where the file that is named defines the factory.
+
+    Where the factory comes from elsewhere, only importing the module tells from where: `build` compares afterwards.
+
+    Raises:
+        SpecError: for another source.
+    """
+    home, _, name = spec.factory.partition(":")
+    path = None if home in sys.modules else _located(home)
+    if path is None:
+        return
+    try:
+        source = path.read_bytes()
+        tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # importing it says what is wrong
+    if _defines(tree, name) and _joined([hashlib.sha256(source).hexdigest()]) != spec.source_sha256:
+        raise SpecError(CHANGED.format(spec.factory))
+
+
+def _defines(tree: ast.Module, name: str) -> bool:
+    """Whether a name stands for a function or class of this very file, and for nothing else."""
+    makers = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name]
+    other = any(
+        (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store))
+        or (isinstance(node, ast.alias) and name in (node.asname, node.name, "*"))
+        for node in ast.walk(tree)
+    )
+    return bool(makers) and not other and not any(maker.decorator_list for maker in makers)
+
+
+def _located(home: str) -> Path | None:
+    """The file of a module, without importing its packages; None where there is none."""
+    importlib.invalidate_caches()  # the file may have been written a moment ago
+    parts = home.split(".")
+    places: list[str] | None = None
+    for end in range(1, len(parts) + 1):
+        found = PathFinder.find_spec(".".join(parts[:end]), places)
+        if found is None:
+            return None
+        places = list(found.submodule_search_locations or ())
+    return Path(found.origin) if found is not None and found.has_location and found.origin is not None else None
 
 
 def _has_file(factory: str) -> bool:
@@ -105,8 +157,9 @@ def build(spec: Module, *, vocab_size: int, seq_len: int, seed: int) -> nn.Modul
         SpecError: as `source_hash`, and when the source is another than the spec's.
         ModuleError: when the factory fails, or gives something else than a module.
     """
+    refuse_changed(spec)
     if source_hash(spec.factory) != spec.source_sha256:
-        raise SpecError(f"factory: the source of {spec.factory!r} has changed since it was read")
+        raise SpecError(CHANGED.format(spec.factory))
     factory = find(spec.factory)
     sizes = {"vocab_size": vocab_size, "seq_len": seq_len, "context_size": seq_len - 1}
     named = {name: sizes[name] for name in _parameters(factory) if name in sizes}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.spec import LARGEST_LIBRARY, Size, Spec
+from capax.specs.spec import LARGEST_LIBRARY, LARGEST_SIZE, Size, Spec, must_be_given
 
 
 class Associations(Spec):
@@ -71,6 +71,7 @@ class Associations(Spec):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.library != "random" and self.library_sha256 is None:
+            must_be_given("library_sha256")
             self._describe_arrays()
         if self.library == "random":
             for name in ("entries", "labels"):
@@ -123,6 +124,7 @@ class AssociativeAttention(Spec):
         int | None,
         Field(
             ge=1,
+            le=LARGEST_SIZE,
             description="Channels of a value. When not given: 1 in the published layer, as many as a read-out needs "
             "(the fewer of d_model and the outputs) in the plain one.",
         ),

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from capax.specs.spec import Spec
+from capax.specs.spec import Spec, must_be_given
 
 
 class Module(Spec):
@@ -34,6 +34,7 @@ class Module(Spec):
         if not re.fullmatch(r"[\w.]+:\w+", self.factory):
             raise ValueError(f"factory: should be 'package.module:name', got {self.factory!r:.80}")
         if self.source_sha256 is None:
+            must_be_given("source_sha256")
             from capax.models.factory import source_hash
 
             object.__setattr__(self, "source_sha256", source_hash(self.factory))

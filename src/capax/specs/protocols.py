@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.spec import Size, Spec
+from capax.specs.spec import MOST_TRAININGS, Size, Spec
 
 
 class Mac(Spec):
@@ -14,7 +14,8 @@ class Mac(Spec):
 
     protocol: Literal["mac"] = "mac"
     restarts: Annotated[
-        Size, Field(description="Restarts: initial weights and batch order anew, the library the same.")
+        Size,
+        Field(le=MOST_TRAININGS, description="Restarts: initial weights and batch order anew, the library the same."),
     ] = 5
 
 
@@ -26,8 +27,10 @@ class Mls(Spec):
 
     protocol: Literal["mls"] = "mls"
     first_size: Annotated[Size, Field(description="Library size where the search begins.")] = 16
-    seeds: Annotated[int, Field(ge=2, description="Trainings per round of the search.")] = 16
-    max_trainings: Annotated[int, Field(ge=8, description="Trainings after which the search ends.")] = 96
+    seeds: Annotated[int, Field(ge=2, le=MOST_TRAININGS, description="Trainings per round of the search.")] = 16
+    max_trainings: Annotated[
+        int, Field(ge=8, le=MOST_TRAININGS, description="Trainings after which the search ends.")
+    ] = 96
     interval_width: Annotated[
         float,
         Field(
@@ -43,9 +46,9 @@ class Shatter(Spec):
     """
 
     protocol: Literal["shatter"] = "shatter"
-    trials: Annotated[int, Field(ge=2, description="Trials; library, weights and batch order are redrawn in each.")] = (
-        1000
-    )
+    trials: Annotated[
+        int, Field(ge=2, le=MOST_TRAININGS, description="Trials; library, weights and batch order are redrawn in each.")
+    ] = 1000
 
 
 class Budget(Spec):
@@ -60,13 +63,20 @@ class Budget(Spec):
         1, 2, 4, 8,
     )  # fmt: skip
     restarts: Annotated[
-        int, Field(ge=2, description="Trainings per head size: graph, vectors, weights are drawn anew in each.")
+        int,
+        Field(
+            ge=2,
+            le=MOST_TRAININGS,
+            description="Trainings per head size: graph, vectors, weights are drawn anew in each.",
+        ),
     ] = 3
     target_f1: Annotated[float, Field(gt=0, le=1, description="F1 of a success.")] = 0.99
     criterion: Annotated[
         Literal["half", "mean"], Field(description="Half of the trainings succeed, or their mean F1 does.")
     ] = "half"
-    max_trainings: Annotated[int, Field(ge=8, description="Trainings per head count after which a search ends.")] = 24
+    max_trainings: Annotated[
+        int, Field(ge=8, le=MOST_TRAININGS, description="Trainings per head count after which a search ends.")
+    ] = 24
 
     @model_validator(mode="after")
     def _sorted(self) -> Self:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.spec import LARGEST_LIBRARY, Size, Spec
+from capax.specs.spec import LARGEST_LIBRARY, LARGEST_SIZE, Size, Spec, must_be_given
 
 GRAPHS = ("permutation", "random", "regular", "power_law", "tree")
 EMBEDDINGS = ("gaussian", "onehot", "low_coherence")
@@ -37,9 +37,12 @@ class Relations(Spec):
         int | None, Field(ge=2, le=LARGEST_LIBRARY, description="Items; with the user's files it follows from them.")
     ] = None
     n_edges: Annotated[
-        int | None, Field(ge=1, description="Edges of a random or power-law graph; of the others it follows.")
+        int | None,
+        Field(ge=1, le=LARGEST_LIBRARY, description="Edges of a random or power-law graph; of the others it follows."),
     ] = None
-    degree: Annotated[int | None, Field(ge=1, description="Edges from and to each item of a regular graph.")] = None
+    degree: Annotated[
+        int | None, Field(ge=1, le=LARGEST_LIBRARY, description="Edges from and to each item of a regular graph.")
+    ] = None
     embeddings: Annotated[
         str,
         Field(
@@ -57,7 +60,9 @@ class Relations(Spec):
             "target of each, and others that fill them up."
         ),
     ] = "whole"
-    context_size: Annotated[int | None, Field(ge=2, description="Items in a context, where it is a subset.")] = None
+    context_size: Annotated[
+        int | None, Field(ge=2, le=LARGEST_LIBRARY, description="Items in a context, where it is a subset.")
+    ] = None
     library_sha256: Annotated[
         str | None,
         Field(description="Content of the user's files: filled in when they are read, checked when they are used."),
@@ -89,6 +94,7 @@ class Relations(Spec):
     def _fits(self) -> Self:
         if self.library == "file" or self.embeddings not in EMBEDDINGS:
             if self.library_sha256 is None:
+                must_be_given("library_sha256")
                 self._describe_files()
         elif self.library_sha256 is not None:
             raise ValueError("library_sha256: only for the user's files, but all is drawn")
@@ -152,7 +158,8 @@ class KeyQueryChannel(Spec):
     n_heads: Annotated[Size, Field(description="Heads.")] = 1
     d_model: Annotated[Size, Field(description="Channels of an item's vector.")] = 32
     d_head: Annotated[
-        int | None, Field(ge=1, description="Channels of a query and a key; the budget protocol searches for it.")
+        int | None,
+        Field(ge=1, le=LARGEST_SIZE, description="Channels of a query and a key; the budget protocol searches for it."),
     ] = None
     aggregate: Annotated[
         Literal["max", "sum"],

@@ -13,11 +13,11 @@ from capax.specs.modules import Module
 from capax.specs.protocols import Budget, Mac, Mls, Protocol
 from capax.specs.relations import KeyQueryChannel, Relations
 from capax.specs.sequences import Sequences, Transformer
-from capax.specs.spec import LARGEST_LIBRARY, Spec
+from capax.specs.spec import LARGEST_LIBRARY, Part, Spec
 from capax.specs.training import Training
 
-Task = Annotated[Sequences | Associations | Relations, Field(discriminator="task")]
-Model = Annotated[Transformer | AssociativeAttention | KeyQueryChannel | Module, Field(discriminator="model")]
+Task = Annotated[Sequences | Associations | Relations, Field(discriminator="task"), Part]
+Model = Annotated[Transformer | AssociativeAttention | KeyQueryChannel | Module, Field(discriminator="model"), Part]
 
 LEARNERS: dict[type[Spec], type[Spec]] = {
     Sequences: Transformer,

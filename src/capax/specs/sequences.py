@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.spec import LARGEST_LIBRARY, Size, Spec
+from capax.specs.spec import LARGEST_LIBRARY, LARGEST_SIZE, Size, Spec, must_be_given
 
 LARGEST_VOCABULARY = 10_000_000
 LONGEST_SEQUENCE = 100_000
@@ -74,6 +74,7 @@ class Sequences(Spec):
         elif self.library == "all":
             self._enumerate()
         elif self.library_sha256 is None:
+            must_be_given("library_sha256")
             self._describe_file()
         if self.library in ("random", "all") and self.library_sha256 is not None:
             raise ValueError(f"library_sha256: only for a file, but library is {self.library!r}")
@@ -134,7 +135,9 @@ class Transformer(Spec):
     n_heads: Annotated[Size, Field(description="Attention heads per block.")] = 1
     d_model: Annotated[Size, Field(description="Width: channels of a token vector.")] = 32
     d_head: Annotated[Size, Field(description="Channels of a query and a key, whatever the width.")] = 64
-    d_value: Annotated[int | None, Field(ge=1, description="Channels of a value; d_head when not given.")] = None
+    d_value: Annotated[
+        int | None, Field(ge=1, le=LARGEST_SIZE, description="Channels of a value; d_head when not given.")
+    ] = None
     ffn: Annotated[
         Literal["mlp", "identity", "none"],
         Field(description="FFN: trained, frozen to the identity (x + norm(x)), or left out."),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator
 
 from capax.errors import CapaxError, SpecError, shown
 
@@ -14,7 +16,44 @@ LARGEST = 2**63 - 1
 LARGEST_LIBRARY = 10_000_000
 """Items that a library may hold: more would not fit in memory beside the training."""
 
-Size = Annotated[int, Field(ge=1)]
+LARGEST_SIZE = 2**31 - 1
+"""Of a width, a number of heads, or whatever else makes tensors; the memory ends long before."""
+
+MOST_STEPS = 2**53
+"""Of steps, epochs and evaluations: as many as a float counts exactly."""
+
+MOST_TRAININGS = 1_000_000
+"""Of one measurement."""
+
+Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
+Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
+
+
+_STORED: ContextVar[bool] = ContextVar("stored", default=False)
+"""Whether a spec is being read from data: a store, a result, a request."""
+
+
+def _stored(value: Any, validate: Callable[[Any], Any]) -> Any:
+    token = _STORED.set(not isinstance(value, Spec))
+    try:
+        return validate(value)
+    finally:
+        _STORED.reset(token)
+
+
+Part = WrapValidator(_stored)
+"""Of a run's task and model: given as data, and not as a spec that the caller made, no file that they name is read and
+no module imported. What they say of its content must be there."""
+
+
+def must_be_given(field: str) -> None:
+    """Refuse data that leaves out what only reading a file, or importing a module, would tell.
+
+    Raises:
+        ValueError: where a spec is being read from data.
+    """
+    if _STORED.get():
+        raise ValueError(f"{field}: is required where a run is read from data, got none")
 
 
 def _one_line(error: ValidationError, allowed: list[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from capax.specs.spec import Size, Spec
+from capax.specs.spec import MOST_STEPS, Size, Spec, Steps
 
 
 def _or_none(value: object) -> object:
@@ -34,24 +34,32 @@ class Training(Spec):
         Field(ge=0, lt=1, description="Share of the budget over which the learning rate first rises, from 1 % of it."),
     ] = 0.0
     batch_size: Annotated[Size, Field(description="Items in a step.")] = 512
-    eval_every: Annotated[Size, Field(description="Epochs between evaluations of the whole library (ours).")] = 1
+    eval_every: Annotated[Steps, Field(description="Epochs between evaluations of the whole library (ours).")] = 1
     eval_steps: Annotated[
-        int | None, Field(ge=1, description="Steps between evaluations, in place of epochs where given.")
+        int | None, Field(ge=1, le=MOST_STEPS, description="Steps between evaluations, in place of epochs where given.")
     ] = None
     patience: Annotated[
         int | None,
-        Field(ge=1, description="Evaluations without improvement until a member stops (ours); none: it never does."),
+        Field(
+            ge=1,
+            le=MOST_STEPS,
+            description="Evaluations without improvement until a member stops (ours); none: it never does.",
+        ),
         BeforeValidator(_or_none),
     ] = 30
     min_loss_drop: Annotated[
         float, Field(ge=0, lt=1, description="Share by which the loss must fall to count as an improvement (ours).")
     ] = 0.01
     stop_when_complete: Annotated[bool, Field(description="Whether a member stops at a complete library.")] = True
-    max_epochs: Annotated[int | None, Field(ge=1, description="Budget of epochs; none when not given.")] = None
-    min_steps: Annotated[
-        int | None, Field(ge=1, description="Steps that the budget of epochs amounts to at least.")
+    max_epochs: Annotated[
+        int | None, Field(ge=1, le=MOST_STEPS, description="Budget of epochs; none when not given.")
     ] = None
-    max_steps: Annotated[int | None, Field(ge=1, description="Budget of steps; none when not given.")] = None
+    min_steps: Annotated[
+        int | None, Field(ge=1, le=MOST_STEPS, description="Steps that the budget of epochs amounts to at least.")
+    ] = None
+    max_steps: Annotated[
+        int | None, Field(ge=1, le=MOST_STEPS, description="Budget of steps; none when not given.")
+    ] = None
     time_limit: Annotated[float | None, Field(gt=0, description="Budget of seconds for the whole measurement.")] = None
     precision: Annotated[
         Literal["float32", "float64", "bfloat16"],

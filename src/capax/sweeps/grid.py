@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from capax.errors import SpecError
+from capax.inputs import LARGEST_TEXT, refuse_nested, regular
 from capax.specs import LEARNERS, PROTOCOLS, Module, Run, Spec, Training
 
 MOST_RUNS = 1_000_000
+MOST_POINTS = 50_000
+"""Values of one axis."""
+LARGEST_END = 2.0**63
+"""Of a range; its ends are in a ratio below this, too."""
 TASKS = {task.model_fields["task"].default: task for task in LEARNERS}
 MODULE = Module.model_fields["model"].default
 NO_AXES = ("task", "model", "protocol", "library_sha256", "source_sha256")
@@ -48,8 +53,8 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     The tables `task`, `model`, `training` and `protocol` and the key `seed` hold a base run, in the names of the specs.
     `grid` holds axes by field name: every combination is a run. Each `[[zip]]` holds fields that advance together, and
     is one axis. An axis is a list, or a range of equal ratios: `{from = 8, to = 128, factor = 2}` or
-    `{from = 1e-4, to = 1e-2, steps = 5}`. Each `[[change]]` has `if` (fields and values, a list of values for several)
-    and `set`: runs that meet all of `if` get the fields of `set`.
+    `{from = 1e-4, to = 1e-2, steps = 5}`; it has at most 50,000 values. Each `[[change]]` has `if` (fields and values,
+    a list of values for several) and `set`: runs that meet all of `if` get the fields of `set`.
 
     Raises:
         StudyError: for a file that cannot be read, is no TOML, has unknown tables, fields or axes, an empty axis, more
@@ -65,11 +70,16 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = regular(path, "study", StudyError, largest=LARGEST_TEXT).read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path}: {error}") from None  # it names line and column
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"study: cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    except (RecursionError, ValueError) as error:  # ValueError: an integer of thousands of digits
+        raise StudyError(f"{path}: {'nested too deeply' if isinstance(error, RecursionError) else error}") from None
+    refuse_nested(tables, str(path), StudyError)
+    return tables
 
 
 def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
@@ -105,11 +115,11 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
 def _parts(tables: Mapping[str, Any]) -> Parts:
     """The specs of the study's task, of the model that learns it (ours, or a user's module), and of its protocol."""
     task = tables.get("task", {}).get("task", "sequences")
-    if task not in TASKS:
-        raise SpecError(f"task.task: {', '.join(TASKS)}, got {task!r}")
+    if not isinstance(task, str) or task not in TASKS:
+        raise SpecError(f"task.task: {', '.join(TASKS)}, got {task!r:.80}")
     name = tables.get("protocol", {}).get("protocol", "mac")
-    if name not in PROTOCOLS:
-        raise SpecError(f"protocol.protocol: {', '.join(PROTOCOLS)}, got {name!r}")
+    if not isinstance(name, str) or name not in PROTOCOLS:
+        raise SpecError(f"protocol.protocol: {', '.join(PROTOCOLS)}, got {name!r:.80}")
     model = Module if tables.get("model", {}).get("model") == MODULE else LEARNERS[TASKS[task]]
     return {"task": TASKS[task], "model": model, "training": Training, "protocol": PROTOCOLS[name]}
 
@@ -166,7 +176,13 @@ def _values(label: str, given: Any) -> list[Any]:
         )
     if not given:
         raise SpecError(f"{label}: should have at least one value, got none")
+    _refuse_long(label, len(given))
     return given
+
+
+def _refuse_long(label: str, points: int) -> None:
+    if points > MOST_POINTS:
+        raise SpecError(f"{label}: an axis has at most {MOST_POINTS} points, got {points}")
 
 
 def _range(label: str, given: Mapping[str, Any]) -> list[Any]:
@@ -174,20 +190,24 @@ def _range(label: str, given: Mapping[str, Any]) -> list[Any]:
     if set(given) not in ({"from", "to", "factor"}, {"from", "to", "steps"}):
         raise SpecError(f"{label}: a range has from, to, and factor or steps, got {', '.join(given) or 'nothing'}")
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise SpecError(f"{label}.{name}: should be a positive number, got {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST_END:
+            raise SpecError(f"{label}.{name}: should be a positive number below {LARGEST_END:g}, got {value!r:.80}")
     low, high = given["from"], given["to"]
     if high < low:
         raise SpecError(f"{label}.to: at least {low} (from), got {high}")
+    if high / low >= LARGEST_END:
+        raise SpecError(f"{label}.from: should be above to / {LARGEST_END:g}, got {low}")
     if "factor" in given:
         if given["factor"] <= 1:
             raise SpecError(f"{label}.factor: should be above 1, got {given['factor']}")
         steps = math.floor(math.log(high / low) / math.log(given["factor"]) + 1e-9) + 1
+        _refuse_long(label, steps)
         values = [low * given["factor"] ** step for step in range(steps)]
     else:
         steps = given["steps"]
         if not isinstance(steps, int):
             raise SpecError(f"{label}.steps: should be a whole number, got {steps}")
+        _refuse_long(label, steps)
         values = [low * (high / low) ** (step / max(steps - 1, 1)) for step in range(steps)]
     if isinstance(low, int) and isinstance(high, int):
         return list(dict.fromkeys(round(value) for value in values))

@@ -17,6 +17,8 @@ from capax.specs import Run
 from capax.store import Store
 from capax.sweeps.grid import Study
 from capax.sweeps.sweep import together
+from capax.training.room import refuse_too_large
+from capax.training.workers import Workers
 
 USUAL_EPOCHS = 200
 MOST_SHAPES = 100
@@ -63,7 +65,7 @@ def preview(study: Study, store: Path | str, *, workers: int | None = None, devi
     missing = tuple(run for run in study.runs if run.key() not in known)
     where = machine.choose_device(device)
     jobs = list(together(missing))
-    slots = (1 if where == "cuda" else min(machine.cores(), 8)) if workers is None else workers
+    slots = (1 if where == "cuda" else min(machine.cores(), 8)) if workers is None else Workers(workers).workers
     every = max(math.ceil(len(jobs) / MOST_SHAPES), 1)
     timed = [_cost(job, where) for job in jobs[::every]]
     seconds = [cost.seconds for cost in timed if cost.seconds is not None]
@@ -96,6 +98,7 @@ def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
     from capax.training.workers import split
 
     run, training = runs[0], runs[0].training
+    refuse_too_large(run, device)
     size, pack = run.task.library_size, packs.whole_pack(runs, device)
     parts = split(pack, 1)
     learner = prepare(parts[0])

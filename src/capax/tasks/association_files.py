@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from capax.errors import LibraryError
+from capax.inputs import is_folder, read_npy, regular
 
 NAMES = ("queries", "contexts", "labels")
 
@@ -49,12 +49,7 @@ def load_array(path: Path, name: str) -> np.ndarray:
     Raises:
         LibraryError: when the file is missing or no such array; the message begins with `name`.
     """
-    try:
-        with path.open("rb") as file:  # np.load would also open archives
-            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-    except (ValueError, OSError, EOFError, MemoryError, TokenError) as error:
-        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        raise LibraryError(f"{name}: {path} is not a .npy array: {reason}") from None
+    return read_npy(path, name, LibraryError)
 
 
 def read(path: Path) -> Examples:
@@ -64,15 +59,11 @@ def read(path: Path) -> Examples:
         LibraryError: when arrays are missing, of wrong shapes, empty or not finite, or when one pair of query and
             context has two labels; the message names the array and the example (from 1).
     """
-    try:
-        folder = path.is_dir()
-    except OSError as error:  # of a name that is too long
-        raise LibraryError(f"library: cannot read {path}: {error.strerror}") from None
-    if folder:
+    if is_folder(path, "library", LibraryError):
         arrays = {name: load_array(path / f"{name}.npy", f"library: {name}") for name in NAMES}
     elif path.suffix == ".safetensors":
         try:
-            arrays = load_file(path)
+            arrays = load_file(regular(path, "library", LibraryError))
         except (OSError, SafetensorError, KeyError, TypeError) as error:
             raise LibraryError(f"library: cannot read {path}: {error}") from None
     else:

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.errors import LibraryError
+from capax.inputs import regular
 from capax.specs.relations import EMBEDDINGS, GRAPHS, Relations
 from capax.tasks.association_files import load_array
 
@@ -57,8 +58,7 @@ def read_graph(path: Path) -> tuple[list[str], Int[np.ndarray, "edges 2"]]:
     """
     if path.suffix not in (".graphml", ".csv"):
         raise LibraryError(f"graph: {', '.join(GRAPHS)}, or a .graphml or .csv file, got {str(path)!r}")
-    if not path.is_file():
-        raise LibraryError(f"graph: no such file: {path}")
+    regular(path, "graph", LibraryError)
     if path.suffix == ".csv":
         return _read_csv(path)
     import networkx as nx  # here, since most runs read no graph

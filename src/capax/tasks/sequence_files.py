@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+from array import array
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
 from capax.errors import LibraryError
+from capax.inputs import lines_of, read_npy, regular
 
+LONGEST_LINE = 2**22
+"""Characters of a line: more than the longest sequence has."""
 INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -24,8 +27,7 @@ def read(path: Path) -> Int[np.ndarray, "items seq_len"]:
     """
     if path.suffix not in (".npy", ".txt"):
         raise LibraryError(f"library: 'random', 'all', or a .npy or .txt file, got {str(path)!r}")
-    if not path.is_file():
-        raise LibraryError(f"library: no such file: {path}")
+    regular(path, "library", LibraryError)
     sequences = _read_npy(path) if path.suffix == ".npy" else _read_txt(path)
     if len(sequences) == 0:
         raise LibraryError(f"library: {path} is empty")
@@ -35,43 +37,33 @@ def read(path: Path) -> Int[np.ndarray, "items seq_len"]:
 
 
 def _read_npy(path: Path) -> Int[np.ndarray, "items seq_len"]:
-    try:
-        with path.open("rb") as file:  # np.load would also open archives
-            array = np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, OSError, EOFError, MemoryError, TokenError) as error:
-        reason = str(error).partition("\n")[0]
-        raise LibraryError(f"library: {path} is not a .npy array of integers: {reason}") from None
-    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise LibraryError(f"library: {path} must be a 2-D array of integers, got {array.ndim}-D of {array.dtype}")
-    if array.size and array.max() > np.iinfo(np.int64).max:
-        raise LibraryError(f"library: {path}: token {array.max()} does not fit in 64 bits")
-    return array.astype(np.int64)
+    found = read_npy(path, "library", LibraryError)
+    if found.ndim != 2 or not np.issubdtype(found.dtype, np.integer):
+        raise LibraryError(f"library: {path} must be a 2-D array of integers, got {found.ndim}-D of {found.dtype}")
+    if found.size and found.max() > np.iinfo(np.int64).max:
+        raise LibraryError(f"library: {path}: token {found.max()} does not fit in 64 bits")
+    return found.astype(np.int64)
 
 
 def _read_txt(path: Path) -> Int[np.ndarray, "items seq_len"]:
-    rows: list[list[int]] = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (UnicodeDecodeError, OSError) as error:
-        raise LibraryError(f"library: {path} is not a text file: {error}") from None
-    first_line = 0
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    tokens = array("q")  # eight bytes a token: a list of lists of integers takes five times as much
+    length = first_line = 0
+    for number, line in enumerate(lines_of(path, "library", LibraryError, LONGEST_LINE), start=1):
+        words = line.split()
+        if not words:
             continue
-        row = []
-        for word in line.split():
+        if first_line and len(words) != length:
+            raise LibraryError(
+                f"library: {path}, line {number}: {len(words)} tokens, but line {first_line} has {length}"
+            )
+        for word in words:
             if not INTEGER.fullmatch(word):
                 raise LibraryError(f"library: {path}, line {number}: {word!r:.80} is not an integer")
-            row.append(int(word) if len(word) < 30 else 2**63)
-            if not -(2**63) <= row[-1] < 2**63:
+            if len(word) >= 30 or not -(2**63) <= int(word) < 2**63:
                 raise LibraryError(f"library: {path}, line {number}: {word:.80} does not fit in 64 bits")
-        if rows and len(row) != len(rows[0]):
-            raise LibraryError(
-                f"library: {path}, line {number}: {len(row)} tokens, but line {first_line} has {len(rows[0])}"
-            )
-        first_line = first_line or number
-        rows.append(row)
-    return np.array(rows, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 0)
+            tokens.append(int(word))
+        first_line, length = first_line or number, len(words)
+    return np.array(tokens, dtype=np.int64).reshape(-1, max(length, 1))
 
 
 def content_hash(sequences: Int[np.ndarray, "items seq_len"]) -> str:

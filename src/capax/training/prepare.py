@@ -25,6 +25,7 @@ from capax.specs import (
     Model,
     Module,
     Relations,
+    Run,
     Sequences,
     Task,
     Transformer,
@@ -135,6 +136,13 @@ def initial_ensemble(pack: Pack, generators: list[torch.Generator]) -> Ensemble[
                 device=pack.device,
             )
     raise TypeError(f"no ensemble of {type(pack.model).__name__} for {type(pack.task).__name__}")
+
+
+def initial(run: Run) -> Ensemble[Any]:
+    """The first restart of a run before its training."""
+    size = run.task.library_size
+    pack = Pack(run.task, run.model, run.training, (run.seed,), (0,), (size,), size, mixed=False, one_library=True)
+    return initial_ensemble(pack, [torch_generator(run.seed, "weights", 0)])
 
 
 def floats_per_row(task: Task, model: Model, purpose: Purpose) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from capax import machine
-from capax.errors import CapaxError
+from capax.errors import CapaxError, SpecError
 from capax.specs.spec import whole
 from capax.training.ensemble import CACHE_FLOATS
 from capax.training.loop import Interrupted, Watch, train
@@ -26,6 +26,8 @@ from capax.training.prepare import floats_per_row, rows
 LARGEST_PACK = 128
 GPU_FLOATS = 2**28
 """Numbers in a pack's widest activation on a GPU: 1 GB."""
+MOST_AT_ONCE = 1024
+"""Processes, and threads of each: the machine has fewer cores."""
 POLL_SECONDS = 0.2
 
 
@@ -55,7 +57,8 @@ class Workers:
 
     def __init__(self, workers: int = 1, threads: int = 1, pack_size: int | None = None) -> None:
         for name, value in (("workers", workers), ("threads", threads)):
-            whole(name, value)
+            if whole(name, value) > MOST_AT_ONCE:
+                raise SpecError(f"{name}: should be at most {MOST_AT_ONCE}, got {value}")
         self.workers, self.threads, self.pack_size = workers, threads, pack_size
         self._pool: ProcessPoolExecutor | None = None
 
@@ -83,8 +86,8 @@ class Workers:
         alone = self.workers == 1 or len(packs) == 1
         try:
             outcomes = self._here(packs, watch, checkpoints) if alone else self._in_pool(packs, watch, checkpoints)
-        except RuntimeError as error:  # torch has no class of its own for a CPU without memory
-            if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        except (RuntimeError, MemoryError) as error:  # torch has no class of its own for a CPU without memory
+            if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
                 raise OutOfMemory("not enough memory for this model and batch: try a smaller one") from None
             raise
         named = zip(members.seeds, members.members, strict=True)

@@ -1,0 +1,507 @@
+"""Bad invocations of every command, drawn from the table of all flags, and a process that forks to run each of them.
+
+As a script it is that process: a line of JSON in (arguments, folder), a line of JSON out (how it ended). It imports
+what the commands do, so that a case costs milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, get_args, get_origin
+
+CPU_SECONDS, AMOUNT_SECONDS = 30, 3
+WALL_FACTOR = 8
+"""Seconds for each of the CPU's: others may be at work, too."""
+DATA_BYTES = 6 * 2**30
+PEAK_BYTES = int(1.5e9)
+
+TINY = ["--max-epochs", "1", "--restarts", "1", "--workers", "1"]
+SEQUENCES = ["--seq-len", "3", "--vocab-size", "9", "--library-size", "6", "--d-model", "4", *TINY]
+PREFIX = ["--prefix", "1 2"]
+ASSOCIATIONS = ["--library-size", "6", "--context-size", "3", "--n-classes", "3", "--d-model", "4", "--d-head", "2"]
+RELATIONS = ["--n-items", "5", "--d-model", "4", "--d-head", "2", "--max-steps", "2", "--restarts", "1", *TINY[-2:]]
+
+BASES: dict[str, list[str]] = {
+    "measure sequences": SEQUENCES,
+    "measure associations": [*ASSOCIATIONS, *TINY],
+    "measure relations": RELATIONS,
+    "sweep": ["study.toml", "--workers", "1"],
+    "watch": ["s.db", "--once"],
+    "fit": ["--data", "reference"],
+    "predict": ["--n-heads", "1", "--d-model", "32", "--seq-len", "8"],
+    "predict sequences": ["--n-heads", "1", "--d-model", "32", "--seq-len", "8"],
+    "predict associations": ["--n-heads", "1", "--context-size", "8", "--d-model", "32", "--d-head", "8"],
+    "predict relations": ["--n-edges", "64", "--d-model", "32"],
+    "plan": ["--sequences", "300", "--seq-len", "8"],
+    "plan sequences": ["--sequences", "300", "--seq-len", "8"],
+    "plan associations": ["--associations", "30", "--context-size", "8"],
+    "bounds": ["--seq-len", "4"],
+    "check": ["q.npy", "c.npy", "--samples", "20"],
+    "calibrate": ["--only", "none"],
+    "check-model": ["--seq-len", "3", "--vocab-size", "9", "--library-size", "6", "--d-model", "4"],
+    "runs": ["--store", "s.db"],
+    "merge": ["s.db", "--out", "joined.db"],
+    "recall": ["KEY", "--store", "s.db", *PREFIX],
+    "probe": ["KEY", "--store", "s.db", "--trials", "5"],
+    "construct associations": [*ASSOCIATIONS[2:], "--d-model", "4"],
+    "construct relations": ["--n-items", "5", "--d-model", "4"],
+    "saturation": ["KEY", "--store", "s.db"],
+    "report": ["s.db"],
+    "figure": ["capacity", "s.db", "--out", "f.pdf"],
+    "reproduce": ["--list"],
+    "demo": ["--quick"],
+    "info": [],
+}
+"""A small invocation of each command; of those that are slow whatever is asked, one that ends at once."""
+
+SLOW = ("demo", "reproduce", "calibrate")
+"""Commands whose flags are drawn only where the value is refused."""
+
+AMOUNTS = {
+    *("restarts", "trials", "seeds", "max-trainings", "max-epochs", "max-steps", "min-steps", "patience", "samples"),
+    *("time-limit", "first-size", "library-size", "budget", "every", "protocol", "seq-len", "n-layers", "eval-every"),
+    *("stop-when-complete", "sensitivity", "contexts", "n-items", "n-edges", "d-model", "d-head", "n-heads", "d-value"),
+    *("vocab-size", "n-classes", "d-out", "context-size", "bag-size", "eval-steps", "batch-size", "min-loss-drop"),
+}
+"""Flags that ask for work: what is asked may take longer than a case has."""
+
+INTEGERS = [
+    *("0", "-1", "-9223372036854775809", "1.5", "1e3", "nan", "inf", "", "x", "9" * 5000, "1" + "0" * 30),
+    *(str(2**31), str(2**31 - 1), str(2**62), str(2**63 - 1), str(2**63), "1" + "0" * 400, "1000000000", "10000000"),
+    *("1000000", "100000", "٣", "1_0", "0x10", "\x1b[31m7"),
+]
+FLOATS = [
+    "0",
+    "-1",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "1e308",
+    "1e-320",
+    "5e-324",
+    "",
+    "x",
+    "1" + "0" * 400,
+    "1_0",
+    "9" * 5000,
+]
+TEXTS = [
+    *("", " ", "\x1b[31mred", "x" * 300, "x" * 100_000, "[/red]", "$x$", "'; DROP TABLE runs", "../../x", "\udcff"),
+    *(
+        ",",
+        ",,",
+        "=",
+        "a=b",
+        "n_heads=",
+        "n_heads=nan",
+        "=1",
+        "1,2,x",
+        "1," * 100_000,
+        "1" + "0" * 400,
+        "none",
+        "[" * 10_000,
+    ),
+    *(
+        "{" * 10_000,
+        '{"a":' * 5000 + "1" + "}" * 5000,
+        "{}",
+        "[1]",
+        "null",
+        '{"a": NaN}',
+        "a:b",
+        ":",
+        "os:abort",
+        "0",
+        "-1",
+    ),
+    *(
+        "n_heads=1e400,d_model=1,seq_len=4",
+        "n_heads=-1,d_model=1,seq_len=4",
+        "library:x",
+        "published:harma2024:9999999999",
+    ),
+    *(
+        "published:",
+        "reference:x",
+        "lr=1e400",
+        "lr=nan",
+        "batch_size=64:full:1e30",
+        "patience=none",
+        "d_model=1" + "0" * 30,
+    ),
+]
+FILES = [
+    *(
+        "missing",
+        "missing.npy",
+        "no/such/folder.db",
+        "folder",
+        "folder.npy",
+        "pipe",
+        "pipe.npy",
+        "pipe.txt",
+        "pipe.csv",
+    ),
+    *(
+        "pipe.toml",
+        "pipe.json",
+        "pipe.db",
+        "pipe.graphml",
+        "pipe.safetensors",
+        "pipe.parquet",
+        "/dev/zero",
+        "/dev/stdin",
+    ),
+    *(
+        "zero.npy",
+        "zero.txt",
+        "zero.csv",
+        "zero.toml",
+        "zero.db",
+        "loop.npy",
+        "loop.db",
+        "x" * 300,
+        "x" * 300 + ".csv",
+        "",
+    ),
+    *(
+        "empty.npy",
+        "empty.txt",
+        "empty.csv",
+        "empty.db",
+        "empty.toml",
+        "empty.json",
+        "empty.safetensors",
+        "empty.parquet",
+    ),
+    *(
+        "line.txt",
+        "line.csv",
+        "line.toml",
+        "bomb.csv",
+        "bomb.parquet",
+        "huge.npy",
+        "nested.json",
+        "nested.toml",
+        "deep.npy",
+    ),
+    *("nested.graphml", "object.npy", "huge.safetensors", "not.db", "newer.db", "older.db", "stampless.db", "dates.db"),
+    *(
+        "times.db",
+        "zones.db",
+        "keys.db",
+        "huge.db",
+        "lists.db",
+        "failures.db",
+        "foreign.db",
+        "damaged.db",
+        "numbers.db",
+        "modules.db",
+        "pipes.db",
+        "rows.db",
+        "noise.npy",
+        "noise.parquet",
+    ),
+    *(
+        "big.csv",
+        "inf.csv",
+        "wrong.toml",
+        "array.json",
+        "wrong.json",
+        "q.npy",
+        "edges.csv",
+        "s.txt",
+        "s.db",
+        "study.toml",
+    ),
+    *("law.json", "model", "pickled", "config.json", "pipes", "\x1b[31m.npy", "a\nb.toml", "f.pdf", "folder/out.csv"),
+]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag of a command: its first name without dashes, and what it takes; "" where it is given by its place."""
+
+    name: str
+    kind: Literal["integer", "float", "text", "path", "choice", "switch"]
+    by_place: bool
+
+
+def _kind(hint: Any) -> Any:
+    kinds = {int: "integer", float: "float", str: "text", Path: "path", bool: "switch"}
+    if hint in kinds:
+        return kinds[hint]
+    if get_origin(hint) is Literal:
+        return "choice"
+    return next((found for part in get_args(hint) if (found := _kind(part)) is not None), None)
+
+
+def table() -> dict[str, list[Flag]]:
+    """The flags of every command, as the command line itself knows them."""
+    from capax.cli import _app
+
+    found: dict[str, list[Flag]] = {}
+
+    def walk(app: Any, path: tuple[str, ...]) -> None:
+        if path and app.default_command is not None:
+            flags = found.setdefault(" ".join(path), [])
+            for argument in app.assemble_argument_collection():
+                kind = _kind(argument.hint)
+                if argument.parse and kind is not None:
+                    name = argument.names[0]
+                    flags.append(Flag(name.lstrip("-"), kind, not name.startswith("-")))
+        for name in app:
+            if not name.startswith("-"):
+                walk(app[name], (*path, name))
+
+    walk(_app(), ())
+    return found
+
+
+def draw(seed: int, count: int, keys: dict[str, str]) -> Iterator[list[str]]:
+    """Bad invocations: of each flag of each command in turn, one value that may be bad, and now and then a second one.
+
+    Args:
+        keys: of stored runs, by their task.
+    """
+    rng = random.Random(seed)
+    pairs = [(command, flag) for command, flags in table().items() for flag in flags]
+    for number in range(count):
+        if number % len(pairs) == 0:
+            rng.shuffle(pairs)
+        command, flag = pairs[number % len(pairs)]
+        arguments = with_value(BASES[command], flag, value(flag, rng))
+        if rng.random() < 0.2:
+            other = rng.choice(table_of(command))
+            arguments = with_value(arguments, other, value(other, rng))
+        key = keys["associations" if command == "saturation" else "sequences"]
+        yield [*command.split(), *(key if word == "KEY" else word for word in arguments)]
+
+
+_TABLE: dict[str, list[Flag]] = {}
+
+
+def table_of(command: str) -> list[Flag]:
+    """The flags of one command."""
+    if not _TABLE:
+        _TABLE.update(table())
+    return _TABLE[command]
+
+
+def value(flag: Flag, rng: random.Random) -> str | None:
+    """A value that may be bad; None for a switch."""
+    if flag.kind == "switch":
+        return None
+    known = {"integer": INTEGERS, "float": FLOATS, "text": TEXTS, "path": FILES, "choice": TEXTS[:12]}[flag.kind]
+    if flag.kind == "text" and rng.random() < 0.4:
+        known = FILES + INTEGERS  # some texts name files, some hold numbers
+    return rng.choice(known)
+
+
+def with_value(arguments: list[str], flag: Flag, given: str | None) -> list[str]:
+    """The arguments with a flag's value in place of its own."""
+    if flag.by_place and given is not None:
+        return [given, *arguments[1:]] if arguments and not arguments[0].startswith("-") else [given, *arguments]
+    if given is None:
+        return [*arguments, f"--{flag.name}"]
+    if f"--{flag.name}" in arguments:
+        place = arguments.index(f"--{flag.name}")
+        arguments = arguments[:place] + arguments[place + 2 :]
+    return [*arguments, f"--{flag.name}={given}"]
+
+
+def asks_for_work(arguments: list[str]) -> bool:
+    """Whether one of the drawn flags may ask for more work than a case has time for; a study of defaults does."""
+    defaults = arguments[0] == "sweep" and arguments[1].startswith("empty.")
+    return defaults or any(
+        word.startswith("--") and word[2:].partition("=")[0] in AMOUNTS for word in arguments if "=" in word
+    )
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an invocation ended; `signal` where it was killed, which `timeout` did if it took too long."""
+
+    arguments: list[str]
+    code: int
+    signal: int
+    timeout: bool
+    peak: int
+    out: str
+    err: str
+    made: list[str]
+
+    def faults(self) -> list[str]:
+        """What a user should never see."""
+        found = []
+        if self.timeout:
+            if not asks_for_work(self.arguments):
+                found.append("takes too long")
+        elif self.signal:
+            found.append(f"was killed by signal {self.signal}")
+        elif self.code not in (0, 1, 2, 130):
+            found.append(f"ended with code {self.code}")
+        if "Traceback" in self.err or "Traceback" in self.out:
+            found.append("printed a traceback")
+        ours = ("runs done", "resource_tracker", "warnings.warn(")  # a fork leaves what an ordinary end cleans up
+        lines = [line for line in self.err.splitlines() if not any(sign in line for sign in ours)]
+        if not self.timeout and len(lines) > 1:
+            found.append(f"said {len(lines)} lines")
+        if self.code in (1, 2) and not self.signal and not lines:
+            found.append("was refused without a word")
+        if any(sign in self.err for sign in "\x1b\x00"):
+            found.append("printed control characters")
+        if self.peak > PEAK_BYTES and (self.code == 2 or not asks_for_work(self.arguments)):
+            found.append(f"took {self.peak / 1e9:.1f} GB")
+        if self.code == 2 and self.made and not self.timeout:
+            found.append(f"left {', '.join(self.made)} behind")
+        return found
+
+
+class Server:
+    """The process that runs invocations, each in a fork of its own in a fresh copy of a folder."""
+
+    def __init__(self, template: Path) -> None:
+        self._template = template
+        self._process = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def run(self, arguments: list[str]) -> Ended:
+        """Run one invocation to its end."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with tempfile.TemporaryDirectory() as folder:
+            before = _copy(self._template, Path(folder))
+            seconds = AMOUNT_SECONDS if asks_for_work(arguments) else CPU_SECONDS
+            asked = {"arguments": arguments, "folder": folder, "seconds": seconds}
+            self._process.stdin.write(json.dumps(asked) + "\n")
+            self._process.stdin.flush()
+            told = json.loads(self._process.stdout.readline())
+            made = sorted(name for name in _names(Path(folder)) - before if _counts(name, before))
+            return Ended(arguments=arguments, made=made, **told)
+
+
+def _counts(name: str, before: set[str]) -> bool:
+    """Whether a file should not be there: the lock of a store that was there before may."""
+    return not name.startswith("stdio/") and name.removesuffix(".sweep-lock") not in before
+
+
+def _copy(template: Path, folder: Path) -> set[str]:
+    """Links to large files, copies of others; the names that are there."""
+    for path in sorted(template.rglob("*")):
+        place = folder / path.relative_to(template)
+        if path.is_dir() and not path.is_symlink():
+            place.mkdir()
+        elif path.is_symlink():
+            place.symlink_to(path.readlink())
+        elif path.is_fifo():
+            os.mkfifo(place)
+        elif path.stat().st_size > 2**20:
+            place.hardlink_to(path)
+        else:
+            place.write_bytes(path.read_bytes())
+    (folder / "stdio").mkdir()
+    return _names(folder)
+
+
+def _names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def _child(arguments: list[str], folder: str, seconds: int) -> None:
+    """Run one invocation in this process, which ends with it."""
+    os.setsid()
+    os.chdir(folder)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    resource.setrlimit(resource.RLIMIT_DATA, (DATA_BYTES, DATA_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number, name in ((1, "stdio/out"), (2, "stdio/err")):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from capax.cli import main
+
+    code = 99
+    try:
+        main(arguments)
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else 1
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _serve() -> None:
+    import importlib
+    import pkgutil
+
+    import torch
+
+    import capax
+    import capax.cli
+
+    torch.set_num_threads(1)
+    for module in pkgutil.walk_packages(capax.__path__, "capax."):
+        importlib.import_module(module.name)
+    capax.cli._app()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            _child(**asked)
+        handle, timeout = os.pidfd_open(child), False
+        if not select.select([handle], [], [], WALL_FACTOR * asked["seconds"])[0]:
+            timeout = True
+            os.killpg(child, signal.SIGKILL)
+        _, status, used = os.wait4(child, 0)
+        os.close(handle)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # workers that it left
+        ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        texts = {
+            name: (Path(asked["folder"]) / "stdio" / name).read_text(errors="replace")[:20_000]
+            for name in ("out", "err")
+            if (Path(asked["folder"]) / "stdio" / name).exists()
+        }
+        told = {
+            "code": -1 if ended else os.WEXITSTATUS(status),
+            "signal": ended,
+            "timeout": timeout or ended == signal.SIGXCPU,
+            "peak": used.ru_maxrss * 1024,
+            "out": texts.get("out", ""),
+            "err": texts.get("err", ""),
+        }
+        print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()

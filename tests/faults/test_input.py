@@ -1,0 +1,362 @@
+"""Bad input of every kind ends at once, in one line, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import sqlite3
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import polars as pl
+import pytest
+from bad_files import STUDY, WRONG_STUDIES, make
+from invocations import BASES, FILES, SLOW, Server, draw, table
+
+import capax
+from capax import machine
+from capax.cli import main
+from capax.cli.numbers import integers
+from capax.errors import CapaxError, SpecError, StoreError, TableError
+from capax.inputs import DEEPEST, json_object, lines_of, read_npy, regular
+from capax.sweeps.grid import StudyError, read_study
+from capax.tables import from_file
+from capax.training.room import refuse_too_large
+
+SECONDS = 60
+"""Until a test that waits for ever is ended."""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_and_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def late(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError("it waits for ever")
+
+    monkeypatch.chdir(tmp_path)
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of a command that ends with code 2 and leaves the folder as it was."""
+    before = sorted(Path().rglob("*"))
+    with pytest.raises(SystemExit) as exit_:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, out) == (2, ""), err
+    assert err.startswith("capax: ")
+    assert err.count("\n") == 1
+    assert sorted(Path().rglob("*")) == before
+    return err
+
+
+HUGE = "1" + "0" * 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["predict", "--n-heads", "1", "--d-model", "32", "--seq-len", "8", "--d-head", HUGE], ["d_head", "2^63"]),
+        (["measure", "sequences", "--restarts", str(2**62)], ["restarts", "at most 1000000"]),
+        (["measure", "sequences", "--seed", "9" * 5000], ["seed", "2^63"]),
+        (["measure", "sequences", "--max-steps", str(2**62)], ["max_steps", "at most"]),
+        (["measure", "sequences", "--lr", "1e400"], ["lr", "finite", "1e400"]),
+        (["measure", "sequences", "--threads", "1000000000"], ["threads", "at most 1024"]),
+        (["measure", "sequences", "--workers", "1000000000"], ["workers", "at most 1024"]),
+        (["measure", "relations", "--n-items", "8", "--n-heads", HUGE], ["n_heads", "at most 2147483647"]),
+        (["measure", "relations", "--n-items", "8", "--n-heads", "1," * 2000], ["n_heads", "at most 1000 integers"]),
+        (["fit", "--data", "reference", "--law", "polynomial", "--degree", "1000000"], ["degree", "at most 20"]),
+        (["plan", "--sequences", "10", "--seq-len", "8", "--n-heads", HUGE], ["n_heads", "at most"]),
+        (["plan", "--sequences", "10", "--seq-len", "8", "--probability", "nan"], ["probability", "finite"]),
+    ],
+    ids=lambda value: " ".join(value)[:60],
+)
+def test_numbers_that_are_too_large_or_not_finite(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: list[str]
+) -> None:
+    line = refused(capsys, *arguments)
+    for word in said:
+        assert word in line
+
+
+def test_the_largest_seed_is_a_seed() -> None:
+    assert integers("n_heads", "1,2") == [1, 2]
+    spec = capax.Run(task=capax.Sequences(), model=capax.Transformer(), seed=2**63 - 1)
+    assert spec.seed == 2**63 - 1
+    with pytest.raises(SpecError, match="seed"):
+        spec.replace(seed=2**63)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["measure", "sequences", "--d-model", "1000000"],
+        ["measure", "sequences", "--n-layers", "1000000000"],
+        ["measure", "sequences", "--d-value", "2147483647"],
+        ["measure", "sequences", "--seq-len", "100000", "--library-size", "10000000"],
+        ["measure", "associations", "--d-head", "2147483647"],
+        ["measure", "relations", "--n-items", "10000000", "--d-head", "4"],
+        ["measure", "relations", "--n-items", "10000000", "--protocol", "budget"],
+        ["check-model", "--n-layers", "1000000000"],
+        ["construct", "relations", "--n-items", "10000000"],
+        ["construct", "relations", "--n-items", "8", "--n-heads", "2147483647", "--d-head", "2147483647"],
+    ],
+    ids=" ".join,
+)
+def test_sizes_that_cannot_fit_into_memory(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    line = refused(capsys, *arguments)
+    assert "memory: this" in line
+    assert line.count("GiB") == 2
+
+
+def test_a_construction_with_more_channels_than_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "at most" in refused(capsys, "construct", "associations", "--d-model", "10000000", "--n-heads", "1000")
+
+
+def test_what_fits_is_judged_by_the_memory_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = capax.Run(task=capax.Sequences(library_size=1000), model=capax.Transformer(d_model=64))
+    refuse_too_large(run)
+    monkeypatch.setattr(machine, "memory", lambda: 100_000)
+    with pytest.raises(SpecError, match=r"needs at least 0\.\d+ GiB, and there are 9\.31e-05 GiB"):
+        refuse_too_large(run)
+
+
+def opened(path: Path) -> None:
+    """Read a study, and open its store."""
+    capax.Store(read_study(path).store or "folder/s.db").close()
+
+
+def study(text: str) -> Path:
+    """A study file."""
+    path = Path("s.toml")
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(WRONG_STUDIES) - {"list", "product", "module", "task", "change", "change2"})
+)
+def test_studies_that_cannot_be_are_refused_in_one_line(name: str) -> None:
+    Path("folder").mkdir()
+    with pytest.raises(CapaxError) as error:
+        opened(study(WRONG_STUDIES[name]))
+    assert "\n" not in str(error.value)
+
+
+def test_axes_are_refused_by_their_count_before_they_are_made() -> None:
+    for text in (WRONG_STUDIES["list"], WRONG_STUDIES["range"], WRONG_STUDIES["range2"]):
+        with pytest.raises(StudyError, match="an axis has at most 50000 points, got"):
+            read_study(study(text), allow_many=True)
+
+
+def test_a_dry_run_has_at_least_one_worker(capsys: pytest.CaptureFixture[str]) -> None:
+    study(STUDY)
+    assert "workers" in refused(capsys, "sweep", "s.toml", "--dry-run", "--workers", "0")
+
+
+def pipes(*names: str) -> None:
+    """Named pipes, which nobody writes to."""
+    for name in names:
+        os.mkfifo(name)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sweep", "pipe.toml"],
+        ["measure", "sequences", "--library", "pipe.txt"],
+        ["measure", "sequences", "--library", "pipe.npy"],
+        ["measure", "associations", "--library", "pipe.safetensors"],
+        ["measure", "associations", "--library", "pipes"],
+        ["measure", "relations", "--d-head", "4", "--graph", "pipe.csv"],
+        ["measure", "relations", "--d-head", "4", "--graph", "pipe.graphml"],
+        ["measure", "relations", "--d-head", "4", "--n-items", "4", "--embeddings", "pipe.npy"],
+        ["fit", "--data", "pipe.csv"],
+        ["fit", "--data", "pipe.parquet"],
+        ["fit", "--store", "pipe.db"],
+        ["runs", "--import", "pipe.csv"],
+        ["check", "pipe.npy", "pipe.npy"],
+        ["predict", "--n-heads", "1", "--d-model", "32", "--seq-len", "8", "--law", "pipe.json"],
+        ["merge", "pipe.db", "--out", "o.db"],
+        ["measure", "sequences", "--library", "/dev/zero"],
+        ["measure", "sequences", "--library", "zero.txt"],
+        ["fit", "--data", "zero.csv"],
+    ],
+    ids=" ".join,
+)
+def test_pipes_and_devices_are_no_inputs(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    pipes(*(f"pipe.{end}" for end in ["toml", "txt", "npy", "safetensors", "csv", "graphml", "parquet", "db", "json"]))
+    Path("pipes").mkdir()
+    pipes("pipes/queries.npy")
+    Path("zero.txt").symlink_to("/dev/zero")
+    Path("zero.csv").symlink_to("/dev/zero")
+    refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "no/such", "folder", "pipe", "loop", "/dev/zero"])
+def test_what_is_no_regular_file_is_named(name: str) -> None:
+    Path("folder").mkdir()
+    pipes("pipe")
+    Path("loop").symlink_to("loop")
+    with pytest.raises(TableError, match="data: "):
+        regular(Path(name), "data", TableError)
+
+
+def test_nesting_has_an_end(capsys: pytest.CaptureFixture[str]) -> None:
+    for depth in (DEEPEST, 5000, 100_000):
+        deep = "[" * depth + "]" * depth
+        with pytest.raises(SpecError, match="arguments: nested too deeply"):
+            json_object(f'{{"a": {deep}}}', "arguments", SpecError)
+        if depth < 100_000:
+            with pytest.raises(StudyError, match="nested too deeply"):
+                read_study(study(f"[model]\narguments = {deep}"))
+    assert json_object('{"a": [[1]]}', "arguments", SpecError) == {"a": [[1]]}
+    assert "arguments" in refused(capsys, "measure", "sequences", "--module", "os:abort", "--arguments", "[" * 10_000)
+
+
+def test_a_line_without_an_end_is_not_read_to_its_end() -> None:
+    Path("line.txt").write_text("1 2\n" + "1 " * 3000)
+    with pytest.raises(TableError, match="line 2: longer than 1000 characters"):
+        list(lines_of(Path("line.txt"), "data", TableError, 1000))
+    Path("ok.txt").write_text("1 2\r\n\n3 4\x0c5\n6")
+    assert list(lines_of(Path("ok.txt"), "data", TableError, 10)) == ["1 2", "", "3 4", "5", "6"]
+
+
+def test_compressed_and_endless_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with gzip.open("t.csv", "wb") as file:
+        file.write(b"seq_len\n8\n")
+    with pytest.raises(TableError, match="is compressed"):
+        from_file("t.csv")
+    Path("l.csv").write_text("a" * 100_000)
+    with pytest.raises(TableError, match="a first line of more than"):
+        from_file("l.csv")
+    pl.DataFrame({"a": range(10), "b": range(10)}).write_parquet("p.parquet")
+    assert len(from_file("p.parquet")) == 10
+    monkeypatch.setattr("capax.tables.MOST_VALUES", 19)
+    with pytest.raises(TableError, match="has 20 values; at most 19"):
+        from_file("p.parquet")
+
+
+def test_integers_of_a_table_have_64_bits() -> None:
+    Path("t.csv").write_text(f"seq_len,memorized\n8,{HUGE}\n")
+    with pytest.raises(TableError, match="column 'memorized' has integers that do not fit in 64 bits"):
+        from_file("t.csv")
+
+
+def test_an_array_that_is_longer_than_its_file_is_not_made() -> None:
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000, 100000), }\n"
+    Path("huge.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+    with pytest.raises(TableError, match=r"data: huge\.npy is not a \.npy array"):
+        read_npy(Path("huge.npy"), "data", TableError)
+    np.save("empty.npy", np.empty((0, 3)))
+    assert read_npy(Path("empty.npy"), "data", TableError).shape == (0, 3)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A store of one run."""
+    path = tmp_path_factory.mktemp("store") / "s.db"
+    task = capax.Sequences(seq_len=3, vocab_size=9, library_size=6)
+    capax.measure(task, capax.Transformer(d_model=4), capax.Training(max_epochs=1), restarts=1, store=path)
+    return path.read_bytes()
+
+
+def everything(path: str) -> list[object]:
+    """All that a store holds."""
+    with capax.Store(path, create=False) as store:
+        return [store.summaries(), store.failures(), list(store.runs())]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("PRAGMA user_version = -5", "has version -5, which no capax wrote"),
+        ("PRAGMA user_version = 99", "has version 99"),
+        ("PRAGMA application_id = 1", "not a capax store"),
+        ("UPDATE runs SET finished = 'tomorrow'", "damaged: finished"),
+        ("UPDATE runs SET finished = '2026-01-01T00:00:00'", "damaged: finished: .* no time zone"),
+        ("UPDATE runs SET seconds = 'soon'", "damaged: seconds"),
+        ("INSERT INTO failures VALUES (lower(hex(zeroblob(32))), 'never', 'why', 1, '{}')", "damaged: failed"),
+        (
+            "UPDATE runs SET measurement = json_set(measurement, '$.spec.model.d_model', 1e300)",
+            "damaged: run .*d_model",
+        ),
+        ("UPDATE runs SET measurement = '[[['", "damaged: run"),
+        ("UPDATE runs SET measurement = '{\"a\":' || replace(hex(zeroblob(5000)), '00', '[')", "damaged: run"),
+    ],
+)
+def test_a_store_that_cannot_be_is_damaged(stored: bytes, statement: str, said: str) -> None:
+    Path("s.db").write_bytes(stored)
+    with sqlite3.connect("s.db") as connection:
+        connection.execute(statement)
+    connection.close()
+    with pytest.raises(StoreError, match=said):
+        everything("s.db")
+
+
+def test_every_command_has_a_base_that_the_generator_changes() -> None:
+    assert set(BASES) == set(table())
+    assert len(list(draw(0, 50, {"sequences": "a", "associations": "b", "relations": "c"}))) == 50
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the generator
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """Good and bad inputs of every kind, and the keys of the stored runs."""
+    folder = tmp_path_factory.mktemp("inputs")
+    return folder, make(folder)
+
+
+@pytest.fixture
+def _time_enough() -> None:
+    """The invocations have limits of their own."""
+    signal.alarm(0)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_time_enough")
+@pytest.mark.parametrize("seed", range(4))
+def test_bad_invocations_of_every_command(inputs: tuple[Path, dict[str, str]], seed: int) -> None:
+    """Exit codes of a command's own, one line, no traceback, little memory, and nothing left behind."""
+    folder, keys = inputs
+    with Server(folder) as server:
+        ended = [server.run(arguments) for arguments in draw(seed, 250, keys) if arguments[0] not in SLOW]
+    faults = [(one.arguments, one.faults(), one.err) for one in ended if one.faults()]
+    assert not faults, json.dumps(faults, indent=1)[:20_000]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_time_enough")
+def test_every_store_and_study_with_every_command_that_reads_one(inputs: tuple[Path, dict[str, str]]) -> None:
+    folder, keys = inputs
+    stores = [name for name in FILES if name.endswith(".db")]
+    invocations = [["sweep", f"study-{name}.toml", "--workers", "1"] for name in WRONG_STUDIES]
+    for store in stores:
+        invocations += [
+            ["runs", "--store", store],
+            ["runs", "--store", store, "--json"],
+            ["runs", "--store", store, "--failed"],
+            ["watch", store, "--once"],
+            ["fit", "--store", store],
+            ["report", store],
+            ["merge", store, "s.db", "--out", "o.db"],
+            ["recall", keys["sequences"], "--store", store, "--prefix", "1 2"],
+            ["probe", keys["sequences"], "--store", store, "--trials", "5"],
+            ["saturation", keys["associations"], "--store", store],
+            ["measure", "sequences", *BASES["measure sequences"], "--store", store],
+        ]
+    with Server(folder) as server:
+        ended = [server.run(arguments) for arguments in invocations]
+    faults = [(one.arguments, one.faults(), one.err) for one in ended if one.faults()]
+    assert not faults, json.dumps(faults, indent=1)[:20_000]
