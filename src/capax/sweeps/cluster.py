@@ -59,6 +59,11 @@ class RayTasks(Executor):
         self._task = ray.remote(**needs)(_do_on_node)
         self._running: dict[Any, Job] = {}
 
+    @property
+    def running(self) -> int:
+        """Jobs that were submitted and not yet reported."""
+        return len(self._running)
+
     def submit(self, job: Job) -> None:
         """Start a task."""
         self._running[self._task.remote(job)] = job

@@ -8,16 +8,17 @@ import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from itertools import pairwise
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from capax import machine
 from capax.errors import CapaxError
 from capax.specs.spec import whole
+from capax.training.checkpoints import Checkpoint
 from capax.training.ensemble import CACHE_FLOATS
 from capax.training.loop import Interrupted, Watch, train
 from capax.training.pack import Outcome, Pack, Status
@@ -72,14 +73,17 @@ class Workers:
 
         Args:
             watch: called now and then with the states of some members; what it raises ends the training.
-            checkpoints: a folder where each pack that the members are cut into leaves its state, and goes on from it
-                (when the number of workers, which decides the cuts, is the same).
+            checkpoints: a folder where each pack that the members are cut into leaves its state. Each member goes on
+                from its own, in whatever packs they were cut then.
 
         Raises:
             WorkerDied: when a worker process is gone.
             OutOfMemory: when memory cannot be had.
         """
-        packs = split(members, self.workers, self.pack_size)
+        if checkpoints is None:
+            packs = split(members, self.workers, self.pack_size)
+        else:
+            packs = resumed(members, checkpoints, self.workers, self.pack_size)
         alone = self.workers == 1 or len(packs) == 1
         try:
             outcomes = self._here(packs, watch, checkpoints) if alone else self._in_pool(packs, watch, checkpoints)
@@ -141,20 +145,32 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
     fitting = max(fitting, 2) if pack_size is None else pack_size
     groups = _alike(members)
     total = len(members.members)
-    packs = []
+    packs: list[Pack] = []
     for group in groups:
         count = len(group)
         n_packs = max(math.ceil(count / fitting), min(math.ceil(workers * count / total), count))
         if fitting > 1:
             n_packs = min(n_packs, max(count // 2, 1))
-        for place in range(n_packs):
-            part = group[place * count // n_packs : (place + 1) * count // n_packs]
-            names = ("seeds", "members", "sizes", *(() if members.d_heads is None else ("d_heads",)))
-            chosen: dict[str, Any] = {name: tuple(getattr(members, name)[member] for member in part) for name in names}
-            packs.append(replace(members, **chosen))
+        cuts = [place * count // n_packs for place in range(n_packs + 1)]
+        packs += [members.part(group[start:end]) for start, end in pairwise(cuts)]
     if members.seconds is None:
         return packs
     return [replace(pack, seconds=members.seconds / math.ceil(len(packs) / workers)) for pack in packs]
+
+
+def resumed(members: Pack, checkpoints: Path, workers: int, pack_size: int | None = None) -> list[Pack]:
+    """As `split`, but members whose states lie in one file, and have made as many steps, are a pack as they are."""
+    places: dict[Path | None, list[int]] = {}
+    for place, path in enumerate(Checkpoint(checkpoints, members).furthest()):
+        places.setdefault(path, []).append(place)
+    begun = [members.part(places[path]) for path in places if path is not None]
+    if not begun:
+        return split(members, workers, pack_size)
+    packs = [*begun, *(split(members.part(places[None]), workers, pack_size) if None in places else [])]
+    if members.seconds is None:
+        return packs
+    share = members.seconds / math.ceil(len(packs) / workers) * len(packs) / len(members.members)
+    return [replace(pack, seconds=share * len(pack.members)) for pack in packs]
 
 
 def _alike(members: Pack) -> list[list[int]]:
