@@ -192,6 +192,8 @@ def _ask(
     workers: int | None,
     device: str,
 ) -> _Asked:
+    if executor is None and workers != 1:
+        end_if_imported_by_a_worker()  # before it meets the lock of its parent
     if isinstance(study, Path | str):
         read = read_study(study, allow_many=allow_many)
         runs, store = read.runs, store or read.store
@@ -207,6 +209,4 @@ def _ask(
     if workers is None:
         workers = 1 if where == "cuda" else min(machine.cores(), 8)
     whole("workers", workers)
-    if executor is None and workers > 1:
-        end_if_imported_by_a_worker()  # before it meets the lock of its parent
     return _Asked(runs, store, executor, workers, where)
