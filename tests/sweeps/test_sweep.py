@@ -221,7 +221,7 @@ EPOCHS = 400
 
 def test_a_sweep_survives_the_death_of_a_worker_and_of_its_driver(tmp_path: Path) -> None:
     """One of two workers is killed after the first result, the driver after the next, and the sweep begun again."""
-    path = study(tmp_path, epochs=200)
+    path = study(tmp_path, epochs=100)
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
 

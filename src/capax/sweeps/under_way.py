@@ -92,7 +92,8 @@ class UnderWay:
             self._tell()
             while self._queue or self._executor.running:
                 while self._queue and self._executor.running < self._executor.slots:
-                    self._executor.submit(self._queue.popleft())
+                    with deferred():  # what was submitted is known to the executor
+                        self._executor.submit(self._queue.popleft())
                     self._tell()
                 yield from self._ended()
                 if self._ending is not None:
