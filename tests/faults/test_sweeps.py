@@ -224,6 +224,39 @@ def test_a_training_goes_on_whatever_packs_its_members_were_in(tmp_path: Path, m
     assert without_weights(alone) == without_weights(calm)
 
 
+def test_a_member_that_is_left_alone_by_a_resume_is_what_it_is_in_its_pack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a shape whose products are rounded differently in a pack of one; members leave the pack at different steps."""
+    monkeypatch.setattr(loop, "REPORT_SECONDS", -1.0)
+    whole = Pack(
+        capax.Sequences(seq_len=8, vocab_size=20, library_size=24, loss="all", recall="last"),
+        capax.Transformer(n_heads=3, d_model=1, d_head=4, ffn="none", norms=False),
+        capax.Training(batch_size=8, lr=1e-2, precision="float64", max_epochs=12, patience=2),
+        seeds=(0, 1, 2, 3),
+        members=(0,) * 4,
+        sizes=(24,) * 4,
+        largest=24,
+        mixed=False,
+        one_library=False,
+    )
+    calm = train(whole)
+    for at in (2, max(outcome.steps for outcome in calm) - 2):
+        begun = tmp_path / f"begun {at}"
+        with pytest.raises(Interrupted):
+            train(whole, interrupting(at), begun)
+        for parts in ([[0], [1], [2], [3]], [[0, 1], [2], [3]], [[3], [0, 2, 1]]):
+            folder = tmp_path / f"{at} {parts}"
+            shutil.copytree(begun, folder)
+            for part in map(whole.part, parts):
+                with suppress(Interrupted):
+                    Workers(1).train(part, interrupting(3), folder)
+            found = [outcome for part in parts for outcome in Workers(1).train(whole.part(part), checkpoints=folder)]
+            assert found == [calm[place] for part in parts for place in part]
+    new = Workers(1).train(replace(whole, seeds=(0, 1, 2, 7)), checkpoints=begun)
+    assert new == train(replace(whole, seeds=(0, 1, 2, 7)))
+
+
 def test_runs_of_a_pack_that_died_go_on_in_halves_and_alone(tmp_path: Path, at_step: Any) -> None:
     """Also where the study has lost a seed meanwhile."""
 

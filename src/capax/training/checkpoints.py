@@ -154,10 +154,13 @@ class Checkpoint:
         _remove(self._running)
         _remove(_partial(self._running))  # of a process that was killed while it wrote
 
-    def furthest(self) -> list[Path | None]:
-        """By its place, in which file each member is furthest; None where nothing can be read of it."""
+    def furthest(self) -> list[tuple[Path, int] | None]:
+        """By its place, in which file each member is furthest, and of how many members that file is.
+
+        None where nothing can be read of a member.
+        """
         files = sorted(self._files((RUNNING, FINISHED), []), key=lambda file: file.rank)
-        found = {member: file.path for file in files for member in file.members}
+        found = {member: (file.path, len(file.members)) for file in files for member in file.members}
         return [found.get(member) for member in self._members]
 
     def _best(self, suffix: str) -> _File | None:

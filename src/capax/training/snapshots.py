@@ -30,9 +30,13 @@ def part(snapshot: Snapshot, members: Sequence[int]) -> Snapshot:
         members: their places in the pack, in the order of the new one.
     """
     tensors, state = snapshot.tensors, snapshot.state
-    renumbered = {old: new for new, old in enumerate(members)}
-    active = [(renumbered[member], place) for place, member in enumerate(state["active"]) if member in renumbered]
-    places = [place for _, place in sorted(active)]
+    place_of = {member: place for place, member in enumerate(state["active"])}
+    active = [new for new, member in enumerate(members) if member in place_of]
+    places = [place_of[members[new]] for new in active]
+    if (
+        len(active) == 1 < min(len(members), len(place_of))
+    ):  # it keeps company, as in `Course.step`; whose does not matter
+        active, places = sorted([active[0], 1 if active[0] == 0 else 0]), places * 2
 
     def chosen(values: Sequence[Any]) -> list[Any]:
         return [values[place] for place in places]
@@ -41,23 +45,21 @@ def part(snapshot: Snapshot, members: Sequence[int]) -> Snapshot:
     for name, tensor in tensors.items():
         kind, _, rest = name.partition("/")
         if kind in BY_PLACE:
-            if int(rest) in places:
-                found[f"{kind}/{places.index(int(rest))}"] = tensor
+            found |= {f"{kind}/{new}": tensor for new, place in enumerate(places) if place == int(rest)}
         elif kind == "weights":
             member, _, weight = rest.partition("/")
-            if int(member) in renumbered:
-                found[f"weights/{renumbered[int(member)]}/{weight}"] = tensor
+            found |= {f"weights/{new}/{weight}": tensor for new, old in enumerate(members) if old == int(member)}
         else:
             found[name] = tensor[places] if tensor.dim() else tensor
     return Snapshot(
         found,
         {
             "records": [state["records"][member] for member in members],
-            "active": sorted(new for new, _ in active),
+            "active": active,
             "steps_since": chosen(state["steps_since"]),
             "order": {name: chosen(counts) for name, counts in state["order"].items()},
-            "kept": [renumbered[member] for member in state["kept"] if member in renumbered],
+            "kept": [new for new, member in enumerate(members) if member in state["kept"]],
             "notes": state["notes"],
-            "seconds": state["seconds"] * len(members) / len(state["records"]),
+            "seconds": state["seconds"] * len(set(members)) / len(state["records"]),
         },
     )

@@ -91,9 +91,8 @@ class Workers:
             if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
                 raise OutOfMemory("not enough memory for this model and batch: try a smaller one") from None
             raise
-        named = zip(members.seeds, members.members, strict=True)
-        place = {member: place for place, member in enumerate(named)}
-        return sorted(outcomes, key=lambda outcome: place[outcome.seed, outcome.member])
+        found = {(outcome.seed, outcome.member): outcome for outcome in outcomes}
+        return [found[name] for name in _names(members)]
 
     def _here(self, packs: list[Pack], watch: Watch, checkpoints: Path | None) -> list[Outcome]:
         before = torch.get_num_threads()
@@ -159,18 +158,34 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
 
 
 def resumed(members: Pack, checkpoints: Path, workers: int, pack_size: int | None = None) -> list[Pack]:
-    """As `split`, but members whose states lie in one file, and have made as many steps, are a pack as they are."""
-    places: dict[Path | None, list[int]] = {}
-    for place, path in enumerate(Checkpoint(checkpoints, members).furthest()):
-        places.setdefault(path, []).append(place)
-    begun = [members.part(places[path]) for path in places if path is not None]
-    if not begun:
-        return split(members, workers, pack_size)
-    packs = [*begun, *(split(members.part(places[None]), workers, pack_size) if None in places else [])]
+    """As `split`, but members whose states lie in one file, and have made as many steps, are a pack as they are.
+
+    A member that is left alone so, of a pack of several, is there twice: alone it would be rounded differently.
+    """
+    usual = split(members, workers, pack_size)
+    states: dict[tuple[Path, int] | None, list[int]] = {}
+    for place, state in enumerate(Checkpoint(checkpoints, members).furthest()):
+        states.setdefault(state, []).append(place)
+    new = states.pop(None, [])
+    if not states:
+        return usual
+    packs = []
+    for state, places in states.items():
+        alone = state is not None and len(places) == 1 < state[1]
+        packs.append(members.part(places * 2 if alone else places))
+    if len(new) == 1:
+        (name,) = _names(members.part(new))
+        packs += [members.part(new * 2 if len(pack.members) > 1 else new) for pack in usual if name in _names(pack)]
+    elif new:
+        packs += split(members.part(new), workers, pack_size)
     if members.seconds is None:
         return packs
     share = members.seconds / math.ceil(len(packs) / workers) * len(packs) / len(members.members)
-    return [replace(pack, seconds=share * len(pack.members)) for pack in packs]
+    return [replace(pack, seconds=share * len(set(_names(pack)))) for pack in packs]
+
+
+def _names(pack: Pack) -> list[tuple[int, int]]:
+    return list(zip(pack.seeds, pack.members, strict=True))
 
 
 def _alike(members: Pack) -> list[list[int]]:
