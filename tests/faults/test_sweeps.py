@@ -232,7 +232,7 @@ def test_a_member_that_is_left_alone_by_a_resume_is_what_it_is_in_its_pack(
     whole = Pack(
         capax.Sequences(seq_len=8, vocab_size=20, library_size=24, loss="all", recall="last"),
         capax.Transformer(n_heads=3, d_model=1, d_head=4, ffn="none", norms=False),
-        capax.Training(batch_size=8, lr=1e-2, precision="float64", max_epochs=12, patience=2),
+        capax.Training(batch_size=8, lr=1e-2, precision="float64", max_epochs=24, patience=2),
         seeds=(0, 1, 2, 3),
         members=(0,) * 4,
         sizes=(24,) * 4,
@@ -241,11 +241,12 @@ def test_a_member_that_is_left_alone_by_a_resume_is_what_it_is_in_its_pack(
         one_library=False,
     )
     calm = train(whole)
-    for at in (2, max(outcome.steps for outcome in calm) - 2):
+    left = [outcome.steps for outcome in calm]
+    for at in (2, min(left) + 2):  # while all train, and when one has left
         begun = tmp_path / f"begun {at}"
         with pytest.raises(Interrupted):
             train(whole, interrupting(at), begun)
-        for parts in ([[0], [1], [2], [3]], [[0, 1], [2], [3]], [[3], [0, 2, 1]]):
+        for parts in ([[0], [2, 1], [3]], [[2], [3, 1], [0]]):
             folder = tmp_path / f"{at} {parts}"
             shutil.copytree(begun, folder)
             for part in map(whole.part, parts):
