@@ -115,8 +115,8 @@ def test_a_worker_that_imports_a_sweep_ends_without_a_word(
     [
         ({"store": None}, "store: a sweep needs one"),
         ({"store": "no/s.db"}, "store: folder .* does not exist"),
-        ({"workers": 0}, "workers: should be at least 1, got 0"),
-        ({"retries": -1}, "retries: should be at least 0, got -1"),
+        ({"workers": 0}, "workers: at least 1, got 0"),
+        ({"retries": -1}, "retries: at least 0, got -1"),
         ({"study": "none.toml"}, "none.toml"),
         ({"device": "abacus"}, "device: .*abacus"),
     ],
