@@ -205,7 +205,7 @@ def test_a_finished_pack_is_not_trained_again(
 
 
 def test_workers_leave_a_file_a_pack(tmp_path: Path) -> None:
-    one = pack((300, 300, 300))
+    one = pack((300, 300, 300, 300))
     with Workers(2) as two:
         first = two.train(one, checkpoints=tmp_path)
         assert len(list(tmp_path.glob("*.outcomes.json"))) == 2

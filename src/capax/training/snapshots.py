@@ -33,9 +33,8 @@ def part(snapshot: Snapshot, members: Sequence[int]) -> Snapshot:
     place_of = {member: place for place, member in enumerate(state["active"])}
     active = [new for new, member in enumerate(members) if member in place_of]
     places = [place_of[members[new]] for new in active]
-    if (
-        len(active) == 1 < min(len(members), len(place_of))
-    ):  # it keeps company, as in `Course.step`; whose does not matter
+    if len(active) == 1 < min(len(members), len(place_of)):
+        # the last that trains keeps company, as in `Course.step`: a member that has left, with a copy of its tensors
         active, places = sorted([active[0], 1 if active[0] == 0 else 0]), places * 2
 
     def chosen(values: Sequence[Any]) -> list[Any]:
