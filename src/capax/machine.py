@@ -59,6 +59,15 @@ def choose_device(device: str) -> Literal["cpu", "cuda"]:
     return "cuda" if available and device != "cpu" else "cpu"
 
 
+def processor(device: str) -> str:
+    """What decides how results are rounded: the kind of processor and the instructions that torch takes, or the GPU."""
+    import torch
+
+    if device == "cpu":
+        return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    return torch.cuda.get_device_name(device)
+
+
 def multiplies_bfloat16(device: Literal["cpu", "cuda"]) -> bool:
     """Whether `torch.autocast` takes bfloat16 there: on every CPU, on a GPU that has it."""
     import torch

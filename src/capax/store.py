@@ -1,17 +1,16 @@
 """The store: finished runs in one SQLite file.
 
 Contract: a run is written once, whole, in one transaction, by the driving process; killing anything at any moment loses
-at most the runs in flight. A key has at most one run; writing it again replaces it. Readers never wait (WAL); a writer
-waits up to 30 s for another. A file that is not a capax store, or is of a newer version, is refused and left as it is;
-one of an older version is brought to this one in one transaction, or read as it is where it cannot be written.
+at most the runs in flight. Nothing counts as written before the file that the path names then has it. A key has at most
+one run; writing it again replaces it. Readers never wait (WAL); a writer waits up to 30 s for another. A file that is
+not a capax store, or is of a newer version, is refused and left as it is; one of an older version is brought to this
+one in one transaction, or read as it is where it cannot be written.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -22,9 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from capax import sweep_lock
 from capax.errors import SpecError, StoreError, StoreWriteError
-from capax.inputs import exists, regular
 from capax.results import Measurement, ResultError
 from capax.specs import Run
+from capax.store_file import check_path, identity, is_writable
 from capax.store_schema import (
     APPLICATION_ID,
     CREATION,
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
 DEFAULT = Path("capax.db")
 WAIT_SECONDS = 30
-ANY_WRITE_BIT = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 RUN_COLUMNS = (*SUMMARY_COLUMNS, "measurement")
 Record = TypeVar("Record", Summary, Failure)
 
@@ -66,8 +64,8 @@ class Store:
     def __init__(self, path: Path | str = DEFAULT, *, create: bool = True, read_only: bool = False) -> None:
         self.path = Path(path)
         create = create and not read_only
-        self._check_path(create)
-        self._read_only = read_only or (self.path.exists() and not _is_writable(self.path))
+        check_path(self.path, create)
+        self._read_only = read_only or (self.path.exists() and not is_writable(self.path))
         try:
             self._connection = self._connect()
         except sqlite3.Error as error:
@@ -80,23 +78,19 @@ class Store:
         except BaseException:
             self._connection.close()
             raise
+        self._files = {path: file for path in (self.path, self._log) if (file := identity(path)) is not None}
 
-    def _check_path(self, create: bool) -> None:
-        path = self.path
-        there = exists(path, "store", StoreError)
-        if not path.parent.is_dir():
-            raise StoreError(f"store: folder {path.parent} does not exist")
-        if there or not create:
-            regular(path, "store", StoreError)
-        if there and create and not _is_writable(path):
-            raise StoreError(f"store: {path} or its folder is read-only")
+    @property
+    def _log(self) -> Path:
+        """Where SQLite writes first, until it brings all into the file itself."""
+        path = self.path.resolve()
+        return path.with_name(path.name + "-wal")
 
     def _connect(self) -> sqlite3.Connection:
         if not self._read_only:
             return sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
         # Without a log beside it the file is all there is, and reading it need not write one.
-        log = self.path.with_name(self.path.name + "-wal")
-        uri = f"{self.path.resolve().as_uri()}?mode=ro{'' if log.exists() else '&immutable=1'}"
+        uri = f"{self.path.resolve().as_uri()}?mode=ro{'' if self._log.exists() else '&immutable=1'}"
         return sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
 
     def _open(self, create: bool) -> None:
@@ -161,6 +155,9 @@ class Store:
                 yield self._connection
         except sqlite3.Error as error:
             raise StoreWriteError(f"store: {self.path}: {what}: {error}") from None
+        for path, file in self._files.items():  # SQLite writes to a file that has no name any more, and is content
+            if identity(path) != file:
+                raise StoreWriteError(f"store: {self.path}: {what}: {path} was removed or replaced meanwhile")
 
     def _read(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
@@ -357,6 +354,19 @@ class Store:
         with self._writing("the pack size was not saved") as connection:
             connection.execute("INSERT OR REPLACE INTO pack_sizes VALUES (?, ?)", (shape, members))
 
+    def settle(self) -> None:
+        """Bring the log into the file itself, so that the file alone holds all, as far as nobody reads just now.
+
+        Raises:
+            StoreWriteError: when there is no room; what the store holds stays in the file and its log.
+        """
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            raise StoreWriteError(
+                f"store: {self.path}: {error}: the runs lie in {self._log.name} beside it; make room before it is moved"
+            ) from None
+
     def sweeping(self) -> AbstractContextManager[sweep_lock.Tell]:
         """Hold the store's sweep lock; it is free again when this process ends, however it does.
 
@@ -404,8 +414,3 @@ _MERGE_FAILURE = (
     "error = iif(excluded.failed > failed, excluded.error, error), failed = max(failed, excluded.failed), "
     "attempts = attempts + excluded.attempts"
 )
-
-
-def _is_writable(path: Path) -> bool:
-    """Whether a file may be changed; its mode counts for the superuser, too, and SQLite writes a log beside it."""
-    return bool(path.stat().st_mode & ANY_WRITE_BIT) and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)

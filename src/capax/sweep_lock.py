@@ -1,14 +1,17 @@
-"""One sweep at a time: a lock beside the store that the operating system frees when its holder dies.
+"""One sweep at a time: locks that the operating system frees when their holder dies.
 
-Its holder says in a file beside it who it is and where the sweep stands; the file is gone when the sweep ends, and left
-by one that was killed.
+One is beside the store, where all hosts that see it find it: beside the file itself, whatever link names it. One is of
+the file's device and inode, since a hard link names the same file in another folder. Its holder says in a file beside
+the store who it is and where the sweep stands; the file is gone when the sweep ends, and left by one that was killed.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -18,6 +21,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from capax.errors import StoreError, StoreWriteError
+from capax.store_file import identity
 from capax.store_schema import Time, now
 
 PATIENCE_SECONDS = 0.5
@@ -75,13 +79,39 @@ def hold(store: Path) -> Iterator[Tell]:
     except OSError as error:
         raise StoreError(f"store: cannot lock {path}: {error.strerror}") from None
     pid, host, since = os.getpid(), socket.gethostname(), now()
+    inode = None
     try:
+        inode = _hold_inode(store)
         place.unlink(missing_ok=True)  # that of one who was killed must not be taken for ours
         _write(place, Holder(pid, host, since))
         yield lambda standing: _write(place, Holder(pid, host, since, standing))
     finally:
         place.unlink(missing_ok=True)
         lock.release()
+        if inode is not None:
+            inode.close()
+
+
+def _hold_inode(store: Path) -> socket.socket | None:
+    """Hold a name made of the store's device and inode; where the system has no such names (not Linux), None.
+
+    The file itself is not locked: closing it would drop the locks that SQLite holds on it in this process.
+
+    Raises:
+        StoreError: when another holds it.
+    """
+    file = identity(store)
+    if file is None or not sys.platform.startswith("linux"):
+        return None
+    held = socket.socket(socket.AF_UNIX)
+    try:
+        held.bind(f"\0capax-sweep-{file[0]}-{file[1]}")  # no file: the name goes with its holder
+    except OSError as error:
+        held.close()
+        if error.errno != errno.EADDRINUSE:
+            return None
+        raise StoreError(f"store: a sweep of {store} is under way, by another name of the file") from None
+    return held
 
 
 def look(store: Path) -> tuple[State, Holder | None]:
@@ -117,10 +147,12 @@ def _is_held(path: Path) -> bool:
 
 
 def _lock(store: Path) -> Path:
+    store = store.resolve()
     return store.with_name(store.name + ".sweep-lock")
 
 
 def _place(store: Path) -> Path:
+    store = store.resolve()
     return store.with_name(store.name + ".sweep-lock.json")
 
 

@@ -12,7 +12,7 @@ from capax.cli.output import duration
 from capax.cli.reproduce import _announced
 from capax.papers import catalogue
 from capax.papers.reproduce import RecipeList, Reproduction, listed
-from capax.sweeps.sweep import SweepProgress
+from capax.sweeps.under_way import SweepProgress
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:

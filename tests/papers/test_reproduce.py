@@ -12,7 +12,7 @@ from capax.papers import catalogue
 from capax.papers.recipe import Claim, Evidence, Recipe, Study, Verdict
 from capax.papers.reproduce import Reproduction, listed, reproduce
 from capax.specs import Mac, Run, Sequences, Training, Transformer
-from capax.sweeps.sweep import SweepProgress
+from capax.sweeps.under_way import SweepProgress
 
 
 def runs(library_size: int) -> tuple[Run, ...]:

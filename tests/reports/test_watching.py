@@ -134,12 +134,14 @@ class Here(Executor):
     """Does one job at a time, in this process."""
 
     slots = 1
+    running = 0
     job: Job
 
     def submit(self, job: Job) -> None:
-        self.job = job
+        self.job, self.running = job, 1
 
     def wait(self, seconds: float) -> list[Report]:
+        self.running = 0
         return [do(self.job, lambda: False)]
 
     def stop(self) -> None: ...

@@ -19,7 +19,7 @@ import capax
 from capax.errors import StoreError, SweepFailed
 from capax.results import Measurement
 from capax.sweeps.executors import Executor, Job, Report, do
-from capax.sweeps.sweep import SweepProgress, together
+from capax.sweeps.under_way import SweepProgress, together
 
 STUDY = """
 store = "s.db"
@@ -125,6 +125,10 @@ class Unlucky(Executor):
     def __init__(self, troubles: list[str]) -> None:
         self.troubles, self.jobs, self.sizes, self.stopped = troubles, list[Job](), list[int](), False
 
+    @property
+    def running(self) -> int:
+        return len(self.jobs)
+
     def submit(self, job: Job) -> None:
         assert len(self.jobs) < self.slots
         self.jobs.append(job)
@@ -152,7 +156,10 @@ def test_a_pack_that_finds_no_memory_is_split(tmp_path: Path) -> None:
 
 def test_a_run_whose_process_dies_is_tried_again_as_told(tmp_path: Path) -> None:
     assert len(list(capax.sweep([small()], tmp_path / "a.db", executor=Unlucky(["died"]), device="cpu"))) == 1
-    assert list(capax.sweep([small()], tmp_path / "b.db", executor=Unlucky(["died"] * 2), device="cpu")) == []
+    with pytest.raises(SweepFailed, match="all 1 runs failed: their processes died"):
+        list(capax.sweep([small()], tmp_path / "b.db", executor=Unlucky(["died"] * 2), device="cpu"))
+    both = capax.sweep([small(), small(epochs=4)], tmp_path / "b.db", executor=Unlucky(["died"] * 3), device="cpu")
+    assert len(list(both)) == 1
     patient = capax.sweep([small()], tmp_path / "c.db", executor=Unlucky(["died"] * 3), retries=3, device="cpu")
     assert len(list(patient)) == 1
 
@@ -214,7 +221,7 @@ EPOCHS = 400
 
 def test_a_sweep_survives_the_death_of_a_worker_and_of_its_driver(tmp_path: Path) -> None:
     """One of two workers is killed after the first result, the driver after the next, and the sweep begun again."""
-    path = study(tmp_path, epochs=200)
+    path = study(tmp_path, epochs=100)
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
 

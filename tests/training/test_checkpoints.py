@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from capax.specs import Sequences, Training, Transformer
 from capax.training import checkpoints, loop
-from capax.training.checkpoints import Checkpoint, CheckpointError, Snapshot, digest
-from capax.training.loop import UNREADABLE, Interrupted, train
+from capax.training.checkpoints import Checkpoint, CheckpointError, digest
+from capax.training.loop import UNREADABLE, Course, Interrupted, train
 from capax.training.pack import Outcome, Pack, Status
+from capax.training.snapshots import Snapshot
 from capax.training.workers import Workers
 
 TASK = Sequences(seq_len=5, vocab_size=12, library_size=300, loss="last")
@@ -204,7 +205,7 @@ def test_a_finished_pack_is_not_trained_again(
 
 
 def test_workers_leave_a_file_a_pack(tmp_path: Path) -> None:
-    one = pack((300, 300, 300))
+    one = pack((300, 300, 300, 300))
     with Workers(2) as two:
         first = two.train(one, checkpoints=tmp_path)
         assert len(list(tmp_path.glob("*.outcomes.json"))) == 2
@@ -285,11 +286,12 @@ def test_folders_in_the_place_of_files_end_no_training(tmp_path: Path) -> None:
 def test_a_state_is_longer_than_a_header_may_be(tmp_path: Path) -> None:
     """Curves of a hundred members over many epochs; safetensors reads headers of up to 100 MB."""
     one = Checkpoint(tmp_path, pack())
-    state = {"curve": "0" * 100_000_001}
-    one.save(Snapshot({}, state))
+    snapshot = Course(pack()).snapshot(0.0)
+    state = snapshot.state | {"notes": ["0" * 100_000_001]}
+    one.save(Snapshot(snapshot.tensors, state))
     read = one.load()
     assert read is not None
-    assert read.state == state
+    assert read.state["notes"] == state["notes"]
 
 
 def test_the_digest_is_of_all_that_matters() -> None:

@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError
 from capax.__main__ import INTERRUPTED
 from capax.cli import streams
 from capax.errors import CapaxError, OutputError, OutsideDomain, StoreWriteError, one_line
+from capax.interrupts import Ended, ending_as_ctrl_c
 
 USAGE = 2
 
@@ -74,7 +75,7 @@ def _app() -> App:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run one command and exit: 0 done, 2 bad input, 130 interrupted.
+    """Run one command and exit: 0 done, 2 bad input, 130 interrupted (by SIGTERM 143, by SIGHUP 129).
 
     1 for what could not be written, for a run that could not be saved or trained, and for a ruler that is off.
     """
@@ -83,7 +84,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     try:
         streams.prepare(as_json="--json" in arguments)
         given = [argument for argument in arguments if argument != "--debug"]
-        _app()(given, exit_on_error=False, print_error=False, result_action="return_value")
+        with ending_as_ctrl_c():
+            _app()(given, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
         _fail(error, USAGE, debug)
@@ -92,8 +94,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             with suppress(OSError):
                 print(error.unsaved.to_json())
         _fail(error, error.exit_code, debug)
-    except KeyboardInterrupt:
-        _end("interrupted; finished runs are saved", INTERRUPTED)
+    except KeyboardInterrupt as error:
+        _end("interrupted; finished runs are saved", error.exit_code if isinstance(error, Ended) else INTERRUPTED)
     except OSError as error:
         _fail(OutputError(streams.reason(error)), OutputError.exit_code, debug)
     except MemoryError as error:

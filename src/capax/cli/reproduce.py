@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from capax.papers.reproduce import RecipeList, Reproduction
-    from capax.sweeps.sweep import SweepProgress, Watch
+    from capax.sweeps.under_way import SweepProgress, Watch
 
 STUDY_WIDTH, TIME_WIDTH = 110, 6
 """Columns of a terminal that has room for the names of studies, and of a time such as 45 min."""

@@ -14,7 +14,7 @@ from capax.cli import output, streams
 from capax.errors import SpecError, SweepFailed, printable
 
 if TYPE_CHECKING:
-    from capax.sweeps.sweep import SweepProgress, Watch
+    from capax.sweeps.under_way import SweepProgress, Watch
 
 Flag = Parameter(negative="")
 LOG_SECONDS = 10
@@ -40,7 +40,8 @@ def sweep(
 ) -> None:
     """Do every run of a study file that its store lacks; start it again after any fault, and only the rest is done.
 
-    Ctrl-C lets the runs in flight write their checkpoints and ends with code 130; a second one ends at once.
+    Ctrl-C lets the runs in flight write their checkpoints and ends with code 130; a second one ends at once. SIGTERM
+    and SIGHUP do the same, with code 143 and 129.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def sweep(
     dry_run
         Say what would be run, and stop.
     workers
-        Local processes, one torch thread each. [default: one per core, at most 8]
+        Local processes, one torch thread each; with 1, this process alone. [default: one per core, at most 8]
     ray
         Do the runs as tasks of a Ray cluster: HOST:PORT, or local (extra ray).
     device

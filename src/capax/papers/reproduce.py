@@ -13,7 +13,8 @@ from capax.papers.catalogue import NAMES, PAPERS, recipes, seconds
 from capax.papers.recipe import STANDINGS, Answer, Recipe, Scale, Standing
 from capax.results import Measurement, Result
 from capax.store import Store
-from capax.sweeps.sweep import Watch, sweep
+from capax.sweeps.sweep import sweep
+from capax.sweeps.under_way import Watch
 
 if TYPE_CHECKING:
     from capax.reports.report import Content

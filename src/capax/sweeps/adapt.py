@@ -144,14 +144,23 @@ def adaptive(
         SpecError: without candidates, or when budget, count or an estimate is not positive.
         TableError: when the target lacks a column of the law.
     """
-    if not budget > 0:
-        raise SpecError(f"budget: should be above 0 seconds, got {budget}")
+    check(budget, until)
     whole("count", count)
-    if until is not None and not until > 0:
-        raise SpecError(f"until: should be above 0, got {until}")
     estimates = _costs(candidates, np.array([estimate(run) for run in candidates]))
     _columns(law, target)
     return _rounds(law, list(candidates), target, run_batch, estimates, budget, count, until, list(measured))
+
+
+def check(budget: float, until: float | None) -> None:
+    """Refuse budgets and widths that make no sense.
+
+    Raises:
+        SpecError: for those that are not above 0.
+    """
+    if not budget > 0:
+        raise SpecError(f"budget: should be above 0 seconds, got {budget}")
+    if until is not None and not until > 0:
+        raise SpecError(f"until: should be above 0, got {until}")
 
 
 def _rounds(

@@ -8,6 +8,7 @@ import socket
 import threading
 from typing import Any
 
+from capax import interrupts
 from capax.errors import CapaxError
 from capax.sweeps.executors import Executor, Job, Report, do, one_line
 
@@ -39,6 +40,7 @@ class RayTasks(Executor):
             raise ClusterError("ray: is not installed; pip install 'capax[ray]'") from None
         _check_address(address)
         self._ray: Any = ray
+        before = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(
                 address=address,
@@ -49,6 +51,8 @@ class RayTasks(Executor):
             )
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise ClusterError(f"ray: cannot connect to {address!r}: {one_line(error)}") from None
+        if before is interrupts.end:  # Ray's own handler would end the sweep without its checkpoints
+            signal.signal(signal.SIGTERM, before)
         unit = "GPU" if device == "cuda" else "CPU"
         found = int(ray.cluster_resources().get(unit, 0))
         self.slots = found if slots is None else min(found, slots)
@@ -58,6 +62,11 @@ class RayTasks(Executor):
         needs = {"num_cpus": 1, "num_gpus": 1 if device == "cuda" else 0, "max_retries": 0}
         self._task = ray.remote(**needs)(_do_on_node)
         self._running: dict[Any, Job] = {}
+
+    @property
+    def running(self) -> int:
+        """Jobs that were submitted and not yet reported."""
+        return len(self._running)
 
     def submit(self, job: Job) -> None:
         """Start a task."""

@@ -1,15 +1,17 @@
-"""Where jobs are done: one small contract, and local processes that keep it.
+"""Where jobs are done: one small contract, and local processes, or this one alone, that keep it.
 
 Contract. A job is some runs that train together. `submit` takes one (at most `slots` are in flight), `wait` reports
-what has ended: every job exactly once, with its measurements or with why there are none. A job that dies, raises or
-finds no memory harms no other. `stop` asks the jobs in flight to write their checkpoints and end (they are reported as
-stopped); `close` ends everything at once. Results do not depend on the executor.
+what has ended: every job exactly once, with its measurements or with why there are none; `running` counts those that
+were submitted and not yet reported. A job that dies, raises or finds no memory harms no other. `stop` asks the jobs in
+flight to write their checkpoints and end (they are reported as stopped); `close` ends everything at once. Results do
+not depend on the executor.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import signal
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -20,13 +22,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from capax import machine
+from capax import interrupts, machine
 from capax.errors import CapaxError
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.spec import whole
 
-Trouble = Literal["died", "memory", "raised", "stopped"]
+Trouble = Literal["died", "unstarted", "memory", "raised", "stopped"]
+
+UNSTARTED = (
+    "workers: the worker processes die while they start; in a script, put what starts the sweep below "
+    '`if __name__ == "__main__":`, since each worker imports the script, or ask for workers=1'
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Job:
     Attributes:
         runs: equal but for their seeds; one, for a protocol that searches.
         device: `cpu` or `cuda`.
-        checkpoints: the folder for their checkpoints.
+        checkpoints: the folder for the checkpoints of these and of all runs that are equal to them but for their seeds.
         pack_size: members that train together; measured where it is not known and worth it, see `packs`.
     """
 
@@ -52,7 +59,8 @@ class Report:
 
     Attributes:
         measurements: one per run, in order; none when there was trouble.
-        trouble: the process died, memory was not to be had, the training raised, or it was stopped from outside.
+        trouble: the process died, no process could start, memory was not to be had, the training raised, or it was
+            stopped from outside.
         message: what went wrong, on one line.
         pack_size: members that train together best, where this was measured.
     """
@@ -69,13 +77,18 @@ class Executor(ABC):
 
     slots: int
 
+    @property
+    @abstractmethod
+    def running(self) -> int:
+        """Jobs that were submitted and not yet reported."""
+
     @abstractmethod
     def submit(self, job: Job) -> None:
         """Start a job; at most `slots` may be in flight."""
 
     @abstractmethod
     def wait(self, seconds: float) -> list[Report]:
-        """The jobs that ended since the last call; after `seconds` at the latest."""
+        """The jobs that ended since the last call; after `seconds` at the latest, unless it does them itself."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -94,19 +107,77 @@ class Executor(ABC):
         self.close()
 
 
+def local(workers: int) -> Executor:
+    """Local processes; with one worker this process, so that no script need be imported anew.
+
+    Raises:
+        SpecError: for less than one worker.
+    """
+    return Here() if workers == 1 else Processes(workers)
+
+
+class Here(Executor):
+    """Does one job at a time, in this process; Ctrl-C waits until the job has written its checkpoint."""
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self._jobs: list[Job] = []
+        self._reports: list[Report] = []
+        self._stopping = False
+
+    @property
+    def running(self) -> int:
+        """Jobs that were submitted and not yet reported."""
+        return len(self._jobs) + len(self._reports)
+
+    def submit(self, job: Job) -> None:
+        """Take a job; `wait` does it."""
+        self._jobs.append(job)
+
+    def wait(self, seconds: float) -> list[Report]:
+        """Do a job, however long it takes."""
+        with interrupts.deferred():
+            if self._jobs:
+                self._reports.append(self._do(self._jobs[0]))
+                self._jobs.pop(0)
+        reports, self._reports = self._reports, []
+        return reports
+
+    def _do(self, job: Job) -> Report:
+        try:
+            return do(job, lambda: self._stopping or interrupts.waiting())
+        except Exception as error:  # as of a process
+            return Report(job, trouble="raised", message=one_line(error))
+
+    def stop(self) -> None:
+        """Ask the job to write its checkpoint and end."""
+        self._stopping = True
+
+    def close(self) -> None:
+        """Forget the jobs."""
+        self._jobs, self._reports = [], []
+
+
 class Processes(Executor):
-    """Local processes, one torch thread each. Each has a pool of its own: the death of one is the others' nothing.
+    """Local processes, one torch thread each. Each has a pool of its own: if one dies the others are unaffected.
 
     Args:
         workers: processes.
     """
 
     def __init__(self, workers: int) -> None:
+        end_if_imported_by_a_worker()
         self.slots = whole("workers", workers)
         self._context = multiprocessing.get_context("spawn")
-        self._stopping = self._context.RawValue(c_bool, False)
+        self._stopping, self._started = (self._context.RawValue(c_bool, False) for _ in range(2))
         self._idle: list[ProcessPoolExecutor] = []
         self._running: dict[Future[Report], tuple[Job, ProcessPoolExecutor]] = {}
+
+    @property
+    def running(self) -> int:
+        """Jobs that were submitted and not yet reported."""
+        return len(self._running)
 
     def submit(self, job: Job) -> None:
         """Start a job in an idle process, or in a new one."""
@@ -120,7 +191,8 @@ class Processes(Executor):
         self._running[future] = (job, pool)
 
     def _pool(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, mp_context=self._context, initializer=_start_worker, initargs=(self._stopping,))
+        shared = (self._stopping, self._started)
+        return ProcessPoolExecutor(1, mp_context=self._context, initializer=_start_worker, initargs=shared)
 
     def wait(self, seconds: float) -> list[Report]:
         """The jobs that ended; the process of a job that died is replaced."""
@@ -131,7 +203,10 @@ class Processes(Executor):
             error = future.exception()
             if isinstance(error, BrokenProcessPool):
                 pool.shutdown(wait=False)
-                reports.append(Report(job, trouble="died", message="its process died (killed, or out of memory?)"))
+                if self._started.value:
+                    reports.append(Report(job, trouble="died", message="its process died (killed, or out of memory?)"))
+                else:
+                    reports.append(Report(job, trouble="unstarted", message=UNSTARTED))
             elif error is not None:
                 self._idle.append(pool)
                 reports.append(Report(job, trouble="raised", message=one_line(error)))
@@ -153,10 +228,25 @@ class Processes(Executor):
         self._idle, self._running = [], {}
 
 
+def end_if_imported_by_a_worker() -> None:
+    """End a worker process that starts a sweep while it imports the script of its parent, which tells (UNSTARTED)."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit(1)
+
+
 def do(job: Job, stopping: Callable[[], bool]) -> Report:
     """Do a job in this process."""
     import torch
 
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _done(job, stopping)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _done(job: Job, stopping: Callable[[], bool]) -> Report:
     from capax.measures.measure import perform, perform_together
     from capax.sweeps import packs
     from capax.training.loop import Interrupted
@@ -166,12 +256,11 @@ def do(job: Job, stopping: Callable[[], bool]) -> Report:
         if stopping():
             raise Interrupted
 
-    torch.set_num_threads(1)
     size, measured = job.pack_size, None
     try:
         pack = packs.whole_pack(job.runs, job.device)
         if size is None and packs.worth_measuring(job.runs[0], len(pack.members)):
-            size = measured = packs.best_size(pack)
+            size = measured = packs.best_size_once(pack, packs.shape_of(job.runs[0], job.device), job.checkpoints)
         with Workers(1, pack_size=size) as workers:
             if len(job.runs) == 1:
                 found = [perform(job.runs[0], workers, job.device, watch, False, job.checkpoints)[0]]
@@ -194,12 +283,14 @@ def one_line(error: BaseException) -> str:
 _stopping: Any
 
 
-def _start_worker(stopping: Any) -> None:
-    """Set up a worker: Ctrl-C is the driver's, and it ends when the driver is gone."""
+def _start_worker(stopping: Any, started: Any) -> None:
+    """Set up a worker: Ctrl-C and what ends like it are the driver's, and it ends when the driver is gone."""
     global _stopping
     _stopping = stopping
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, *interrupts.ENDINGS):  # a scheduler sends them to every process of a job
+        signal.signal(number, signal.SIG_IGN)
     machine.end_with_parent()
+    started.value = True
 
 
 def _do_in_worker(job: Job) -> Report:

@@ -8,7 +8,9 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capax import machine
@@ -73,6 +75,21 @@ def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
         one_library=isinstance(run.protocol, Mac),
         device=device,
     )
+
+
+def best_size_once(pack: Pack, shape: str, folder: Path | None) -> int:
+    """`best_size`, remembered in a folder at once: a process that is killed after it has not timed in vain."""
+    if folder is None:
+        return best_size(pack)
+    path = folder / f"{shape}.pack-size"
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        size = best_size(pack)
+    with suppress(OSError):  # then it is timed again
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(size))
+    return size
 
 
 def best_size(pack: Pack) -> int:

@@ -16,7 +16,7 @@ from capax.results import Result
 from capax.specs import Run
 from capax.store import Store
 from capax.sweeps.grid import Study
-from capax.sweeps.sweep import together
+from capax.sweeps.under_way import together
 from capax.training.room import refuse_too_large
 from capax.training.workers import Workers
 

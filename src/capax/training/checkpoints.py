@@ -1,9 +1,14 @@
-"""A pack's state on disk: a killed training goes on where it was, a finished pack is not trained again.
+"""Members' states on disk: a killed training goes on where it was, a finished one is not done again.
 
 Contract: a file is there whole or not at all, and is read only when every byte of it is as it was written, by the same
-versions and for the same pack; nothing is pickled. A pack under way has one file, `<digest>.safetensors`; once finished
-it has `<digest>.outcomes.json`, and `<digest>.outcomes.safetensors` beside it where weights are kept. One process at a
-time trains a pack in a folder.
+versions; nothing is pickled. A pack under way has one file, `<digest>.safetensors`; once finished it has
+`<digest>.outcomes.json`, and `<digest>.outcomes.safetensors` beside it where weights are kept. One process at a time
+trains a member in a folder.
+
+A state belongs to its members, not to the pack that wrote it: a file serves any pack of some of its members, and a
+member goes on from the file in which it is furthest. The plan of packs is not kept instead, since it does not last:
+timings of packs differ from start to start, a pack whose process died is cut in halves, a study gains and loses seeds.
+What members of one file have in common, their step, is all that a pack needs; members of two files train apart.
 """
 
 from __future__ import annotations
@@ -12,8 +17,10 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +34,18 @@ from capax.errors import CapaxError
 from capax.specs import Run
 from capax.tasks.library import Constant
 from capax.training.pack import Outcome, Pack
+from capax.training.snapshots import Snapshot, part
 from capax.training.stopping import Information
 
-FORMAT = 2
+FORMAT = 3
 STATE = "state.json"
 """The tensor that holds a state's JSON: a header of safetensors may not be as long as many curves are."""
+RUNNING, FINISHED, WEIGHTS, PARTIAL = ".safetensors", ".outcomes.json", ".outcomes.safetensors", ".partial"
+UNREADABLE = (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError)
+"""What reading a file that is damaged, foreign or gone may raise."""
+
+Member = tuple[int, int, int, int | None]
+"""A member by its seed, its number in its run, the size of its library and of its heads."""
 
 
 class CheckpointError(CapaxError):
@@ -41,33 +55,56 @@ class CheckpointError(CapaxError):
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """A training between two steps: its tensors, and the rest as JSON has it."""
+class _File:
+    """A file by its header.
 
-    tensors: dict[str, Tensor] = field(repr=False)
-    state: dict[str, Any]
+    Attributes:
+        steps: how far the members are.
+        processor: what they were trained on.
+    """
+
+    path: Path
+    members: tuple[Member, ...]
+    steps: int
+    processor: str
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """Finished before unfinished, then by steps, then by members: these train faster together."""
+        return self.path.name.endswith(FINISHED), self.steps, len(self.members)
 
 
 class Checkpoint:
-    """The files of one pack in a folder.
+    """The files of a pack's members in a folder.
 
     Args:
         folder: made when something is written.
+
+    Attributes:
+        processor: where the state was written that was read last, if it was not here.
     """
 
     def __init__(self, folder: Path, pack: Pack) -> None:
         self.folder, self.digest = folder, digest(pack)
-        self._running = folder / f"{self.digest}.safetensors"
-        self._finished = folder / f"{self.digest}.outcomes.json"
-        self._weights = folder / f"{self.digest}.outcomes.safetensors"
+        self.processor: str | None = None
+        self._common, self._members = self.digest.partition("-")[0], _members(pack)
+        self._here = machine.processor(pack.device)
+        self._running = folder / f"{self.digest}{RUNNING}"
+        self._finished = folder / f"{self.digest}{FINISHED}"
+        self._weights = folder / f"{self.digest}{WEIGHTS}"
 
     def load(self) -> Snapshot | None:
-        """The pack's last state; None when there is none.
+        """The members' last state, of the file in which they are furthest; None when there is none.
 
         Raises:
             CheckpointError: when the file is damaged, of another pack, or of other versions.
         """
-        return self._read(self._running) if os.path.exists(self._running) else None
+        file = self._best(RUNNING)
+        if file is None:
+            return None
+        snapshot = self._read(file.path)
+        self.processor = None if file.processor == self._here else file.processor
+        return part(snapshot, [file.members.index(member) for member in self._members])
 
     def save(self, snapshot: Snapshot) -> None:
         """Write a state in place of the one before.
@@ -75,24 +112,27 @@ class Checkpoint:
         Raises:
             CheckpointError: when it cannot be written; the one before stays.
         """
-        self._write(self._running, snapshot)
+        self._write(self._running, snapshot, max(record["steps"] for record in snapshot.state["records"]))
 
     def outcomes(self) -> list[Outcome] | None:
-        """What the pack's members reached; None when it is not finished.
+        """What the members reached; None when they are not finished.
 
         Raises:
             CheckpointError: as `load`.
         """
-        if not os.path.exists(self._finished):
+        file = self._best(FINISHED)
+        if file is None:
             return None
         try:
-            document = json.loads(self._finished.read_text())
+            document = json.loads(file.path.read_text())
             content = document["outcomes"]
             self._check(document["header"], _text_checksum(content))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"checkpoint: cannot read {self._finished}: {error}") from None
-        weights = self._read(self._weights).tensors if any(fields["kept"] for fields in content) else {}
-        return [_outcome(fields, place, weights) for place, fields in enumerate(content)]
+        except UNREADABLE as error:
+            raise CheckpointError(f"checkpoint: cannot read {file.path}: {error}") from None
+        weights = self._read(_weights(file.path)).tensors if any(fields["kept"] for fields in content) else {}
+        self.processor = None if file.processor == self._here else file.processor
+        places = [file.members.index(member) for member in self._members]
+        return [_outcome(content[place], place, weights) for place in places]
 
     def finish(self, outcomes: list[Outcome]) -> None:
         """Write what the members reached in place of the pack's state.
@@ -100,24 +140,69 @@ class Checkpoint:
         Raises:
             CheckpointError: when it cannot be written; the last state stays.
         """
+        steps = max(outcome.steps for outcome in outcomes)
         weights = {
             f"{place}/{name}": tensor
             for place, outcome in enumerate(outcomes)
             for name, tensor in (outcome.weights or {}).items()
         }
         if weights:
-            self._write(self._weights, Snapshot(weights, {}))
+            self._write(self._weights, Snapshot(weights, {}), steps)
         content = [_fields(outcome) for outcome in outcomes]
-        document = json.dumps({"header": self._header(_text_checksum(content)), "outcomes": content})
+        document = json.dumps({"header": self._header(_text_checksum(content), steps), "outcomes": content})
         self._replace(self._finished, lambda partial: partial.write_text(document))
         _remove(self._running)
         _remove(_partial(self._running))  # of a process that was killed while it wrote
 
-    def _header(self, checksum: str) -> dict[str, Any]:
-        return {"format": FORMAT, "versions": machine.versions(), "pack": self.digest, "sha256": checksum}
+    def furthest(self) -> list[tuple[Path, int] | None]:
+        """By its place, in which file each member is furthest, and of how many members that file is.
 
-    def _check(self, header: dict[str, Any], checksum: str) -> None:
-        expected = self._header(checksum)
+        None where nothing can be read of a member.
+        """
+        files = sorted(self._files((RUNNING, FINISHED), []), key=lambda file: file.rank)
+        found = {member: (file.path, len(file.members)) for file in files for member in file.members}
+        return [found.get(member) for member in self._members]
+
+    def _best(self, suffix: str) -> _File | None:
+        """The file of a kind in which all members are furthest.
+
+        Raises:
+            CheckpointError: when there is none that can be read, but one that cannot.
+        """
+        unreadable: list[CheckpointError] = []
+        files = [f for f in self._files((suffix,), unreadable) if set(self._members) <= set(f.members)]
+        if not files and unreadable:
+            raise unreadable[0]
+        return max(files, key=lambda file: file.rank, default=None)
+
+    def _files(self, suffixes: tuple[str, ...], unreadable: list[CheckpointError]) -> Iterator[_File]:
+        """The files of some kinds with members of this pack, by their headers; what cannot be read goes into a list."""
+        for path in _paths(self.folder, f"{self._common}-", suffixes):
+            try:
+                header = _read_header(path)
+                file = _file(path, header)
+                if set(file.members) & set(self._members):
+                    self._check(header)
+                    yield file
+            except FileNotFoundError:
+                continue  # another process has finished with it
+            except CheckpointError as error:
+                unreadable.append(error)
+            except UNREADABLE as error:
+                unreadable.append(CheckpointError(f"checkpoint: cannot read {path}: {error}"))
+
+    def _header(self, checksum: str, steps: int) -> dict[str, Any]:
+        about = {"members": self._members, "steps": steps, "processor": self._here}
+        return self._expected() | {"about": about, "sha256": _text_checksum([checksum, about])}
+
+    def _expected(self) -> dict[str, Any]:
+        return {"format": FORMAT, "versions": machine.versions(), "common": self._common}
+
+    def _check(self, header: dict[str, Any], checksum: str | None = None) -> None:
+        """That a header is as expected, and what was read as it was written, where its checksum is given."""
+        expected = self._expected()
+        if checksum is not None:
+            expected["sha256"] = _text_checksum([checksum, header["about"]])
         differing = [name for name, value in expected.items() if header.get(name) != value]
         if differing:
             raise CheckpointError(f"checkpoint: another {differing[0]} than expected in {self.folder}")
@@ -129,14 +214,14 @@ class Checkpoint:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
             self._check(json.loads(metadata["header"]), _checksum(tensors))
             state = json.loads(tensors.pop(STATE).numpy().tobytes())
-        except (OSError, SafetensorError, ValueError, KeyError, AttributeError) as error:
+        except UNREADABLE as error:
             raise CheckpointError(f"checkpoint: cannot read {path}: {error}") from None
         return Snapshot(tensors, state)
 
-    def _write(self, path: Path, snapshot: Snapshot) -> None:
+    def _write(self, path: Path, snapshot: Snapshot, steps: int) -> None:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in snapshot.tensors.items()}
         tensors[STATE] = torch.frombuffer(bytearray(json.dumps(snapshot.state).encode()), dtype=torch.uint8)
-        header = {"header": json.dumps(self._header(_checksum(tensors)))}
+        header = {"header": json.dumps(self._header(_checksum(tensors), steps))}
         self._replace(path, lambda partial: save_file(tensors, partial, header))
 
     def _replace(self, path: Path, write: Callable[[Path], object]) -> None:
@@ -154,15 +239,69 @@ class Checkpoint:
             _remove(partial)
 
 
+def reached(folder: Path, seed: int) -> int:
+    """How far the trainings of a run are in its folder, by its seed: a number that grows as they go on."""
+    return sum(file.steps for file in _all(folder) if any(member[0] == seed for member in file.members))
+
+
+def forget(folder: Path, kept: Callable[[int], bool]) -> None:
+    """Remove the files of which every member's run is kept, by its seed."""
+    for file in _all(folder):
+        if all(kept(seed) for seed, *_ in file.members):
+            _remove(file.path)
+            _remove(_weights(file.path))
+
+
+def tidy(folder: Path) -> None:
+    """Remove a folder in which nothing is left that could be read; nobody may be training in it."""
+    if next(_all(folder), None) is None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def digest(pack: Pack) -> str:
-    """Sha256 of the canonical JSON of all that a pack's results depend on.
+    """Two checksums: of what a member's results depend on but itself, and of who the members are.
 
     The seconds are left out: those of a training that goes on are what the time before has left of them.
     """
-    fields = {name: getattr(pack, name) for name in (f.name for f in dataclasses.fields(pack)) if name != "seconds"}
+    apart = ("seconds", "seeds", "members", "sizes", "d_heads")
+    fields = {f.name: getattr(pack, f.name) for f in dataclasses.fields(pack) if f.name not in apart}
     specs = {name: fields.pop(name) for name in ("task", "model", "training")}
     fields["specs"] = Run(**specs).canonical_json()  # as in a run's key: a user's file counts by its content
-    return _text_checksum(fields)
+    return f"{_text_checksum(fields)[:40]}-{_text_checksum(_members(pack))[:40]}"
+
+
+def _members(pack: Pack) -> tuple[Member, ...]:
+    heads = pack.d_heads or (None,) * len(pack.members)
+    return tuple(zip(pack.seeds, pack.members, pack.sizes, heads, strict=True))
+
+
+def _all(folder: Path) -> Iterator[_File]:
+    """The files of a folder whose headers can be read, of whatever version."""
+    for path in _paths(folder, "", (RUNNING, FINISHED)):
+        with suppress(*UNREADABLE):
+            yield _file(path, _read_header(path))
+
+
+def _paths(folder: Path, start: str, suffixes: tuple[str, ...]) -> list[Path]:
+    found = sorted(folder.glob(f"{start}*"))
+    return [path for path in found if path.name.endswith(suffixes) and not path.name.endswith(WEIGHTS)]
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    if path.name.endswith(FINISHED):
+        return json.loads(path.read_text())["header"]
+    with safe_open(path, framework="pt") as file:
+        return json.loads(file.metadata()["header"])
+
+
+def _file(path: Path, header: dict[str, Any]) -> _File:
+    about = header["about"]
+    members = tuple((seed, member, size, d_head) for seed, member, size, d_head in about["members"])
+    return _File(path, members, int(about["steps"]), str(about["processor"]))
+
+
+def _weights(finished: Path) -> Path:
+    return finished.with_name(finished.name.removesuffix(FINISHED) + WEIGHTS)
 
 
 def _partial(path: Path) -> Path:

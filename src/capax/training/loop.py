@@ -11,13 +11,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from capax.training.checkpoints import Checkpoint, CheckpointError, Snapshot
+from capax.training.checkpoints import Checkpoint, CheckpointError
 from capax.training.pack import Outcome, Pack, Status
 from capax.training.prepare import constants, one_start, prepare, unreachable
+from capax.training.snapshots import Snapshot
 from capax.training.stopping import Information, Record
 
 REPORT_SECONDS = 0.2
-CHECKPOINT_SECONDS = 120.0
+FIRST_CHECKPOINT, LAST_PAUSE = 1.0, 120.0
+"""Seconds until the first checkpoint of a process, and most seconds between two."""
+MOST_LOST, MOST_SAVING = 0.1, 0.02
+"""Of its time, what a kill may cost a process, and what it may spend on saving."""
 UNREADABLE = "checkpoint: unreadable, started anew"
 
 Watch = Callable[[list[Status]], None]
@@ -28,18 +32,19 @@ class Interrupted(Exception):
 
 
 def train(
-    pack: Pack, watch: Watch = lambda _: None, checkpoint: Path | None = None, every: float = CHECKPOINT_SECONDS
+    pack: Pack, watch: Watch = lambda _: None, checkpoint: Path | None = None, every: float | None = None
 ) -> list[Outcome]:
     """Train a pack until every member has stopped.
 
     With a folder for checkpoints a training that was killed or interrupted goes on from its last one, and reaches what
-    it would have reached, on the same machine bit for bit (compiled steps: to rounding); of a finished pack the
-    outcomes are returned. A checkpoint that cannot be read or written ends nothing: the outcomes' notes say so.
+    it would have reached, on the same processor bit for bit (compiled steps: to rounding), whatever pack its members
+    were in; of finished ones the outcomes are returned. A checkpoint that cannot be read or written, or is of another
+    processor, ends nothing: the outcomes' notes say so.
 
     Args:
         watch: called now and then with the state of all members; what it raises ends the training.
         checkpoint: the folder; its files are named by a digest of the pack.
-        every: seconds between checkpoints.
+        every: seconds between checkpoints; by what a kill would cost, and what saving costs, when not given.
     """
     started = time.monotonic()
     if checkpoint is None:
@@ -55,9 +60,12 @@ def train(
     else:
         if finished is not None:
             watch([_finished_status(outcome) for outcome in finished])
-            return finished
+            told = () if files.processor is None else (_moved(files),)
+            return [replace(outcome, notes=tuple(dict.fromkeys([*outcome.notes, *told]))) for outcome in finished]
     course = Course(pack, snapshot)
     course.note(*notes)
+    if files.processor is not None:
+        course.note(_moved(files))
     started -= course.seconds_before
 
     def save() -> None:
@@ -75,10 +83,15 @@ def train(
     return course.outcomes()
 
 
-def _run(course: Course, started: float, watch: Watch, save: Callable[[], None], every: float) -> None:
+def _moved(files: Checkpoint) -> str:
+    return f"checkpoint: went on from another processor ({files.processor}): last digits may differ"
+
+
+def _run(course: Course, started: float, watch: Watch, save: Callable[[], None], every: float | None) -> None:
     """Take a course to its end, saving it now and then, and when `watch` interrupts it."""
     limit = course.pack.seconds
-    reported, saved = 0.0, time.monotonic()
+    reported, saving = 0.0, 0.0
+    began = saved = time.monotonic()
     while True:
         now = time.monotonic()
         if now - reported > REPORT_SECONDS or course.finished:
@@ -90,10 +103,24 @@ def _run(course: Course, started: float, watch: Watch, save: Callable[[], None],
             reported = now
         if course.finished:
             break
-        if now - saved >= every:
+        if now - saved >= (pause(saved - began, saving) if every is None else every):
             save()
             saved = time.monotonic()
+            saving = saved - now
         course.step(lambda: limit is not None and time.monotonic() - started > limit)
+
+
+def pause(trained: float, saving: float) -> float:
+    """Seconds until the next checkpoint.
+
+    A kill costs what was trained since the last one, and nobody knows when it comes. But a process that has lived for
+    long is likely to live on: so the pause grows with its life, and under kills every few seconds some is kept of each.
+
+    Args:
+        trained: seconds from the start of this process's training to its last checkpoint.
+        saving: seconds that the last checkpoint took.
+    """
+    return max(saving / MOST_SAVING, min(max(FIRST_CHECKPOINT, MOST_LOST * trained), LAST_PAUSE))
 
 
 class Course:
@@ -282,7 +309,8 @@ class Course:
             )
             for fields in state["records"]
         ]
-        self.learner.restore(self.active, tensors, state["order"])
+        if self.active:  # else all have stopped, and left
+            self.learner.restore(self.active, tensors, state["order"])
         self._sums = tensors["sums"].to(self.pack.device, copy=True)
         for member in state["kept"]:
             start = f"weights/{member}/"

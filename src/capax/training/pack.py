@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from torch import Tensor
 
@@ -43,6 +45,12 @@ class Pack:
     seconds: float | None = None
     keep_weights: bool = False
     d_heads: tuple[int, ...] | None = None
+
+    def part(self, places: Sequence[int]) -> Pack:
+        """The members at some places as a pack of their own, with the seconds of the whole."""
+        each = ("seeds", "members", "sizes", *(() if self.d_heads is None else ("d_heads",)))
+        chosen: dict[str, Any] = {name: tuple(getattr(self, name)[place] for place in places) for name in each}
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,17 @@ import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from itertools import pairwise
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from capax import machine
 from capax.errors import CapaxError, SpecError
 from capax.specs.spec import whole
+from capax.training.checkpoints import Checkpoint
 from capax.training.ensemble import CACHE_FLOATS
 from capax.training.loop import Interrupted, Watch, train
 from capax.training.pack import Outcome, Pack, Status
@@ -75,14 +76,17 @@ class Workers:
 
         Args:
             watch: called now and then with the states of some members; what it raises ends the training.
-            checkpoints: a folder where each pack that the members are cut into leaves its state, and goes on from it
-                (when the number of workers, which decides the cuts, is the same).
+            checkpoints: a folder where each pack that the members are cut into leaves its state. Each member goes on
+                from its own, in whatever packs they were cut then.
 
         Raises:
             WorkerDied: when a worker process is gone.
             OutOfMemory: when memory cannot be had.
         """
-        packs = split(members, self.workers, self.pack_size)
+        if checkpoints is None:
+            packs = split(members, self.workers, self.pack_size)
+        else:
+            packs = resumed(members, checkpoints, self.workers, self.pack_size)
         alone = self.workers == 1 or len(packs) == 1
         try:
             outcomes = self._here(packs, watch, checkpoints) if alone else self._in_pool(packs, watch, checkpoints)
@@ -90,9 +94,8 @@ class Workers:
             if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
                 raise OutOfMemory("not enough memory for this model and batch: try a smaller one") from None
             raise
-        named = zip(members.seeds, members.members, strict=True)
-        place = {member: place for place, member in enumerate(named)}
-        return sorted(outcomes, key=lambda outcome: place[outcome.seed, outcome.member])
+        found = {(outcome.seed, outcome.member): outcome for outcome in outcomes}
+        return [found[name] for name in _names(members)]
 
     def _here(self, packs: list[Pack], watch: Watch, checkpoints: Path | None) -> list[Outcome]:
         before = torch.get_num_threads()
@@ -144,20 +147,48 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
     fitting = max(fitting, 2) if pack_size is None else pack_size
     groups = _alike(members)
     total = len(members.members)
-    packs = []
+    packs: list[Pack] = []
     for group in groups:
         count = len(group)
         n_packs = max(math.ceil(count / fitting), min(math.ceil(workers * count / total), count))
         if fitting > 1:
             n_packs = min(n_packs, max(count // 2, 1))
-        for place in range(n_packs):
-            part = group[place * count // n_packs : (place + 1) * count // n_packs]
-            names = ("seeds", "members", "sizes", *(() if members.d_heads is None else ("d_heads",)))
-            chosen: dict[str, Any] = {name: tuple(getattr(members, name)[member] for member in part) for name in names}
-            packs.append(replace(members, **chosen))
+        cuts = [place * count // n_packs for place in range(n_packs + 1)]
+        packs += [members.part(group[start:end]) for start, end in pairwise(cuts)]
     if members.seconds is None:
         return packs
     return [replace(pack, seconds=members.seconds / math.ceil(len(packs) / workers)) for pack in packs]
+
+
+def resumed(members: Pack, checkpoints: Path, workers: int, pack_size: int | None = None) -> list[Pack]:
+    """As `split`, but members whose states lie in one file, and have made as many steps, are a pack as they are.
+
+    A member that is left alone so, of a pack of several, is there twice: alone it would be rounded differently.
+    """
+    usual = split(members, workers, pack_size)
+    states: dict[tuple[Path, int] | None, list[int]] = {}
+    for place, state in enumerate(Checkpoint(checkpoints, members).furthest()):
+        states.setdefault(state, []).append(place)
+    new = states.pop(None, [])
+    if not states:
+        return usual
+    packs = []
+    for state, places in states.items():
+        alone = state is not None and len(places) == 1 < state[1]
+        packs.append(members.part(places * 2 if alone else places))
+    if len(new) == 1:
+        (name,) = _names(members.part(new))
+        packs += [members.part(new * 2 if len(pack.members) > 1 else new) for pack in usual if name in _names(pack)]
+    elif new:
+        packs += split(members.part(new), workers, pack_size)
+    if members.seconds is None:
+        return packs
+    share = members.seconds / math.ceil(len(packs) / workers) * len(packs) / len(members.members)
+    return [replace(pack, seconds=share * len(set(_names(pack)))) for pack in packs]
+
+
+def _names(pack: Pack) -> list[tuple[int, int]]:
+    return list(zip(pack.seeds, pack.members, strict=True))
 
 
 def _alike(members: Pack) -> list[list[int]]:

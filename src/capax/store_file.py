@@ -1,0 +1,41 @@
+"""The file of a store, apart from what is in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from capax.errors import StoreError
+from capax.inputs import exists, regular
+
+ANY_WRITE_BIT = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+
+
+def check_path(path: Path, create: bool = True) -> None:
+    """Refuse a path where no store can be.
+
+    Raises:
+        StoreError: when it is a folder or no regular file, is missing and may not be made, or is read-only.
+    """
+    there = exists(path, "store", StoreError)
+    if not path.parent.is_dir():
+        raise StoreError(f"store: folder {path.parent} does not exist")
+    if there or not create:
+        regular(path, "store", StoreError)
+    if there and create and not is_writable(path):
+        raise StoreError(f"store: {path} or its folder is read-only")
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path names now; None where it names none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def is_writable(path: Path) -> bool:
+    """Whether a file may be changed; its mode counts for the superuser, too, and SQLite writes a log beside it."""
+    return bool(path.stat().st_mode & ANY_WRITE_BIT) and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)

@@ -1,0 +1,255 @@
+"""A sweep under way: what is done when, what is kept, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from capax.errors import CapaxError, StoreWriteError, SweepFailed
+from capax.interrupts import EndedAtOnce, deferred
+from capax.results import Measurement
+from capax.specs import Mac, Run
+from capax.store import Store
+from capax.sweeps.executors import Executor, Job, Report
+from capax.sweeps.grid import shapes
+from capax.sweeps.packs import shape_of
+
+WAIT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """Where a sweep stands.
+
+    Attributes:
+        total: runs of the study.
+        stored: of these, those that were in the store before.
+        done, running, failed: of the others.
+        memorized: items that the finished runs recalled.
+        seconds_left: until the end, by the pace so far; None before the first run is done.
+    """
+
+    total: int
+    stored: int
+    done: int
+    running: int
+    failed: int
+    memorized: int
+    seconds_left: float | None
+
+
+Watch = Callable[[SweepProgress], None]
+
+
+class UnderWay:
+    """One sweep under way.
+
+    Attributes:
+        dead: runs that failed since their process died.
+    """
+
+    def __init__(
+        self,
+        runs: tuple[Run, ...],
+        store: Store,
+        executor: Executor,
+        device: str,
+        retries: int,
+        keep_going: bool,
+        progress: Watch,
+    ) -> None:
+        self._runs, self._store, self._executor, self._device = runs, store, executor, device
+        self._retries, self._keep_going, self._progress = retries, keep_going, progress
+        path = store.path.resolve()
+        self._checkpoints = path.with_name(path.name + "-checkpoints")
+        self._queue: deque[Job] = deque()
+        self._reports: deque[Report] = deque()
+        self._found: deque[Measurement] = deque()
+        self._tries: dict[str, tuple[int, int]] = {}
+        self._pack_sizes: dict[str, int] = {}
+        self._kept: set[str] = set()
+        self._unsaved: dict[str, None] = {}
+        self._ending: CapaxError | None = None
+        self._started = time.monotonic()
+        self._stored = self._done = self._failed = self._memorized = self.dead = 0
+
+    def run(self) -> Iterator[Measurement]:
+        """All runs, stored ones first."""
+        self._kept = self._store.keys()
+        missing = tuple(run for run in self._runs if run.key() not in self._kept)
+        self._stored = len(self._runs) - len(missing)
+        for run in self._runs:
+            if run.key() in self._kept and (found := self._store.get(run.key())) is not None:
+                self._memorized += found.memorized
+                yield found
+        self._pack_sizes = self._store.pack_sizes()
+        self._queue.extend(map(self._job, together(missing)))
+        try:
+            self._tell()
+            while self._queue or self._executor.running:
+                while self._queue and self._executor.running < self._executor.slots:
+                    with deferred():  # what was submitted is known to the executor
+                        self._executor.submit(self._queue.popleft())
+                    self._tell()
+                yield from self._ended()
+                if self._ending is not None:
+                    raise self._ending
+            if missing:
+                self._store.settle()
+        except EndedAtOnce:
+            raise
+        except (KeyboardInterrupt, CapaxError) as error:
+            self._queue.clear()
+            self._executor.stop()
+            while self._executor.running or self._reports or self._found:
+                yield from self._ended()
+            if self._unsaved:
+                raise self._not_kept(self._ending or error) from None
+            raise
+        self._tidy(missing)
+
+    def _ended(self) -> Iterator[Measurement]:
+        """Wait for jobs to end, and store what they measured; an interrupt waits meanwhile, so that nothing is lost."""
+        with deferred():
+            self._reports.extend(self._executor.wait(WAIT_SECONDS))
+            while self._reports:
+                kept = self._take(self._reports[0])
+                self._reports.popleft()
+                self._found.extend(kept)
+                self._attempt(self._tell)
+        while self._found:
+            yield self._found.popleft()
+
+    def _take(self, report: Report) -> list[Measurement]:
+        job = report.job
+        kept = [measurement for measurement in report.measurements if self._keep(measurement)]
+        if report.pack_size is not None:
+            shape = shape_of(job.runs[0], self._device)
+            self._attempt(partial(self._store.remember_pack_size, shape, report.pack_size))
+        if kept:
+            self._forget(job.runs[0])
+        if report.trouble == "unstarted":
+            self._ending = self._ending or SweepFailed(report.message)
+        elif report.trouble in ("died", "memory", "raised") and not self._again(report):
+            self._fail(report)
+        return kept
+
+    def _keep(self, measurement: Measurement) -> bool:
+        """Store a measurement; whether it could be."""
+        if not self._attempt(partial(self._store.add, measurement)):
+            self._unsaved[measurement.key] = None
+            return False
+        if measurement.key not in self._kept:
+            self._kept.add(measurement.key)
+            self._done += 1
+            self._memorized += measurement.memorized
+        return True
+
+    def _attempt(self, write: Callable[[], None]) -> bool:
+        """Write something; what cannot be written ends the sweep, when all that has ended by now has been tried."""
+        try:
+            write()
+        except StoreWriteError as error:
+            self._ending = self._ending or error
+            return False
+        return True
+
+    def _not_kept(self, error: BaseException) -> StoreWriteError:
+        keys = ", ".join(key[:12] for key in self._unsaved)
+        return StoreWriteError(f"{error}; runs not kept: {keys}; their checkpoints stay in {self._checkpoints}")
+
+    def _folder(self, run: Run) -> Path:
+        """Where a run's checkpoints are, and those of all that it may train with, now or another time."""
+        return self._checkpoints / run.replace(seed=0).key()
+
+    def _job(self, runs: tuple[Run, ...]) -> Job:
+        size = self._pack_sizes.get(shape_of(runs[0], self._device))
+        return Job(runs, self._device, self._folder(runs[0]), size)
+
+    def _again(self, report: Report) -> bool:
+        """Try a job once more: a pack that was too large (or that something killed) in halves, a run as it was.
+
+        A run whose checkpoints have gone on since its process died last may die as often as it likes.
+        """
+        from capax.training import checkpoints
+
+        runs = report.job.runs
+        if report.trouble == "raised":
+            return False
+        if len(runs) > 1:
+            half = len(runs) // 2
+            self._queue.extend(map(self._job, (runs[:half], runs[half:])))
+            return True
+        key = runs[0].key()
+        tries, before = self._tries.get(key, (0, 0))
+        reached = checkpoints.reached(self._folder(runs[0]), runs[0].seed)
+        tries = 1 if report.trouble == "died" and reached > before else tries + 1
+        self._tries[key] = (tries, reached)
+        if tries > self._retries:
+            return False
+        self._queue.append(report.job)
+        return True
+
+    def _fail(self, report: Report) -> None:
+        for run in report.job.runs:
+            self._attempt(partial(self._store.fail, run, report.message))
+            self._failed += 1
+        if report.trouble == "died":
+            self.dead += len(report.job.runs)
+        if not self._keep_going:
+            message = f"run {report.job.runs[0].key()[:12]} failed: {report.message}"
+            self._ending = self._ending or SweepFailed(message)
+
+    def _forget(self, run: Run) -> None:
+        """Remove the checkpoints of runs that are kept, among those of a run and of its like."""
+        from capax.training import checkpoints
+
+        checkpoints.forget(self._folder(run), lambda seed: run.replace(seed=seed).key() in self._kept)
+
+    def _tidy(self, missing: tuple[Run, ...]) -> None:
+        """Remove what is left of kept runs' checkpoints, by this sweep or by one that was killed."""
+        from capax.training import checkpoints
+
+        for runs in (missing, self._runs):
+            for folder, run in {self._folder(run): run for run in runs}.items():
+                if folder.exists():
+                    self._forget(run)
+                    checkpoints.tidy(folder)
+            try:
+                self._checkpoints.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError:  # there are more: of other studies, of runs that failed, or of runs kept before
+                continue
+
+    def _tell(self) -> None:
+        left = len(self._runs) - self._stored - self._done - self._failed
+        pace = (time.monotonic() - self._started) / self._done if self._done else None
+        self._progress(
+            SweepProgress(
+                total=len(self._runs),
+                stored=self._stored,
+                done=self._done,
+                running=self._executor.running,
+                failed=self._failed,
+                memorized=self._memorized,
+                seconds_left=None if pace is None else pace * left,
+            )
+        )
+
+
+MOST_MEMBERS = 32
+"""Members of runs that are equal but for their seed train together, up to so many."""
+
+
+def together(runs: tuple[Run, ...]) -> Iterator[tuple[Run, ...]]:
+    """Runs cut into those that train together."""
+    for same in shapes(runs):
+        protocol = same[0].protocol
+        together = max(MOST_MEMBERS // protocol.restarts, 1) if isinstance(protocol, Mac) else 1
+        for start in range(0, len(same), together):
+            yield same[start : start + together]
