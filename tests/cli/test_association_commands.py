@@ -118,12 +118,12 @@ STUDY = """
 [task]
 task = "associations"
 library_size = 80
-n_classes = 20
+n_classes = 60
 [model]
 d_model = 6
 profile = "mahdavi2024"
 [training]
-max_steps = 300
+max_steps = 500
 eval_steps = 100
 lr = 0.03
 [protocol]

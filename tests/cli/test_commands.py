@@ -47,7 +47,8 @@ def test_json_is_one_object_with_the_promised_keys(capsys: pytest.CaptureFixture
     assert set(result["parameters"]) == {"trainable", "total"}
     assert result["memorized"] == 8
     assert result["stop_reason"] == "complete"
-    assert result["chance"] == pytest.approx(0.08)
+    assert result["chance_uniform"] == pytest.approx(0.08)
+    assert result["chance"] == result["chance_constant"] == 1  # the eight targets differ
     assert Measurement.from_json(out).to_json() + "\n" == out
 
 

@@ -41,7 +41,7 @@ def test_table_json_and_figure_say_what_python_says(capsys: pytest.CaptureFixtur
     with Store("capax.db") as store:
         assert store.keys() == before
     lines = [" ".join(line.split()) for line in table.splitlines()]
-    assert f"base: {found.number:.4g} above chance ({found.memorized} of 80, 8 by luck)" in lines[1]
+    assert f"base: {found.number:.4g} above chance ({found.memorized} of 80, {found.chance:.4g} by luck)" in lines[1]
     by_name = {one.choice: one for one in found.choices}
     assert [line for line in lines if line in by_name] == [one.choice for one in found.choices]
     (lr,), (patience,) = by_name["lr"].alternatives, by_name["patience"].alternatives

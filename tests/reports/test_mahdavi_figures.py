@@ -43,7 +43,9 @@ def test_a_line_a_library_against_heads(heads: list[Measurement]) -> None:
     assert forty.y == tuple(one.memorized / 40 for one in (heads[4], heads[5], heads[3]))
     assert theorem.y == (4 / 20, 7 / 20, 13 / 20)
     assert theorem.name == "theorem 1, 20 examples"  # and the limit of fixed weights, which is the same here
-    assert luck.y == (0.25, 0.25)
+    assert luck.x == (1, 2, 4)
+    assert luck.y == tuple(one.chance / 20 for one in ordered)
+    assert min(luck.y) > 0.25  # the commonest of four classes
     straight = linregress([1, 2, 4], twenty.y).rvalue ** 2
     assert mahdavi.straightness(ordered, "n_heads") == pytest.approx(straight)
     assert f"{straight:.3f} (20 examples)" in chart.caption

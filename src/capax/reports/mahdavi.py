@@ -167,9 +167,8 @@ def _references(members: list[Measurement], sweep: Sweep) -> list[Series]:
         x, y = tuple(size for size, _ in known), tuple(share for _, share in known)
         if known and not any((x, y) == (other.x, other.y) for other in found):  # one line where both are the same
             found.append(Series(name=f"{name}, {least} examples", kind="reference", x=x, y=y, group=place))
-    ends = (min(runs), max(runs))
-    lucky = next(iter(runs.values())).chance / least
-    return [*found, Series(name="by luck", kind="reference", x=ends, y=(lucky, lucky), group=2)]
+    lucky = tuple(run.chance / least for _, run in sorted(runs.items()))  # of each run's own library
+    return [*found, Series(name="by luck", kind="reference", x=tuple(sorted(runs)), y=lucky, group=2)]
 
 
 def _theorem(run: Measurement) -> float | None:
