@@ -64,7 +64,8 @@ def processor(device: str) -> str:
     import torch
 
     if device == "cpu":
-        return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+        name = torch.cpu.get_capabilities().get("cpu_name") or platform.machine()
+        return f"{name} {torch.backends.cpu.get_cpu_capability()}"
     return torch.cuda.get_device_name(device)
 
 
