@@ -193,8 +193,8 @@ def _chance(run: Measurement) -> str:
     both = ""
     if run.chance_constant is not None:
         both = f" (guesses {run.chance_uniform:.4g}, one constant answer {run.chance_constant:.4g})"
-    above = f"{run.memorized_above_chance:.4g} above chance"
-    return f"{run.chance:.4g} by luck{both}; {above if run.above_chance else f'{above}, which luck explains'}"
+    above = f"{run.memorized_above_chance:.4g} above chance" if run.above_chance else "not significantly above chance"
+    return f"{run.chance:.4g} by luck{both}; {above}"
 
 
 UNITS = {
