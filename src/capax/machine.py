@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import platform
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,11 @@ from pathlib import Path
 from typing import Literal
 
 from capax.errors import DeviceError
+
+UNSTARTED = (
+    "workers: the worker processes die while they start; in a script, put what starts them below "
+    '`if __name__ == "__main__":`, since each worker imports the script, or ask for workers=1'
+)
 
 
 def cores() -> int:
@@ -125,6 +131,12 @@ def starting_workers() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_if_imported_by_a_worker() -> None:
+    """End a worker process that asks for workers while it imports the script of its parent, which tells (UNSTARTED)."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit(1)
 
 
 def end_with_parent() -> None:

@@ -326,6 +326,19 @@ def _time_enough() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_time_enough")
+def test_the_bases_of_the_generator_are_accepted(inputs: tuple[Path, dict[str, str]]) -> None:
+    """A base that is refused by itself would hide what its flags do."""
+    folder, keys = inputs
+    with Server(folder) as server:
+        for command, base in BASES.items():
+            key = keys["associations" if command == "saturation" else "sequences"]
+            if command not in SLOW:
+                ended = server.run([*command.split(), *(key if word == "KEY" else word for word in base)])
+                assert ended.code == 0, (command, ended.err)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_time_enough")
 @pytest.mark.parametrize("seed", range(4))
 def test_bad_invocations_of_every_command(inputs: tuple[Path, dict[str, str]], seed: int) -> None:
     """Exit codes of a command's own, one line, no traceback, little memory, and nothing left behind."""

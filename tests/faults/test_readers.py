@@ -18,7 +18,7 @@ from matplotlib import rc_context
 
 import capax
 from capax.cli import main, output
-from capax.errors import FigureFailed, ReportError
+from capax.errors import FigureFailed, LawError, ReportError
 from capax.laws.compare import compare
 from capax.measures.progress import Progress, Status
 from capax.reports import curves, drawing, interactive, registry, report, saturation
@@ -116,10 +116,17 @@ def test_laws_are_compared_on_one_architecture_with_eight_seeds(
 ) -> None:
     said, _ = run(capsys, "fit", "--store", eight_seeds, "--law", "power", "--compare")
     assert "for power: left out: all rows are of one configuration" in said
+    assert "1 heads" not in said
     with pytest.raises(SystemExit) as ended:
         main(["fit", "--store", str(eight_seeds), "--law", "power", "--compare", "--picture", str(tmp_path / "p.png")])
     assert ended.value.code == 2
     assert "all rows are of one configuration" in capsys.readouterr().err
+
+
+def test_one_parameter_needs_in_the_singular() -> None:
+    table = {name: [4.0, 4.0] for name in ("seq_len", "n_heads", "d_model")}
+    with pytest.raises(LawError, match="power: 1 parameter needs at least 3 rows below their library size, got 2 of 2"):
+        capax.PowerLaw(target="memorized").fit(table | {"memorized": [9.0, 10.0], "library_size": [99.0, 99.0]})
 
 
 def test_two_architectures_are_left_out_one_at_a_time() -> None:

@@ -23,7 +23,7 @@ from capax.errors import SpecError, StoreError, StoreWriteError, SweepFailed
 from capax.results import Measurement
 from capax.store import Store
 from capax.sweeps import packs
-from capax.sweeps.executors import Executor, Job, Report, do, end_if_imported_by_a_worker
+from capax.sweeps.executors import Executor, Job, Report, do
 from capax.training import checkpoints, loop
 from capax.training.loop import Course, Interrupted, pause, train
 from capax.training.pack import Outcome, Pack, Status
@@ -76,7 +76,7 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
 UNGUARDED = """
 import sys
 import capax
-from capax.errors import SweepFailed
+from capax.errors import CapaxError, SweepFailed
 runs = [capax.Run(task=capax.Sequences(seq_len=3, vocab_size=5, library_size=4), model=capax.Transformer(d_model=2),
     training=capax.Training(max_epochs=1), protocol=capax.Mac(restarts=1), seed=seed) for seed in range(2)]
 try:
@@ -84,19 +84,24 @@ try:
         print("done by a worker")
 except SweepFailed as error:
     print(error)
+try:
+    capax.measure(runs[0].task, runs[0].model, runs[0].training, restarts=4, workers=2, device="cpu")
+except CapaxError as error:
+    print(error)
 for run in capax.sweep(runs, sys.argv[1], workers=1, device="cpu"):
     print("done here")
 """
 
 
-def test_a_script_without_a_guard_sweeps_in_its_own_process_or_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_script_without_a_guard_works_in_its_own_process_or_is_told_in_one_line(tmp_path: Path) -> None:
     """Two workers import the script anew and cannot start: one line says what to write. One worker is the script."""
     (tmp_path / "script.py").write_text(UNGUARDED)
     command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "s.db")]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    told, *done = ended.stdout.splitlines()
+    told, again, *done = ended.stdout.splitlines()
     assert told.startswith("workers: ")
     assert 'if __name__ == "__main__":' in told
+    assert again == told  # of a measurement on two workers
     assert done == ["done here"] * 2
     assert ended.stderr == ""
 
@@ -106,7 +111,7 @@ def test_a_worker_that_imports_a_sweep_ends_without_a_word(
 ) -> None:
     monkeypatch.setattr("multiprocessing.current_process", lambda: type("Child", (), {"_inheriting": True})())
     with pytest.raises(SystemExit):
-        end_if_imported_by_a_worker()
+        machine.end_if_imported_by_a_worker()
     assert capsys.readouterr() == ("", "")
 
 

@@ -340,7 +340,7 @@ def _show_comparison(found: Comparison) -> None:
     screen = console()
     table = Table(box=None, pad_edge=False, title="\nMean error of each law", title_justify="left")
     table.add_column("law")
-    left_out = (f"width {found.largest_width:g}", f"{found.largest_heads:g} heads")
+    left_out = (f"width {found.largest_width:g}", f"{found.largest_heads:g} head{'s' * (found.largest_heads != 1)}")
     for name in ("parameters", "in sample", "left out", *left_out, "AIC", "BIC"):
         table.add_column(name, justify="right", no_wrap=True)
     for score in found.scores:

@@ -142,7 +142,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         if best == np.inf:
             fewest = min(len(self.names) - len(structure.held) for structure in structures)
             raise LawError(
-                f"{self.name}: {fewest} parameters need at least {fewest + 2} rows below their library size, "
+                f"{self.name}: {'1 parameter needs' if fewest == 1 else f'{fewest} parameters need'} at least "
+                f"{fewest + 2} rows below their library size, "
                 f"got {values} of {len(rows.counts)}"
             )
         self._describe()

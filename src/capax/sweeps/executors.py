@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -29,11 +28,6 @@ from capax.specs import Run
 from capax.specs.spec import whole
 
 Trouble = Literal["died", "unstarted", "memory", "raised", "stopped"]
-
-UNSTARTED = (
-    "workers: the worker processes die while they start; in a script, put what starts the sweep below "
-    '`if __name__ == "__main__":`, since each worker imports the script, or ask for workers=1'
-)
 
 
 @dataclass(frozen=True)
@@ -167,7 +161,7 @@ class Processes(Executor):
     """
 
     def __init__(self, workers: int) -> None:
-        end_if_imported_by_a_worker()
+        machine.end_if_imported_by_a_worker()
         self.slots = whole("workers", workers)
         self._context = multiprocessing.get_context("spawn")
         self._stopping, self._started = (self._context.RawValue(c_bool, False) for _ in range(2))
@@ -206,7 +200,7 @@ class Processes(Executor):
                 if self._started.value:
                     reports.append(Report(job, trouble="died", message="its process died (killed, or out of memory?)"))
                 else:
-                    reports.append(Report(job, trouble="unstarted", message=UNSTARTED))
+                    reports.append(Report(job, trouble="unstarted", message=machine.UNSTARTED))
             elif error is not None:
                 self._idle.append(pool)
                 reports.append(Report(job, trouble="raised", message=one_line(error)))
@@ -226,12 +220,6 @@ class Processes(Executor):
                 process.kill()
             pool.shutdown(wait=False, cancel_futures=True)
         self._idle, self._running = [], {}
-
-
-def end_if_imported_by_a_worker() -> None:
-    """End a worker process that starts a sweep while it imports the script of its parent, which tells (UNSTARTED)."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        sys.exit(1)
 
 
 def do(job: Job, stopping: Callable[[], bool]) -> Report:

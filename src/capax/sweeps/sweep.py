@@ -18,7 +18,7 @@ from capax.specs.spec import whole
 from capax.store import Store
 from capax.store_file import check_path
 from capax.sweep_lock import Standing
-from capax.sweeps.executors import Executor, end_if_imported_by_a_worker, local
+from capax.sweeps.executors import Executor, local
 from capax.sweeps.grid import read_study
 from capax.sweeps.under_way import SweepProgress, UnderWay, Watch
 
@@ -193,7 +193,7 @@ def _ask(
     device: str,
 ) -> _Asked:
     if executor is None and workers != 1:
-        end_if_imported_by_a_worker()  # before it meets the lock of its parent
+        machine.end_if_imported_by_a_worker()  # before it meets the lock of its parent
     if isinstance(study, Path | str):
         read = read_study(study, allow_many=allow_many)
         runs, store = read.runs, store or read.store

@@ -7,11 +7,13 @@ import multiprocessing
 import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from ctypes import c_bool
 from dataclasses import replace
 from itertools import pairwise
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -30,10 +32,11 @@ GPU_FLOATS = 2**28
 MOST_AT_ONCE = 1024
 """Processes, and threads of each: the machine has fewer cores."""
 POLL_SECONDS = 0.2
+DIED = "a worker process died (out of memory?): try fewer workers or a smaller model"
 
 
 class WorkerDied(CapaxError):
-    """A worker process ended by itself, most likely for want of memory."""
+    """A worker process ended by itself, most likely for want of memory, or could not start."""
 
     exit_code = 1
 
@@ -60,6 +63,8 @@ class Workers:
         for name, value in (("workers", workers), ("threads", threads)):
             if whole(name, value) > MOST_AT_ONCE:
                 raise SpecError(f"{name}: should be at most {MOST_AT_ONCE}, got {value}")
+        if workers > 1:
+            machine.end_if_imported_by_a_worker()
         self.workers, self.threads, self.pack_size = workers, threads, pack_size
         self._pool: ProcessPoolExecutor | None = None
 
@@ -90,6 +95,8 @@ class Workers:
         alone = self.workers == 1 or len(packs) == 1
         try:
             outcomes = self._here(packs, watch, checkpoints) if alone else self._in_pool(packs, watch, checkpoints)
+        except BrokenProcessPool:
+            raise WorkerDied(DIED if self._started.value else machine.UNSTARTED) from None
         except (RuntimeError, MemoryError) as error:  # torch has no class of its own for a CPU without memory
             if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
                 raise OutOfMemory("not enough memory for this model and batch: try a smaller one") from None
@@ -109,11 +116,12 @@ class Workers:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._news, self._stop = context.SimpleQueue(), context.Event()
+            self._started = context.RawValue(c_bool, False)
             self._pool = ProcessPoolExecutor(
                 self.workers,
                 mp_context=context,
                 initializer=_start_worker,
-                initargs=(self._news, self._stop, self.threads),
+                initargs=(self._news, self._stop, self._started, self.threads),
             )
         with machine.starting_workers():
             waiting: set[Future[list[Outcome]]] = {
@@ -125,12 +133,7 @@ class Workers:
             while not self._news.empty():
                 watch(self._news.get())
             for future in done:
-                try:
-                    outcomes += future.result()
-                except BrokenProcessPool:
-                    raise WorkerDied(
-                        "a worker process died (out of memory?): try fewer workers or a smaller model"
-                    ) from None
+                outcomes += future.result()
         return outcomes
 
 
@@ -205,13 +208,14 @@ _news: SimpleQueue[list[Status]]
 _stop: Event
 
 
-def _start_worker(news: SimpleQueue[list[Status]], stop: Event, threads: int) -> None:
+def _start_worker(news: SimpleQueue[list[Status]], stop: Event, started: Any, threads: int) -> None:
     """Set up a worker: its threads, its way to report, and its end when the parent is gone; Ctrl-C is the parent's."""
     global _news, _stop
     _news, _stop = news, stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
     machine.end_with_parent()
+    started.value = True
 
 
 def _train_in_worker(pack: Pack, checkpoints: Path | None) -> list[Outcome]:
