@@ -23,7 +23,7 @@ from capax import sweep_lock
 from capax.errors import SpecError, StoreError, StoreWriteError
 from capax.results import Measurement, ResultError
 from capax.specs import Run
-from capax.store_file import check_path, identity, is_writable
+from capax.store_file import check_names, check_path, identity, is_writable
 from capax.store_schema import (
     APPLICATION_ID,
     CREATION,
@@ -65,6 +65,7 @@ class Store:
         self.path = Path(path)
         create = create and not read_only
         check_path(self.path, create)
+        check_names(self.path, self._log)
         self._read_only = read_only or (self.path.exists() and not is_writable(self.path))
         try:
             self._connection = self._connect()

@@ -9,6 +9,7 @@ from pathlib import Path
 from capax.errors import StoreError
 from capax.inputs import exists, regular
 
+ONE_PAGE = 4096
 ANY_WRITE_BIT = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -25,6 +26,20 @@ def check_path(path: Path, create: bool = True) -> None:
         regular(path, "store", StoreError)
     if there and create and not is_writable(path):
         raise StoreError(f"store: {path} or its folder is read-only")
+
+
+def check_names(path: Path, log: Path) -> None:
+    """Refuse a file whose content lies in the log of another of its names: a second log would later replace it.
+
+    SQLite keeps a log beside each name. Until it brings the first into the file, that is one page without a table.
+
+    Raises:
+        StoreError: for such a file.
+    """
+    if path.exists() and not log.exists():
+        found = path.stat()
+        if found.st_nlink > 1 and 0 < found.st_size <= ONE_PAGE:
+            raise StoreError(f"store: {path} is in use by another name of the file (a hard link); use that name")
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -447,6 +447,21 @@ def test_ctrl_c_while_finished_jobs_are_stored_loses_none_and_ends(
 # The store under a sweep
 
 
+def test_a_hard_link_to_a_store_in_use_starts_no_second_log(tmp_path: Path) -> None:
+    """Its runs are in the log beside the first name; a log beside the second would later be written over them."""
+    one, other = tmp_path / "one.db", tmp_path / "other.db"
+    with Store(one) as store:
+        other.hardlink_to(one)
+        with pytest.raises(StoreError, match="in use by another name"):
+            Store(other)
+        (run,) = capax.sweep([spec(epochs=1)], store, workers=1, device="cpu")
+    assert not [*tmp_path.glob("other.db-*")]
+    with Store(other) as store:
+        assert store.get(run.key) is not None
+    with Store(one) as store:
+        assert store.get(run.key) is not None
+
+
 @pytest.mark.parametrize("link", ["symbolic", "hard"])
 def test_a_store_is_not_swept_by_two_names_at_once(tmp_path: Path, link: str) -> None:
     (tmp_path / "a").mkdir()
