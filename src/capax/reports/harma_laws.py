@@ -90,7 +90,7 @@ def _of_fit(group: Group) -> Chart:
         panels.append(_against(title, _ABOVE, kept, list(score.predicted_left_out), raw=False))
         on_the_right = "; on the right a fifth of the configurations at a time is left out of its fit."
     else:
-        on_the_right = f". Not drawn is what it says of configurations that are left out of its fit: {_why(score)}."
+        on_the_right = f". What it predicts for configurations left out of its fit is not shown: {_why(score)}."
     without = len(group.runs) - len(kept)
     dropped = f" Left out: {of_runs(without)} not above chance." if without else ""
     return Chart(
