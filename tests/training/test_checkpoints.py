@@ -127,7 +127,7 @@ def test_any_interruptions_change_nothing(tmp_path_factory: pytest.TempPathFacto
     one = pack((40, 7, 300), max_epochs=6)
     whole = train(one)
 
-    @settings(max_examples=12, deadline=None, derandomize=True)
+    @settings(max_examples=8, deadline=None, derandomize=True)
     @given(st.lists(st.integers(0, 20), max_size=4))
     def change_nothing(stretches: list[int]) -> None:
         assert_equal(in_stretches(one, tmp_path_factory.mktemp("any"), stretches), whole)
@@ -204,7 +204,7 @@ def test_a_finished_pack_is_not_trained_again(
 
 
 def test_workers_leave_a_file_a_pack(tmp_path: Path) -> None:
-    one = pack((300, 300, 300, 300))
+    one = pack((300, 300, 300, 300), max_epochs=4)
     with Workers(2) as two:
         first = two.train(one, checkpoints=tmp_path)
         assert len(list(tmp_path.glob("*.outcomes.json"))) == 2
