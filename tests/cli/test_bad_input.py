@@ -174,15 +174,15 @@ try:
     main(small)
 except SystemExit as exit_:
     assert exit_.code == 0
-resource.setrlimit(resource.RLIMIT_FSIZE, (45056, 45056))  # room to open the store, none for 300 restarts
-main([word if word != "1" or small[place - 1] != "--restarts" else "300" for place, word in enumerate(small)])
+resource.setrlimit(resource.RLIMIT_FSIZE, (45056, 45056))  # room to open the store, none for 200 restarts
+main([word if word != "1" or small[place - 1] != "--restarts" else "200" for place, word in enumerate(small)])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     first, second = (json.loads(line) for line in done.stdout.splitlines())
     assert done.returncode == 1, done.stderr
     assert "was not saved" in done.stderr
     assert done.stderr.count("\n") == 1
-    assert len(second["memorized_per_restart"]) == 300
+    assert len(second["memorized_per_restart"]) == 200
     with sqlite3.connect("s.db") as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert [key for (key,) in connection.execute("SELECT key FROM runs")] == [first["key"]]

@@ -46,7 +46,7 @@ def test_from_a_store_to_a_law(capsys: pytest.CaptureFixture[str]) -> None:
                 "--restarts",
                 "2",
                 "--max-epochs",
-                "40",
+                "20",
                 "--lr",
                 "0.01",
                 "--quiet",

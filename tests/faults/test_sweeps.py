@@ -251,14 +251,14 @@ def test_a_member_that_is_left_alone_by_a_resume_is_what_it_is_in_its_pack(
         begun = tmp_path / f"begun {at}"
         with pytest.raises(Interrupted):
             train(whole, interrupting(at), begun)
-        for parts in ([[0], [2, 1], [3]], [[2], [3, 1], [0]]):
-            folder = tmp_path / f"{at} {parts}"
-            shutil.copytree(begun, folder)
-            for part in map(whole.part, parts):
-                with suppress(Interrupted):
-                    Workers(1).train(part, interrupting(3), folder)
-            found = [outcome for part in parts for outcome in Workers(1).train(whole.part(part), checkpoints=folder)]
-            assert found == [calm[place] for part in parts for place in part]
+        parts = [[0], [2, 1], [3]] if at == 2 else [[2], [3, 1], [0]]
+        folder = tmp_path / f"{at} in parts"
+        shutil.copytree(begun, folder)
+        for part in map(whole.part, parts):
+            with suppress(Interrupted):
+                Workers(1).train(part, interrupting(3), folder)
+        found = [outcome for part in parts for outcome in Workers(1).train(whole.part(part), checkpoints=folder)]
+        assert found == [calm[place] for part in parts for place in part]
     new = Workers(1).train(replace(whole, seeds=(0, 1, 2, 7)), checkpoints=begun)
     assert new == train(replace(whole, seeds=(0, 1, 2, 7)))
 

@@ -198,7 +198,7 @@ TASK, MODEL = Relations(n_items=24), KeyQueryChannel(d_model=12)
 def test_a_small_graph(criterion: Any) -> None:
     """24 items in 12 channels: everything that is reported is that of the best head count."""
     protocol = Budget(head_counts=(1, 2), restarts=2, max_trainings=12, criterion=criterion)
-    run = capax.measure(TASK, MODEL, Training(max_steps=400), protocol=protocol)
+    run = capax.measure(TASK, MODEL, Training(max_steps=300), protocol=protocol)
     assert run.per_heads is not None
     assert [count.n_heads for count in run.per_heads] == [1, 2]
     assert run.total_key_dim is not None

@@ -1,4 +1,4 @@
-"""Least squares in which some values are only lower bounds (a Tobit regression), by lmfit.
+"""Least squares in which some values are only lower bounds (a Tobit regression).
 
 Values are y = μ(θ) + σε with ε standard normal; of a censored row only y ≥ bound is known. Given σ, minus twice the log
 likelihood is a sum of squares: ((μ − y)/σ)² for a value, −2 log Φ((μ − bound)/σ) for a bound. θ and σ are improved in
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, leastsq
 from scipy.special import log_ndtr
 from scipy.stats import f as f_distribution
 
@@ -113,24 +113,25 @@ def _minimize(
     """One least-squares fit with σ given (Levenberg and Marquardt's method, derivatives given)."""
     if not free:
         return start
-    import lmfit  # here, since a law that is only asked needs no fit
+    values, varies = _vector(start), np.array([name in free for name in start])
 
-    parameters = lmfit.Parameters()
-    for name, value in start.items():
-        parameters.add(name, value, vary=name in free)
-    varies = np.array([name in free for name in start])
+    def at(tried: Vector) -> tuple[Vector, np.ndarray]:
+        values[varies] = tried
+        return model(values)
 
-    def residuals(tried: lmfit.Parameters) -> Vector:
-        mu, _ = model(_vector(tried.valuesdict()))
-        return standardized(mu, observed, sigma)[0]
+    def residuals(tried: Vector) -> Vector:
+        return standardized(at(tried)[0], observed, sigma)[0]
 
-    def derivatives(tried: lmfit.Parameters) -> np.ndarray:
-        mu, by_parameter = model(_vector(tried.valuesdict()))
+    def derivatives(tried: Vector) -> np.ndarray:
+        mu, by_parameter = at(tried)
         return standardized(mu, observed, sigma)[1][:, None] * by_parameter[:, varies]
 
-    minimizer = lmfit.Minimizer(residuals, parameters, calc_covar=False, max_nfev=EVALUATIONS)
-    found = minimizer.minimize(method="leastsq", Dfun=derivatives, xtol=1e-10, ftol=1e-10)
-    return dict(found.params.valuesdict())
+    with np.errstate(all="ignore"):  # far from the data a law may overflow, on the way
+        found, *_ = leastsq(
+            residuals, values[varies], Dfun=derivatives, xtol=1e-10, ftol=1e-10, maxfev=EVALUATIONS, full_output=True
+        )
+    values[varies] = found
+    return dict(zip(start, values.tolist(), strict=True))
 
 
 def _spread(mu: Vector, observed: Observed, dof: int, sigma: float) -> float:

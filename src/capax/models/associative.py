@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
@@ -178,16 +178,18 @@ def floats_per_example(spec: AssociativeAttention, context_size: int, n_outputs:
     return max(scores, values, n_outputs, 0 if shared else context_size * spec.d_model)
 
 
+def _uniform(generator: torch.Generator, *shape: int, bound: float) -> Tensor:
+    return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+
+
+def _xavier(generator: torch.Generator, *shape: int) -> Tensor:
+    return _uniform(generator, *shape, bound=math.sqrt(6 / (shape[-2] + shape[-1])))
+
+
 def _draw(spec: AssociativeAttention, n_outputs: int, generator: torch.Generator) -> dict[str, Tensor]:
     """One member's tensors."""
     h, c, d, v = spec.n_heads, spec.d_model, spec.d_head, spec.value_size(n_outputs)
-
-    def uniform(*shape: int, bound: float) -> Tensor:
-        return torch.empty(shape).uniform_(-bound, bound, generator=generator)
-
-    def xavier(*shape: int) -> Tensor:
-        return uniform(*shape, bound=math.sqrt(6 / (shape[-2] + shape[-1])))
-
+    uniform, xavier = partial(_uniform, generator), partial(_xavier, generator)
     tensors = {"query": xavier(h, c, d), "key": xavier(h, c, d), "value": xavier(h, c, v)}
     if spec.profile == "plain":
         tensors["query"] /= math.sqrt(d)

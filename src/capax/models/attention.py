@@ -78,14 +78,15 @@ def all_queries(x: Float[Tensor, "e b n c"], weights: Weights) -> Float[Tensor, 
         mixed = attention.flatten(2, 3) @ x  # e b nh c
         return (mixed.view(e, b * n, -1) @ joined_value(weights).flatten(1, 2)).view(x.shape)
 
-    def project(weight: Float[Tensor, "e h c d"]) -> Float[Tensor, "e b h n d"]:
-        flat = x.flatten(1, 2) @ weight.transpose(1, 2).flatten(2)
-        return flat.view(e, b, n, *weight.shape[1::2]).transpose(2, 3)
-
-    scores = project(weights.scaled_query) @ project(weights.key).mT  # e b h n n
+    scores = _projected(x, weights.scaled_query) @ _projected(x, weights.key).mT  # e b h n n
     attention = causal_softmax(scores.transpose(2, 3)).transpose(2, 3)
-    mixed = attention @ project(weights.value)  # e b h n v
+    mixed = attention @ _projected(x, weights.value)  # e b h n v
     return (mixed.transpose(2, 3).reshape(e, b * n, -1) @ weights.out.flatten(1, 2)).view(x.shape)
+
+
+def _projected(x: Float[Tensor, "e b n c"], weight: Float[Tensor, "e h c d"]) -> Float[Tensor, "e b h n d"]:
+    flat = x.flatten(1, 2) @ weight.transpose(1, 2).flatten(2)
+    return flat.view(*x.shape[:3], *weight.shape[1::2]).transpose(2, 3)
 
 
 def tabulate(inputs: Float[Tensor, "e n t c"], weights: Weights) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import torch
@@ -211,17 +212,19 @@ def _frozen(spec: Transformer) -> set[str]:
     return {name for name, state in tables.items() if state == "frozen"}
 
 
+def _uniform(generator: torch.Generator, *shape: int, fan_in: int) -> Tensor:
+    bound = 1 / math.sqrt(fan_in)
+    return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+
+
+def _normal(generator: torch.Generator, *shape: int, std: float) -> Tensor:
+    return torch.empty(shape).normal_(0, std, generator=generator)
+
+
 def _draw(spec: Transformer, vocab_size: int, context: int, generator: torch.Generator) -> dict[str, Tensor]:
     """One member's tensors, in x-transformers' distributions."""
     c, h, d, v = spec.d_model, spec.n_heads, spec.d_head, spec.d_value or spec.d_head
-
-    def uniform(*shape: int, fan_in: int) -> Tensor:
-        bound = 1 / math.sqrt(fan_in)
-        return torch.empty(shape).uniform_(-bound, bound, generator=generator)
-
-    def normal(*shape: int, std: float) -> Tensor:
-        return torch.empty(shape).normal_(0, std, generator=generator)
-
+    uniform, normal = partial(_uniform, generator), partial(_normal, generator)
     tensors = {"token": normal(vocab_size, c, std=math.sqrt(2 / c)), "position": normal(context, c, std=1.0)}
     for layer in range(spec.n_layers):
         block = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -98,14 +99,7 @@ def construct(
             raise SpecError(f"split: each edge once, in n_heads parts that are not empty, got {len(split)} parts")
     heads = [_Head.of(edges[part], items, whiten=method == "whitened") for part in split]
     seed = int(generator.integers(2**63))
-
-    def build(size: int) -> tuple[ChannelWeights, Recognition]:
-        matrices = [head.matrices(size, np.random.default_rng([seed, number])) for number, head in enumerate(heads)]
-        query, key = (np.stack(some) for some in zip(*matrices, strict=True))
-        if bits is not None:
-            query, key = quantized(query, bits), quantized(key, bits)
-        return ChannelWeights(query, key), recognize(query, key, items, edges)
-
+    build = partial(_built, edges, items, heads, seed, bits)
     weights, found = build(d_head) if d_head is not None else _smallest(build, len(items), d_model, target_f1)
     return RelationConstruction(
         weights=weights,
@@ -113,6 +107,22 @@ def construct(
         split=split,
         constant=constant(weights.total_key_dim, len(edges), d_model),
     )
+
+
+def _built(
+    edges: Int[np.ndarray, "edges 2"],
+    items: Float[np.ndarray, "items channels"],
+    heads: list[_Head],
+    seed: int,
+    bits: int | None,
+    size: int,
+) -> tuple[ChannelWeights, Recognition]:
+    """The weights of heads of some size, and what they recognize."""
+    matrices = [head.matrices(size, np.random.default_rng([seed, number])) for number, head in enumerate(heads)]
+    query, key = (np.stack(some) for some in zip(*matrices, strict=True))
+    if bits is not None:
+        query, key = quantized(query, bits), quantized(key, bits)
+    return ChannelWeights(query, key), recognize(query, key, items, edges)
 
 
 def constant(total_key_dim: int, n_edges: int, d_model: int) -> float | None:
