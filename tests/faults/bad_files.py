@@ -31,8 +31,11 @@ restarts = 1
 [grid]
 seed = [0, 1]
 """
+QUICK = "[training]\nmax_epochs = 1\n[protocol]\nrestarts = 1\n"
+"""Of studies that are allowed, odd as they are."""
+
 WRONG_STUDIES = {
-    "task": "task = {}",
+    "task": f"task = {{}}\n{QUICK}",
     "task2": "task = 3",
     "task3": "[task]\ntask = []",
     "task4": "[task]\ntask = {}",
@@ -59,8 +62,8 @@ WRONG_STUDIES = {
     "axis": "[grid]\nseed = [{a = 1}, [2], nan]",
     "axis2": "[grid]\narguments = [{a = 1}]",
     "zip": "[[zip]]\nseed = [1, 2]\nlr = 3",
-    "change": "[[change]]\nif = {seed = []}\nset = {seed = {}}",
-    "change2": "[[change]]\nif = {d_model = [[1]]}\nset = {d_model = 1" + "0" * 30 + "}",
+    "change": f"{QUICK}[[change]]\nif = {{seed = []}}\nset = {{seed = {{}}}}",
+    "change2": f"{QUICK}[[change]]\nif = {{d_model = [[1]]}}\nset = {{d_model = 1{'0' * 30}}}",
     "size": "[model]\nd_model = 1" + "0" * 30,
     "size2": "[task]\nlibrary_size = 1" + "0" * 400,
     "size3": "[training]\nlr = 1e400",
