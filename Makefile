@@ -24,6 +24,8 @@ demo: $(READY) ## run the demonstration
 
 # The processes of pytest-xdist share the cores: one thread each.
 test test-all test-capped: export OMP_NUM_THREADS = 1
+# The processes that tests start need not compile capax anew each.
+unexport PYTHONDONTWRITEBYTECODE
 
 test: $(READY) ## run the tests, without the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

@@ -123,7 +123,7 @@ n_classes = 60
 d_model = 6
 profile = "mahdavi2024"
 [training]
-max_steps = 500
+max_steps = 300
 eval_steps = 100
 lr = 0.03
 [protocol]

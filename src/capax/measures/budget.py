@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
+import scipy
 
 from capax.measures.search import search_threshold
 from capax.results import HeadCount, Interval
@@ -92,7 +92,7 @@ def _by_mean(train: Learn, protocol: Budget, first: int, largest: int) -> tuple[
     def reaches(size: int) -> bool:
         if size not in means:
             values = np.array(train([(size, number) for number in range(protocol.restarts)]))
-            spread = values.std(ddof=1) / math.sqrt(len(values)) * student.ppf((1 + LEVEL) / 2, len(values) - 1)
+            spread = values.std(ddof=1) / math.sqrt(len(values)) * scipy.stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)
             means[size] = float(values.mean()), float(spread)
         return means[size][0] >= protocol.target_f1
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scipy  # its parts are loaded when they are first used, which most processes never do
 from jaxtyping import Float
-from scipy.stats import binom
 
 from capax.specs import Associations, Relations, Sequences, Task
 from capax.tasks import association_files
@@ -78,10 +78,10 @@ def mean(library_size: int, probability: float) -> float:
 
 def pmf(library_size: int, probability: float) -> Float[np.ndarray, " counts"]:
     """P(k) for k = 0..M: the binomial of eq. 7."""
-    return np.asarray(binom.pmf(np.arange(library_size + 1), library_size, probability))
+    return np.asarray(scipy.stats.binom.pmf(np.arange(library_size + 1), library_size, probability))
 
 
 def interval(library_size: int, probability: float, level: float = 0.95) -> tuple[int, int]:
     """The central range of that binomial: outside it lies at most 1 − level, split evenly."""
-    low, high = binom.interval(level, library_size, probability)
+    low, high = scipy.stats.binom.interval(level, library_size, probability)
     return int(low), int(high)

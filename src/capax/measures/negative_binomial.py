@@ -12,15 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, expit, gammaln, logit, xlog1py, xlogy
-from scipy.stats import chi2, nbinom
+from scipy.special import betainc, chdtri, expit, gammaln, logit, xlog1py, xlogy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEVEL = 0.95
-_DROP = float(chi2.ppf(LEVEL, 1)) / 2
+_DROP = float(chdtri(1, 1 - LEVEL)) / 2
 _STEPS = 70
 _REACH = 40.0
 _TEETH = 161
@@ -54,11 +54,11 @@ class NegativeBinomialFit:
 
     def pmf(self, n: Ints) -> Floats:
         """Probability that a trial completes in epoch `n` (any shape)."""
-        return np.asarray(nbinom.pmf(n, self.r, self.p, loc=self.r), dtype=np.float64)
+        return np.asarray(scipy.stats.nbinom.pmf(n, self.r, self.p, loc=self.r), dtype=np.float64)
 
     def cdf(self, n: Ints) -> Floats:
         """Probability that a trial has completed by epoch `n` (any shape)."""
-        return np.asarray(nbinom.cdf(n, self.r, self.p, loc=self.r), dtype=np.float64)
+        return np.asarray(scipy.stats.nbinom.cdf(n, self.r, self.p, loc=self.r), dtype=np.float64)
 
 
 def fit_negative_binomial(completed_epochs: ArrayLike, censored_epochs: ArrayLike = ()) -> NegativeBinomialFit:
@@ -88,7 +88,7 @@ def fit_negative_binomial(completed_epochs: ArrayLike, censored_epochs: ArrayLik
     floor = profile(r) - _DROP
     r_interval = profile.interval(r, floor)
     p = float(likelihood.best_p(np.array([r]))[0])
-    fitted = nbinom(r, p, loc=r)
+    fitted = scipy.stats.nbinom(r, p, loc=r)
     return NegativeBinomialFit(
         r=r,
         p=p,

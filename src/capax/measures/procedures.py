@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import binomtest
+import scipy
 
 from capax.errors import SpecError
 from capax.measures import budget
@@ -115,7 +115,7 @@ def _shatter(run: Run, train: Train) -> Found:
     outcomes = train(range(trials), [size] * trials, False)
     epochs = [o.epochs for o in outcomes if o.stop_reason == "complete"]
     censored = [o.epochs for o in outcomes if o.stop_reason != "complete"]
-    share = binomtest(len(epochs), trials).proportion_ci(LEVEL)
+    share = scipy.stats.binomtest(len(epochs), trials).proportion_ci(LEVEL)
     fit = fit_negative_binomial(np.array(epochs), np.array(censored, dtype=int)) if epochs and min(epochs) > 0 else None
     shatter = ShatterEpochs(
         epochs=tuple(epochs),

@@ -26,9 +26,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.special import log_expit
-from scipy.stats import f
 
 Floats = NDArray[np.float64]
 StopReason = Literal["precise", "budget", "all_succeeded", "all_failed"]
@@ -281,7 +281,7 @@ class _Curve:
     def fit(self, correction: float) -> tuple[float, float, float, float]:
         """Point, low and high in log size (infinite where beyond reach), and the slope."""
         trials = int(self.number.sum())
-        drop = correction * float(f.ppf(LEVEL, 1, max(trials - 2, 1))) / 2
+        drop = correction * float(scipy.stats.f.ppf(LEVEL, 1, max(trials - 2, 1))) / 2
         at = self._first_grid()
         ends = at[0], at[-1]
         slope = np.geomspace(*SLOPES, 25)

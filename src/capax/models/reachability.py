@@ -7,8 +7,8 @@ programme per token (docs/protocols.md; the trap was measured for this project, 
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.optimize import linprog
 
 RIVALS_PER_ROUND = 64
 MARGIN = 1e-9
@@ -49,7 +49,7 @@ def _reachable(readout: Float[np.ndarray, "vocab d_model"], token: int) -> bool:
 def _widest_margin(differences: Float[np.ndarray, "rivals d_model"]) -> tuple[Float[np.ndarray, " d_model"], float]:
     """The vector in the unit box with the largest smallest product, and that product."""
     rivals, width = differences.shape
-    answer = linprog(
+    answer = scipy.optimize.linprog(
         c=np.append(np.zeros(width), -1.0),
         A_ub=np.hstack([-differences, np.ones((rivals, 1))]),
         b_ub=np.zeros(rivals),

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from scipy.special import ndtr
-from scipy.stats import t as t_distribution
 from sklearn.base import clone
 
 from capax import tables
@@ -105,7 +105,7 @@ def half_width(law: Law, target: Any, level: float = 0.95) -> float:
     if (np.abs(along[:, ~seen]) > 1e-6 * np.linalg.norm(along, axis=1, keepdims=True)).any():
         return math.inf
     variances = (along[:, seen] ** 2 / values[seen]).sum(axis=1)
-    quantile = float(t_distribution.ppf((1 + level) / 2, max(law.solution_.dof, 1)))
+    quantile = float(scipy.stats.t.ppf((1 + level) / 2, max(law.solution_.dof, 1)))
     return quantile * law.sigma_ * float(np.sqrt(variances.max()))
 
 

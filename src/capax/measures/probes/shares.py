@@ -6,9 +6,9 @@ import math
 from typing import Annotated
 
 import numpy as np
+import scipy
 from jaxtyping import Bool, Int
 from pydantic import Field
-from scipy.stats import norm, t
 
 from capax.results import Result
 
@@ -44,7 +44,7 @@ def share(hits: Bool[np.ndarray, " trials"], item: Int[np.ndarray, " trials"] | 
     """
     rate, total = float(hits.mean()), len(hits)
     _, place, trials = np.unique(np.arange(total) if item is None else item, return_inverse=True, return_counts=True)
-    items, quantile, effective = len(trials), float(norm.ppf((1 + LEVEL) / 2)), float(total)
+    items, quantile, effective = len(trials), float(scipy.stats.norm.ppf((1 + LEVEL) / 2)), float(total)
     if items < total:
         each = total / items
         found = np.append(np.bincount(place.ravel(), hits), [each, 0])
@@ -52,7 +52,7 @@ def share(hits: Bool[np.ndarray, " trials"], item: Int[np.ndarray, " trials"] | 
         middle = found.sum() / asked.sum()
         variance = (items + 2) / (items + 1) * ((found - middle * asked) ** 2).sum() / asked.sum() ** 2
         effective = min(max(middle * (1 - middle) / variance, items), total)
-        quantile = float(t.ppf((1 + LEVEL) / 2, items + 1))
+        quantile = float(scipy.stats.t.ppf((1 + LEVEL) / 2, items + 1))
     low, high = _wilson(rate, effective, quantile)
     return Share(recalled=int(hits.sum()), trials=total, items=items, rate=rate, low=low, high=high)
 
