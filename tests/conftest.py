@@ -7,6 +7,7 @@ to be impossible.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -24,6 +25,13 @@ def torch_on_one_thread() -> Iterator[Any]:
     torch.set_num_threads(1)
     yield torch
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_is_heard() -> None:
+    """Hear Ctrl-C, as from a terminal: what a shell starts in the background ignores it, as would what tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
