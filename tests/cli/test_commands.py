@@ -120,7 +120,7 @@ def test_a_diverging_rate_ends_as_diverged(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_interrupt_saves_what_was_finished(capsys: pytest.CaptureFixture[str], workers: str) -> None:
     said(capsys, *MEASURE, "--quiet")
-    long = [*SMALL, "--library-size", "5000", "--patience", "100000", "--workers", workers]
+    long = [*SMALL[:-1], "4", "--library-size", "5000", "--patience", "100000", "--workers", workers]
     # A test run in the background may have been started with Ctrl-C ignored, and its children inherit that.
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from capax.cli import main; main()"
     command = [sys.executable, "-c", code, *long]

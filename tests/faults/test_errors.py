@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from itertools import cycle
@@ -28,6 +29,7 @@ from capax.store_merge import merge
 from capax.sweeps import executors
 from capax.sweeps.packs import whole_pack
 from capax.theory.matrices import save_matrices
+from capax.training import loop
 from capax.training.workers import Workers
 
 TASK = capax.Sequences(seq_len=3, vocab_size=4, library_size=4)
@@ -289,6 +291,65 @@ def test_workers_never_hear_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> Non
     Workers(2)._in_pool([pack], lambda _: None, None)
     assert blocked == [True, True]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+class Lost:
+    """Interrupts that are lost: in the callback of a weak reference, as in each import, and made another error."""
+
+    def in_a_callback(self, _: Any = None) -> None:
+        watched = Lost()
+        reference = weakref.ref(watched, lambda _: signal.raise_signal(signal.SIGINT))
+        del watched
+        assert reference() is None
+
+    def as_an_error(self, _: Any = None) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("Error calling __set_name__") from None
+
+
+@pytest.mark.parametrize("lost", [Lost().in_a_callback, Lost().as_an_error])
+def test_an_interrupt_that_is_lost_in_a_training_ends_it_a_little_later(
+    monkeypatch: pytest.MonkeyPatch, lost: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    monkeypatch.setattr(loop, "REPORT_SECONDS", -1.0)
+    steps: list[int] = []
+
+    def progress(_: Any) -> None:
+        steps.append(0)
+        if len(steps) == 3:
+            lost()
+
+    with pytest.raises(KeyboardInterrupt):
+        capax.measure(TASK, MODEL, TRAINING.replace(max_epochs=20), restarts=1, progress=progress)
+    assert len(steps) == 3
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_step_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt in an import may be lost, and the first step of a process would take half a second longer."""
+    monkeypatch.setitem(sys.modules, "torch.fx.experimental.symbolic_shapes", None)  # and with it sympy
+    assert capax.measure(TASK, MODEL, TRAINING, restarts=1).epochs == 1
+
+
+def test_an_interrupt_never_stops_a_pool_halfway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the midst of its start, nor where it holds locks: ended in between it would be waited for forever."""
+    submitted: list[Future[Any]] = []
+
+    def submit(*_: Any) -> Future[Any]:
+        signal.raise_signal(signal.SIGINT)
+        submitted.append(Future())
+        return submitted[-1]
+
+    monkeypatch.setattr(executors.ProcessPoolExecutor, "submit", submit)
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)  # another thread than the main one may hear it
+    pack = whole_pack((capax.Run(task=TASK, model=MODEL, training=TRAINING, protocol=capax.Mac(), seed=0),), "cpu")
+    with pytest.raises(KeyboardInterrupt):
+        Workers(2)._in_pool([pack], lambda _: None, None)
+    assert len(submitted) == 1
+    assert not submitted[0]._waiters  # type: ignore[attr-defined]
 
 
 def test_a_long_message_is_cut_in_the_middle() -> None:

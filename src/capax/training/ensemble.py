@@ -153,8 +153,10 @@ class Learner:
             part_losses = self._micro_losses(leaves, part, part_weight)
             part_losses.sum().backward()
             losses = losses + part_losses.detach()
-        joined = [name for name, leaf in leaves.items() if leaf.grad is not None]
-        torch.autograd.backward([shared[name] for name in joined], [leaves[name].grad for name in joined])
+        # Sums, whose gradients are these: to be given gradients torch imports sympy, half a second of the first step.
+        torch.autograd.backward(
+            [(shared[name] * leaf.grad).sum() for name, leaf in leaves.items() if leaf.grad is not None]
+        )
         self._adam.step(self.training.lr if lr is None else lr)
         return losses, ended
 

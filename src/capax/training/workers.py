@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from capax import machine
+from capax import interrupts, machine
 from capax.errors import CapaxError, SpecError
 from capax.specs.spec import whole
 from capax.training.checkpoints import Checkpoint
@@ -108,32 +108,41 @@ class Workers:
         before = torch.get_num_threads()
         torch.set_num_threads(self.threads)
         try:
-            return [outcome for pack in packs for outcome in train(pack, watch, checkpoints)]
+            with interrupts.never_lost() as heed:
+
+                def heedful(states: list[Status]) -> None:
+                    heed()
+                    watch(states)
+
+                return [outcome for pack in packs for outcome in train(pack, heedful, checkpoints)]
         finally:
             torch.set_num_threads(before)
 
     def _in_pool(self, packs: list[Pack], watch: Watch, checkpoints: Path | None) -> list[Outcome]:
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            self._news, self._stop = context.SimpleQueue(), context.Event()
-            self._started = context.RawValue(c_bool, False)
-            self._pool = ProcessPoolExecutor(
-                self.workers,
-                mp_context=context,
-                initializer=_start_worker,
-                initargs=(self._news, self._stop, self._started, self.threads),
-            )
-        with machine.starting_workers():
-            waiting: set[Future[list[Outcome]]] = {
-                self._pool.submit(_train_in_worker, pack, checkpoints) for pack in packs
-            }
-        outcomes = []
-        while waiting:
-            done, waiting = wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-            while not self._news.empty():
-                watch(self._news.get())
-            for future in done:
-                outcomes += future.result()
+        # an interrupt in the midst of what the pool does would leave it with a lock that nobody gives back
+        with interrupts.deferred() as heed:
+            if self._pool is None:
+                context = multiprocessing.get_context("spawn")
+                self._news, self._stop = context.SimpleQueue(), context.Event()
+                self._started = context.RawValue(c_bool, False)
+                self._pool = ProcessPoolExecutor(
+                    self.workers,
+                    mp_context=context,
+                    initializer=_start_worker,
+                    initargs=(self._news, self._stop, self._started, self.threads),
+                )
+            with machine.starting_workers():
+                waiting: set[Future[list[Outcome]]] = {
+                    self._pool.submit(_train_in_worker, pack, checkpoints) for pack in packs
+                }
+            outcomes = []
+            while waiting:
+                done, waiting = wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                while not self._news.empty():
+                    watch(self._news.get())
+                for future in done:
+                    outcomes += future.result()
+                heed()
         return outcomes
 
 
