@@ -97,7 +97,8 @@ class TestProcesses(ExecutorContract):
     def test_a_killed_process_loses_its_job_alone(self) -> None:
         with Processes(2) as executor:
             executor.submit(Job((endless(),)))
-            executor.wait(1.0)
+            while not executor._started.value:
+                executor.wait(0.05)
             (future,) = executor._running
             (process,) = executor._running[future][1]._processes
             executor.submit(Job((small(),)))
