@@ -12,16 +12,16 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from capax.errors import CapaxError
-from capax.models.ensemble import Ensemble
+from capax.models.ensemble import TokenEnsemble
 from capax.models.factory import ModuleError, build, said, seeded
-from capax.models.transformer import Scored
 from capax.specs.modules import Module
+from capax.specs.task import Scored
 
 MEMORY = "can't allocate memory"
 """In torch's message where a CPU has no memory left; there is no class for it."""
 
 
-class ModuleEnsemble(Ensemble[Module]):
+class ModuleEnsemble(TokenEnsemble[Module]):
     """`n_members` modules of one factory.
 
     Their parameters and buffers are stacked, those with `requires_grad=False` and the buffers stay as they are. Modules
@@ -47,12 +47,12 @@ class ModuleEnsemble(Ensemble[Module]):
         self._buffers = {name for name, _ in template.named_buffers()}
 
     @classmethod
-    def initialize(
+    def initialize(  # type: ignore[override]
         cls,
         spec: Module,
         *,
         vocab_size: int,
-        seq_len: int,
+        context: int,
         generators: Sequence[torch.Generator],
         together: bool,
         dropout: Sequence[torch.Generator] = (),
@@ -62,7 +62,7 @@ class ModuleEnsemble(Ensemble[Module]):
         """One module per generator, whose seed is that of the factory's random numbers.
 
         Args:
-            seq_len: tokens in a sequence, of which the module reads all but the last.
+            context: tokens that the module reads (seq_len − 1).
             dropout: what the members' random numbers in training come from, where they need any.
             dtype: to which floating-point tensors are converted.
 
@@ -70,7 +70,7 @@ class ModuleEnsemble(Ensemble[Module]):
             ModuleError: when the factory fails, or gives modules with different tensors.
         """
         modules = [
-            build(spec, vocab_size=vocab_size, seq_len=seq_len, seed=generator.initial_seed()).to(dtype=dtype)
+            build(spec, vocab_size=vocab_size, seq_len=context + 1, seed=generator.initial_seed()).to(dtype=dtype)
             for generator in generators
         ]
         tensors = [tensors_of(module) for module in modules]
@@ -91,7 +91,7 @@ class ModuleEnsemble(Ensemble[Module]):
     def select(self, members: Int[Tensor, " k"]) -> ModuleEnsemble:
         """A copy of some members, detached; their generators go on."""
         generators = [self.generators[member] for member in members.tolist()] if self.generators else []
-        return ModuleEnsemble(self.spec, self._chosen(members), self.template, self.together, generators)
+        return type(self)(self.spec, self._chosen(members), self.template, self.together, generators)
 
     def random_states(self) -> dict[str, Tensor]:
         """Where the members' random numbers are."""
@@ -103,7 +103,11 @@ class ModuleEnsemble(Ensemble[Module]):
             generator.set_state(states[str(place)].clone())
 
     def logits(
-        self, tokens: Int[Tensor, "e b n"], scored: Scored = "all", training: bool = False
+        self,
+        tokens: Int[Tensor, "e b n"],
+        scored: Scored = "all",
+        shared: dict[str, Tensor] | None = None,
+        training: bool = False,
     ) -> Float[Tensor, "e b p t"]:
         """Next-token scores at all positions (p = n) or at the last (p = 1).
 

@@ -93,10 +93,7 @@ class OneTransformer(nn.Module):
         self.spec = spec
         self.scored: Literal["all", "last"] = "all" if "all" in (task.loss, task.recall) else "last"
         ensemble = TransformerEnsemble.initialize(
-            spec,
-            vocab_size=task.vocab_size,
-            context=task.seq_len - 1,
-            generators=[torch_generator(seed, "weights", 0)],
+            spec, generators=[torch_generator(seed, "weights", 0)], **task.sizes()
         )
         for name, tensor in ensemble.parameters.items():
             parameter = nn.Parameter(tensor[0].detach().clone(), tensor.requires_grad)
