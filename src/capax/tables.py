@@ -436,7 +436,7 @@ def protocol_values(data: Any, name: str) -> list[Any] | None:
 def _has_field(task: str | None, name: str) -> bool:
     """Whether runs of a task have such a field; unknown tasks may have any."""
     kinds = [*Task.registry.values(), *Model.registry.values()]
-    if task not in Task.registry or not any(name in kind.model_fields for kind in kinds):
+    if task is None or task not in Task.registry or not any(name in kind.model_fields for kind in kinds):
         return True
     reads = Task.registry[task].reads
     learners = [model for model in Model.registry.values() if model.reads == reads]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -38,13 +38,13 @@ class Ensemble(Generic[Spec]):
     def initialize(
         cls,
         spec: Spec,
+        sizes: Mapping[str, int],
         *,
         generators: Sequence[torch.Generator],
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
-        **sizes: int,
-    ) -> Ensemble[Spec]:
-        """Draw one member per generator (on the CPU, in float32, so that devices agree).
+    ) -> Any:
+        """Draw one member of this class per generator (on the CPU, in float32, so that devices agree).
 
         Args:
             sizes: `Task.sizes` of what is learned.
@@ -62,14 +62,14 @@ class Ensemble(Generic[Spec]):
         dtype: torch.dtype,
         device: torch.device | str,
         d_heads: Sequence[int] | None = None,
-    ) -> Ensemble[Spec]:
+    ) -> Any:
         """The members of a pack before their first step.
 
         Args:
             streams: `weights` for the first values, `dropout` for random numbers in training.
             d_heads: each member's head size, where they differ.
         """
-        return cls.initialize(spec, generators=streams("weights"), dtype=dtype, device=device, **task.sizes())
+        return cls.initialize(spec, task.sizes(), generators=streams("weights"), dtype=dtype, device=device)
 
     @property
     def n_members(self) -> int:

@@ -6,7 +6,8 @@ with columns of zeros in both W_Q and W_K: these have no gradient, so they stay 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -31,22 +32,22 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
     def initialize(
         cls,
         spec: KeyQueryChannel,
+        sizes: Mapping[str, int],
         *,
         generators: Sequence[torch.Generator],
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         d_heads: Sequence[int] | None = None,
-        **sizes: int,
-    ) -> KeyQueryEnsemble:
+    ) -> Any:
         """Draw one member per generator.
 
         Args:
+            sizes: `n_items`.
             d_heads: each member's head size where they differ, padded to the spec's: the same one, however members are
                 cut into packs.
-            sizes: `n_items`.
         """
         if d_heads is None:
-            return super().initialize(spec, generators=generators, dtype=dtype, device=device, **sizes)
+            return super().initialize(spec, sizes, generators=generators, dtype=dtype, device=device)
         padded_to = spec.d_head or max(d_heads)
         members = []
         for d_head, generator in zip(d_heads, generators, strict=True):
@@ -66,10 +67,10 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
         dtype: torch.dtype,
         device: torch.device | str,
         d_heads: Sequence[int] | None = None,
-    ) -> KeyQueryEnsemble:
+    ) -> Any:
         """The members of a pack before their first step."""
         weights = streams("weights")
-        return cls.initialize(spec, generators=weights, dtype=dtype, device=device, d_heads=d_heads, **task.sizes())
+        return cls.initialize(spec, task.sizes(), generators=weights, dtype=dtype, device=device, d_heads=d_heads)
 
     def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
         """What all sources of a step share: the keys of all items, and the queries' matrices.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -47,22 +48,22 @@ class ModuleEnsemble(TokenEnsemble[Module]):
         self._buffers = {name for name, _ in template.named_buffers()}
 
     @classmethod
-    def initialize(  # type: ignore[override]
+    def initialize(
         cls,
         spec: Module,
+        sizes: Mapping[str, int],
         *,
-        vocab_size: int,
-        context: int,
         generators: Sequence[torch.Generator],
-        together: bool,
+        together: bool = False,
         dropout: Sequence[torch.Generator] = (),
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
-    ) -> ModuleEnsemble:
+    ) -> Any:
         """One module per generator, whose seed is that of the factory's random numbers.
 
         Args:
-            context: tokens that the module reads (seq_len − 1).
+            sizes: `vocab_size`, and `context`: tokens that the module reads (seq_len − 1).
+            together: whether members are computed together.
             dropout: what the members' random numbers in training come from, where they need any.
             dtype: to which floating-point tensors are converted.
 
@@ -70,7 +71,9 @@ class ModuleEnsemble(TokenEnsemble[Module]):
             ModuleError: when the factory fails, or gives modules with different tensors.
         """
         modules = [
-            build(spec, vocab_size=vocab_size, seq_len=context + 1, seed=generator.initial_seed()).to(dtype=dtype)
+            build(spec, vocab_size=sizes["vocab_size"], seq_len=sizes["context"] + 1, seed=generator.initial_seed()).to(
+                dtype=dtype
+            )
             for generator in generators
         ]
         tensors = [tensors_of(module) for module in modules]

@@ -135,9 +135,9 @@ class TriedModules(ModuleEnsemble):
     ) -> TriedModules:
         """The members of a pack before their first step."""
         found = cls.traits_for(spec, task, dtype)
-        ensemble = cls.initialize(
+        ensemble: TriedModules = cls.initialize(
             spec,
-            **task.sizes(),
+            task.sizes(),
             generators=streams("weights"),
             together=found.together,
             dropout=streams("dropout") if found.random else [],

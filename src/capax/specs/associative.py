@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from capax.specs.model import Model, Parameter, Uniform
+from capax.specs.model import Model, Parameter, Uniform, heads
 from capax.specs.spec import LARGEST_SIZE, Size
 
 if TYPE_CHECKING:
+    from capax.specs.protocols import Protocol
     from capax.specs.task import Purpose, Task
 
 
@@ -52,6 +53,11 @@ class AssociativeAttention(Model):
         if self.d_value is not None:
             return self.d_value
         return 1 if self.profile == "mahdavi2024" else min(self.d_model, n_outputs)
+
+    def words(self, protocol: Protocol | None = None) -> str:
+        """The model in a few words."""
+        layer = "the published layer" if self.profile == "mahdavi2024" else "plain attention"
+        return f"{layer}, {heads(self)}, width {self.d_model}"
 
     def parameters(self, *, n_outputs: int, **_: int) -> tuple[Parameter, ...]:  # type: ignore[override]
         """Its tensors, all of them trained: H(2·d·d_head + d·d_value + d_value·outputs) numbers.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.model import Constant, Model, Normal, Parameter
+from capax.specs.model import Constant, Model, Normal, Parameter, heads
 from capax.specs.plugins import resolve
 from capax.specs.spec import LARGEST_SIZE, Size
 
@@ -69,6 +69,13 @@ class KeyQueryChannel(Model):
         """The class of its ensembles, imported."""
         routes = self.channel != "threshold"
         return resolve(f"capax.models.{'routing:RoutingEnsemble' if routes else 'keyquery:KeyQueryEnsemble'}")
+
+    def words(self, protocol: Protocol | None = None) -> str:
+        """The model in a few words."""
+        kind = {"threshold": "key-query channel", "softmax": "softmax channel", "block": "transformer block"}
+        counts = getattr(protocol, "head_counts", None)
+        many = heads(self) if counts is None else f"{', '.join(map(str, counts))} head{'s' * (counts != (1,))}"
+        return f"{kind[self.channel]}, {many}, width {self.d_model}"
 
     def parameters(self, *, n_items: int) -> tuple[Parameter, ...]:  # type: ignore[override]
         """Its tensors: all but constants are trained, 2·d_model·n_heads·d_head, a scale and a threshold.

@@ -114,6 +114,15 @@ class Model(Tagged):
         """Whether its scores of tokens are products with rows of a frozen parameter `readout`."""
         return False
 
+    def words(self, protocol: Protocol | None = None) -> str:
+        """The model in a few words.
+
+        Args:
+            protocol: that it is measured by, which may search for one of its sizes.
+        """
+        given = self.model_dump(exclude={self.tag_field}, exclude_defaults=True)
+        return ", ".join([self.model, *(f"{name} {value}" for name, value in given.items())])
+
     @property
     def runs_code(self) -> str | None:
         """Code outside of capax that building it would import; None where there is none."""
@@ -129,3 +138,8 @@ class Model(Tagged):
         Raises:
             ValueError: that names the field.
         """
+
+
+def heads(model: Any) -> str:
+    """The heads of a model in words."""
+    return f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}"

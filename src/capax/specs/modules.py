@@ -59,6 +59,10 @@ class Module(Model):
         given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
         return f"{self.factory}({given})"
 
+    def words(self, protocol: Protocol | None = None) -> str:
+        """The factory and its arguments, as they would be called."""
+        return self.name
+
     def parameter_counts(self, **sizes: int) -> dict[str, int]:
         """Not known beforehand.
 

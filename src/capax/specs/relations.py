@@ -121,6 +121,10 @@ class Relations(Task):
         """Whether another seed draws another graph."""
         return self.library == "random"
 
+    def words(self) -> str:
+        """The task in a few words."""
+        return f"{self.items}, {self.library_size} edges"
+
     def sizes(self) -> dict[str, int]:
         """`n_items`."""
         assert self.n_items is not None

@@ -83,6 +83,11 @@ class Sequences(Task):
         """Whether targets are drawn, as those of every prefix are, too."""
         return self.library in ("random", "all")
 
+    def words(self) -> str:
+        """The task in a few words."""
+        positions = f"{self.loss} position{'s' * (self.loss == 'all')}"
+        return f"{self.seq_len} tokens from {self.vocab_size}, loss on {positions}"
+
     def sizes(self) -> dict[str, int]:
         """`vocab_size` and `context`."""
         return {"vocab_size": self.vocab_size, "context": self.seq_len - 1}

@@ -83,6 +83,10 @@ class Task(Tagged):
         given = self.model_dump(exclude={self.tag_field, "library_size"})
         return ", ".join(f"{name} {value}" for name, value in given.items())
 
+    def words(self) -> str:
+        """The task in a few words."""
+        return self.items
+
     def sizes(self) -> dict[str, int]:
         """What a model has to know of it to be built; of tokens `vocab_size` and `context` (seq_len − 1)."""
         raise NotImplementedError(f"{type(self).__name__}.sizes")

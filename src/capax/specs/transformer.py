@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from capax.specs.model import Constant, Model, Normal, Parameter, Uniform
+from capax.specs.model import Constant, Model, Normal, Parameter, Uniform, heads
 from capax.specs.spec import LARGEST_SIZE, Size
 
 if TYPE_CHECKING:
+    from capax.specs.protocols import Protocol
     from capax.specs.task import Purpose, Task
 
 
@@ -50,6 +51,11 @@ class Transformer(Model):
     def total_key_dim(self) -> int:
         """n_heads · d_head."""
         return self.n_heads * self.d_head
+
+    def words(self, protocol: Protocol | None = None) -> str:
+        """The model in a few words."""
+        name = "" if self.model == "transformer" else f"{self.model}, "
+        return f"{name}{self.n_layers} layer{'s' * (self.n_layers > 1)}, {heads(self)}, width {self.d_model}"
 
     @property
     def frozen_readout(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from capax import machine
 from capax.specs import Budget, Mac, Mls, Run, Shatter, Training
@@ -49,7 +49,8 @@ def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
     """
     from capax.training.pack import Pack  # here, since a driver need not load torch
 
-    run, model = runs[0], runs[0].model
+    run = runs[0]
+    model: Any = run.model
     match run.protocol:
         case Mac():
             trainings = run.protocol.restarts

@@ -68,7 +68,6 @@ class Library(ABC, Generic[Model]):
     sizes: tuple[int, ...]
 
     @classmethod
-    @abstractmethod
     def build(
         cls,
         spec: Any,
@@ -88,6 +87,7 @@ class Library(ABC, Generic[Model]):
             sizes: items of each member.
             padded_to: rows of the stacked libraries; those of the largest when not given.
         """
+        raise NotImplementedError(f"{cls.__name__}.build")
 
     @classmethod
     def remarks(cls, spec: Any, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:

@@ -102,6 +102,7 @@ def of_task(task: Task) -> Sizes:
                 d_out=None if classes else task.d_out,
                 bits_per_item=log2(task.n_classes) if classes else None,
             )
+    assert isinstance(task, Relations)
     n, edges = graph_size(task)
     match task.graph:
         case "permutation":

@@ -143,7 +143,7 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
     in the queue leaves each of a worker's k packs 1/k of the seconds.
     """
     floats = members.model.floats_per_row(members.task, "loss")
-    floats *= min(members.training.batch_size, rows(members))
+    floats *= min(members.training.batch_size, members.task.rows(members.largest))
     on_gpu = members.device != "cpu"
     fitting = GPU_FLOATS // floats if on_gpu else min(CACHE_FLOATS // floats, LARGEST_PACK)
     fitting = max(fitting, 2) if pack_size is None else pack_size

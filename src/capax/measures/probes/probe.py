@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -68,7 +68,8 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
     if not 1 <= whole("trials", trials, None) <= MOST_TRIALS:
         raise SpecError(f"trials: 1 to {MOST_TRIALS}, got {trials}")
     whole("seed", seed, 0)
-    task, model, library = memory.run.spec.task, memory.model, memory.library
+    task: Any = memory.run.spec.task
+    model, library = memory.model, memory.library
     known = recalled(model, torch.from_numpy(library), task.recall).numpy()
     initial = drawn_again(memory.run, model)
     size = task.vocab_size

@@ -86,11 +86,11 @@ def drawn_again(run: Measurement, model: TransformerEnsemble) -> TransformerEnse
     What is kept is the first of the restarts with the highest count.
     """
     best = max(run.members, key=lambda member: member.memorized)
-    initial = TransformerEnsemble.initialize(
+    initial: TransformerEnsemble = TransformerEnsemble.initialize(
         model.spec,
+        run.spec.task.sizes(),
         generators=[torch_generator(run.spec.seed, "weights", best.member)],
         dtype=model.parameters["token"].dtype,
-        **run.spec.task.sizes(),
     )
     frozen = initial.parameters.keys() - initial.trainable.keys()
     same = all(torch.equal(initial.parameters[name], model.parameters[name]) for name in frozen)
