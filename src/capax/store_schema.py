@@ -37,7 +37,7 @@ Time = Annotated[str, AfterValidator(_checked_time)]
 class Summary:
     """What a listing shows of a run: columns of their own in the file, so that no measurement is parsed for it.
 
-    Of a user's module `n_layers`, `n_heads` and `d_model` are not known: they are 0.
+    `n_layers`, `n_heads` and `d_model` are 0 where they are not known, as of a user's module that does not name them.
     """
 
     key: str

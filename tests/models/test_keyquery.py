@@ -14,7 +14,7 @@ from reference import assert_same
 from torch import Tensor
 
 from capax.models.keyquery import KeyQueryEnsemble
-from capax.specs import KeyQueryChannel
+from capax.specs import KeyQueryChannel, Relations
 from capax.training.adam import Adam
 
 Member = dict[str, Tensor]

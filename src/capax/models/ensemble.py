@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.specs.model import Constant, Model, Normal, Parameter
+from capax.specs.model import Constant, Normal, Parameter
 from capax.specs.task import Scored, Task
 
-Spec = TypeVar("Spec", bound=Model)
+Spec = TypeVar("Spec")
 
 Streams = Callable[[str], list[torch.Generator]]
 """A random stream of each member, by the stream's name."""
@@ -37,7 +37,7 @@ class Ensemble(Generic[Spec]):
     @classmethod
     def initialize(
         cls,
-        spec: Spec,
+        spec: Any,
         sizes: Mapping[str, int],
         *,
         generators: Sequence[torch.Generator],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -170,7 +170,7 @@ class Tagged(Spec):
     def tag(cls) -> str | None:
         """What the class is called in JSON, TOML and on the command line; None of a base class."""
         field = cls.model_fields.get(cls.tag_field) if hasattr(cls, "tag_field") else None
-        return field.default if field is not None and isinstance(field.default, str) else None
+        return None if field is None or get_args(field.annotation) != (field.default,) else str(field.default)
 
     @classmethod
     def refuse_unregistered(cls) -> None:

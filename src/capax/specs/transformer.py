@@ -97,6 +97,15 @@ class Transformer(Model):
         table.append(Parameter("readout", (vocab_size, c), Uniform.fan_in(c), self.readout == "trained"))
         return tuple(table)
 
+    def parameter_counts(self, **sizes: int) -> dict[str, int]:
+        """Numbers that one member has: `trainable` and `total`."""
+        # Of one layer and of two: a table of a billion layers would never end.
+        one, two = (
+            super(Transformer, self.model_copy(update={"n_layers": layers})).parameter_counts(**sizes)
+            for layers in (1, 2)
+        )
+        return {kind: one[kind] + (self.n_layers - 1) * (two[kind] - one[kind]) for kind in one}
+
     def mixer_parameters(self) -> tuple[Parameter, ...]:
         """The tensors of one block's attention."""
         c, h, d, v = self.d_model, self.n_heads, self.d_head, self.d_value or self.d_head
