@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,16 +19,13 @@ from capax import outputs
 from capax.errors import CapaxError, ReportError, SpecError, StoreError, StoreWriteError
 from capax.inputs import exists, regular
 from capax.models.associative import AssociativeEnsemble
-from capax.models.factory import build
+from capax.models.ensemble import Ensemble, TokenEnsemble
 from capax.models.keyquery import KeyQueryEnsemble
-from capax.models.module import ModuleEnsemble
-from capax.models.routing import RoutingEnsemble
-from capax.models.transformer import TransformerEnsemble
 from capax.results import Measurement, Recall
 from capax.seeds import numpy_generator
-from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Module, Relations, Sequences, Transformer
+from capax.specs.plugins import resolve
 from capax.store import DEFAULT, Store
-from capax.tasks import associations, relations, sequences
+from capax.tasks import associations, relations
 from capax.tasks.association_files import Examples
 from capax.training.prepare import initial
 from capax.training.room import refuse_too_large
@@ -45,8 +43,14 @@ class Memory:
     """The best restart of a run on sequences: its measurement, its model and the library that it learned."""
 
     run: Measurement
-    model: TransformerEnsemble | ModuleEnsemble
+    model: TokenEnsemble[Any]
     library: Int[np.ndarray, "items seq_len"]
+
+    @classmethod
+    def of(cls, run: Measurement, model: TokenEnsemble[Any], generator: np.random.Generator) -> Memory:
+        """With the library drawn again."""
+        task = run.spec.task
+        return cls(run, model, task.library_type().draw(task, task.library_size, generator))
 
     def recall(self, prefix: list[int]) -> Recall:
         """Ask for the token after a prefix of seq_len − 1 tokens.
@@ -54,15 +58,12 @@ class Memory:
         Raises:
             PrefixError: for a prefix of another length, or tokens outside the vocabulary.
         """
-        task = self.run.spec.task
-        assert isinstance(task, Sequences)
-        if len(prefix) != task.seq_len - 1:
-            raise PrefixError(
-                f"prefix: {task.seq_len - 1} tokens are needed (seq_len {task.seq_len}), got {len(prefix)}"
-            )
-        outside = [token for token in prefix if not 0 <= token < task.vocab_size]
+        vocab_size, n = self.run.spec.task.sizes().values()
+        if len(prefix) != n:
+            raise PrefixError(f"prefix: {n} tokens are needed (seq_len {n + 1}), got {len(prefix)}")
+        outside = [token for token in prefix if not 0 <= token < vocab_size]
         if outside:
-            raise PrefixError(f"prefix: tokens are 0..{task.vocab_size - 1}, got {outside[0]}")
+            raise PrefixError(f"prefix: tokens are 0..{vocab_size - 1}, got {outside[0]}")
         with torch.no_grad():
             logits = self.model.logits(torch.tensor(prefix).view(1, 1, -1), "last")
         probabilities = logits.flatten().softmax(0)
@@ -84,6 +85,12 @@ class AssociativeMemory:
     run: Measurement
     model: AssociativeEnsemble
     library: Examples
+
+    @classmethod
+    def of(cls, run: Measurement, model: AssociativeEnsemble, generator: np.random.Generator) -> AssociativeMemory:
+        """With the examples drawn again."""
+        task: Any = run.spec.task
+        return cls(run, model, associations.draw(task, task.library_size, model.spec.d_model, generator))
 
     def answers(self) -> Float[np.ndarray, "items o"]:
         """What it says to each example: scores of the classes, or the numbers of a real label."""
@@ -120,6 +127,13 @@ class RelationMemory:
     items: Float[np.ndarray, "m c"]
     signs: Float[np.ndarray, "m m"]
 
+    @classmethod
+    def of(cls, run: Measurement, model: KeyQueryEnsemble, generator: np.random.Generator) -> RelationMemory:
+        """With the graph drawn again."""
+        task: Any = run.spec.task
+        items, signs, _ = relations.draw(task, model.spec.d_model, generator)
+        return cls(run, model, items, signs)
+
     def outputs(self) -> Float[np.ndarray, "m m"]:
         """What it says to each ordered pair: an edge where it is above zero."""
         items = torch.from_numpy(self.items).to(self.model.parameters["query"].dtype)[None]
@@ -155,32 +169,29 @@ def load(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> Memor
     with Store(store, create=False) as opened:
         run = opened.find(key)
         path = opened.weights_path(run.key)
-    if isinstance(run.spec.model, Module) and not trust:
+    if (code := run.spec.model.runs_code) is not None and not trust:
         raise SpecError(
-            f"trust: run {run.key[:12]} is of the module {run.spec.model.factory!r:.80}, whose code would be run; "
+            f"trust: run {run.key[:12]} is of the module {code!r:.80}, whose code would be run; "
             "`capax recall --trust`, or trust=True, allows it"
         )
     if not exists(path, "store", StoreError):
         raise StoreError(f"key: run {run.key[:12]} kept no weights; measure it again with keep_weights")
     refuse_too_large(run.spec)
-    spec, generator = run.spec, numpy_generator(run.spec.seed, "library", 0)
-    parameters = _weights(path, initial(run.spec).parameters)
-    match spec.task, spec.model:
-        case Sequences() as task, Transformer() as model:
-            library = sequences.draw(task, task.library_size, generator)
-            return Memory(run, TransformerEnsemble(model, parameters), library)
-        case Sequences() as task, Module() as model:
-            template = build(model, vocab_size=task.vocab_size, seq_len=task.seq_len, seed=0)
-            library = sequences.draw(task, task.library_size, generator)
-            return Memory(run, ModuleEnsemble(model, parameters, template, together=False), library)
-        case Associations() as task, AssociativeAttention() as model:
-            examples = associations.draw(task, task.library_size, model.d_model, generator)
-            return AssociativeMemory(run, AssociativeEnsemble(model, parameters), examples)
-        case Relations() as task, KeyQueryChannel() as model:
-            items, signs, _ = relations.draw(task, model.d_model, generator)
-            kind = KeyQueryEnsemble if model.channel == "threshold" else RoutingEnsemble
-            return RelationMemory(run, kind(model, parameters), items, signs)
-    raise StoreError(f"key: run {run.key[:12]} is of a task that cannot be loaded")
+    found: Memory | AssociativeMemory | RelationMemory = resolve(run.spec.task.memory_class).of(
+        run, kept(run, path), numpy_generator(run.spec.seed, "library", 0)
+    )
+    return found
+
+
+def kept(run: Measurement, path: Path) -> Ensemble[Any]:
+    """One member with the weights that a run kept.
+
+    Raises:
+        StoreError: when they are not those of its model.
+    """
+    ensemble = initial(run.spec)
+    ensemble.parameters = _weights(path, ensemble.parameters)
+    return ensemble
 
 
 def _weights(path: Path, expected: dict[str, Tensor]) -> dict[str, Tensor]:

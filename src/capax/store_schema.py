@@ -10,7 +10,6 @@ from typing import Annotated, Self
 from pydantic import AfterValidator
 
 from capax.results import Measurement, StopReason
-from capax.specs import Module, Transformer
 
 VERSION = 3
 APPLICATION_ID = 0x63617078  # "capx"
@@ -38,7 +37,7 @@ Time = Annotated[str, AfterValidator(_checked_time)]
 class Summary:
     """What a listing shows of a run: columns of their own in the file, so that no measurement is parsed for it.
 
-    Of a user's module `n_layers`, `n_heads` and `d_model` are not known: they are 0.
+    `n_layers`, `n_heads` and `d_model` are 0 where they are not known, as of a user's module that does not name them.
     """
 
     key: str
@@ -60,10 +59,11 @@ class Summary:
     def of(cls, run: Measurement) -> Self:
         """The summary of a run that has finished now."""
         task, model = run.spec.task, run.spec.model
-        layers, heads, width = 0, 0, 0
-        if not isinstance(model, Module):
-            layers = model.n_layers if isinstance(model, Transformer) else 1
-            heads, width = model.n_heads if run.n_heads is None else run.n_heads, model.d_model
+        known = model.columns() | ({} if run.n_heads is None else {"n_heads": run.n_heads})
+        layers, heads, width = (
+            int(known.get(name, 1 if name == "n_layers" and "n_heads" in known else 0))
+            for name in ("n_layers", "n_heads", "d_model")
+        )
         return cls(
             key=run.key,
             finished=now(),

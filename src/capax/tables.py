@@ -17,8 +17,8 @@ from capax import outputs
 from capax.errors import TableError
 from capax.inputs import regular
 from capax.results import Measurement
-from capax.specs import LEARNERS, Module, Training
-from capax.specs.run import LATER
+from capax.specs import Model, Module, Task, Training
+from capax.specs.spec import later_fields
 from capax.store import DEFAULT, Store
 
 PROTOCOL = (
@@ -74,7 +74,7 @@ library has fewer of them in an epoch."""
 BUDGET = ("max_epochs", "min_steps", "max_steps", "batch_size")
 """What the budget of a training follows from, with the size of its library."""
 
-BEFORE = {name: Training.model_fields[name].default for name in LATER}
+BEFORE = {name: Training.model_fields[name].default for name in later_fields(Training)}
 """How everything was measured before there were these columns."""
 
 REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
@@ -204,8 +204,12 @@ INFORMATION = ("morris_bits", "allen_zhu_bits")
 
 def _row(run: Measurement) -> dict[str, Any]:
     spec = run.spec
-    parts = (spec.task, spec.model, spec.training, spec.protocol)
-    fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
+    parts = (
+        spec.task.columns(),
+        spec.model.columns(),
+        *(p.model_dump(mode="json") for p in (spec.training, spec.protocol)),
+    )
+    fields = {name: value for part in parts for name, value in part.items()}
     fields = {name: _cell(value) for name, value in fields.items()}
     counts = (
         *("memorized", "chance", "chance_uniform", "chance_constant", "memorized_above_chance", "above_chance"),
@@ -431,9 +435,12 @@ def protocol_values(data: Any, name: str) -> list[Any] | None:
 
 def _has_field(task: str | None, name: str) -> bool:
     """Whether runs of a task have such a field; unknown tasks may have any."""
-    parts = next(((spec, model) for spec, model in LEARNERS.items() if spec.model_fields["task"].default == task), None)
-    foreign = {field for pair in LEARNERS.items() for part in pair for field in part.model_fields}
-    return parts is None or name not in foreign or any(name in part.model_fields for part in parts)
+    kinds = [*Task.registry.values(), *Model.registry.values()]
+    if task is None or task not in Task.registry or not any(name in kind.model_fields for kind in kinds):
+        return True
+    reads = Task.registry[task].reads
+    learners = [model for model in Model.registry.values() if model.reads == reads]
+    return any(name in kind.model_fields for kind in (Task.registry[task], *learners))
 
 
 def _budgets(data: Any) -> list[int | None]:

@@ -37,7 +37,7 @@ def test_a_module_is_measured_listed_and_recalled(capsys: pytest.CaptureFixture[
     assert shown.startswith("mymodel:Memory(d_model=8); 8 tokens from 9, loss on all positions; protocol mac")
     assert "members together (torch.vmap)" in shown or "one by one" in shown  # as products are rounded here
     listed = run(capsys, "runs").splitlines()[1].split()
-    assert listed[6:9] == ["-", "-", "-"]
+    assert listed[6:9] == ["-", "-", "8"]  # what the arguments name
     answer = json.loads(run(capsys, "recall", found.key, "--prefix", "1 2 3 4 5 6 7", "--trust", "--json"))
     assert 0 <= answer["token"] < 9
 

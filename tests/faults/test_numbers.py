@@ -58,7 +58,7 @@ def test_a_subclass_of_a_spec_is_refused(base: type[Spec]) -> None:
     class Other(base):  # type: ignore[misc, valid-type]
         n_kv_heads: int = 1
 
-    with pytest.raises(SpecError, match=f"^Other: a subclass of {base.__name__} that is not registered"):
+    with pytest.raises(SpecError, match=f"^Other: .* of {base.__name__}"):
         Other(n_kv_heads=2)
 
 
@@ -67,7 +67,7 @@ def test_a_subclass_that_names_itself_is_refused_too() -> None:
         model: Any = "gqa"
 
     for made in (GQA, lambda: GQA.model_validate({}), lambda: GQA.model_validate_json("{}")):
-        with pytest.raises(SpecError, match=r"^GQA: a subclass of Transformer"):
+        with pytest.raises(SpecError, match=r"^GQA: has no tag.*Literal\[\"gqa\"\]"):
             made()
 
 

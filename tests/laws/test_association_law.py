@@ -13,7 +13,6 @@ import capax
 from capax import tables
 from capax.errors import CapaxError, LawError
 from capax.laws.files import from_json, to_json
-from capax.models.size import parameter_counts
 from capax.planning.associations import plan_associations, predict_associations
 from capax.specs import Associations, AssociativeAttention
 
@@ -103,7 +102,7 @@ def test_each_layer_holds_and_the_next_smaller_head_does_not(law: capax.Associat
         task = Associations(context_size=8, library_size=60)
         sizes_of = {name: getattr(layer, name) for name in ("n_heads", "d_model", "d_head")}
         model = AssociativeAttention(**sizes_of, profile="mahdavi2024")
-        assert layer.trainable_parameters == parameter_counts(task, model)["trainable"]
+        assert layer.trainable_parameters == model.parameter_counts(**task.sizes())["trainable"]
         assert layer.bytes == 4 * layer.trainable_parameters
     assert all(layer.d_head <= 8 for layer in found.layers), "a larger head adds parameters and no capacity"
 

@@ -10,7 +10,6 @@ from studies import REAL, TABLE_1, WITH_PLATEAU, capacity, grid, study
 import capax
 from capax.errors import LawError
 from capax.laws.published import data, spread_of
-from capax.models.size import transformer_parameters
 
 
 def row(seq_len: float, n_heads: float, d_model: float) -> dict[str, list[float]]:
@@ -183,7 +182,7 @@ def test_figure_11_does_not_follow_from_table_1() -> None:
 
         def parameters(width: float, heads: int = heads) -> float:
             spec = capax.Transformer(n_heads=heads, d_model=round(width))
-            return transformer_parameters(spec, 100, 63)["trainable"] - 2_000_000
+            return spec.parameter_counts(vocab_size=100, context=63)["trainable"] - 2_000_000
 
         width = brentq(parameters, 16, 1000, xtol=1)
         found[heads] = capax.ECM.published().slope(64, heads) * width

@@ -34,7 +34,7 @@ def test_untrained_models_recall_as_often_as_luck(vocab_size: int) -> None:
     run = capax.measure(task, capax.Transformer(d_model=32), capax.Training(max_epochs=1), restarts=8)
     untrained = [member.curve.memorized[0] for member in run.members]
     assert [member.curve.epoch[0] for member in run.members] == [0] * 8
-    probability = chance.guess_probability(task)
+    probability = task.guess_probability()
     low, high = chance.interval(task.library_size, probability, 0.999)
     assert sum(low <= count <= high for count in untrained) == 8
     assert run.chance_uniform == pytest.approx(task.library_size / vocab_size)
@@ -43,7 +43,7 @@ def test_untrained_models_recall_as_often_as_luck(vocab_size: int) -> None:
 
 def test_untrained_models_recall_whole_sequences_as_often_as_luck() -> None:
     task = capax.Sequences(seq_len=3, vocab_size=4, library=("all"), recall="all")
-    assert chance.guess_probability(task) == 1 / 16
+    assert task.guess_probability() == 1 / 16
     run = capax.measure(task, NARROW, capax.Training(max_epochs=1), restarts=2)
     assert run.chance_uniform == 1
     assert run.bits == pytest.approx(run.memorized_above_chance * 4)

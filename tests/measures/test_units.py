@@ -106,7 +106,7 @@ def test_intervals_are_scaled_as_their_amounts(memorized: int, ends: list[float]
         lambda items: units.above_chance(items, 31.25, 500),
         None,
         Parameters(trainable=trainable, total=2 * trainable),
-        units.bits_per_item(task),
+        task.bits_per_item(),
     )
     by_name = {unit.name: unit for unit in found}
     assert by_name["bits"].amount == pytest.approx(4 * by_name["items_above_chance"].amount)

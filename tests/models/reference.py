@@ -75,7 +75,7 @@ def randomized(
     """An ensemble with nothing at its initial value: gains around 1 and every other tensor perturbed too."""
     generators = [torch.Generator().manual_seed(seed + member) for member in range(members)]
     ensemble = TransformerEnsemble.initialize(
-        spec, vocab_size=vocab_size, context=context, generators=generators, dtype=dtype
+        spec, {"vocab_size": vocab_size, "context": context}, generators=generators, dtype=dtype
     )
     generator = torch.Generator().manual_seed(seed)
     for parameter in ensemble.parameters.values():

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from reference import assert_same
 from torch import Tensor
 
-from capax.models.associative import AssociativeEnsemble, floats_per_example, sinusoids
-from capax.models.size import associative_parameters
-from capax.specs import AssociativeAttention
+from capax.models.associative import AssociativeEnsemble, sinusoids
+from capax.specs import Associations, AssociativeAttention
 
 PROFILES = pytest.mark.parametrize("profile", ["plain", "mahdavi2024"])
 Member = dict[str, Tensor]
@@ -23,7 +22,7 @@ Member = dict[str, Tensor]
 
 def randomized(spec: AssociativeAttention, n_outputs: int, members: int, seed: int = 0) -> AssociativeEnsemble:
     generators = [torch.Generator().manual_seed(seed + member) for member in range(members)]
-    return AssociativeEnsemble.initialize(spec, n_outputs=n_outputs, generators=generators, dtype=torch.float64)
+    return AssociativeEnsemble.initialize(spec, {"n_outputs": n_outputs}, generators=generators, dtype=torch.float64)
 
 
 def plain_outputs(spec: AssociativeAttention, member: Member, queries: Tensor, contexts: Tensor) -> Tensor:
@@ -203,16 +202,16 @@ def test_the_plain_layer_does_not_see_the_order_of_its_context_and_the_published
 @pytest.mark.parametrize("d_value", [None, 3])
 def test_parameters_are_counted_without_building(profile: Any, d_value: int | None) -> None:
     spec = AssociativeAttention(n_heads=3, d_model=7, d_head=5, d_value=d_value, profile=profile)
-    assert associative_parameters(spec, 4) == randomized(spec, 4, 2).parameter_counts()
+    assert spec.parameter_counts(n_outputs=4) == randomized(spec, 4, 2).parameter_counts()
 
 
 def test_parameters_of_the_theory_and_of_the_experiments() -> None:
     theory = AssociativeAttention(n_heads=8, d_model=64, d_head=32)
     assert (
-        associative_parameters(theory, 64)["trainable"] == 98_304
+        theory.parameter_counts(n_outputs=64)["trainable"] == 98_304
     )  # [D] in the notes' table: H(2·d·d_h + d·d_v + d_v·d)
     published = AssociativeAttention(n_heads=20, d_model=64, d_head=64, profile="mahdavi2024")
-    assert associative_parameters(published, 100)["trainable"] == 20 * (2 * 64 * 64 + 2 * 64) + 65 * 64 + 65 * 100
+    assert published.parameter_counts(n_outputs=100)["trainable"] == 20 * (2 * 64 * 64 + 2 * 64) + 65 * 64 + 65 * 100
 
 
 def test_a_members_weights_depend_on_its_generator_alone() -> None:
@@ -233,5 +232,5 @@ def test_sinusoids_turn_with_the_position() -> None:
 
 def test_the_widest_activation() -> None:
     spec = AssociativeAttention(n_heads=20, d_model=64, profile="mahdavi2024")
-    assert floats_per_example(spec, 32, 100, shared=True) == 20 * 32
-    assert floats_per_example(spec, 32, 100, shared=False) == 32 * 64
+    assert spec.floats_per_row(Associations(), "loss") == 20 * 32
+    assert spec.floats_per_row(Associations(contexts="fresh"), "loss") == 32 * 64

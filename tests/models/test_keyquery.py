@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from reference import assert_same
 from torch import Tensor
 
-from capax.models.keyquery import KeyQueryEnsemble, floats_per_source
-from capax.models.size import channel_parameters
-from capax.specs import KeyQueryChannel
+from capax.models.keyquery import KeyQueryEnsemble
+from capax.specs import KeyQueryChannel, Relations
 from capax.training.adam import Adam
 
 Member = dict[str, Tensor]
@@ -27,7 +26,7 @@ def ensemble_of(
     generators = [torch.Generator().manual_seed(seed + member) for member in range(len(d_heads))]
     spec = spec.replace(d_head=padded_to or max(d_heads))
     return KeyQueryEnsemble.initialize(
-        spec, n_items=n_items, d_heads=d_heads, generators=generators, dtype=torch.float64
+        spec, {"n_items": n_items}, d_heads=d_heads, generators=generators, dtype=torch.float64
     )
 
 
@@ -162,8 +161,8 @@ def test_first_weights_are_standard_normal() -> None:
 @pytest.mark.parametrize("n_heads", [1, 3])
 def test_parameters_are_counted_without_building(aggregate: Any, n_heads: int) -> None:
     spec = KeyQueryChannel(n_heads=n_heads, d_model=7, d_head=5, aggregate=aggregate)
-    assert channel_parameters(spec) == ensemble_of(spec, 6, [5, 5]).parameter_counts()
-    assert channel_parameters(spec)["trainable"] == 2 * 7 * n_heads * 5 + 2
+    assert spec.parameter_counts(n_items=6) == ensemble_of(spec, 6, [5, 5]).parameter_counts()
+    assert spec.parameter_counts(n_items=6)["trainable"] == 2 * 7 * n_heads * 5 + 2
 
 
 def test_a_members_weights_depend_on_its_generator_alone() -> None:
@@ -174,5 +173,5 @@ def test_a_members_weights_depend_on_its_generator_alone() -> None:
 
 
 def test_the_widest_activation() -> None:
-    assert floats_per_source(KeyQueryChannel(n_heads=4, aggregate="max"), 20) == 80
-    assert floats_per_source(KeyQueryChannel(n_heads=4, aggregate="sum"), 20) == 20
+    assert KeyQueryChannel(n_heads=4, aggregate="max").floats_per_row(Relations(n_items=20), "loss") == 80
+    assert KeyQueryChannel(n_heads=4, aggregate="sum").floats_per_row(Relations(n_items=20), "loss") == 20

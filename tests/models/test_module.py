@@ -17,7 +17,6 @@ from capax.errors import CapaxError, SpecError
 from capax.models import factory
 from capax.models.module import ModuleEnsemble
 from capax.models.module_traits import traits
-from capax.models.size import parameter_counts
 from capax.specs import Module, Run, Sequences, Training, Transformer
 from capax.sweeps.grid import read_study
 from capax.training.loop import Course, train
@@ -106,11 +105,11 @@ def test_the_reason_for_one_by_one_is_told() -> None:
 def test_together_is_one_by_one(training: bool) -> None:
     spec = module("Torch", n_layers=2)
     generators = [torch.Generator().manual_seed(seed) for seed in range(3)]
-    sizes = {"vocab_size": 12, "seq_len": 5, "dtype": torch.float64, "generators": generators}
+    sizes = {"vocab_size": 12, "context": 4}
     tokens = random_tokens(3, 6, 4, 12, seed=2)
     found = []
     for together in (True, False):
-        ensemble = ModuleEnsemble.initialize(spec, together=together, **sizes)  # type: ignore[arg-type]
+        ensemble = ModuleEnsemble.initialize(spec, sizes, generators=generators, together=together, dtype=torch.float64)
         scores = ensemble.logits(tokens, training=training)
         scores.square().sum().backward()
         found.append([scores.detach(), *(p.grad for p in ensemble.trainable.values())])
@@ -204,7 +203,7 @@ def test_studies_take_modules(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"grid\.n_heads: no such axis; allowed are .*arguments"):
         read_study(study)
     with pytest.raises(SpecError, match=r"^model: the size of a user's module is not known beforehand"):
-        parameter_counts(TASK, module("Torch"))
+        module("Torch").parameter_counts(**TASK.sizes())
 
 
 def test_searches_take_modules() -> None:

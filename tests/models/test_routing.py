@@ -14,9 +14,7 @@ from reference import activated, assert_same
 from torch import Tensor
 
 from capax.errors import SpecError
-from capax.models.keyquery import floats_per_source
 from capax.models.routing import RoutingEnsemble
-from capax.models.size import channel_parameters
 from capax.specs import Budget, KeyQueryChannel, Relations, Run
 from capax.training.adam import Adam
 
@@ -30,7 +28,7 @@ def ensemble_of(
     generators = [torch.Generator().manual_seed(seed + member) for member in range(len(d_heads))]
     spec = spec.replace(d_head=padded_to or max(d_heads))
     ensemble = RoutingEnsemble.initialize(
-        spec, n_items=n_items, d_heads=d_heads, generators=generators, dtype=torch.float64
+        spec, {"n_items": n_items}, d_heads=d_heads, generators=generators, dtype=torch.float64
     )
     assert isinstance(ensemble, RoutingEnsemble)
     return ensemble
@@ -175,12 +173,12 @@ def test_members_do_not_mix(channel: Any) -> None:
 @pytest.mark.parametrize("n_heads", [1, 3])
 def test_parameters_are_counted_without_building(channel: Any, n_heads: int) -> None:
     spec = KeyQueryChannel(n_heads=n_heads, d_model=7, d_head=5, channel=channel)
-    assert channel_parameters(spec) == ensemble_of(spec, 6, [5, 5]).parameter_counts()
+    assert spec.parameter_counts(n_items=6) == ensemble_of(spec, 6, [5, 5]).parameter_counts()
 
 
 def test_the_widest_activation() -> None:
-    assert floats_per_source(KeyQueryChannel(n_heads=4, channel="softmax"), 20) == 80
-    assert floats_per_source(KeyQueryChannel(n_heads=4, d_model=32, channel="block"), 20) == 128
+    assert KeyQueryChannel(n_heads=4, channel="softmax").floats_per_row(Relations(n_items=20), "loss") == 80
+    assert KeyQueryChannel(n_heads=4, d_model=32, channel="block").floats_per_row(Relations(n_items=20), "loss") == 128
 
 
 @CHANNELS

@@ -33,7 +33,6 @@ from capax.specs import Sequences, Training, Transformer
 from capax.tasks.sequences import SequenceLibrary
 from capax.training import ensemble as training_ensemble
 from capax.training.ensemble import BatchOrder, Learner
-from capax.training.prepare import floats_per_row
 
 PAPER_FILE = pathlib.Path(__file__).parent / "data" / "x_transformers_1_30_1.safetensors"
 ALL_TRAINED = {"embeddings": "trained", "readout": "trained", "positions": "trained"}
@@ -271,7 +270,7 @@ def learner_of(spec: Transformer, task: Sequences, sizes: tuple[int, ...], batch
     generators = [torch.Generator().manual_seed(member) for member in range(len(sizes))]
     order = BatchOrder(sizes, batch_size, generators, "cpu", torch.float64)
     training = Training(precision="float64", batch_size=batch_size, lr=1e-2)
-    floats = {purpose: floats_per_row(task, spec, purpose) for purpose in ("loss", "recall")}
+    floats = {purpose: spec.floats_per_row(task, purpose) for purpose in ("loss", "recall")}
     return Learner(ensemble, SequenceLibrary(task, tokens, sizes), training, order, floats)
 
 
@@ -323,7 +322,7 @@ def test_micro_batches_change_nothing(
     monkeypatch.setattr(SequenceLibrary, "batch", counted)
     results = []
     for sequences in 13, 5, 1:
-        floats = sequences * transformer.floats_per_sequence(spec, vocab_size, 4, loss)
+        floats = sequences * spec.floats_per_row(task, "loss")
         monkeypatch.setattr(training_ensemble, "CACHE_FLOATS", floats)
         pieces.append(0)
         learner = learner_of(spec, task, sizes=(30, 21), batch_size=13)
@@ -414,7 +413,7 @@ def test_selected_members_compute_what_they_did() -> None:
 def counts(spec: Transformer, vocab_size: int, context: int) -> dict[str, int]:
     generators = [torch.Generator().manual_seed(member) for member in range(2)]
     return TransformerEnsemble.initialize(
-        spec, vocab_size=vocab_size, context=context, generators=generators
+        spec, {"vocab_size": vocab_size, "context": context}, generators=generators
     ).parameter_counts()
 
 
@@ -478,9 +477,7 @@ def test_as_many_parameters_as_x_transformers(n_layers: int, n_heads: int, d_mod
 
 def initial(spec: Transformer, seeds: list[int], **sizes: int) -> dict[str, Tensor]:
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    ensemble = TransformerEnsemble.initialize(
-        spec, vocab_size=sizes.get("vocab_size", 500), context=sizes.get("context", 300), generators=generators
-    )
+    ensemble = TransformerEnsemble.initialize(spec, {"vocab_size": 500, "context": 300} | sizes, generators=generators)
     return {name: p.detach() for name, p in ensemble.parameters.items()}
 
 
@@ -539,7 +536,7 @@ def test_precision_rounds_the_same_draw() -> None:
     spec = Transformer(d_model=8, d_head=4)
     single, double = (
         TransformerEnsemble.initialize(
-            spec, vocab_size=9, context=5, generators=[torch.Generator().manual_seed(1)], dtype=dtype
+            spec, {"vocab_size": 9, "context": 5}, generators=[torch.Generator().manual_seed(1)], dtype=dtype
         ).parameters
         for dtype in (torch.float32, torch.float64)
     )

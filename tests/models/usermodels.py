@@ -25,7 +25,7 @@ class Plain(nn.Module):
         self.spec = Transformer(**spec)
         drawn = torch.Generator().manual_seed(torch.initial_seed())
         ensemble = TransformerEnsemble.initialize(
-            self.spec, vocab_size=vocab_size, context=context_size, generators=[drawn]
+            self.spec, {"vocab_size": vocab_size, "context": context_size}, generators=[drawn]
         )
         for name, tensor in ensemble.parameters.items():
             parameter = nn.Parameter(tensor[0].detach().clone(), tensor.requires_grad)

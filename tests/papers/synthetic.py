@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from capax.models.size import parameter_counts
 from capax.papers.catalogue import recipes
 from capax.papers.recipe import Scale, Verdict
 from capax.results import Interval, Measurement, Parameters
@@ -20,7 +19,7 @@ def measurement(run: Run, counts: Sequence[float], **more: Any) -> Measurement:
     each = tuple(int(min(max(round(count), 0), library)) for count in counts)
     chance = library / run.task.vocab_size if isinstance(run.task, Sequences) else 0.0
     best = max(each)
-    sizes = parameter_counts(run.task, run.model.replace(d_head=run.model.d_head or 1))
+    sizes = run.model.replace(d_head=run.model.d_head or 1).parameter_counts(**run.task.sizes())
     return Measurement(
         **{
             "memorized": best,

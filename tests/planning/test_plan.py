@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import capax
 from capax.errors import CapaxError, LawError
 from capax.laws.law import Law
-from capax.models.size import transformer_parameters
 from capax.models.transformer import TransformerEnsemble
 from capax.planning.candidates import rows
 
@@ -56,17 +55,16 @@ def test_counts_are_those_of_the_tensors(
         readout=readout,
         norms=norms,
     )
-    built = TransformerEnsemble.initialize(
-        spec, vocab_size=tokens[0], context=tokens[1], generators=[torch.Generator().manual_seed(0)]
-    )
-    assert transformer_parameters(spec, *tokens) == built.parameter_counts()
+    sizes = {"vocab_size": tokens[0], "context": tokens[1]}
+    built = TransformerEnsemble.initialize(spec, sizes, generators=[torch.Generator().manual_seed(0)])
+    assert spec.parameter_counts(**sizes) == built.parameter_counts()
 
 
 @pytest.mark.parametrize(("d_model", "n_heads", "published"), [(16, 1, 6_272), (256, 1, 591_872), (512, 4, 2_625_536)])
 def test_counts_are_those_of_x_transformers(d_model: int, n_heads: int, published: int) -> None:
     """Blocks, norms and no tables: L·(8B² + 256HB + 7B) + B."""
     spec = capax.Transformer(d_model=d_model, n_heads=n_heads, positions="frozen")
-    assert transformer_parameters(spec, 100, 31)["trainable"] == published
+    assert spec.parameter_counts(vocab_size=100, context=31)["trainable"] == published
 
 
 # Plans

@@ -12,10 +12,9 @@ import torch
 from safetensors.numpy import save_file
 
 from capax.errors import CapaxError, LibraryError
-from capax.measures import chance, units
 from capax.specs import Associations, AssociativeAttention, Run, Training
 from capax.tasks.association_files import checked, read
-from capax.tasks.associations import AssociationLibrary, draw
+from capax.tasks.associations import AssociationLibrary, constant_share, draw
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -55,8 +54,8 @@ def test_contexts_of_a_bag_are_different_tokens_of_it() -> None:
 def test_labels_and_chance_agree(labels: Any, share: float) -> None:
     """The best constant guess recalls the share that is stated as chance."""
     spec = Associations(labels=labels, library_size=200_000, **({"n_classes": 10} if labels == "classes" else {}))
-    assert chance.guess_probability(spec) == pytest.approx(share, abs=1e-4)
-    assert units.bits_per_item(spec) == pytest.approx(-np.log2(chance.guess_probability(spec)))
+    assert spec.guess_probability() == pytest.approx(share, abs=1e-4)
+    assert spec.bits_per_item() == pytest.approx(-np.log2(spec.guess_probability()))
     drawn = draw(spec.replace(context_size=1), 200_000, 1, rng()).labels
     constant = {"classes": 3, "uniform": 0.4, "normal": 0.0}[labels]
     hits = np.abs(drawn - constant) <= (0 if labels == "classes" else spec.tolerance)
@@ -65,9 +64,9 @@ def test_labels_and_chance_agree(labels: Any, share: float) -> None:
 
 def test_the_best_constant_of_given_labels() -> None:
     labels = np.array([[0.0], [0.05], [0.1], [1.0], [5.0]])
-    assert chance.constant_share(labels, 0.05) == 3 / 5
-    assert chance.constant_share(np.hstack([labels, labels[::-1]]), 0.05) == 1 / 5
-    assert chance.constant_share(np.zeros((4, 2)), 0.1) == 1
+    assert constant_share(labels, 0.05) == 3 / 5
+    assert constant_share(np.hstack([labels, labels[::-1]]), 0.05) == 1 / 5
+    assert constant_share(np.zeros((4, 2)), 0.1) == 1
 
 
 # batches and recall
@@ -76,7 +75,7 @@ def test_the_best_constant_of_given_labels() -> None:
 def library(spec: Associations, sizes: tuple[int, ...], one: bool = False, d_model: int = 3) -> AssociationLibrary:
     generators = [rng(seed) for seed in range(1 if one else len(sizes))]
     return AssociationLibrary.build(
-        spec, sizes, d_model, generators, device="cpu", dtype=torch.float64, padded_to=max(sizes)
+        spec, AssociativeAttention(d_model=d_model), sizes, generators, dtype=torch.float64, padded_to=max(sizes)
     )
 
 

@@ -142,7 +142,9 @@ def test_reachable_items_is_what_the_best_predictor_recalls(items: list[tuple[in
 
 
 def built(spec: Sequences, sizes: tuple[int, ...], seeds: list[int], padded_to: int) -> SequenceLibrary:
-    return SequenceLibrary.build(spec, sizes, [np.random.default_rng(seed) for seed in seeds], "cpu", padded_to)
+    return SequenceLibrary.build(
+        spec, None, sizes, [np.random.default_rng(seed) for seed in seeds], padded_to=padded_to
+    )
 
 
 SPEC = Sequences(vocab_size=6, seq_len=4, library_size=20)

@@ -18,7 +18,6 @@ import capax
 from capax.errors import LibraryError
 from capax.measures import chance
 from capax.memory import RelationMemory
-from capax.models.size import channel_parameters
 from capax.seeds import numpy_generator
 from capax.specs import KeyQueryChannel, Relations, Run, Training
 from capax.tasks import contexts, graphs
@@ -179,7 +178,7 @@ def test_the_best_of_a_search_counts_all_parameters(channel: Any) -> None:
     run = capax.measure(WHOLE, model, Training(max_steps=100), protocol=protocol.replace(max_trainings=8))
     assert run.total_key_dim is not None
     best = model.replace(n_heads=run.n_heads, d_head=run.d_head)
-    assert run.parameters.trainable == channel_parameters(best)["trainable"]
+    assert run.parameters.trainable == best.parameter_counts(**run.spec.task.sizes())["trainable"]
 
 
 def test_a_block_needs_hardly_any_keys() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from capax.training.ensemble import BatchOrder, Learner
 DTYPE = torch.float32
 
 
-class LinearMemory(Ensemble[None]):
+class LinearMemory(Ensemble[Any]):
     """One matrix `memory` (e, c, c) a member: inputs times it are scored against outputs."""
 
 

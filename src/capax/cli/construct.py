@@ -179,7 +179,7 @@ def relations(
     from capax import machine
     from capax.errors import SpecError, printable
     from capax.seeds import numpy_generator
-    from capax.specs.relations import KeyQueryChannel, Relations
+    from capax.specs import KeyQueryChannel, Relations
     from capax.tasks import graphs, relation_files
     from capax.tasks.embeddings import draw
     from capax.theory.matrices import check_matrices

@@ -32,7 +32,6 @@ from capax.specs import (
     Training,
     Transformer,
 )
-from capax.specs.run import TRAININGS
 
 Protocol = Mac | Mls | Shatter | Budget
 
@@ -121,12 +120,12 @@ class KeyQueryChannelFlags(KeyQueryChannel):
     n_heads: Annotated[int, Fixed] = 1
 
 
-def _training_of(task: type[Spec]) -> type[Training]:
+def _training_of(task: type[Task]) -> type[Training]:
     """The training's fields as flags that show a task's defaults."""
     usual: dict[str, Any] = {
-        name: (field.annotation, Field(default=TRAININGS[task][name], description=field.description))
+        name: (field.annotation, Field(default=task.usual_training[name], description=field.description))
         for name, field in Training.model_fields.items()
-        if name in TRAININGS[task]
+        if name in task.usual_training
     }
     return create_model(f"{task.__name__}Training", __base__=Training, **usual)
 

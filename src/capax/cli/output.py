@@ -16,18 +16,9 @@ from capax.cli import streams
 from capax.errors import FigureFailed, printable
 from capax.results import Interval, Measurement
 from capax.specs import (
-    Associations,
-    AssociativeAttention,
-    Budget,
-    KeyQueryChannel,
-    Module,
-    Relations,
     Run,
-    Sequences,
     Training,
-    Transformer,
 )
-from capax.specs.protocols import Protocol
 from capax.store_schema import Failure, Summary
 
 if TYPE_CHECKING:
@@ -103,22 +94,7 @@ def show(run: Measurement) -> None:
 
 def setting(spec: Run) -> str:
     """Model and task in words."""
-    model = spec.model
-    if isinstance(model, Module):
-        assert isinstance(spec.task, Sequences)
-        return f"{model.name}; {_tokens(spec.task)}"
-    heads = f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}, width {model.d_model}"
-    match spec.task, model:
-        case Sequences() as task, Transformer():
-            return f"{model.n_layers} layer{'s' * (model.n_layers > 1)}, {heads}; {_tokens(task)}"
-        case Associations() as task, AssociativeAttention():
-            layer = "the published layer" if model.profile == "mahdavi2024" else "plain attention"
-            return f"{layer}, {heads}; {task.items}"
-        case Relations() as task, KeyQueryChannel():
-            edges = f"{task.items}, {task.library_size} edges"
-            kind = {"threshold": "key-query channel", "softmax": "softmax channel", "block": "transformer block"}
-            return f"{kind[model.channel]}, {_channel(model, spec.protocol)}, width {model.d_model}; {edges}"
-    raise TypeError(f"no words for {type(model).__name__}")
+    return f"{spec.model.words(spec.protocol)}; {spec.task.words()}"
 
 
 def ended(reason: StopReason, training: Training) -> str:
@@ -126,18 +102,6 @@ def ended(reason: StopReason, training: Training) -> str:
     if reason == "complete" and not training.stop_when_complete:
         return "the library was complete, and training went on to its end"
     return f"ended as {STOPPED[reason]}"
-
-
-def _tokens(task: Sequences) -> str:
-    positions = f"{task.loss} position{'s' * (task.loss == 'all')}"
-    return f"{task.seq_len} tokens from {task.vocab_size}, loss on {positions}"
-
-
-def _channel(model: KeyQueryChannel, protocol: Protocol) -> str:
-    if isinstance(protocol, Budget):
-        counts = protocol.head_counts
-        return f"{', '.join(map(str, counts))} head{'s' * (counts != (1,))}"
-    return f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}"
 
 
 def _rows(run: Measurement) -> list[tuple[str, str]]:

@@ -9,8 +9,7 @@ from capax.measures import chance, units
 from capax.measures.procedures import Found
 from capax.results import Curve, Measurement, Member, Parameters
 from capax.seeds import numpy_generator
-from capax.specs import KeyQueryChannel, Mac, Mls, Model, Relations, Run, Sequences, Transformer
-from capax.tasks import relation_files, sequences
+from capax.specs import KeyQueryChannel, Mac, Mls, Relations, Run
 from capax.training.pack import Outcome
 
 
@@ -29,21 +28,11 @@ def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = (
     worth = units.worth_of_item(task, entropy)
     bits = above * worth
     told = dict.fromkeys(note for outcome in found.outcomes for note in outcome.notes)
-    recallable, notes = size, [*told, *packed]
     parameters = Parameters(**best.parameters)
     trainable = parameters.trainable
-    if (
-        isinstance(task, Sequences)
-        and isinstance(run.protocol, Mac)
-        and (task.recall == "all" or task.duplicates == "keep")
-    ):
-        library = sequences.draw(task, size, numpy_generator(run.seed, "library", 0))
-        recallable = sequences.reachable_items(library, task.recall)
-        if recallable < size:
-            why = "one prefix, two targets" if task.recall == "last" else "one first token leads to one sequence only"
-            notes.append(f"{size - recallable} of {size} items contradict others ({why})")
-    if isinstance(task, Relations):
-        notes += relation_files.notes(task)
+    shared = numpy_generator(run.seed, "library", 0) if isinstance(run.protocol, Mac) else None
+    recallable, remarks = task.library_type().remarks(task, size, shared)
+    notes = [*told, *packed, *remarks]
     unreachable = sorted({token for outcome in found.outcomes for token in outcome.unreachable})
     return Measurement(
         memorized=found.memorized,
@@ -57,13 +46,13 @@ def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = (
         recallable=recallable,
         bits=bits,
         bits_per_item=worth,
-        bits_per_item_uniform=units.bits_per_item(task),
+        bits_per_item_uniform=task.bits_per_item(),
         target_entropy=entropy,
         bits_per_parameter=bits / trainable,
         tokens_per_parameter=(
-            units.tokens_per_parameter(found.memorized, task.seq_len, trainable)
-            if isinstance(task, Sequences)
-            else None
+            None
+            if task.tokens_per_item is None
+            else units.tokens_per_parameter(found.memorized, task.tokens_per_item, trainable)
         ),
         units=units.amounts(
             task,
@@ -80,7 +69,7 @@ def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = (
         steps=best.steps if isinstance(run.protocol, Mac) else max(o.steps for o in found.outcomes),
         seconds=seconds,
         stop_reason=best.stop_reason,
-        unreachable=tuple(unreachable) if _reads_out_frozen(run.model) else None,
+        unreachable=tuple(unreachable) if run.model.frozen_readout else None,
         members=tuple(_member(outcome, whole_curve=isinstance(run.protocol, Mac)) for outcome in found.outcomes),
         search=found.search,
         shatter=found.shatter,
@@ -115,12 +104,8 @@ def _known(run: Run, found: Found) -> units.Known | None:
     each = [outcome.information for outcome in restarts if outcome.information is not None]
     if not each:
         return None
-    most = found.best.library_size * units.information_per_item(run.task)
+    most = found.best.library_size * run.task.information_per_item()
     return units.Known(tuple(one.clipped for one in each), tuple(one.signed for one in each), most)
-
-
-def _reads_out_frozen(model: Model) -> bool:
-    return isinstance(model, Transformer) and model.readout == "frozen"
 
 
 def _member(outcome: Outcome, whole_curve: bool) -> Member:

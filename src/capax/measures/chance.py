@@ -6,37 +6,14 @@ commonest recalls more than they do, of drawn libraries too (ours).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import scipy  # its parts are loaded when they are first used, which most processes never do
 from jaxtyping import Float
 
-from capax.specs import Associations, Relations, Sequences, Task
-from capax.tasks import association_files
-from capax.tasks.associations import constant_share
+from capax.specs import Task
 from capax.training.pack import Outcome
-
-
-def guess_probability(task: Sequences | Associations) -> float:
-    """Probability that a guess recalls an item.
-
-    Sequences: 1/T for the last token, T^−(seq_len−1) for every next token. Associations: 1/C for a class; for a real
-    label that the best constant is no further off than the tolerance (ours: the paper gives no chance for real labels).
-    """
-    match task:
-        case Sequences():
-            return float(task.vocab_size) ** -(1 if task.recall == "last" else task.seq_len - 1)
-        case Associations(labels="classes"):
-            return 1 / task.n_classes
-        case Associations(labels="uniform"):
-            return min(2 * task.tolerance, 1.0) ** task.d_out
-        case Associations(labels="normal"):
-            return math.erf(task.tolerance / math.sqrt(2)) ** task.d_out
-        case Associations():
-            return constant_share(association_files.read(Path(task.library)).labels, task.tolerance)
 
 
 @dataclass(frozen=True)
@@ -60,11 +37,9 @@ def luck(task: Task, library_size: int, trained: Outcome) -> Luck:
     Args:
         trained: the training that counts; its library may be of another size.
     """
-    if isinstance(task, Relations):
-        assert task.n_items is not None
-        hits = trained.metrics["predicted_pairs"] * library_size / (task.n_items * (task.n_items - 1))
-        return Luck(None, None, hits)
-    uniform = mean(library_size, guess_probability(task))
+    uniform = task.lucky(library_size, trained.metrics)
+    if task.guess_probability() is None:
+        return Luck(None, None, uniform)
     if trained.constant is None:  # finished by an earlier version, and kept
         return Luck(uniform, None, uniform)
     constant = library_size * trained.constant.recalled / trained.library_size

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from capax.errors import SpecError
 from capax.results import Result
-from capax.specs import Budget, Mac, Mls, Relations, Run, Sequences, Training
+from capax.specs import Budget, Mac, Mls, Run, Training
 from capax.specs.run import BUDGET
 
 Value = int | float | str | None
@@ -63,7 +63,7 @@ class Plan:
 def allowed(run: Run) -> tuple[str, ...]:
     """The choices that a run has: a loss only where sequences are learned, restarts only for mac."""
     missing = {
-        "loss": not isinstance(run.task, Sequences),
+        "loss": "loss" not in type(run.task).model_fields,
         "restarts": not isinstance(run.protocol, Mac),
     }
     return tuple(choice for choice in CHOICES if not missing.get(choice, False))
@@ -172,7 +172,7 @@ def value_of(run: Run, choice: str) -> Value:
     training = run.training
     match choice:
         case "loss":
-            return run.task.loss if isinstance(run.task, Sequences) else None
+            return getattr(run.task, "loss", None)
         case "restarts":
             return run.protocol.restarts if isinstance(run.protocol, Mac) else None
         case "epochs" | "steps":
@@ -201,10 +201,8 @@ def _in_effect(run: Run, choice: str, value: Value) -> Value:
 
 
 def rows(run: Run) -> int:
-    """Rows of the (largest) library, which batches are cut from: of relations its items."""
-    size = run.task.n_items if isinstance(run.task, Relations) else run.task.library_size
-    assert size is not None
-    return size
+    """Rows of the (largest) library, which batches are cut from."""
+    return run.task.rows(run.task.library_size)
 
 
 def text(value: Value) -> str:

@@ -14,7 +14,7 @@ from capax.measures.assemble import assemble
 from capax.measures.procedures import PROCEDURES, best_of_restarts
 from capax.measures.progress import Callback, Tracker
 from capax.results import Measurement
-from capax.specs import PROTOCOLS, Budget, Mac, Mls, Model, Module, Run, Shatter, Task, Training
+from capax.specs import PROTOCOLS, Budget, Mac, Mls, Model, Run, Shatter, Task, Training
 from capax.store import Store
 from capax.training.pack import Outcome, Pack
 from capax.training.room import refuse_too_large
@@ -166,7 +166,7 @@ def perform_together(
     refuse_too_large(runs[0], device)
     trainer = _Trainer(runs, workers, device, Tracker(progress), checkpoints=checkpoints)
     founds = best_of_restarts(runs, trainer)
-    exact = device == "cpu" and not runs[0].training.compile and not isinstance(runs[0].model, Module)
+    exact = device == "cpu" and not runs[0].training.compile and runs[0].model.exact
     exact = exact and len(founds[0].outcomes) > 1 and machine.rounds_batches_alike()
     seeds = ", ".join(str(run.seed) for run in runs)
     packed = () if exact or len(runs) == 1 else (f"pack: trained with seeds {seeds}",)

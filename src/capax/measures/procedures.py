@@ -14,7 +14,6 @@ from capax.measures import budget
 from capax.measures.mac import LEVEL, best_of_restarts_interval
 from capax.measures.negative_binomial import fit_negative_binomial
 from capax.measures.search import ThresholdFit, Trial, fit_threshold, search_threshold
-from capax.models.size import channel_parameters
 from capax.results import HeadCount, Interval, NegativeBinomial, Search, ShatterEpochs
 from capax.seeds import numpy_generator
 from capax.specs import Budget, KeyQueryChannel, Mac, Mls, Run, Shatter, Training
@@ -154,7 +153,7 @@ def _budget(run: Run, train: Train) -> Found:
     wanted = chosen.d_head or model.d_model
     near = min(outcomes[chosen.n_heads], key=lambda pair: (abs(pair[0] - wanted), -pair[1].metrics["f1"]))[1]
     every = [outcome for pairs in outcomes.values() for _, outcome in pairs]
-    counted = channel_parameters(model.replace(n_heads=chosen.n_heads, d_head=wanted))
+    counted = model.replace(n_heads=chosen.n_heads, d_head=wanted).parameter_counts(**run.task.sizes())
     best = replace(near, parameters=counted)
     return Found(best.memorized, best, every, size, None, per_heads=tuple(counts))
 

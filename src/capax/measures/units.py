@@ -19,59 +19,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from capax.measures.chance import guess_probability
 from capax.measures.mac import best_of_restarts_interval
 from capax.results import Amount, Interval, Parameters, UnitName
-from capax.specs import Relations, Sequences, Task
-from capax.tasks import graph_classes
-
-
-def bits_per_item(task: Task) -> float:
-    """What recalling an item is worth against a guess: −log2 of a guess's probability.
-
-    log2(vocab_size) when recall counts the last token, (seq_len − 1) times that when it counts every next token;
-    log2(n_classes) for classes; a real label within a tolerance has no other count of bits. Of relations: an edge's
-    share of log2 of the number of graphs that could have been drawn.
-    """
-    if isinstance(task, Relations):
-        return graph_bits(task) / task.library_size
-    if isinstance(task, Sequences):
-        return math.log2(task.vocab_size) * (1 if task.recall == "last" else task.seq_len - 1)
-    return -math.log2(guess_probability(task))
+from capax.specs import Task
 
 
 def worth_of_item(task: Task, entropy: float | None) -> float:
-    """Bits that an item counts: `bits_per_item`, or the entropy of the user's targets where that is smaller.
+    """Bits that an item counts: `Task.bits_per_item`, or the entropy of the user's targets where that is smaller.
 
     Drawn targets are uniform whatever a small library's own frequencies are: theirs stays log2 of their number.
 
     Args:
         entropy: of the library's targets, bits per item.
     """
-    uniform = bits_per_item(task)
-    drawn = task.library in ("random", "all")
-    return uniform if entropy is None or drawn else min(uniform, entropy)
-
-
-def information_per_item(task: Task) -> float:
-    """H: log2 of a uniform guess's probability of all that the loss covers of an item, which is most to be known."""
-    if isinstance(task, Sequences):
-        return math.log2(task.vocab_size) * (1 if task.loss == "last" else task.seq_len - 1)
-    return bits_per_item(task)
-
-
-def graph_bits(task: Relations) -> float:
-    """log2 of how many graphs the task could have drawn; power-law and the user's count as any of as many edges."""
-    n, edges = task.n_items, task.library_size
-    assert n is not None
-    match task.graph:
-        case "permutation":
-            return graph_classes.derangements(n).bits
-        case "tree":
-            return graph_classes.rooted_trees(n).bits
-        case "regular":
-            return graph_classes.regular_digraphs(n, edges // n).bits
-    return graph_classes.digraphs(n, edges).bits
+    uniform = task.bits_per_item()
+    return uniform if entropy is None or task.targets_drawn else min(uniform, entropy)
 
 
 def above_chance(memorized: float, chance: float, library_size: int) -> float:
@@ -111,8 +73,7 @@ def amounts(
         share: bits that an item counts.
     """
     scales: dict[UnitName, Callable[[float], float]] = {"items": lambda items: items, "items_above_chance": chance_of}
-    if isinstance(task, Sequences):
-        length = task.seq_len
+    if (length := task.tokens_per_item) is not None:
         scales["tokens"] = lambda items: length * items
     scales["bits"] = lambda items: chance_of(items) * share
     found: list[tuple[UnitName, float, Interval | None]] = [

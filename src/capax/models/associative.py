@@ -7,9 +7,7 @@ n tokens, h heads, c channels (d_model), d d_head, v d_value, o outputs.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -28,28 +26,6 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
             is (e, h, v, c) and it has `embedding` (e, c, c), `embedding_bias` (e, c), `readout` (e, c, o) and
             `readout_bias` (e, o).
     """
-
-    @classmethod
-    def initialize(
-        cls,
-        spec: AssociativeAttention,
-        *,
-        n_outputs: int,
-        generators: Sequence[torch.Generator],
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> AssociativeEnsemble:
-        """Draw one member per generator (on the CPU, in float32, so that devices agree).
-
-        Xavier-uniform per head and PyTorch's default for the linear layers, as published; the plain layer, which has no
-        score scale, starts with queries divided by √d_head (ours).
-        """
-        members = [_draw(spec, n_outputs, generator) for generator in generators]
-        parameters = {
-            name: torch.stack([member[name] for member in members]).to(device, dtype).requires_grad_()
-            for name in members[0]
-        }
-        return cls(spec, parameters)
 
     def shared(
         self, n_examples: int, context_size: int, context: Float[Tensor, "g n c"] | None = None
@@ -169,36 +145,3 @@ def sinusoids(
     rates = 10_000.0 ** (-torch.arange(0, channels, 2, dtype=torch.float64) / channels)
     angles = torch.arange(positions, dtype=torch.float64)[:, None] * rates
     return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, :channels].to(device, dtype)
-
-
-def floats_per_example(spec: AssociativeAttention, context_size: int, n_outputs: int, shared: bool) -> int:
-    """Numbers in the widest activation of one example of one member; micro-batches and packs are sized by it."""
-    scores = spec.n_heads * (context_size if shared else spec.d_model + context_size)
-    values = spec.n_heads * spec.value_size(n_outputs)
-    return max(scores, values, n_outputs, 0 if shared else context_size * spec.d_model)
-
-
-def _uniform(generator: torch.Generator, *shape: int, bound: float) -> Tensor:
-    return torch.empty(shape).uniform_(-bound, bound, generator=generator)
-
-
-def _xavier(generator: torch.Generator, *shape: int) -> Tensor:
-    return _uniform(generator, *shape, bound=math.sqrt(6 / (shape[-2] + shape[-1])))
-
-
-def _draw(spec: AssociativeAttention, n_outputs: int, generator: torch.Generator) -> dict[str, Tensor]:
-    """One member's tensors."""
-    h, c, d, v = spec.n_heads, spec.d_model, spec.d_head, spec.value_size(n_outputs)
-    uniform, xavier = partial(_uniform, generator), partial(_xavier, generator)
-    tensors = {"query": xavier(h, c, d), "key": xavier(h, c, d), "value": xavier(h, c, v)}
-    if spec.profile == "plain":
-        tensors["query"] /= math.sqrt(d)
-        return tensors | {"out": xavier(h * v, n_outputs).view(h, v, n_outputs)}
-    linear = 1 / math.sqrt(c)
-    return tensors | {
-        "out": xavier(h * v, c).view(h, v, c),
-        "embedding": uniform(c, c, bound=linear),
-        "embedding_bias": uniform(c, bound=linear),
-        "readout": uniform(c, n_outputs, bound=linear),
-        "readout_bias": uniform(n_outputs, bound=linear),
-    }

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
-from jaxtyping import Int
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from capax.specs.model import Constant, Normal, Parameter
+from capax.specs.task import Scored, Task
+
 Spec = TypeVar("Spec")
+
+Streams = Callable[[str], list[torch.Generator]]
+"""A random stream of each member, by the stream's name."""
 
 
 class Ensemble(Generic[Spec]):
@@ -15,11 +23,53 @@ class Ensemble(Generic[Spec]):
 
     Attributes:
         parameters: tensors `(e, ...)` by name; those in `trainable` require gradients.
+        notes: what a measurement says of how its members were made.
+        one_start: whether all members begin with the same weights.
     """
+
+    notes: tuple[str, ...] = ()
+    one_start: bool = False
 
     def __init__(self, spec: Spec, parameters: dict[str, Tensor]) -> None:
         self.spec = spec
         self.parameters = parameters
+
+    @classmethod
+    def initialize(
+        cls,
+        spec: Any,
+        sizes: Mapping[str, int],
+        *,
+        generators: Sequence[torch.Generator],
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> Any:
+        """Draw one member of this class per generator (on the CPU, in float32, so that devices agree).
+
+        Args:
+            sizes: `Task.sizes` of what is learned.
+        """
+        table = spec.parameters(**sizes)
+        return cls(spec, stacked(table, [drawn(table, generator) for generator in generators], dtype, device))
+
+    @classmethod
+    def untrained(
+        cls,
+        spec: Spec,
+        task: Task,
+        streams: Streams,
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        d_heads: Sequence[int] | None = None,
+    ) -> Any:
+        """The members of a pack before their first step.
+
+        Args:
+            streams: `weights` for the first values, `dropout` for random numbers in training.
+            d_heads: each member's head size, where they differ.
+        """
+        return cls.initialize(spec, task.sizes(), generators=streams("weights"), dtype=dtype, device=device)
 
     @property
     def n_members(self) -> int:
@@ -52,3 +102,52 @@ class Ensemble(Generic[Spec]):
 
     def restore_random(self, states: dict[str, Tensor]) -> None:
         """Go on where `random_states` was taken."""
+
+
+class TokenEnsemble(Ensemble[Spec]):
+    """Models that read tokens and score the next one."""
+
+    def shared(self, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
+        """What all sequences of a step share, computed once; differentiable in the parameters."""
+        return {}
+
+    def logits(
+        self,
+        tokens: Int[Tensor, "e b n"],
+        scored: Scored = "all",
+        shared: dict[str, Tensor] | None = None,
+        training: bool = False,
+    ) -> Float[Tensor, "e b p t"]:
+        """Next-token scores at all positions (p = n) or at the last (p = 1).
+
+        Args:
+            tokens: the context, as many as the model was built for.
+            shared: what `self.shared` gave for this state of the parameters; computed here when not given.
+            training: whether it is a step of training, in which a model may draw random numbers.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.logits")
+
+
+def drawn(table: Iterable[Parameter], generator: torch.Generator) -> dict[str, Tensor]:
+    """One member's first values, in the order of the table; constants are not rounded yet."""
+    tensors: dict[str, Any] = {}
+    for name, shape, first, _ in table:
+        if isinstance(first, Constant):
+            tensors[name] = torch.full(shape, first.value, dtype=torch.float64)
+        elif isinstance(first, Normal):
+            tensors[name] = torch.empty(shape).normal_(0, first.std, generator=generator)
+        else:
+            tensors[name] = torch.empty(shape).uniform_(-first.bound, first.bound, generator=generator)
+            if first.divided_by != 1:
+                tensors[name] /= first.divided_by
+    return tensors
+
+
+def stacked(
+    table: Iterable[Parameter], members: list[dict[str, Tensor]], dtype: torch.dtype, device: torch.device | str
+) -> dict[str, Tensor]:
+    """The members' tensors with a leading member axis; those that are trained require gradients."""
+    return {
+        one.name: torch.stack([member[one.name] for member in members]).to(device, dtype).requires_grad_(one.trained)
+        for one in table
+    }

@@ -6,15 +6,15 @@ with columns of zeros in both W_Q and W_K: these have no gradient, so they stay 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.models.ensemble import Ensemble
-from capax.specs import KeyQueryChannel
+from capax.models.ensemble import Ensemble, Streams, drawn, stacked
+from capax.specs import KeyQueryChannel, Task
 
 SCALE_RATE = 0.3
 """How much slower the scale learns than the rest, relative to its first value (ours)."""
@@ -32,46 +32,45 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
     def initialize(
         cls,
         spec: KeyQueryChannel,
+        sizes: Mapping[str, int],
         *,
-        n_items: int,
-        d_heads: Sequence[int],
         generators: Sequence[torch.Generator],
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
-    ) -> KeyQueryEnsemble:
-        """Draw one member per generator: standard normal entries, a threshold of ln m + √(2 ln h) (ours).
+        d_heads: Sequence[int] | None = None,
+    ) -> Any:
+        """Draw one member per generator.
 
         Args:
-            d_heads: each member's head size, padded to the spec's: the same one, however members are cut into packs.
+            sizes: `n_items`.
+            d_heads: each member's head size where they differ, padded to the spec's: the same one, however members are
+                cut into packs.
         """
-        padded_to = max(d_heads) if spec.d_head is None else spec.d_head
-        members = [
-            cls.drawn(spec, n_items, d_head, padded_to, generator)
-            for d_head, generator in zip(d_heads, generators, strict=True)
-        ]
-        parameters = {
-            name: torch.stack([member[name] for member in members])
-            .to(device, dtype)
-            .requires_grad_(name not in CONSTANT)
-            for name in members[0]
-        }
-        return cls(spec, parameters)
+        if d_heads is None:
+            return super().initialize(spec, sizes, generators=generators, dtype=dtype, device=device)
+        padded_to = spec.d_head or max(d_heads)
+        members = []
+        for d_head, generator in zip(d_heads, generators, strict=True):
+            member = drawn(spec.replace(d_head=d_head).parameters(**sizes), generator)
+            for name in ("query", "key"):
+                member[name] = torch.nn.functional.pad(member[name], (0, padded_to - d_head))
+            members.append(member)
+        return cls(spec, stacked(spec.replace(d_head=padded_to).parameters(**sizes), members, dtype, device))
 
-    @staticmethod
-    def drawn(
-        spec: KeyQueryChannel, n_items: int, d_head: int, padded_to: int, generator: torch.Generator
-    ) -> dict[str, Tensor]:
-        """The parameters of one member."""
-        shape = (spec.n_heads, spec.d_model, d_head)
-        query, key = (torch.empty(shape).normal_(generator=generator) for _ in range(2))
-        pad = (0, padded_to - d_head)
-        return {
-            "query": torch.nn.functional.pad(query, pad),
-            "key": torch.nn.functional.pad(key, pad),
-            "scale": torch.zeros(1),
-            "threshold": number(math.log(n_items) + math.sqrt(2 * math.log(spec.n_heads))),
-            "first_scale": number(1 / math.sqrt(d_head)),
-        }
+    @classmethod
+    def untrained(
+        cls,
+        spec: KeyQueryChannel,
+        task: Task,
+        streams: Streams,
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        d_heads: Sequence[int] | None = None,
+    ) -> Any:
+        """The members of a pack before their first step."""
+        weights = streams("weights")
+        return cls.initialize(spec, task.sizes(), generators=weights, dtype=dtype, device=device, d_heads=d_heads)
 
     def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
         """What all sources of a step share: the keys of all items, and the queries' matrices.
@@ -109,19 +108,3 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
         if self.spec.n_heads == 1:
             return queries[:, :, 0] @ shared["keys"][:, 0].mT
         return (queries.transpose(1, 2) @ shared["keys"].mT).max(1).values
-
-
-CONSTANT = ("first_scale", "temperature")
-"""Parameters that are not learned."""
-
-
-def number(value: float) -> Float[Tensor, "1"]:
-    """A parameter of one number, not yet rounded."""
-    return torch.tensor([value], dtype=torch.float64)
-
-
-def floats_per_source(spec: KeyQueryChannel, n_items: int) -> int:
-    """Numbers in the widest activation of one source of one member."""
-    whole = spec.aggregate == "max" or spec.channel != "threshold"
-    scores = (spec.n_heads if whole else 1) * n_items
-    return max(scores, 4 * spec.d_model) if spec.channel == "block" else scores

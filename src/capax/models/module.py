@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -12,16 +13,16 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from capax.errors import CapaxError
-from capax.models.ensemble import Ensemble
+from capax.models.ensemble import TokenEnsemble
 from capax.models.factory import ModuleError, build, said, seeded
-from capax.models.transformer import Scored
 from capax.specs.modules import Module
+from capax.specs.task import Scored
 
 MEMORY = "can't allocate memory"
 """In torch's message where a CPU has no memory left; there is no class for it."""
 
 
-class ModuleEnsemble(Ensemble[Module]):
+class ModuleEnsemble(TokenEnsemble[Module]):
     """`n_members` modules of one factory.
 
     Their parameters and buffers are stacked, those with `requires_grad=False` and the buffers stay as they are. Modules
@@ -50,19 +51,19 @@ class ModuleEnsemble(Ensemble[Module]):
     def initialize(
         cls,
         spec: Module,
+        sizes: Mapping[str, int],
         *,
-        vocab_size: int,
-        seq_len: int,
         generators: Sequence[torch.Generator],
-        together: bool,
+        together: bool = False,
         dropout: Sequence[torch.Generator] = (),
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
-    ) -> ModuleEnsemble:
+    ) -> Any:
         """One module per generator, whose seed is that of the factory's random numbers.
 
         Args:
-            seq_len: tokens in a sequence, of which the module reads all but the last.
+            sizes: `vocab_size`, and `context`: tokens that the module reads (seq_len − 1).
+            together: whether members are computed together.
             dropout: what the members' random numbers in training come from, where they need any.
             dtype: to which floating-point tensors are converted.
 
@@ -70,7 +71,9 @@ class ModuleEnsemble(Ensemble[Module]):
             ModuleError: when the factory fails, or gives modules with different tensors.
         """
         modules = [
-            build(spec, vocab_size=vocab_size, seq_len=seq_len, seed=generator.initial_seed()).to(dtype=dtype)
+            build(spec, vocab_size=sizes["vocab_size"], seq_len=sizes["context"] + 1, seed=generator.initial_seed()).to(
+                dtype=dtype
+            )
             for generator in generators
         ]
         tensors = [tensors_of(module) for module in modules]
@@ -91,7 +94,7 @@ class ModuleEnsemble(Ensemble[Module]):
     def select(self, members: Int[Tensor, " k"]) -> ModuleEnsemble:
         """A copy of some members, detached; their generators go on."""
         generators = [self.generators[member] for member in members.tolist()] if self.generators else []
-        return ModuleEnsemble(self.spec, self._chosen(members), self.template, self.together, generators)
+        return type(self)(self.spec, self._chosen(members), self.template, self.together, generators)
 
     def random_states(self) -> dict[str, Tensor]:
         """Where the members' random numbers are."""
@@ -103,7 +106,11 @@ class ModuleEnsemble(Ensemble[Module]):
             generator.set_state(states[str(place)].clone())
 
     def logits(
-        self, tokens: Int[Tensor, "e b n"], scored: Scored = "all", training: bool = False
+        self,
+        tokens: Int[Tensor, "e b n"],
+        scored: Scored = "all",
+        shared: dict[str, Tensor] | None = None,
+        training: bool = False,
     ) -> Float[Tensor, "e b p t"]:
         """Next-token scores at all positions (p = n) or at the last (p = 1).
 

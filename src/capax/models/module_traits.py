@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capax.errors import SpecError
+from capax.models.ensemble import Streams
 from capax.models.factory import ModuleError, build, said, seeded
 from capax.models.module import ModuleEnsemble, plain_attention, reported, tensors_of
 from capax.specs.modules import Module
-from capax.specs.sequences import Sequences
+from capax.specs.task import Purpose, Task
 
 MOST_POSITIONS = 64
 """Positions whose token is exchanged to see which scores it reaches."""
@@ -96,22 +97,58 @@ def traits(spec: Module, vocab_size: int, seq_len: int, dtype: torch.dtype = tor
     return Traits(floats, positions, random, ahead, not reason, computed, one_start, in_common)
 
 
-def check(found: Traits, spec: Module, task: Sequences) -> None:
-    """Whether such modules can learn a task.
+class TriedModules(ModuleEnsemble):
+    """Modules that were tried out before they are trained."""
 
-    Raises:
-        SpecError: when the task scores positions that they do not give, or whose target they see.
-    """
-    for field in ("loss", "recall"):
-        if getattr(task, field) != "all":
-            continue
-        if found.positions == "last":
-            raise SpecError(f"{field}: 'last' with {spec.factory}, which scores the last position alone, got 'all'")
-        if found.looks_ahead is not None:
-            raise SpecError(
-                f"{field}: 'last' with {spec.factory}, whose scores at position {found.looks_ahead} depend on later "
-                f"tokens (no causal mask?), which include their target, got 'all'"
-            )
+    @staticmethod
+    def traits_for(spec: Module, task: Task, dtype: torch.dtype = torch.float32) -> Traits:
+        """What is known of the modules, if they can learn a task.
+
+        Raises:
+            SpecError: when the task scores positions that they do not give, or whose target they see.
+        """
+        sizes = task.sizes()
+        found = traits(spec, sizes["vocab_size"], sizes["context"] + 1, dtype)
+        purposes: dict[str, Purpose] = {"loss": "loss", "recall": "recall"}
+        for field, purpose in purposes.items():
+            if task.scored(purpose) != "all":
+                continue
+            if found.positions == "last":
+                raise SpecError(f"{field}: 'last' with {spec.factory}, which scores the last position alone, got 'all'")
+            if found.looks_ahead is not None:
+                raise SpecError(
+                    f"{field}: 'last' with {spec.factory}, whose scores at position {found.looks_ahead} depend on "
+                    f"later tokens (no causal mask?), which include their target, got 'all'"
+                )
+        return found
+
+    @classmethod
+    def untrained(
+        cls,
+        spec: Module,
+        task: Task,
+        streams: Streams,
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        d_heads: Sequence[int] | None = None,
+    ) -> TriedModules:
+        """The members of a pack before their first step."""
+        found = cls.traits_for(spec, task, dtype)
+        ensemble: TriedModules = cls.initialize(
+            spec,
+            task.sizes(),
+            generators=streams("weights"),
+            together=found.together,
+            dropout=streams("dropout") if found.random else [],
+            dtype=dtype,
+            device=device,
+        )
+        ensemble.notes, ensemble.one_start = (f"module: {found.computed}",), found.one_start
+        if found.in_common is not None:
+            alone = "; restarts differ in their batches alone, so there is no interval" if found.one_start else ""
+            ensemble.notes += (f"seeds: {found.in_common}{alone}",)
+        return ensemble
 
 
 def between_seeds(first: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[bool, str | None]:
@@ -261,7 +298,7 @@ def _why_apart(spec: Module, tokens: Int[Tensor, "e b n"], made: Callable[[int],
     def asked(members: slice, together: bool, training: bool) -> list[Tensor]:
         leaves = {n: tensor[members].clone().requires_grad_(n in trained) for n, tensor in stacked.items()}
         ensemble = ModuleEnsemble(spec, leaves, modules[0], together)
-        scores = ensemble.logits(tokens[members], "all", training)
+        scores = ensemble.logits(tokens[members], "all", training=training)
         grads = torch.autograd.grad(scores.square().sum(), list(ensemble.trainable.values()), allow_unused=True)
         return [scores.detach(), *(grad for grad in grads if grad is not None)]
 

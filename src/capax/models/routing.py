@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import math
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.models.keyquery import KeyQueryEnsemble, number
-from capax.specs import KeyQueryChannel
+from capax.models.keyquery import KeyQueryEnsemble
 
 NORM_EPS = 1e-5
 
@@ -36,39 +34,6 @@ class RoutingEnsemble(KeyQueryEnsemble):
             output), the constant `temperature` = 1/√d_head (e, 1) and `value` (e, h, c, c); of a block also `norm`,
             `ffn_norm`, `down_bias` (e, c), `up` (e, c, 4c), `up_bias` (e, 4c) and `down` (e, 4c, c).
     """
-
-    @staticmethod
-    def drawn(
-        spec: KeyQueryChannel, n_items: int, d_head: int, padded_to: int, generator: torch.Generator
-    ) -> dict[str, Tensor]:
-        """The parameters of one member.
-
-        Ours: queries, keys as in the threshold channel; other matrices normal, of variance 1 / inputs (a value's
-        inputs: all heads'); a threshold of ln m.
-        """
-        h, c = spec.n_heads, spec.d_model
-
-        def normal(*shape: int, inputs: int) -> Tensor:
-            return torch.empty(shape).normal_(0, 1 / math.sqrt(inputs), generator=generator)
-
-        member = KeyQueryEnsemble.drawn(spec, n_items, d_head, padded_to, generator)
-        norm = 1.0 if spec.channel == "softmax" else math.sqrt(c)
-        member |= {
-            "threshold": number(math.log(n_items)),
-            "first_scale": number(2 * math.log(n_items) / norm),
-            "temperature": number(1 / math.sqrt(d_head)),
-            "value": normal(h, c, c, inputs=h * c),
-        }
-        if spec.channel == "softmax":
-            return member
-        return member | {
-            "norm": torch.ones(c),
-            "up": normal(c, 4 * c, inputs=c),
-            "up_bias": torch.zeros(4 * c),
-            "down": normal(4 * c, c, inputs=4 * c),
-            "down_bias": torch.zeros(c),
-            "ffn_norm": torch.ones(c),
-        }
 
     def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
         """What all sources of a step share: queries' matrices, keys, values, the items themselves, the block."""

@@ -92,12 +92,8 @@ class OneTransformer(nn.Module):
         super().__init__()
         self.spec = spec
         self.scored: Literal["all", "last"] = "all" if "all" in (task.loss, task.recall) else "last"
-        ensemble = TransformerEnsemble.initialize(
-            spec,
-            vocab_size=task.vocab_size,
-            context=task.seq_len - 1,
-            generators=[torch_generator(seed, "weights", 0)],
-        )
+        generators = [torch_generator(seed, "weights", 0)]
+        ensemble = TransformerEnsemble.initialize(spec, task.sizes(), generators=generators)
         for name, tensor in ensemble.parameters.items():
             parameter = nn.Parameter(tensor[0].detach().clone(), tensor.requires_grad)
             self.register_parameter(name.replace(".", "/"), parameter)

@@ -6,10 +6,7 @@ absolute positions scaled by 1/√d_model, untied read-out without bias). Letter
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Literal
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -17,15 +14,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models import attention
-from capax.models.ensemble import Ensemble
+from capax.models.ensemble import TokenEnsemble
 from capax.specs import Transformer
+from capax.specs.task import Scored
 
 NORM_EPS = 1e-5
 LOOK_UP = 8
 """Sequences per token of the vocabulary from which looking projections up is faster than computing them (measured)."""
-Scored = Literal["all", "last"]
-"""Positions whose next token is predicted: every one, or the last alone."""
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
@@ -34,32 +29,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class TransformerEnsemble(Ensemble[Transformer]):
+class TransformerEnsemble(TokenEnsemble[Transformer]):
     """`n_members` transformers of one shape, computed together."""
-
-    @classmethod
-    def initialize(
-        cls,
-        spec: Transformer,
-        *,
-        vocab_size: int,
-        context: int,
-        generators: Sequence[torch.Generator],
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> TransformerEnsemble:
-        """Draw one member per generator as x-transformers does (on the CPU, in float32, so that devices agree).
-
-        Args:
-            context: tokens that are read (seq_len − 1).
-        """
-        members = [_draw(spec, vocab_size, context, generator) for generator in generators]
-        frozen = _frozen(spec)
-        parameters = {
-            name: torch.stack([member[name] for member in members]).to(device, dtype).requires_grad_(name not in frozen)
-            for name in members[0]
-        }
-        return cls(spec, parameters)
 
     def shared(self, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
         """What all sequences of a step share, computed once (speed rules 3 and 4); differentiable in the parameters.
@@ -80,7 +51,11 @@ class TransformerEnsemble(Ensemble[Transformer]):
         return shared
 
     def logits(
-        self, tokens: Int[Tensor, "e b n"], scored: Scored = "all", shared: dict[str, Tensor] | None = None
+        self,
+        tokens: Int[Tensor, "e b n"],
+        scored: Scored = "all",
+        shared: dict[str, Tensor] | None = None,
+        training: bool = False,
     ) -> Float[Tensor, "e b p t"]:
         """Next-token scores at all positions (p = n) or at the last (p = 1).
 
@@ -191,13 +166,6 @@ class TransformerEnsemble(Ensemble[Transformer]):
         return (self._normed(x).flatten(1, 2) @ table).view(*x.shape[:3], -1)
 
 
-def floats_per_sequence(spec: Transformer, vocab_size: int, context: int, scored: Scored) -> int:
-    """Numbers in the widest activation of one sequence of one member; micro-batches and packs are sized by it."""
-    alone = scored == "last" and spec.n_layers == 1
-    hidden = 4 * spec.d_model if spec.ffn == "mlp" else spec.d_model
-    return max(hidden, spec.n_heads * max(spec.d_head, context), vocab_size) * (1 if alone else context)
-
-
 def _factoring_pays(b: int, n: int, t: int, c: int, h: int) -> bool:
     """Whether scoring and mixing token and position rows costs less than forming and reading every input vector.
 
@@ -205,47 +173,3 @@ def _factoring_pays(b: int, n: int, t: int, c: int, h: int) -> bool:
     """
     gathered = 24
     return 2 * b * h * (t + n) * c + n * t * c < b * n * c * (2 * h * 2 + gathered)
-
-
-def _frozen(spec: Transformer) -> set[str]:
-    tables = {"token": spec.embeddings, "position": spec.positions, "readout": spec.readout}
-    return {name for name, state in tables.items() if state == "frozen"}
-
-
-def _uniform(generator: torch.Generator, *shape: int, fan_in: int) -> Tensor:
-    bound = 1 / math.sqrt(fan_in)
-    return torch.empty(shape).uniform_(-bound, bound, generator=generator)
-
-
-def _normal(generator: torch.Generator, *shape: int, std: float) -> Tensor:
-    return torch.empty(shape).normal_(0, std, generator=generator)
-
-
-def _draw(spec: Transformer, vocab_size: int, context: int, generator: torch.Generator) -> dict[str, Tensor]:
-    """One member's tensors, in x-transformers' distributions."""
-    c, h, d, v = spec.d_model, spec.n_heads, spec.d_head, spec.d_value or spec.d_head
-    uniform, normal = partial(_uniform, generator), partial(_normal, generator)
-    tensors = {"token": normal(vocab_size, c, std=math.sqrt(2 / c)), "position": normal(context, c, std=1.0)}
-    for layer in range(spec.n_layers):
-        block = {
-            "query": uniform(h, c, d, fan_in=c),
-            "key": uniform(h, c, d, fan_in=c),
-            "value": uniform(h, c, v, fan_in=c),
-            "out": uniform(h, v, c, fan_in=h * v),
-        }
-        if spec.norms:
-            block["norm"] = torch.ones(c)
-            if spec.ffn != "none":
-                block["ffn_norm"] = torch.ones(c)
-        if spec.ffn == "mlp":
-            block |= {
-                "up": uniform(c, 4 * c, fan_in=c),
-                "up_bias": uniform(4 * c, fan_in=c),
-                "down": uniform(4 * c, c, fan_in=4 * c),
-                "down_bias": uniform(c, fan_in=4 * c),
-            }
-        tensors |= {f"layers.{layer}.{name}": tensor for name, tensor in block.items()}
-    if spec.norms:
-        tensors["final_norm"] = torch.ones(c)
-    tensors["readout"] = uniform(vocab_size, c, fan_in=c)
-    return tensors

@@ -8,7 +8,6 @@ import numpy as np
 
 from capax.laws.ecm import ECM
 from capax.laws.published import data
-from capax.models.size import transformer_parameters
 from capax.papers import evidence as ev
 from capax.papers.harma2024_verdicts import model, task
 from capax.papers.recipe import Evidence, Verdict
@@ -80,7 +79,7 @@ def width_of(parameters: int, n_heads: int) -> int:
 
     def count(width: int) -> int:
         spec = Transformer(n_heads=n_heads, d_model=width, positions="frozen")
-        return transformer_parameters(spec, 2, 1)["trainable"]
+        return spec.parameter_counts(vocab_size=2, context=1)["trainable"]
 
     width = 1
     while count(width + 1) <= parameters:

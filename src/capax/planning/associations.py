@@ -12,7 +12,6 @@ from pydantic import Field
 from capax.laws.domain import Domain
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.models.size import parameter_counts
 from capax.planning.candidates import BYTES, Choice, Precision, Table, ask, check, choices, choose
 from capax.results import Interval, Result
 from capax.specs import Associations, AssociativeAttention
@@ -199,7 +198,7 @@ def rows(law: Law, layers: Sequence[dict[str, int]], context_size: int) -> Table
 
     task = Associations(**{**of(Associations), "context_size": context_size, "library_size": 1})
     models = [AssociativeAttention(**{**of(AssociativeAttention), **sizes}) for sizes in layers]
-    counts = [parameter_counts(task, model) for model in models]
+    counts = [model.parameter_counts(**task.sizes()) for model in models]
     names = ("n_heads", "d_model", "d_head")
     return {
         "context_size": np.full(len(models), context_size),

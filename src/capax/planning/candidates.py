@@ -13,7 +13,6 @@ import numpy as np
 from capax.errors import LawError, OutsideDomain, shown
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.law import Law
-from capax.models.size import transformer_parameters
 from capax.results import Interval
 from capax.specs import Sequences, Transformer
 from capax.specs.spec import LARGEST, whole
@@ -188,7 +187,7 @@ def vocabulary(law: Law, vocab_size: int | None) -> int:
 
 def rows(models: list[Transformer], seq_len: int, vocab_size: int) -> Table:
     """One row per model, with every column that a law of sequences may want."""
-    counts = [transformer_parameters(spec, vocab_size, seq_len - 1) for spec in models]
+    counts = [spec.parameter_counts(vocab_size=vocab_size, context=seq_len - 1) for spec in models]
     if max(count["total"] for count in counts) > LARGEST:
         raise LawError("d_model, n_heads, n_layers, d_head: at most 2^63 - 1 parameters, got more")
     return {

@@ -110,6 +110,8 @@ def task(runs: Sequence[Run]) -> str:
                 f"{number} relations: edges of {graph}{degree} of {listed(sizes('n_items'))} items ({vectors} vectors);"
                 f" {asked}; an edge counts when its score is above the threshold"
             )
+        case spec:
+            return f"{number} {spec.unit} ({spec.words()})"
 
 
 def _users(path: str, spec: Sequences | Associations | Relations) -> str:
@@ -158,6 +160,8 @@ def model(runs: Sequence[Run]) -> str:
             return f"a key-query channel ({spec.channel}), {heads()}, joined by {joined}, {widths()}"
         case Module() as spec:
             return f"the user's module {spec.name} (sha256 {spec.source_sha256:.8}…)"
+        case spec:
+            return spec.words(runs[0].protocol)
 
 
 def protocol(run: Run) -> str:

@@ -6,21 +6,20 @@ others are ours and say so.
 """
 
 from capax.specs.associations import Associations as Associations
-from capax.specs.associations import AssociativeAttention as AssociativeAttention
+from capax.specs.associative import AssociativeAttention as AssociativeAttention
+from capax.specs.channel import KeyQueryChannel as KeyQueryChannel
+from capax.specs.model import Model as Model
 from capax.specs.modules import Module as Module
 from capax.specs.protocols import PROTOCOLS as PROTOCOLS
 from capax.specs.protocols import Budget as Budget
 from capax.specs.protocols import Mac as Mac
 from capax.specs.protocols import Mls as Mls
 from capax.specs.protocols import Shatter as Shatter
-from capax.specs.relations import KeyQueryChannel as KeyQueryChannel
 from capax.specs.relations import Relations as Relations
-from capax.specs.run import LEARNERS as LEARNERS
-from capax.specs.run import Model as Model
 from capax.specs.run import Run as Run
-from capax.specs.run import Task as Task
 from capax.specs.sequences import Sequences as Sequences
-from capax.specs.sequences import Transformer as Transformer
 from capax.specs.spec import LARGEST_LIBRARY as LARGEST_LIBRARY
 from capax.specs.spec import Spec as Spec
+from capax.specs.task import Task as Task
 from capax.specs.training import Training as Training
+from capax.specs.transformer import Transformer as Transformer

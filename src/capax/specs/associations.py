@@ -1,21 +1,45 @@
-"""Associations and the attention layer that learns them (Mahdavi et al. 2024, arXiv 2306.02010)."""
+"""Associations (Mahdavi et al. 2024, arXiv 2306.02010)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.spec import LARGEST_LIBRARY, LARGEST_SIZE, Size, Spec, must_be_given
+from capax.specs.associative import AssociativeAttention
+from capax.specs.model import Model
+from capax.specs.protocols import Protocol
+from capax.specs.spec import LARGEST_LIBRARY, Size, must_be_given
+from capax.specs.task import Task
+
+MOST_NUMBERS = 2**31
+"""Numbers that a library's vectors may consist of: 8 GB in float32."""
 
 
-class Associations(Spec):
+class Associations(Task):
     """Remember labels: each item is a query vector, a context of token vectors, and the label of the pair.
 
     Entries are independent, labels too, or all are the user's arrays. The vectors have the model's `d_model` channels.
     Defaults are those of the paper's published code where it has one value.
     """
+
+    reads: ClassVar[str] = "examples"
+    learner: ClassVar = AssociativeAttention
+    unit: ClassVar[str] = "associations"
+    library_class: ClassVar[str] = "capax.tasks.associations:AssociationLibrary"
+    memory_class: ClassVar[str] = "capax.memory:AssociativeMemory"
+    usual_training: ClassVar[Mapping[str, Any]] = {
+        "batch_size": 256,
+        "schedule": "cosine",
+        "warmup": 0.05,
+        "eval_steps": 500,
+        "patience": None,
+        "max_epochs": 500,
+        "min_steps": 50_000,
+    }
 
     task: Literal["associations"] = "associations"
     context_size: Annotated[Size, Field(description="Tokens in a context.")] = 32
@@ -68,6 +92,52 @@ class Associations(Spec):
         label = f"{self.n_classes} classes" if self.labels == "classes" else f"{self.labels} labels"
         return f"{self.contexts} context of {self.context_size}, {label}"
 
+    @property
+    def drawn(self) -> bool:
+        """Whether another seed draws another library."""
+        return self.library == "random"
+
+    @property
+    def targets_drawn(self) -> bool:
+        """Whether labels are drawn."""
+        return self.drawn
+
+    def sizes(self) -> dict[str, int]:
+        """`n_outputs`, `context_size`, and `n_contexts`: 1 where all examples share one."""
+        contexts = 1 if self.contexts == "shared" else self.library_size
+        return {"n_outputs": self.n_outputs, "context_size": self.context_size, "n_contexts": contexts}
+
+    def library_bytes(self, model: Model) -> int:
+        """Bytes that one library takes while it is drawn, at least."""
+        chosen = self.library_size * self.bag_size if self.contexts == "bag" else 0
+        labels = self.library_size * (1 if self.labels == "classes" else self.d_out)
+        return 8 * (self._numbers(model) + chosen + labels)
+
+    def _numbers(self, model: Model) -> int:
+        """Numbers in all its vectors."""
+        return (self.sizes()["n_contexts"] * self.context_size + self.library_size) * int(getattr(model, "d_model", 0))
+
+    def guess_probability(self) -> float:
+        """1/C for a class; for a real label that the best constant is no further off than the tolerance (ours).
+
+        The paper gives no chance for real labels.
+        """
+        if self.labels == "classes":
+            return 1 / self.n_classes
+        if self.labels == "uniform":
+            return min(2 * self.tolerance, 1.0) ** self.d_out
+        if self.labels == "normal":
+            return math.erf(self.tolerance / math.sqrt(2)) ** self.d_out
+        return float(self.library_type().constant_share(self))
+
+    def refuse(self, model: Model, protocol: Protocol) -> None:
+        """Refuse vectors of more numbers than there is memory for."""
+        if (numbers := self._numbers(model)) > MOST_NUMBERS:
+            raise ValueError(
+                f"library_size: its vectors may have at most {MOST_NUMBERS} numbers, {self.library_size} "
+                f"examples have {numbers}"
+            )
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.library != "random" and self.library_sha256 is None:
@@ -99,47 +169,8 @@ class Associations(Spec):
 
     def _describe_arrays(self) -> None:
         """Sizes, kinds and content hash of the user's arrays come from the arrays themselves."""
-        from capax.tasks.association_files import describe
-
         given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
-        for name, value in describe(Path(self.library), given).items():
+        for name, value in self.library_type().describe(Path(self.library), given).items():
             object.__setattr__(self, name, value)
             self.model_fields_set.add(name)
         self.model_fields_set.discard("library_sha256")  # a copy with changes reads the arrays again
-
-
-class AssociativeAttention(Spec):
-    """One attention layer that a query asks about its context; the query is never among the keys.
-
-    `plain` is the theory's: f(E, e) = Σ_h W_O,hᵀ W_V,hᵀ Eᵀ softmax(E W_K,h W_Q,hᵀ e); no bias, scale, skip or FFN.
-    `mahdavi2024` is that of the published experiments: a linear embedding of query and tokens, sinusoidal positions
-    (the query at 0), scores over √d_model, one value per head, and a linear read-out after the output matrix.
-    """
-
-    model: Literal["associative_attention"] = "associative_attention"
-    n_heads: Annotated[Size, Field(description="Attention heads.")] = 1
-    d_model: Annotated[Size, Field(description="Channels of a query and of a token.")] = 64
-    d_head: Annotated[Size, Field(description="Channels of a projected query and of a key.")] = 64
-    d_value: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=LARGEST_SIZE,
-            description="Channels of a value. When not given: 1 in the published layer, as many as a read-out needs "
-            "(the fewer of d_model and the outputs) in the plain one.",
-        ),
-    ] = None
-    profile: Annotated[
-        Literal["plain", "mahdavi2024"], Field(description="The theory's layer, or the published experiments'.")
-    ] = "plain"
-
-    @property
-    def total_key_dim(self) -> int:
-        """n_heads · d_head."""
-        return self.n_heads * self.d_head
-
-    def value_size(self, n_outputs: int) -> int:
-        """Channels of a value, for a model of so many outputs."""
-        if self.d_value is not None:
-            return self.d_value
-        return 1 if self.profile == "mahdavi2024" else min(self.d_model, n_outputs)

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from capax.specs.spec import Spec, must_be_given
+from capax.errors import SpecError
+from capax.specs.model import Model
+from capax.specs.plugins import resolve
+from capax.specs.spec import must_be_given
+
+if TYPE_CHECKING:
+    from capax.specs.protocols import Protocol
+    from capax.specs.task import Purpose, Task
+    from capax.specs.training import Training
 
 
-class Module(Spec):
+class Module(Model):
     """A user's `torch.nn.Module` that maps tokens `(batch, n)` to scores `(batch, n, vocab_size)`.
 
     The factory is a function or a class, called for every member with those of `vocab_size`, `seq_len` (that of the
     task, its target included) and `context_size` (seq_len − 1, the tokens that the module reads) that its signature
     names, and with `arguments`, which come first. Scores `(batch, vocab_size)` are those of the last position.
     """
+
+    exact: ClassVar[bool] = False
+    ensemble_class: ClassVar[str] = "capax.models.module_traits:TriedModules"
 
     model: Literal["module"] = "module"
     factory: Annotated[str, Field(description="What makes the module: 'package.module:name', a callable.")]
@@ -35,9 +46,7 @@ class Module(Spec):
             raise ValueError(f"factory: should be 'package.module:name', got {self.factory!r:.80}")
         if self.source_sha256 is None:
             must_be_given("source_sha256")
-            from capax.models.factory import source_hash
-
-            object.__setattr__(self, "source_sha256", source_hash(self.factory))
+            object.__setattr__(self, "source_sha256", resolve("capax.models.factory:source_hash")(self.factory))
             self.model_fields_set.discard("source_sha256")  # a copy with changes reads the file again
         return self
 
@@ -49,3 +58,39 @@ class Module(Spec):
         """The factory and its arguments, as they would be called."""
         given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
         return f"{self.factory}({given})"
+
+    def words(self, protocol: Protocol | None = None) -> str:
+        """The factory and its arguments, as they would be called."""
+        return self.name
+
+    def parameter_counts(self, **sizes: int) -> dict[str, int]:
+        """Not known beforehand.
+
+        Raises:
+            SpecError: always.
+        """
+        raise SpecError(f"model: the size of a user's module is not known beforehand, got {self.name}")
+
+    def floats_per_row(self, task: Task, purpose: Purpose) -> int:
+        """Numbers in the widest activation of one sequence, found out by asking a module."""
+        return int(self.ensemble_type().traits_for(self, task).floats_per_row)
+
+    @property
+    def runs_code(self) -> str:
+        """The factory."""
+        return self.factory
+
+    def columns(self) -> dict[str, Any]:
+        """Its fields, and numeric arguments as columns of their own."""
+        fields = super().columns()
+        numbers = {
+            name: value
+            for name, value in self.arguments.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        return numbers | fields
+
+    def refuse(self, task: Task, training: Training, protocol: Protocol) -> None:
+        """Refuse to compile what is not ours."""
+        if training.compile:
+            raise ValueError("compile: not for a user's module, got True")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from capax.specs.spec import MOST_TRAININGS, Size, Spec
 
 
-class Mac(Spec):
+class _Protocol(Spec):
+    """How a count is made of trainings.
+
+    Attributes:
+        redraws: whether its trainings have libraries of their own.
+        of: what a task's items have to be for it (`Task.reads`); None for any.
+    """
+
+    redraws: ClassVar[bool] = False
+    of: ClassVar[str | None] = None
+
+
+class Mac(_Protocol):
     """Maximum attainable capacity: the best count of several restarts on one library (paper: 5, the best is kept)."""
 
     protocol: Literal["mac"] = "mac"
@@ -19,11 +31,13 @@ class Mac(Spec):
     ] = 5
 
 
-class Mls(Spec):
+class Mls(_Protocol):
     """Maximum library size: the largest library that is memorized whole, as the 50 % point of success against log size.
 
     `library_size` of the task is the largest size that is tried.
     """
+
+    redraws: ClassVar[bool] = True
 
     protocol: Literal["mls"] = "mls"
     first_size: Annotated[Size, Field(description="Library size where the search begins.")] = 16
@@ -39,11 +53,13 @@ class Mls(Spec):
     ] = 0.1
 
 
-class Shatter(Spec):
+class Shatter(_Protocol):
     """Epochs until a library is memorized whole, over many trials.
 
     Paper: 1000 trials, 16 sequences, seq_len 8, d_model 16.
     """
+
+    redraws: ClassVar[bool] = True
 
     protocol: Literal["shatter"] = "shatter"
     trials: Annotated[
@@ -51,12 +67,14 @@ class Shatter(Spec):
     ] = 1000
 
 
-class Budget(Spec):
+class Budget(_Protocol):
     """The smallest total key dimension D_K* = n_heads · d_head at which relations are recognized, over head counts.
 
     For each head count the smallest d_head at which half of the trainings succeed (F1 at least `target_f1`), or, as
     the paper seems to do, at which their mean F1 does.
     """
+
+    of: ClassVar[str | None] = "pairs"
 
     protocol: Literal["budget"] = "budget"
     head_counts: Annotated[tuple[Size, ...], Field(min_length=1, description="Head counts to choose from.")] = (

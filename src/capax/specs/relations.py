@@ -1,13 +1,19 @@
-"""Relations and the key-query channel that learns them (Adler 2025, arXiv 2509.22840)."""
+"""Relations (Adler 2025, arXiv 2509.22840)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.spec import LARGEST_LIBRARY, LARGEST_SIZE, Size, Spec, must_be_given
+from capax.specs.channel import KeyQueryChannel
+from capax.specs.model import Model
+from capax.specs.plugins import resolve
+from capax.specs.protocols import Protocol
+from capax.specs.spec import LARGEST_LIBRARY, must_be_given
+from capax.specs.task import Task
 
 GRAPHS = ("permutation", "random", "regular", "power_law", "tree")
 EMBEDDINGS = ("gaussian", "onehot", "low_coherence")
@@ -15,14 +21,34 @@ EMBEDDINGS = ("gaussian", "onehot", "low_coherence")
 LARGEST_LOW_COHERENCE = 2048
 """Items whose vectors can be made of low coherence: the time grows as items² · channels."""
 
+PAIRS = 6
+"""Numbers held of each ordered pair of items while a graph is drawn: signs, weights, importance and their parts."""
 
-class Relations(Spec):
+
+class Relations(Task):
     """Recognize relations: of every ordered pair of items, whether it is an edge of a directed graph.
 
     Items are unit vectors of the model's `d_model` channels. A drawn graph has no self-loops; the user's must not
     either (a networkx graph becomes a file by `networkx.write_graphml(graph, path)`). We do not
     know how the paper samples contexts; what holds for the whole graph, the default, holds in each (its lemma 4.1).
     """
+
+    reads: ClassVar[str] = "pairs"
+    learner: ClassVar = KeyQueryChannel
+    unit: ClassVar[str] = "edges"
+    library_class: ClassVar[str] = "capax.tasks.relations:RelationLibrary"
+    memory_class: ClassVar[str] = "capax.memory:RelationMemory"
+    # The paper's training is not known; ours takes the whole graph in each step.
+    usual_training: ClassVar[Mapping[str, Any]] = {
+        "lr": 0.05,
+        "beta2": 0.99,
+        "schedule": "cosine",
+        "warmup": 1 / 30,
+        "batch_size": LARGEST_LIBRARY,
+        "eval_steps": 50,
+        "patience": None,
+        "max_steps": 1500,
+    }
 
     task: Literal["relations"] = "relations"
     graph: Annotated[
@@ -90,6 +116,56 @@ class Relations(Spec):
         """What an item is, in a few words."""
         return f"{self.graph if self.library == 'random' else Path(self.graph).name}, {self.n_items} items"
 
+    @property
+    def drawn(self) -> bool:
+        """Whether another seed draws another graph."""
+        return self.library == "random"
+
+    def words(self) -> str:
+        """The task in a few words."""
+        return f"{self.items}, {self.library_size} edges"
+
+    def sizes(self) -> dict[str, int]:
+        """`n_items`."""
+        assert self.n_items is not None
+        return {"n_items": self.n_items}
+
+    def rows(self, library_size: int) -> int:
+        """Items: each is the source of a row of pairs."""
+        return self.sizes()["n_items"]
+
+    def library_bytes(self, model: Model) -> int:
+        """Bytes that one graph and its items' vectors take while they are drawn, at least."""
+        items = self.sizes()["n_items"]
+        return 8 * items * (PAIRS * items + int(getattr(model, "d_model", 0)))
+
+    def guess_probability(self) -> None:
+        """None: pairs are guessed, as many as the channel takes for edges."""
+
+    def lucky(self, library_size: int, metrics: Mapping[str, float]) -> float:
+        """Edges among as many pairs at random as the channel takes for edges."""
+        items = self.sizes()["n_items"]
+        return metrics["predicted_pairs"] * library_size / (items * (items - 1))
+
+    def graph_bits(self) -> float:
+        """log2 of how many graphs could have been drawn; power-law and the user's count as any of as many edges."""
+        return float(resolve("capax.tasks.graph_classes:drawn_from")(self).bits)
+
+    def bits_per_item(self) -> float:
+        """An edge's share of `graph_bits`."""
+        return self.graph_bits() / self.library_size
+
+    def refuse(self, model: Model, protocol: Protocol) -> None:
+        """Refuse vectors, or contexts, that the model cannot read."""
+        channel, width = getattr(model, "channel", "threshold"), getattr(model, "d_model", None)
+        if self.contexts != "whole" and channel != "threshold":
+            raise ValueError(
+                f"contexts: should be 'whole' with channel {channel!r}, whose scores depend on the context, "
+                f"got {self.contexts!r}"
+            )
+        if self.embeddings == "onehot" and width != self.n_items:
+            raise ValueError(f"d_model: one-hot items need n_items = {self.n_items}, got {width}")
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.library == "file" or self.embeddings not in EMBEDDINGS:
@@ -135,51 +211,8 @@ class Relations(Spec):
 
     def _describe_files(self) -> None:
         """Sizes and content hash of the user's files come from the files themselves."""
-        from capax.tasks.relation_files import describe
-
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        for name, value in describe(self.graph, self.embeddings, given).items():
+        for name, value in self.library_type().describe(self.graph, self.embeddings, given).items():
             object.__setattr__(self, name, value)
             self.model_fields_set.add(name)
         self.model_fields_set.discard("library_sha256")  # a copy with changes reads the files again
-
-
-class KeyQueryChannel(Spec):
-    """The key-query channel: per head the score of a pair is (x_i W_Q)(x_j W_K)ᵀ; a pair is an edge above a threshold.
-
-    Scores of the heads are joined by their maximum (the paper's), or added up; threshold and scale are learned, too.
-    `softmax` normalises each head's scores over the context, adds up the values that the heads route, and compares
-    that with every item; `block` is a whole transformer block on the given vectors. The paper's third version has
-    such channels, but its designs are not known to us: these are ours (see `capax.models.routing`). Their values, and
-    the block's MLP, store relations as well, so less key dimension is enough.
-    """
-
-    model: Literal["key_query_channel"] = "key_query_channel"
-    n_heads: Annotated[Size, Field(description="Heads.")] = 1
-    d_model: Annotated[Size, Field(description="Channels of an item's vector.")] = 32
-    d_head: Annotated[
-        int | None,
-        Field(ge=1, le=LARGEST_SIZE, description="Channels of a query and a key; the budget protocol searches for it."),
-    ] = None
-    aggregate: Annotated[
-        Literal["max", "sum"],
-        Field(description="How heads are joined (the paper's: max); softmax and block always sum what they route."),
-    ] = "max"
-    channel: Annotated[
-        Literal["threshold", "softmax", "block"],
-        Field(description="What the scores are for: a threshold, attention that routes values, or a whole block."),
-    ] = "threshold"
-
-    @model_validator(mode="after")
-    def _sums(self) -> Self:
-        """What is routed is added up, and nothing else can be asked for."""
-        if self.channel != "threshold" and self.aggregate == "max":
-            if "aggregate" in self.model_fields_set:
-                raise ValueError(f"aggregate: channel {self.channel!r} adds its heads up ('sum'), got 'max'")
-            object.__setattr__(self, "aggregate", "sum")
-        return self
-
-    @property
-    def total_key_dim(self) -> int | None:
-        """n_heads · d_head, where a head size is given."""
-        return None if self.d_head is None else self.n_heads * self.d_head

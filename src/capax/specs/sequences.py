@@ -1,26 +1,32 @@
-"""Sequences and the transformer that learns them (Härmä et al. 2024, arXiv 2407.15425)."""
+"""Sequences of tokens (Härmä et al. 2024, arXiv 2407.15425)."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.spec import LARGEST_LIBRARY, LARGEST_SIZE, Size, Spec, must_be_given
+from capax.specs.spec import LARGEST_LIBRARY, must_be_given
+from capax.specs.task import Purpose, Scored, Task
+from capax.specs.transformer import Transformer
 
 LARGEST_VOCABULARY = 10_000_000
 LONGEST_SEQUENCE = 100_000
 
 
-class Sequences(Spec):
+class Sequences(Task):
     """Remember sequences: the last token of each is to be predicted from those before it.
 
     Tokens are independent and uniform over the vocabulary and prefixes are distinct, or the sequences are the user's.
     The paper does not state its vocabulary size, which positions its loss covers, or how duplicates were treated
     (`vocab_size`, `loss`, distinct prefixes are our choices; see docs/protocols.md).
     """
+
+    learner: ClassVar = Transformer
+    unit: ClassVar[str] = "sequences"
+    library_class: ClassVar[str] = "capax.tasks.sequences:SequenceLibrary"
 
     task: Literal["sequences"] = "sequences"
     seq_len: Annotated[
@@ -67,6 +73,44 @@ class Sequences(Spec):
         """What an item is, in a few words."""
         return f"{self.seq_len} tokens of {self.vocab_size}"
 
+    @property
+    def drawn(self) -> bool:
+        """Whether another seed draws another library."""
+        return self.library == "random"
+
+    @property
+    def targets_drawn(self) -> bool:
+        """Whether targets are drawn, as those of every prefix are, too."""
+        return self.library in ("random", "all")
+
+    def words(self) -> str:
+        """The task in a few words."""
+        positions = f"{self.loss} position{'s' * (self.loss == 'all')}"
+        return f"{self.seq_len} tokens from {self.vocab_size}, loss on {positions}"
+
+    def sizes(self) -> dict[str, int]:
+        """`vocab_size` and `context`."""
+        return {"vocab_size": self.vocab_size, "context": self.seq_len - 1}
+
+    def scored(self, purpose: Purpose) -> Scored:
+        """Positions that count: `recall` for what is recalled, `loss` for the rest."""
+        return self.recall if purpose == "recall" else self.loss
+
+    def _scored_tokens(self, purpose: Purpose) -> int:
+        return 1 if self.scored(purpose) == "last" else self.seq_len - 1
+
+    def guess_probability(self) -> float:
+        """1/T for the last token, T^−(seq_len−1) for every next token (Härmä et al. 2024, eq. 7: q = 1/T)."""
+        return float(self.vocab_size) ** -self._scored_tokens("recall")
+
+    def bits_per_item(self) -> float:
+        """log2(vocab_size) for each token that recall counts."""
+        return math.log2(self.vocab_size) * self._scored_tokens("recall")
+
+    def information_per_item(self) -> float:
+        """log2(vocab_size) for each token that the loss covers."""
+        return math.log2(self.vocab_size) * self._scored_tokens("loss")
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.library == "random":
@@ -110,10 +154,8 @@ class Sequences(Spec):
 
     def _describe_file(self) -> None:
         """Size, length, vocabulary and content hash of a user's file come from the file itself."""
-        from capax.tasks.sequence_files import describe
-
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        described = describe(Path(self.library), given, self.duplicates)
+        described = self.library_type().describe(Path(self.library), given, self.duplicates)
         if described["vocab_size"] > LARGEST_VOCABULARY:
             token = described["vocab_size"] - 1
             raise ValueError(f"vocab_size: at most {LARGEST_VOCABULARY}, but {self.library} has token {token}")
@@ -121,39 +163,3 @@ class Sequences(Spec):
             object.__setattr__(self, name, value)
             self.model_fields_set.add(name)
         self.model_fields_set.discard("library_sha256")  # a copy with changes reads the file again
-
-
-class Transformer(Spec):
-    """The paper's network as x-transformers builds it, and what the paper and its successors vary.
-
-    Pre-norm blocks of causal attention (no biases) and a 4× FFN, gains without biases in the norms, absolute positions
-    scaled by 1/√d_model, a final norm and an untied read-out without bias. Initialisation as in x-transformers.
-    """
-
-    model: Literal["transformer"] = "transformer"
-    n_layers: Annotated[Size, Field(description="Blocks.")] = 1
-    n_heads: Annotated[Size, Field(description="Attention heads per block.")] = 1
-    d_model: Annotated[Size, Field(description="Width: channels of a token vector.")] = 32
-    d_head: Annotated[Size, Field(description="Channels of a query and a key, whatever the width.")] = 64
-    d_value: Annotated[
-        int | None, Field(ge=1, le=LARGEST_SIZE, description="Channels of a value; d_head when not given.")
-    ] = None
-    ffn: Annotated[
-        Literal["mlp", "identity", "none"],
-        Field(description="FFN: trained, frozen to the identity (x + norm(x)), or left out."),
-    ] = "mlp"
-    activation: Annotated[Literal["gelu", "relu", "silu", "softmax"], Field(description="Activation of the FFN.")] = (
-        "gelu"
-    )
-    embeddings: Annotated[Literal["frozen", "trained"], Field(description="The token table.")] = "frozen"
-    positions: Annotated[Literal["trained", "frozen"], Field(description="The position table (default ours).")] = (
-        "trained"
-    )
-    readout: Annotated[Literal["frozen", "trained"], Field(description="The output matrix.")] = "frozen"
-    norms: Annotated[bool, Field(description="Layer norms on or off.")] = True
-    skips: Annotated[bool, Field(description="Skip connections on or off.")] = True
-
-    @property
-    def total_key_dim(self) -> int:
-        """n_heads · d_head."""
-        return self.n_heads * self.d_head

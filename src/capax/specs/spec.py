@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from capax.errors import CapaxError, SpecError, shown
+from capax.specs.plugins import Registry, pickled
 
 LARGEST = 2**63 - 1
 """Of any count."""
@@ -31,19 +32,6 @@ Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 
 _STORED: ContextVar[bool] = ContextVar("stored", default=False)
 """Whether a spec is being read from data: a store, a result, a request."""
-
-
-def _stored(value: Any, validate: Callable[[Any], Any]) -> Any:
-    token = _STORED.set(not isinstance(value, Spec))
-    try:
-        return validate(value)
-    finally:
-        _STORED.reset(token)
-
-
-Part = WrapValidator(_stored)
-"""Of a run's task and model: given as data, and not as a spec that the caller made, no file that they name is read and
-no module imported. What they say of its content must be there."""
 
 
 def must_be_given(field: str) -> None:
@@ -93,24 +81,17 @@ def whole(name: str, value: Any, least: int | None = 1, error: type[CapaxError] 
     return int(value)
 
 
-def _registered(spec: type[BaseModel]) -> None:
-    """Whether a class of specs is one of capax's own.
+def since(version: str, description: str, **limits: Any) -> Any:
+    """A field that runs of earlier versions do not have: at its default it is no part of a run's key.
 
-    Raises:
-        SpecError: otherwise.
+    Args:
+        version: the first one that has it.
     """
-    if spec.__module__.partition(".")[0] != __name__.partition(".")[0]:
-        base = next(parent for parent in spec.__mro__ if parent.__module__.startswith(f"{__name__.partition('.')[0]}."))
-        raise SpecError(
-            f"{spec.__name__}: a subclass of {base.__name__} that is not registered would be taken for {base.__name__};"
-            f" only capax's own specs are allowed"
-        )
+    return Field(description=description, json_schema_extra={"since": version}, **limits)
 
 
 class Spec(BaseModel):
     """Base of all specs: frozen, unknown fields refused, errors in one line.
-
-    Only capax's own specs can be made: another class would be trained, and stored, as the one that it is made from.
 
     Raises `SpecError` that names the field, the value given and what is allowed.
     """
@@ -118,7 +99,7 @@ class Spec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
 
     def __init__(self, **fields: Any) -> None:
-        _registered(type(self))
+        self.refuse_unregistered()
         for name, value in fields.items():
             field = type(self).model_fields.get(name)
             if isinstance(value, bool) and field is not None and field.annotation is not bool:
@@ -130,6 +111,109 @@ class Spec(BaseModel):
         except ValidationError as error:
             raise SpecError(_one_line(error, list(type(self).model_fields))) from None
 
+    @classmethod
+    def refuse_unregistered(cls) -> None:
+        """Refuse a class that would be trained, and stored, as the one that it is made from.
+
+        Raises:
+            SpecError: for a subclass that is not one of capax's own.
+        """
+        package = __name__.partition(".")[0]
+        if cls.__module__.partition(".")[0] != package:
+            base = next(parent for parent in cls.__mro__ if parent.__module__.startswith(f"{package}."))
+            raise SpecError(
+                f"{cls.__name__}: a subclass of {base.__name__} would be taken for {base.__name__}; only tasks and "
+                "models are made by subclassing"
+            )
+
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed, validated anew."""
         return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})
+
+    def canonical(self) -> dict[str, Any]:
+        """Every field as JSON has it, but those that came later and are at their defaults."""
+        fields = self.model_dump(mode="json")
+        for name, field in type(self).model_fields.items():
+            extra = field.json_schema_extra
+            if isinstance(extra, dict) and "since" in extra and fields[name] == field.default:
+                del fields[name]
+        return fields
+
+
+def later_fields(kind: type[Spec]) -> tuple[str, ...]:
+    """The fields that runs of earlier versions do not have."""
+    return tuple(
+        name
+        for name, field in kind.model_fields.items()
+        if isinstance(field.json_schema_extra, dict) and "since" in field.json_schema_extra
+    )
+
+
+class Tagged(Spec):
+    """A spec that is found by its tag: a task or a model. A subclass with a tag of its own is registered.
+
+    Attributes:
+        tag_field: the field that holds the tag, a `Literal` with a default.
+        registry: the classes of this kind by their tags.
+    """
+
+    tag_field: ClassVar[str]
+    registry: ClassVar[Registry]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        tag = cls.tag()
+        if tag is not None and not any(tag == base.tag() for base in cls.__mro__[1:] if issubclass(base, Tagged)):
+            cls.registry.add(tag, cls)
+
+    @classmethod
+    def tag(cls) -> str | None:
+        """What the class is called in JSON, TOML and on the command line; None of a base class."""
+        field = cls.model_fields.get(cls.tag_field) if hasattr(cls, "tag_field") else None
+        return None if field is None or get_args(field.annotation) != (field.default,) else str(field.default)
+
+    @classmethod
+    def refuse_unregistered(cls) -> None:
+        """Refuse a class that has no tag, or the tag of another, whose runs would be stored as that one's.
+
+        Raises:
+            SpecError: that says how to register it.
+        """
+        tag = cls.tag()
+        own = cls.__module__.partition(".")[0] == __name__.partition(".")[0]  # the flags of the command line
+        if tag is None or (cls.registry.get(tag) is not cls and not own):
+            field = cls.tag_field
+            has = "has no tag" if tag is None else f"has the tag {tag!r} of {cls.registry[tag].__name__}"
+            raise SpecError(
+                f"{cls.__name__}: {has}; give it one of its own, which registers it: "
+                f'`{field}: Literal["{cls.__name__.lower()}"] = "{cls.__name__.lower()}"`'
+            )
+
+    def __reduce__(self) -> Any:
+        return pickled(self) or super().__reduce__()
+
+    @classmethod
+    def read(cls, value: Any, _: Any = None) -> Self:
+        """An instance as it is, or the one that data (a mapping with a tag) describes.
+
+        Data names files, and modules, by their content: none is read or imported for it.
+
+        Raises:
+            ValueError: for an unknown tag, or bad fields.
+        """
+        if isinstance(value, cls):
+            type(value).refuse_unregistered()
+            return value
+        field = cls.tag_field
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{field}: should be a {cls.__name__} or an object with its fields, got {shown(value)}")
+        if field not in value:
+            raise ValueError(f"{field}.{field}: is required, one of {', '.join(cls.registry)}")
+        kind = cls.registry.find(value[field])
+        token = _STORED.set(True)
+        try:
+            return kind.model_validate(value)
+        except ValidationError as error:
+            raise ValueError(f"{field}.{_one_line(error, list(kind.model_fields))}") from None
+        finally:
+            _STORED.reset(token)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from capax.specs.spec import MOST_STEPS, Size, Spec, Steps
+from capax.specs.spec import MOST_STEPS, Size, Spec, Steps, since
 
 
 def _or_none(value: object) -> object:
@@ -24,19 +24,25 @@ class Training(Spec):
     """
 
     lr: Annotated[float, Field(gt=0, description="Adam's learning rate.")] = 1e-3
-    beta2: Annotated[float, Field(gt=0, lt=1, description="Adam's decay of squared gradients.")] = 0.999
+    beta2: Annotated[float, since("0.1", gt=0, lt=1, description="Adam's decay of squared gradients.")] = 0.999
     schedule: Annotated[
         Literal["constant", "cosine"],
-        Field(description="Learning rate over the budget: constant, or falling to 0 as half a cosine wave."),
+        since("0.1", description="Learning rate over the budget: constant, or falling to 0 as half a cosine wave."),
     ] = "constant"
     warmup: Annotated[
         float,
-        Field(ge=0, lt=1, description="Share of the budget over which the learning rate first rises, from 1 % of it."),
+        since(
+            "0.1",
+            ge=0,
+            lt=1,
+            description="Share of the budget over which the learning rate first rises, from 1 % of it.",
+        ),
     ] = 0.0
     batch_size: Annotated[Size, Field(description="Items in a step.")] = 512
     eval_every: Annotated[Steps, Field(description="Epochs between evaluations of the whole library (ours).")] = 1
     eval_steps: Annotated[
-        int | None, Field(ge=1, le=MOST_STEPS, description="Steps between evaluations, in place of epochs where given.")
+        int | None,
+        since("0.1", ge=1, le=MOST_STEPS, description="Steps between evaluations, in place of epochs where given."),
     ] = None
     patience: Annotated[
         int | None,
@@ -50,15 +56,18 @@ class Training(Spec):
     min_loss_drop: Annotated[
         float, Field(ge=0, lt=1, description="Share by which the loss must fall to count as an improvement (ours).")
     ] = 0.01
-    stop_when_complete: Annotated[bool, Field(description="Whether a member stops at a complete library.")] = True
+    stop_when_complete: Annotated[bool, since("0.1", description="Whether a member stops at a complete library.")] = (
+        True
+    )
     max_epochs: Annotated[
         int | None, Field(ge=1, le=MOST_STEPS, description="Budget of epochs; none when not given.")
     ] = None
     min_steps: Annotated[
-        int | None, Field(ge=1, le=MOST_STEPS, description="Steps that the budget of epochs amounts to at least.")
+        int | None,
+        since("0.1", ge=1, le=MOST_STEPS, description="Steps that the budget of epochs amounts to at least."),
     ] = None
     max_steps: Annotated[
-        int | None, Field(ge=1, le=MOST_STEPS, description="Budget of steps; none when not given.")
+        int | None, since("0.1", ge=1, le=MOST_STEPS, description="Budget of steps; none when not given.")
     ] = None
     time_limit: Annotated[float | None, Field(gt=0, description="Budget of seconds for the whole measurement.")] = None
     precision: Annotated[

@@ -21,7 +21,6 @@ from capax.errors import LawError, SpecError
 from capax.laws.domain import Domain
 from capax.laws.law import LEAST, Law
 from capax.laws.rows import LIBRARY, Columns, check_positive
-from capax.models.size import parameter_counts
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.spec import whole
@@ -377,7 +376,7 @@ def candidate_table(runs: Sequence[Run]) -> dict[str, Any]:
     """Runs as the columns that a law may want, and those of their protocol."""
     found = []
     for run in runs:
-        counts = parameter_counts(run.task, run.model)
+        counts = run.model.parameter_counts(**run.task.sizes())
         parts = (run.task, run.model, run.training, run.protocol)
         fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
         found.append(fields | {f"{kind}_parameters": counts[kind] for kind in ("trainable", "total")})

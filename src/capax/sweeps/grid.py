@@ -12,15 +12,13 @@ from typing import Any
 
 from capax.errors import SpecError
 from capax.inputs import LARGEST_TEXT, refuse_nested, regular
-from capax.specs import LEARNERS, PROTOCOLS, Module, Run, Spec, Training
+from capax.specs import PROTOCOLS, Model, Run, Spec, Task, Training
 
 MOST_RUNS = 1_000_000
 MOST_POINTS = 50_000
 """Values of one axis."""
 LARGEST_END = 2.0**63
 """Of a range; its ends are in a ratio below this, too."""
-TASKS = {task.model_fields["task"].default: task for task in LEARNERS}
-MODULE = Module.model_fields["model"].default
 NO_AXES = ("task", "model", "protocol", "library_sha256", "source_sha256")
 Parts = dict[str, type[Spec]]
 KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change")
@@ -114,14 +112,17 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
 
 def _parts(tables: Mapping[str, Any]) -> Parts:
     """The specs of the study's task, of the model that learns it (ours, or a user's module), and of its protocol."""
-    task = tables.get("task", {}).get("task", "sequences")
-    if not isinstance(task, str) or task not in TASKS:
-        raise SpecError(f"task.task: {', '.join(TASKS)}, got {task!r:.80}")
+    try:
+        task = Task.registry.find(tables.get("task", {}).get("task", "sequences"))
+        tag = tables.get("model", {}).get("model")
+        model = task.learner if tag is None else Model.registry.find(tag)
+    except ValueError as error:
+        kind, _, rest = str(error).partition(":")
+        raise SpecError(f"{kind}.{kind}:{rest}") from None
     name = tables.get("protocol", {}).get("protocol", "mac")
     if not isinstance(name, str) or name not in PROTOCOLS:
         raise SpecError(f"protocol.protocol: {', '.join(PROTOCOLS)}, got {name!r:.80}")
-    model = Module if tables.get("model", {}).get("model") == MODULE else LEARNERS[TASKS[task]]
-    return {"task": TASKS[task], "model": model, "training": Training, "protocol": PROTOCOLS[name]}
+    return {"task": task, "model": model, "training": Training, "protocol": PROTOCOLS[name]}
 
 
 def _fields(parts: Parts) -> dict[str, str]:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from capax import machine
-from capax.specs import Budget, KeyQueryChannel, Mac, Mls, Run, Shatter
-from capax.specs.run import LATER
+from capax.specs import Budget, Mac, Mls, Run, Shatter, Training
+from capax.specs.spec import later_fields
 
 if TYPE_CHECKING:
     from capax.training.pack import Pack
@@ -29,7 +29,7 @@ WORTH_STEPS = 2000
 def shape_of(run: Run, device: str) -> str:
     """What decides how long a step takes: the run without its seed, its budgets and its restarts, and the machine."""
     fields = run.replace(seed=0).model_dump(mode="json")
-    for name in ("max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr", *LATER):
+    for name in ("max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr", *later_fields(Training)):
         del fields["training"][name]
     del fields["protocol"]
     here = [platform.processor() or platform.machine(), machine.cores(), machine.versions()["torch"], device]
@@ -49,7 +49,8 @@ def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
     """
     from capax.training.pack import Pack  # here, since a driver need not load torch
 
-    run, model = runs[0], runs[0].model
+    run = runs[0]
+    model: Any = run.model
     match run.protocol:
         case Mac():
             trainings = run.protocol.restarts
@@ -58,7 +59,6 @@ def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
         case Shatter():
             trainings = run.protocol.trials
         case Budget(head_counts=counts):
-            assert isinstance(model, KeyQueryChannel)
             trainings = len(counts) * run.protocol.max_trainings
             model = model.replace(n_heads=max(counts), d_head=min(model.d_model, SEARCHED))
     members = [(run.seed, number) for run in runs for number in range(trainings)]

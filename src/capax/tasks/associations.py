@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,23 +95,30 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
     labels: Shaped[Tensor, "g items *d_out"]
     sizes: tuple[int, ...]
 
+    describe = staticmethod(association_files.describe)
+
+    @staticmethod
+    def constant_share(spec: Associations) -> float:
+        """Share of the user's labels that one constant is close to."""
+        return constant_share(association_files.read(Path(spec.library)).labels, spec.tolerance)
+
     @classmethod
     def build(
         cls,
         spec: Associations,
+        model: Any,
         sizes: tuple[int, ...],
-        d_model: int,
         generators: list[np.random.Generator],
         *,
-        device: torch.device | str,
-        dtype: torch.dtype,
-        padded_to: int,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        padded_to: int | None = None,
     ) -> AssociationLibrary:
         """Draw one library per generator; a single generator for several sizes means that all members share it."""
-        drawn = [draw(spec, size, d_model, generator) for size, generator in zip(sizes, generators, strict=False)]
+        drawn = [draw(spec, size, model.d_model, generator) for size, generator in zip(sizes, generators, strict=False)]
 
         def stacked(arrays: list[np.ndarray], padded: bool = True) -> Tensor:
-            rows = padded_to if padded else 1
+            rows = (padded_to or max(sizes)) if padded else 1
             joined = np.zeros((len(arrays), rows, *arrays[0].shape[1:]), dtype=arrays[0].dtype)
             for row, array in enumerate(arrays):
                 joined[row, : len(array)] = array
@@ -139,8 +147,8 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
         """The libraries of some members."""
         sizes = tuple(self.sizes[m] for m in members)
         if self.queries.shape[0] == 1:
-            return AssociationLibrary(self.spec, self.queries, self.contexts, self.labels, sizes)
-        return AssociationLibrary(self.spec, self.queries[members], self.contexts[members], self.labels[members], sizes)
+            return type(self)(self.spec, self.queries, self.contexts, self.labels, sizes)
+        return type(self)(self.spec, self.queries[members], self.contexts[members], self.labels[members], sizes)
 
     def batch(self, rows: Int[Tensor, "e b"]) -> AssociationBatch:
         """The items at `rows` of each member's library."""

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from capax.errors import SpecError
 from capax.results import Result
+from capax.specs import Relations
 
 LN2 = log(2)
 EXACT_DERANGEMENTS = 20
@@ -111,6 +112,19 @@ def class_of(graph: str, n_items: int, edges: Int[np.ndarray, "edges 2"]) -> Gra
             return rooted_trees(n_items)
         case _:
             return digraphs(n_items, len(edges))
+
+
+def drawn_from(task: Relations) -> GraphClass:
+    """The class that a task draws from; power-law graphs and the user's count as any of as many edges."""
+    n, edges = task.sizes()["n_items"], task.library_size
+    match task.graph:
+        case "permutation":
+            return derangements(n)
+        case "tree":
+            return rooted_trees(n)
+        case "regular":
+            return regular_digraphs(n, edges // n)
+    return digraphs(n, edges)
 
 
 def _factorial(n: int) -> float:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-Purpose = Literal["loss", "recall", "information"]
-"""What a model's outputs are for: the loss of a training step, counting what is recalled, or how probable it is."""
+from capax.specs.task import Purpose as Purpose
 
 Model = TypeVar("Model")
 
@@ -67,6 +67,37 @@ class Library(ABC, Generic[Model]):
 
     sizes: tuple[int, ...]
 
+    @classmethod
+    def build(
+        cls,
+        spec: Any,
+        model: Any,
+        sizes: tuple[int, ...],
+        generators: list[np.random.Generator],
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        padded_to: int | None = None,
+    ) -> Library[Model]:
+        """Draw one library per generator; a single generator for several sizes means that all members share it.
+
+        Args:
+            spec: the task.
+            model: who learns it.
+            sizes: items of each member.
+            padded_to: rows of the stacked libraries; those of the largest when not given.
+        """
+        raise NotImplementedError(f"{cls.__name__}.build")
+
+    @classmethod
+    def remarks(cls, spec: Any, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:
+        """How many items of a library can be recalled at all, and what a measurement should note of them.
+
+        Args:
+            generator: of the library that all restarts learned; None where each training had its own.
+        """
+        return size, ()
+
     @property
     @abstractmethod
     def uniform_loss(self) -> float:
@@ -119,6 +150,10 @@ class Library(ABC, Generic[Model]):
     def nats(self, outputs: Tensor, batch: Any) -> Float[Tensor, "e b"]:
         """The same of the model's outputs, item by item."""
         raise NotImplementedError(f"{type(self).__name__} has no probabilities")
+
+    def targets(self, member: int) -> list[int]:
+        """The different tokens that a member has to predict for full recall; none where items are no tokens."""
+        return []
 
     def constant(self, member: int) -> Constant | None:
         """The best constant answer to a member's library; None where items have no answers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from capax.errors import LibraryError
 from capax.models.keyquery import KeyQueryEnsemble
 from capax.specs import Relations
-from capax.tasks import contexts, embeddings, graphs
+from capax.tasks import contexts, embeddings, graphs, relation_files
 from capax.tasks.library import Evaluation, Library, Purpose
 
 COMPLETE_F1 = 0.999
@@ -56,23 +57,31 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
     importance: Float[Tensor, "g m m"]
     sizes: tuple[int, ...]
 
+    describe = staticmethod(relation_files.describe)
+
+    @classmethod
+    def remarks(cls, spec: Relations, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:
+        """What is to be said of the user's files."""
+        return size, relation_files.notes(spec)
+
     @classmethod
     def build(
         cls,
         spec: Relations,
+        model: Any,
         sizes: tuple[int, ...],
-        d_model: int,
         generators: list[np.random.Generator],
         *,
-        device: torch.device | str,
-        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        padded_to: int | None = None,
     ) -> RelationLibrary:
         """Draw one graph with its items per generator; a single generator means that all members share it.
 
         Raises:
             LibraryError: when no sampled context holds an edge, or the user's files cannot be used.
         """
-        drawn = [draw(spec, d_model, generator) for generator in generators]
+        drawn = [draw(spec, model.d_model, generator) for generator in generators]
         items, signs, weight = (torch.from_numpy(np.stack(arrays)).to(device) for arrays in zip(*drawn, strict=True))
         edges, others = weight * (signs > 0), weight * (signs < 0)
         n_edges, n_others = (pairs.sum((1, 2), keepdim=True) for pairs in (edges, others))

@@ -1,27 +1,18 @@
-"""Libraries of sequences: how they are drawn, what a batch of them is, when one counts as recalled."""
+"""Libraries of sequences: how they are drawn, and how many of them can be recalled."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from jaxtyping import Int
 
 from capax.errors import LibraryError
-from capax.models.module import ModuleEnsemble
-from capax.models.transformer import Scored, TransformerEnsemble
 from capax.specs import Sequences
 from capax.tasks import sequence_files
-from capax.tasks.library import Constant, Library, Purpose, constant_answer
-
-Learner = TransformerEnsemble | ModuleEnsemble
+from capax.tasks.tokens import TokenLibrary
 
 
 def draw(spec: Sequences, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size seq_len"]:
@@ -84,106 +75,22 @@ def recallable_from(sequences: Int[np.ndarray, "size seq_len"], lengths: Iterabl
     ]
 
 
-@dataclass(frozen=True)
-class SequenceLibrary(Library[Learner]):
-    """The libraries of an ensemble's members on a device.
+class SequenceLibrary(TokenLibrary):
+    """Libraries of sequences: drawn, enumerated, or the user's."""
 
-    Attributes:
-        tokens: one library per member, or one that all share (g = 1); rows from a member's size on are padding.
-        sizes: items of each member.
-    """
-
-    spec: Sequences
-    tokens: Int[Tensor, "g items seq_len"]
-    sizes: tuple[int, ...]
+    describe = staticmethod(sequence_files.describe)
 
     @classmethod
-    def build(
-        cls,
-        spec: Sequences,
-        sizes: tuple[int, ...],
-        generators: list[np.random.Generator],
-        device: torch.device | str,
-        padded_to: int,
-    ) -> SequenceLibrary:
-        """Draw one library per generator; a single generator for several sizes means that all members share it."""
-        libraries = [draw(spec, size, generator) for size, generator in zip(sizes, generators, strict=False)]
-        padded = np.zeros((len(libraries), padded_to, spec.seq_len), dtype=np.int64)
-        for row, library in enumerate(libraries):
-            padded[row, : len(library)] = library
-        return cls(spec, torch.from_numpy(padded).to(device), sizes)
+    def draw(cls, spec: Any, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size seq_len"]:
+        """As the module's `draw`."""
+        return draw(spec, size, generator)
 
-    @property
-    def uniform_loss(self) -> float:
-        """Cross-entropy of a uniform guess, in nats."""
-        return math.log(self.spec.vocab_size)
-
-    @property
-    def rows(self) -> int:
-        """Rows of the largest library, padding included."""
-        return self.tokens.shape[1]
-
-    def select(self, members: list[int]) -> SequenceLibrary:
-        """The libraries of some members."""
-        tokens = self.tokens if self.tokens.shape[0] == 1 else self.tokens[members]
-        return SequenceLibrary(self.spec, tokens, tuple(self.sizes[m] for m in members))
-
-    def targets(self, member: int) -> list[int]:
-        """The different tokens that a member has to predict for full recall."""
-        return self._answers(member).unique().tolist()
-
-    def constant(self, member: int) -> Constant:
-        """The best constant answer: the commonest target, or the commonest sequence of all tokens but the first."""
-        return constant_answer(self._answers(member))
-
-    def _answers(self, member: int) -> Int[Tensor, "items p"]:
-        """What recall asks for: of each item the last token, or all tokens but the first."""
-        tokens = self.tokens[0 if self.tokens.shape[0] == 1 else member][: self.sizes[member]]
-        return tokens[:, -1:] if self.spec.recall == "last" else tokens[:, 1:]
-
-    def batch(self, rows: Int[Tensor, "e b"]) -> Int[Tensor, "e b seq_len"]:
-        """The items at `rows` of each member's library."""
-        g, items, _ = self.tokens.shape
-        offset = torch.arange(g, device=rows.device)[:, None] * items
-        return self.tokens.flatten(0, 1)[rows + offset]
-
-    def shared(self, model: Learner, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
-        """What the model computes once for all sequences of a step; of a user's module nothing is known."""
-        if isinstance(model, ModuleEnsemble):
-            return {}
-        return model.shared(self._scored(purpose), n_rows)
-
-    def outputs(
-        self, model: Learner, batch: Int[Tensor, "e b seq_len"], purpose: Purpose, shared: dict[str, Tensor]
-    ) -> Float[Tensor, "e b p vocab"]:
-        """Next-token scores at the scored positions."""
-        if isinstance(model, ModuleEnsemble):
-            return model.logits(batch[:, :, :-1], self._scored(purpose), training=purpose == "loss")
-        return model.logits(batch[:, :, :-1], self._scored(purpose), shared)
-
-    def _scored(self, purpose: Purpose) -> Scored:
-        return self.spec.recall if purpose == "recall" else self.spec.loss
-
-    def losses(
-        self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"], weight: Float[Tensor, "e b"]
-    ) -> Float[Tensor, " e"]:
-        """Each member's weighted sum over items of the cross-entropy (nats), averaged over the scored positions."""
-        return (self._each(logits, batch).mean(2) * weight).sum(1)
-
-    @property
-    def uniform_nats(self) -> float:
-        """Cross-entropy of a uniform guess of all tokens that the loss covers."""
-        return self.uniform_loss * (1 if self.spec.loss == "last" else self.spec.seq_len - 1)
-
-    def nats(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Float[Tensor, "e b"]:
-        """Cross-entropy of each item in all tokens that the loss covers."""
-        return self._each(logits, batch).sum(2)
-
-    def _each(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Float[Tensor, "e b p"]:
-        e, b, p, vocab = logits.shape
-        each = F.cross_entropy(logits.reshape(-1, vocab), batch[:, :, -p:].reshape(-1), reduction="none")
-        return each.view(e, b, p)
-
-    def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
-        """Whether every scored token is the arg-max."""
-        return (logits.argmax(-1) == batch[:, :, -logits.shape[2] :]).all(2)
+    @classmethod
+    def remarks(cls, spec: Any, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:
+        """Items that no predictor can recall beside others, which they contradict."""
+        if generator is None or (spec.recall == "last" and spec.duplicates == "refuse"):
+            return size, ()
+        recallable = reachable_items(draw(spec, size, generator), spec.recall)
+        why = "one prefix, two targets" if spec.recall == "last" else "one first token leads to one sequence only"
+        note = f"{size - recallable} of {size} items contradict others ({why})"
+        return recallable, (note,) if recallable < size else ()

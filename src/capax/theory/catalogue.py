@@ -173,7 +173,7 @@ def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
             for member in measurement.members
         )
         spare = SLACK + log2(task.library_size + 1)  # of any number of its edges
-    elif task.library not in ("random", "all"):
+    elif not task.targets_drawn:
         return ()
     else:
         counts = [(member.memorized, member.library_size) for member in measurement.members]

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 
 from capax.results import Result
-from capax.specs.relations import KeyQueryChannel, Relations
+from capax.specs import KeyQueryChannel, Relations
 from capax.tasks import relation_files
 from capax.tasks.graph_classes import GraphClass, class_of
 from capax.theory.bounds import Bound

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from capax.errors import SpecError, shown
-from capax.models.size import associative_parameters, channel_parameters, transformer_parameters
 from capax.results import Result
 from capax.specs import (
     Associations,
@@ -103,6 +102,7 @@ def of_task(task: Task) -> Sizes:
                 d_out=None if classes else task.d_out,
                 bits_per_item=log2(task.n_classes) if classes else None,
             )
+    assert isinstance(task, Relations)
     n, edges = graph_size(task)
     match task.graph:
         case "permutation":
@@ -151,17 +151,17 @@ def parameters(model: Known, sizes: Sizes) -> ParameterCounts:
     if isinstance(model, AssociativeAttention):
         outputs = sizes.n_classes or sizes.d_out
         if outputs is not None:
-            trainable, total = associative_parameters(model, outputs).values()
+            trainable, total = model.parameter_counts(n_outputs=outputs).values()
             value = model.value_size(outputs)
             attention = n_parameters(model.n_heads, model.d_model, model.d_head, value, outputs)
     elif model.d_head is not None:
-        trainable, total = channel_parameters(model).values()
+        trainable, total = model.parameter_counts(n_items=2).values()
     return ParameterCounts(trainable=trainable, total=total, attention=attention)
 
 
 def _transformer_parameters(model: Transformer, sizes: Sizes) -> ParameterCounts:
     vocab, length = sizes.vocab_size, sizes.context_size if sizes.seq_len is None else sizes.seq_len - 1
-    counts = transformer_parameters(model, vocab or 0, length or 0)
+    counts = model.parameter_counts(vocab_size=vocab or 0, context=length or 0)
     unknown = (vocab is None and "trained" in (model.embeddings, model.readout)) or (
         length is None and model.positions == "trained"
     )

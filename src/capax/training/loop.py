@@ -13,7 +13,7 @@ from torch import Tensor
 
 from capax.training.checkpoints import Checkpoint, CheckpointError
 from capax.training.pack import Outcome, Pack, Status
-from capax.training.prepare import constants, one_start, prepare, unreachable
+from capax.training.prepare import constants, prepare, unreachable
 from capax.training.snapshots import Snapshot
 from capax.training.stopping import Information, Record
 
@@ -139,6 +139,7 @@ class Course:
         self.learner = prepare(pack)
         self.counts = self.learner.ensemble.parameter_counts()
         self.unreachable = unreachable(pack, self.learner)
+        self.one_start = self.learner.ensemble.one_start
         self.constants = constants(pack, self.learner)
         self.active = list(range(len(pack.members)))
         self.records = [Record(size, pack.training.budget(size)) for size in pack.sizes]
@@ -267,7 +268,7 @@ class Course:
                 curve=tuple(record.curve),
                 unreachable=self.unreachable[place],
                 constant=self.constants[place],
-                one_start=one_start(self.pack),
+                one_start=self.one_start,
                 parameters=self.counts,
                 notes=tuple(self.notes()),
                 information=record.information,

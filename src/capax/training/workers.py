@@ -24,7 +24,6 @@ from capax.training.checkpoints import Checkpoint
 from capax.training.ensemble import CACHE_FLOATS
 from capax.training.loop import Interrupted, Watch, train
 from capax.training.pack import Outcome, Pack, Status
-from capax.training.prepare import floats_per_row, rows
 
 LARGEST_PACK = 128
 GPU_FLOATS = 2**28
@@ -152,8 +151,8 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
     Several members make no pack of one, unless `pack_size` is 1: its products are rounded differently. A pack's place
     in the queue leaves each of a worker's k packs 1/k of the seconds.
     """
-    floats = floats_per_row(members.task, members.model, "loss")
-    floats *= min(members.training.batch_size, rows(members))
+    floats = members.model.floats_per_row(members.task, "loss")
+    floats *= min(members.training.batch_size, members.task.rows(members.largest))
     on_gpu = members.device != "cpu"
     fitting = GPU_FLOATS // floats if on_gpu else min(CACHE_FLOATS // floats, LARGEST_PACK)
     fitting = max(fitting, 2) if pack_size is None else pack_size

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from capax.models.transformer import TransformerEnsemble, floats_per_sequence
+from capax.models.transformer import TransformerEnsemble
 
 NUMBERS_AT_ONCE = 2**22
 """Numbers that the widest activation may hold: 16 MB in float32."""
@@ -26,7 +26,9 @@ def right(
         prefixes: what the model reads; it may differ from the items' own prefixes.
         items: the tokens that are right.
     """
-    each = floats_per_sequence(model.spec, model.parameters["token"].shape[1], prefixes.shape[1], recall)
+    n = prefixes.shape[1]
+    hidden, heads = 4 * model.spec.d_model, model.spec.n_heads * max(model.spec.d_head, n)
+    each = n * max(hidden, heads, model.parameters["token"].shape[1])
     with torch.no_grad():
         parts = [
             model.logits(rows[None], recall)[0].argmax(-1) for rows in prefixes.split(max(1, NUMBERS_AT_ONCE // each))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
 
 from capax.errors import SpecError
-from capax.measures.chance import guess_probability
 from capax.measures.probes.ablation import AblationProbe, ablation_probe
 from capax.measures.probes.asking import recalled
 from capax.measures.probes.basin import BasinProbe, basin_probe
@@ -19,7 +18,7 @@ from capax.memory import AssociativeMemory, Memory, RelationMemory
 from capax.models.transformer import TransformerEnsemble
 from capax.results import Result
 from capax.seeds import numpy_generator
-from capax.specs import Run, Sequences
+from capax.specs import Run
 from capax.specs.spec import whole
 
 TRIALS = 1000
@@ -69,8 +68,8 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
     if not 1 <= whole("trials", trials, None) <= MOST_TRIALS:
         raise SpecError(f"trials: 1 to {MOST_TRIALS}, got {trials}")
     whole("seed", seed, 0)
-    task, model, library = memory.run.spec.task, memory.model, memory.library
-    assert isinstance(task, Sequences)
+    task: Any = memory.run.spec.task
+    model, library = memory.model, memory.library
     known = recalled(model, torch.from_numpy(library), task.recall).numpy()
     initial = drawn_again(memory.run, model)
     size = task.vocab_size
@@ -81,7 +80,7 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
         known,
         task.recall,
         size,
-        guess_probability(task),
+        task.guess_probability(),
         trials,
         numpy_generator(seed, "probe positions"),
     )

@@ -13,7 +13,6 @@ from torch import Tensor
 from capax.models.transformer import TransformerEnsemble
 from capax.results import Measurement, Result
 from capax.seeds import torch_generator
-from capax.specs import Sequences, Transformer
 
 
 class HeadSymmetry(Result):
@@ -86,14 +85,10 @@ def drawn_again(run: Measurement, model: TransformerEnsemble) -> TransformerEnse
 
     What is kept is the first of the restarts with the highest count.
     """
-    task, spec = run.spec.task, run.spec.model
-    assert isinstance(task, Sequences)
-    assert isinstance(spec, Transformer)
     best = max(run.members, key=lambda member: member.memorized)
-    initial = TransformerEnsemble.initialize(
-        spec,
-        vocab_size=task.vocab_size,
-        context=task.seq_len - 1,
+    initial: TransformerEnsemble = TransformerEnsemble.initialize(
+        model.spec,
+        run.spec.task.sizes(),
         generators=[torch_generator(run.spec.seed, "weights", best.member)],
         dtype=model.parameters["token"].dtype,
     )

@@ -1,0 +1,125 @@
+"""The key-query channel that learns relations (Adler 2025, arXiv 2509.22840)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from capax.specs.model import Constant, Model, Normal, Parameter, heads
+from capax.specs.plugins import resolve
+from capax.specs.spec import LARGEST_SIZE, Size
+
+if TYPE_CHECKING:
+    from capax.specs.protocols import Protocol
+    from capax.specs.task import Purpose, Task
+    from capax.specs.training import Training
+
+
+class KeyQueryChannel(Model):
+    """The key-query channel: per head the score of a pair is (x_i W_Q)(x_j W_K)ᵀ; a pair is an edge above a threshold.
+
+    Scores of the heads are joined by their maximum (the paper's), or added up; threshold and scale are learned, too.
+    `softmax` normalises each head's scores over the context, adds up the values that the heads route, and compares
+    that with every item; `block` is a whole transformer block on the given vectors. The paper's third version has
+    such channels, but its designs are not known to us: these are ours (see `capax.models.routing`). Their values, and
+    the block's MLP, store relations as well, so less key dimension is enough.
+    """
+
+    reads: ClassVar[str] = "pairs"
+
+    model: Literal["key_query_channel"] = "key_query_channel"
+    n_heads: Annotated[Size, Field(description="Heads.")] = 1
+    d_model: Annotated[Size, Field(description="Channels of an item's vector.")] = 32
+    d_head: Annotated[
+        int | None,
+        Field(ge=1, le=LARGEST_SIZE, description="Channels of a query and a key; the budget protocol searches for it."),
+    ] = None
+    aggregate: Annotated[
+        Literal["max", "sum"],
+        Field(description="How heads are joined (the paper's: max); softmax and block always sum what they route."),
+    ] = "max"
+    channel: Annotated[
+        Literal["threshold", "softmax", "block"],
+        Field(description="What the scores are for: a threshold, attention that routes values, or a whole block."),
+    ] = "threshold"
+
+    @model_validator(mode="after")
+    def _sums(self) -> Self:
+        """What is routed is added up, and nothing else can be asked for."""
+        if self.channel != "threshold" and self.aggregate == "max":
+            if "aggregate" in self.model_fields_set:
+                raise ValueError(f"aggregate: channel {self.channel!r} adds its heads up ('sum'), got 'max'")
+            object.__setattr__(self, "aggregate", "sum")
+        return self
+
+    def floats_per_row(self, task: Task, purpose: Purpose) -> int:
+        """Numbers in the widest activation of one source of one member."""
+        whole = self.aggregate == "max" or self.channel != "threshold"
+        scores = (self.n_heads if whole else 1) * task.sizes()["n_items"]
+        return max(scores, 4 * self.d_model) if self.channel == "block" else scores
+
+    @property
+    def total_key_dim(self) -> int | None:
+        """n_heads · d_head, where a head size is given."""
+        return None if self.d_head is None else self.n_heads * self.d_head
+
+    def ensemble_type(self) -> Any:
+        """The class of its ensembles, imported."""
+        routes = self.channel != "threshold"
+        return resolve(f"capax.models.{'routing:RoutingEnsemble' if routes else 'keyquery:KeyQueryEnsemble'}")
+
+    def words(self, protocol: Protocol | None = None) -> str:
+        """The model in a few words."""
+        kind = {"threshold": "key-query channel", "softmax": "softmax channel", "block": "transformer block"}
+        counts = getattr(protocol, "head_counts", None)
+        many = heads(self) if counts is None else f"{', '.join(map(str, counts))} head{'s' * (counts != (1,))}"
+        return f"{kind[self.channel]}, {many}, width {self.d_model}"
+
+    def parameters(self, *, n_items: int) -> tuple[Parameter, ...]:  # type: ignore[override]
+        """Its tensors: all but constants are trained, 2·d_model·n_heads·d_head, a scale and a threshold.
+
+        Channels that route values have d_model² more a head; a block 8·d_model² + 7·d_model. Ours: standard normal
+        queries and keys; other matrices normal, of variance 1 / inputs (a value's inputs: all heads'); a threshold of
+        ln m + √(2 ln h), or of ln m where values are routed.
+
+        Args:
+            n_items: items among which edges are recognized (m).
+        """
+        assert self.d_head is not None
+        h, c, d, one = self.n_heads, self.d_model, self.d_head, (1,)
+        routes, block = self.channel != "threshold", self.channel == "block"
+        threshold = math.log(n_items) + (0 if routes else math.sqrt(2 * math.log(h)))
+        first_scale = 2 * math.log(n_items) / (math.sqrt(c) if block else 1.0) if routes else 1 / math.sqrt(d)
+        table = [
+            Parameter("query", (h, c, d), Normal(1.0)),
+            Parameter("key", (h, c, d), Normal(1.0)),
+            Parameter("scale", one, Constant(0.0)),
+            Parameter("threshold", one, Constant(threshold)),
+            Parameter("first_scale", one, Constant(first_scale), trained=False),
+        ]
+        if routes:
+            table.append(Parameter("temperature", one, Constant(1 / math.sqrt(d)), trained=False))
+            table.append(Parameter("value", (h, c, c), Normal(1 / math.sqrt(h * c))))
+        if block:
+            table += [
+                Parameter("norm", (c,), Constant(1.0)),
+                Parameter("up", (c, 4 * c), Normal(1 / math.sqrt(c))),
+                Parameter("up_bias", (4 * c,), Constant(0.0)),
+                Parameter("down", (4 * c, c), Normal(1 / math.sqrt(4 * c))),
+                Parameter("down_bias", (c,), Constant(0.0)),
+                Parameter("ffn_norm", (c,), Constant(1.0)),
+            ]
+        return tuple(table)
+
+    def refuse(self, task: Task, training: Training, protocol: Protocol) -> None:
+        """Refuse a head size that is searched for, or that is missing."""
+        if protocol.protocol == "mls":
+            raise ValueError("protocol: 'mls' has no meaning for relations; 'budget' searches for the key dimension")
+        searches = protocol.protocol == "budget"
+        if (self.d_head is None) != searches:
+            searched = "is what protocol 'budget' searches for" if self.d_head else "is required"
+            raise ValueError(f"d_head: {searched}, got {self.d_head}")
+        if searches and self.n_heads != 1:
+            raise ValueError(f"n_heads: protocol 'budget' has head_counts instead, got {self.n_heads}")

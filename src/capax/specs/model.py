@@ -1,0 +1,145 @@
+"""What a model answers for itself: no other part of capax asks which model it is."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from capax.specs.plugins import Registry, resolve
+from capax.specs.spec import Tagged
+
+if TYPE_CHECKING:
+    from capax.specs.protocols import Protocol
+    from capax.specs.task import Purpose, Task
+    from capax.specs.training import Training
+
+
+class Normal(NamedTuple):
+    """First values that are normal, of mean 0."""
+
+    std: float
+
+
+class Uniform(NamedTuple):
+    """First values that are uniform in ±bound, then divided by a number."""
+
+    bound: float
+    divided_by: float = 1.0
+
+    @classmethod
+    def fan_in(cls, inputs: int) -> Uniform:
+        """PyTorch's default for a linear layer of so many inputs."""
+        return cls(1 / math.sqrt(inputs))
+
+    @classmethod
+    def xavier(cls, inputs: int, outputs: int, divided_by: float = 1.0) -> Uniform:
+        """Xavier's (Glorot and Bengio 2010)."""
+        return cls(math.sqrt(6 / (inputs + outputs)), divided_by)
+
+
+class Constant(NamedTuple):
+    """First values that are one number."""
+
+    value: float
+
+
+class Parameter(NamedTuple):
+    """One tensor of a model.
+
+    Attributes:
+        first: its first values; those that are random are drawn in the order of the table.
+        trained: whether training changes it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    first: Normal | Uniform | Constant
+    trained: bool = True
+
+
+class Model(Tagged):
+    """Who remembers. A subclass with a tag of its own is a model for every task whose items it reads.
+
+    Attributes:
+        reads: what it is given of an item, as `Task.reads` says.
+        ensemble_class: its members computed together (`capax.models.ensemble.Ensemble`), as `package.module:Class`.
+        exact: whether a member is the same to the last bit in any pack of two or more.
+    """
+
+    tag_field: ClassVar[str] = "model"
+    registry: ClassVar[Registry] = Registry("model")
+    reads: ClassVar[str] = "tokens"
+    ensemble_class: ClassVar[str]
+    exact: ClassVar[bool] = True
+
+    if TYPE_CHECKING:
+
+        @property
+        def model(self) -> str:
+            """Its tag."""
+
+    def ensemble_type(self) -> Any:
+        """The class of its ensembles, imported."""
+        return resolve(self.ensemble_class)
+
+    def parameters(self, **sizes: int) -> tuple[Parameter, ...]:
+        """Its tensors.
+
+        Args:
+            sizes: `Task.sizes` of what it learns.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.parameters")
+
+    def parameter_counts(self, **sizes: int) -> dict[str, int]:
+        """Numbers that one member has: `trainable` and `total`.
+
+        Args:
+            sizes: `Task.sizes` of what it learns.
+
+        Raises:
+            SpecError: where they are known only once it is built.
+        """
+        table = self.parameters(**sizes)
+        return {
+            "trainable": sum(math.prod(one.shape) for one in table if one.trained),
+            "total": sum(math.prod(one.shape) for one in table),
+        }
+
+    def floats_per_row(self, task: Task, purpose: Purpose) -> int:
+        """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it."""
+        raise NotImplementedError(f"{type(self).__name__}.floats_per_row")
+
+    @property
+    def frozen_readout(self) -> bool:
+        """Whether its scores of tokens are products with rows of a frozen parameter `readout`."""
+        return False
+
+    def words(self, protocol: Protocol | None = None) -> str:
+        """The model in a few words.
+
+        Args:
+            protocol: that it is measured by, which may search for one of its sizes.
+        """
+        given = self.model_dump(exclude={self.tag_field}, exclude_defaults=True)
+        return ", ".join([self.model, *(f"{name} {value}" for name, value in given.items())])
+
+    @property
+    def runs_code(self) -> str | None:
+        """Code outside of capax that building it would import; None where there is none."""
+        return None
+
+    def columns(self) -> dict[str, Any]:
+        """What a table says of it: its fields."""
+        return self.model_dump(mode="json")
+
+    def refuse(self, task: Task, training: Training, protocol: Protocol) -> None:
+        """Refuse a task, a training or a protocol that it cannot learn by.
+
+        Raises:
+            ValueError: that names the field.
+        """
+
+
+def heads(model: Any) -> str:
+    """The heads of a model in words."""
+    return f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}"

@@ -1,0 +1,129 @@
+"""Tasks and models by their tags: ours, those of installed packages, and those of a user's files."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from capax.errors import SpecError, shown
+
+GROUPS = ("capax.tasks", "capax.models")
+"""Entry points by which a package brings tasks and models."""
+
+_PREFIX = "capax_plugin_"
+_FILES: dict[str, Path] = {}
+"""Files that were loaded, by the names of their modules."""
+
+
+class Registry(dict[str, type[Any]]):
+    """Classes of one kind by their tags, in the order in which they were defined."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def add(self, tag: str, found: type[Any]) -> None:
+        """Register a class.
+
+        Raises:
+            SpecError: when another class has the tag.
+        """
+        known = self.get(tag)
+        # Of the same name, it is a class that was defined anew: in a notebook, or by a worker that imports the script.
+        if known is not None and known.__qualname__ != found.__qualname__:
+            raise SpecError(
+                f"{self.kind}: tag {tag!r} of {found.__module__}.{found.__qualname__} is that of "
+                f"{known.__module__}.{known.__qualname__}"
+            )
+        self[tag] = found
+
+    def find(self, tag: Any) -> type[Any]:
+        """The class of a tag.
+
+        Raises:
+            ValueError: when there is none.
+        """
+        if isinstance(tag, str) and tag not in self:
+            load_installed()
+        if not isinstance(tag, str) or tag not in self:
+            raise ValueError(f"{self.kind}: one of {', '.join(self)}, or of a plugin (--plugin FILE), got {shown(tag)}")
+        return self[tag]
+
+
+@cache
+def load_installed() -> None:
+    """Import what installed packages bring, once.
+
+    Raises:
+        SpecError: when one of them cannot be imported.
+    """
+    for group in GROUPS:
+        for point in entry_points(group=group):
+            with _told(f"{group}: the entry point {point.value!r}"):
+                point.load()
+
+
+def load_file(path: Path | str) -> None:
+    """Import a user's file, whose tasks and models are then registered; a file that was loaded is not loaded again.
+
+    Raises:
+        SpecError: when it is no Python file or fails.
+    """
+    path = Path(path).resolve()
+    if path.suffix != ".py" or not path.is_file():
+        raise SpecError(f"plugin: a .py file, got {path}")
+    name = f"{_PREFIX}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return
+    found = importlib.util.spec_from_file_location(name, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    _FILES[name] = path
+    try:
+        with _told(f"plugin: {path}"):
+            found.loader.exec_module(module)
+    except SpecError:
+        del sys.modules[name], _FILES[name]
+        raise
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Whatever somebody else's code raises, in one line."""
+    try:
+        yield
+    except SpecError as error:
+        raise SpecError(f"{what}: {error}") from None
+    except (Exception, SystemExit) as error:
+        raise SpecError(f"{what} cannot be imported ({type(error).__name__}: {error})") from None
+
+
+def pickled(found: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+    """How an instance of a class from a user's file is pickled, so that other processes load the file first."""
+    kind = type(found)
+    path = _FILES.get(kind.__module__)
+    return None if path is None else (_revived, (str(path), kind.__module__, kind.__qualname__, found.__getstate__()))
+
+
+def _revived(path: str, module: str, name: str, state: Any) -> Any:
+    load_file(path)
+    kind = getattr(sys.modules[module], name)
+    found = kind.__new__(kind)
+    found.__setstate__(state)
+    return found
+
+
+@cache
+def resolve(name: str) -> Any:
+    """What `package.module:name` stands for: how a spec names what needs torch."""
+    home, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(home), attribute)

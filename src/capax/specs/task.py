@@ -1,0 +1,155 @@
+"""What a task answers for itself: no other part of capax asks which task it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from capax.specs.model import Model
+from capax.specs.plugins import Registry, resolve
+from capax.specs.spec import Tagged
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Int
+
+    from capax.specs.protocols import Protocol
+
+Purpose = Literal["loss", "recall", "information"]
+"""What a model's outputs are for: the loss of a training step, counting what is recalled, or how probable it is."""
+
+Scored = Literal["all", "last"]
+"""Positions whose next token is predicted: every one, or the last alone."""
+
+
+class Task(Tagged):
+    """What is to be remembered.
+
+    A subclass with a tag of its own (`task: Literal["pairs"] = "pairs"`) and a field or property `library_size` is a
+    task for every command. One whose items are tokens says `sizes` (`vocab_size` and `context`), `guess_probability`
+    and `tokens`; another brings a library of its own, and a model that reads it.
+
+    Attributes:
+        reads: what a model is given of an item. Models that read the same learn the task.
+        learner: the model that learns it where none is said.
+        usual_training: training where a run gives nothing else.
+        unit: what its items are called.
+        library_class: its libraries (`capax.tasks.library.Library`), as `package.module:Class`.
+        memory_class: a trained memory of it that was loaded (`capax.memory`).
+    """
+
+    tag_field: ClassVar[str] = "task"
+    registry: ClassVar[Registry] = Registry("task")
+    reads: ClassVar[str] = "tokens"
+    learner: ClassVar[type[Model]]
+    usual_training: ClassVar[Mapping[str, Any]] = {}
+    unit: ClassVar[str] = "items"
+    library_class: ClassVar[str] = "capax.tasks.tokens:TokenLibrary"
+    memory_class: ClassVar[str] = "capax.memory:Memory"
+
+    if TYPE_CHECKING:
+
+        @property
+        def task(self) -> str:
+            """Its tag."""
+
+        @property
+        def library_size(self) -> int:
+            """Items to remember."""
+
+    def library_type(self) -> Any:
+        """The class of its libraries, imported."""
+        return resolve(self.library_class)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether another seed draws another library."""
+        return True
+
+    @property
+    def targets_drawn(self) -> bool:
+        """Whether targets are drawn, so that their distribution is known and not that of the library itself."""
+        return True
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Fields that name the user's files."""
+        return ()
+
+    @property
+    def items(self) -> str:
+        """What an item is, in a few words."""
+        given = self.model_dump(exclude={self.tag_field, "library_size"})
+        return ", ".join(f"{name} {value}" for name, value in given.items())
+
+    def words(self) -> str:
+        """The task in a few words."""
+        return self.items
+
+    def sizes(self) -> dict[str, int]:
+        """What a model has to know of it to be built; of tokens `vocab_size` and `context` (seq_len − 1)."""
+        raise NotImplementedError(f"{type(self).__name__}.sizes")
+
+    def tokens(self, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size seq_len"]:
+        """So many items, of which the last token is the target; for tasks of tokens without a library of their own."""
+        raise NotImplementedError(f"{type(self).__name__}.tokens")
+
+    def scored(self, purpose: Purpose) -> Scored:
+        """Positions that count for a purpose, where items are tokens."""
+        return "last"
+
+    def rows(self, library_size: int) -> int:
+        """Rows of a library, which batches are made of."""
+        return library_size
+
+    def library_bytes(self, model: Model) -> int:
+        """Bytes that one library takes while it is drawn, at least."""
+        return 2 * 8 * self.library_size * (self.sizes()["context"] + 1)
+
+    def guess_probability(self) -> float | None:
+        """Probability that a guess recalls an item; None where there is nothing to be guessed item by item."""
+        raise NotImplementedError(f"{type(self).__name__}.guess_probability")
+
+    def lucky(self, library_size: int, metrics: Mapping[str, float]) -> float:
+        """Items that guesses recall of so many.
+
+        Args:
+            metrics: of the training that counts.
+        """
+        probability = self.guess_probability()
+        assert probability is not None
+        return library_size * probability
+
+    def bits_per_item(self) -> float:
+        """What recalling an item is worth against a guess: −log2 of a guess's probability."""
+        probability = self.guess_probability()
+        assert probability is not None
+        return -math.log2(probability)
+
+    def information_per_item(self) -> float:
+        """H: −log2 of a uniform guess's probability of all that the loss covers of an item, which is most to be known.
+
+        The same as `bits_per_item` unless the loss covers something else than recall counts.
+        """
+        return self.bits_per_item()
+
+    @property
+    def tokens_per_item(self) -> int | None:
+        """Tokens of an item, where it is made of tokens (Härmä et al. 2024, eq. 12)."""
+        return self.sizes()["context"] + 1 if self.reads == "tokens" else None
+
+    def columns(self) -> dict[str, Any]:
+        """What a table says of it: its fields, and where items are tokens how many they are and of how many kinds."""
+        fields = self.model_dump(mode="json")
+        if self.reads == "tokens":
+            sizes = self.sizes()
+            fields = {"seq_len": sizes["context"] + 1, "vocab_size": sizes["vocab_size"]} | fields
+        return fields
+
+    def refuse(self, model: Model, protocol: Protocol) -> None:
+        """Refuse a model or a protocol that it cannot be learned by.
+
+        Raises:
+            ValueError: that names the field.
+        """

@@ -1,0 +1,125 @@
+"""The transformer that learns tasks of tokens (Härmä et al. 2024, arXiv 2407.15425)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from capax.specs.model import Constant, Model, Normal, Parameter, Uniform, heads
+from capax.specs.spec import LARGEST_SIZE, Size
+
+if TYPE_CHECKING:
+    from capax.specs.protocols import Protocol
+    from capax.specs.task import Purpose, Task
+
+
+class Transformer(Model):
+    """The paper's network as x-transformers builds it, and what the paper and its successors vary.
+
+    Pre-norm blocks of causal attention (no biases) and a 4× FFN, gains without biases in the norms, absolute positions
+    scaled by 1/√d_model, a final norm and an untied read-out without bias. Initialisation as in x-transformers.
+    """
+
+    ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
+
+    model: Literal["transformer"] = "transformer"
+    n_layers: Annotated[Size, Field(description="Blocks.")] = 1
+    n_heads: Annotated[Size, Field(description="Attention heads per block.")] = 1
+    d_model: Annotated[Size, Field(description="Width: channels of a token vector.")] = 32
+    d_head: Annotated[Size, Field(description="Channels of a query and a key, whatever the width.")] = 64
+    d_value: Annotated[
+        int | None, Field(ge=1, le=LARGEST_SIZE, description="Channels of a value; d_head when not given.")
+    ] = None
+    ffn: Annotated[
+        Literal["mlp", "identity", "none"],
+        Field(description="FFN: trained, frozen to the identity (x + norm(x)), or left out."),
+    ] = "mlp"
+    activation: Annotated[Literal["gelu", "relu", "silu", "softmax"], Field(description="Activation of the FFN.")] = (
+        "gelu"
+    )
+    embeddings: Annotated[Literal["frozen", "trained"], Field(description="The token table.")] = "frozen"
+    positions: Annotated[Literal["trained", "frozen"], Field(description="The position table (default ours).")] = (
+        "trained"
+    )
+    readout: Annotated[Literal["frozen", "trained"], Field(description="The output matrix.")] = "frozen"
+    norms: Annotated[bool, Field(description="Layer norms on or off.")] = True
+    skips: Annotated[bool, Field(description="Skip connections on or off.")] = True
+
+    @property
+    def total_key_dim(self) -> int:
+        """n_heads · d_head."""
+        return self.n_heads * self.d_head
+
+    def words(self, protocol: Protocol | None = None) -> str:
+        """The model in a few words."""
+        name = "" if self.model == "transformer" else f"{self.model}, "
+        return f"{name}{self.n_layers} layer{'s' * (self.n_layers > 1)}, {heads(self)}, width {self.d_model}"
+
+    @property
+    def frozen_readout(self) -> bool:
+        """Whether the output matrix stays as it was drawn."""
+        return self.readout == "frozen"
+
+    def parameters(self, *, vocab_size: int, context: int) -> tuple[Parameter, ...]:  # type: ignore[override]
+        """Its tensors, in x-transformers' distributions.
+
+        With the defaults L·(8B² + 4·D·H·B + 7B) + B + context·B numbers are trained (L layers, H heads of D channels,
+        width B), and the two frozen tables add 2·vocab_size·B.
+
+        Args:
+            vocab_size: different tokens.
+            context: positions that the network sees: seq_len − 1.
+        """
+        c = self.d_model
+        ones = Constant(1.0)
+        table = [
+            Parameter("token", (vocab_size, c), Normal(math.sqrt(2 / c)), self.embeddings == "trained"),
+            Parameter("position", (context, c), Normal(1.0), self.positions == "trained"),
+        ]
+        for layer in range(self.n_layers):
+            block = list(self.mixer_parameters())
+            if self.norms:
+                block.append(Parameter("norm", (c,), ones))
+                if self.ffn != "none":
+                    block.append(Parameter("ffn_norm", (c,), ones))
+            if self.ffn == "mlp":
+                block += [
+                    Parameter("up", (c, 4 * c), Uniform.fan_in(c)),
+                    Parameter("up_bias", (4 * c,), Uniform.fan_in(c)),
+                    Parameter("down", (4 * c, c), Uniform.fan_in(4 * c)),
+                    Parameter("down_bias", (c,), Uniform.fan_in(4 * c)),
+                ]
+            table += [one._replace(name=f"layers.{layer}.{one.name}") for one in block]
+        if self.norms:
+            table.append(Parameter("final_norm", (c,), ones))
+        table.append(Parameter("readout", (vocab_size, c), Uniform.fan_in(c), self.readout == "trained"))
+        return tuple(table)
+
+    def parameter_counts(self, **sizes: int) -> dict[str, int]:
+        """Numbers that one member has: `trainable` and `total`."""
+        # Of one layer and of two: a table of a billion layers would never end.
+        one, two = (
+            super(Transformer, self.model_copy(update={"n_layers": layers})).parameter_counts(**sizes)
+            for layers in (1, 2)
+        )
+        return {kind: one[kind] + (self.n_layers - 1) * (two[kind] - one[kind]) for kind in one}
+
+    def mixer_parameters(self) -> tuple[Parameter, ...]:
+        """The tensors of one block's attention."""
+        c, h, d, v = self.d_model, self.n_heads, self.d_head, self.d_value or self.d_head
+        return (
+            Parameter("query", (h, c, d), Uniform.fan_in(c)),
+            Parameter("key", (h, c, d), Uniform.fan_in(c)),
+            Parameter("value", (h, c, v), Uniform.fan_in(c)),
+            Parameter("out", (h, v, c), Uniform.fan_in(h * v)),
+        )
+
+    def floats_per_row(self, task: Task, purpose: Purpose) -> int:
+        """Numbers in the widest activation of one sequence of one member."""
+        sizes, scored = task.sizes(), task.scored(purpose)
+        alone = scored == "last" and self.n_layers == 1
+        hidden = 4 * self.d_model if self.ffn == "mlp" else self.d_model
+        widest = max(hidden, self.n_heads * max(self.d_head, sizes["context"]), sizes["vocab_size"])
+        return widest * (1 if alone else sizes["context"])
