@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from capax.errors import CapaxError, LibraryError
 from capax.measures import chance, units
 from capax.specs import Associations, AssociativeAttention, Run, Training
-from capax.tasks.association_files import checked, read
+from capax.tasks.association_files import checked, constant_share, read
 from capax.tasks.associations import AssociationLibrary, draw
 
 
@@ -65,9 +65,9 @@ def test_labels_and_chance_agree(labels: Any, share: float) -> None:
 
 def test_the_best_constant_of_given_labels() -> None:
     labels = np.array([[0.0], [0.05], [0.1], [1.0], [5.0]])
-    assert chance.constant_share(labels, 0.05) == 3 / 5
-    assert chance.constant_share(np.hstack([labels, labels[::-1]]), 0.05) == 1 / 5
-    assert chance.constant_share(np.zeros((4, 2)), 0.1) == 1
+    assert constant_share(labels, 0.05) == 3 / 5
+    assert constant_share(np.hstack([labels, labels[::-1]]), 0.05) == 1 / 5
+    assert constant_share(np.zeros((4, 2)), 0.1) == 1
 
 
 # batches and recall

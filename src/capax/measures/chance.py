@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy  # its parts are loaded when they are first used, which most processes never do
@@ -16,8 +17,9 @@ from jaxtyping import Float
 
 from capax.specs import Associations, Relations, Sequences, Task
 from capax.tasks import association_files
-from capax.tasks.associations import constant_share
-from capax.training.pack import Outcome
+
+if TYPE_CHECKING:
+    from capax.training.pack import Outcome
 
 
 def guess_probability(task: Sequences | Associations) -> float:
@@ -36,7 +38,7 @@ def guess_probability(task: Sequences | Associations) -> float:
         case Associations(labels="normal"):
             return math.erf(task.tolerance / math.sqrt(2)) ** task.d_out
         case Associations():
-            return constant_share(association_files.read(Path(task.library)).labels, task.tolerance)
+            return association_files.constant_share(association_files.read(Path(task.library)).labels, task.tolerance)
 
 
 @dataclass(frozen=True)
