@@ -23,6 +23,7 @@ from capax.laws.compare import compare
 from capax.measures.progress import Progress, Status
 from capax.reports import curves, drawing, interactive, registry, report, saturation
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
+from capax.reports.light import Light
 from capax.results import Curve
 from capax.specs import Run
 
@@ -360,6 +361,20 @@ def test_a_report_loads_curves_only_of_the_runs_whose_curves_it_draws(
     drawn = registry.figures(found.kept, found.with_curves)["curves"].shown(found.runs, None)
     assert drawn == curves.training_curves(whole, None)
     assert len(loaded) == curves.MOST_CURVES
+
+
+def test_runs_of_a_page_share_what_is_equal_in_them(long_curves: Path) -> None:
+    with capax.Store(long_curves) as store:
+        whole = store.runs()
+    light = Light()
+    found = [light.run(run) for run in whole]
+    for run, one in zip(whole, found, strict=True):
+        assert one.model_copy(update={"members": run.members}) == run
+        assert json.loads(one.to_json())["units"] == json.loads(run.to_json())["units"]
+        assert one.spec.key() == run.spec.key()
+        assert one.model_fields_set == run.model_fields_set
+    assert len({id(run.spec.task) for run in found}) == len({id(run.model_fields_set) for run in found}) == 1
+    assert len({id(run.spec.model) for run in found}) == 3
 
 
 def test_a_page_without_kept_layers_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
