@@ -34,6 +34,8 @@ _STORED: ContextVar[bool] = ContextVar("stored", default=False)
 
 
 def _stored(value: Any, validate: Callable[[Any], Any]) -> Any:
+    if isinstance(value, Spec):
+        registered(type(value))
     token = _STORED.set(not isinstance(value, Spec))
     try:
         return validate(value)
@@ -93,7 +95,7 @@ def whole(name: str, value: Any, least: int | None = 1, error: type[CapaxError] 
     return int(value)
 
 
-def _registered(spec: type[BaseModel]) -> None:
+def registered(spec: type[BaseModel]) -> None:
     """Whether a class of specs is one of capax's own.
 
     Raises:
@@ -118,7 +120,7 @@ class Spec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
 
     def __init__(self, **fields: Any) -> None:
-        _registered(type(self))
+        registered(type(self))
         for name, value in fields.items():
             field = type(self).model_fields.get(name)
             if isinstance(value, bool) and field is not None and field.annotation is not bool:

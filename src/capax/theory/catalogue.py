@@ -21,7 +21,7 @@ from capax.specs import (
     Task,
     Transformer,
 )
-from capax.specs.spec import whole
+from capax.specs.spec import registered, whole
 from capax.tasks import graph_classes
 from capax.theory import relation_bounds as relations
 from capax.theory.association_bounds import association_bounds
@@ -115,6 +115,7 @@ def bounds(
     if isinstance(spec, Run):
         if given:
             raise SpecError(f"{next(iter(given))}: a run brings its own, got {next(iter(given.values()))}")
+        registered(type(spec.task))
         model, precision = _known(spec.model), spec.training.precision
         sizes = of_task(spec.task)
     else:
@@ -141,6 +142,7 @@ def bounds(
 def _known(model: object) -> Known:
     if not isinstance(model, Known):
         raise SpecError(f"model: a Transformer, AssociativeAttention or KeyQueryChannel, got a {type(model).__name__}")
+    registered(type(model))
     return model
 
 
