@@ -39,9 +39,8 @@ def check_names(path: Path, log: Path) -> None:
     Raises:
         StoreError: for such a file.
     """
-    if path.exists() and not log.exists():
-        if has_other_names(path) and 0 < path.stat().st_size <= ONE_PAGE:
-            raise StoreError(f"store: {path} is in use by another name of the file (a hard link); use that name")
+    if path.exists() and not log.exists() and has_other_names(path) and 0 < path.stat().st_size <= ONE_PAGE:
+        raise StoreError(f"store: {path} is in use by another name of the file (a hard link); use that name")
 
 
 def has_other_names(path: Path) -> bool:
