@@ -183,13 +183,14 @@ class _Asked:
             yield store, executor, record
 
 
-def _distinct(runs: object) -> tuple[Run, ...]:
+def _distinct(given: object) -> tuple[Run, ...]:
     """Runs that are given as a sweep's study, each once."""
-    given = list(runs) if isinstance(runs, Iterable) else [runs]
-    for run in given:
+    runs: dict[str, Run] = {}
+    for run in given if isinstance(given, Iterable) else (given,):
         if not isinstance(run, Run):
             raise SpecError(f"study: a study file, or runs (capax.Run), got {shown(run)}")
-    return tuple({run.key(): run for run in given}.values())
+        runs[run.key()] = run
+    return tuple(runs.values())
 
 
 def _ask(
