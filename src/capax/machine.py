@@ -16,7 +16,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Literal
 
-from capax.errors import DeviceError
+from capax.errors import DeviceError, SpecError
 
 UNSTARTED = (
     "workers: the worker processes die while they start; in a script, put what starts them below "
@@ -137,6 +137,19 @@ def end_if_imported_by_a_worker() -> None:
     """End a worker process that asks for workers while it imports the script of its parent, which tells (UNSTARTED)."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         sys.exit(1)
+
+
+def check_script() -> None:
+    """Refuse workers where the script comes from stdin: each would look for a file of that name, and die.
+
+    Raises:
+        SpecError: there.
+    """
+    if getattr(sys.modules["__main__"], "__file__", None) == "<stdin>":
+        raise SpecError(
+            "workers: each worker imports the script, which cannot be had from stdin; put it in a file, "
+            "or ask for workers=1"
+        )
 
 
 def end_with_parent() -> None:

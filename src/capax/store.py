@@ -23,7 +23,7 @@ from capax import sweep_lock
 from capax.errors import SpecError, StoreError, StoreWriteError
 from capax.results import Measurement, ResultError
 from capax.specs import Run
-from capax.store_file import check_names, check_path, identity, is_writable
+from capax.store_file import check_names, check_path, has_other_names, identity, is_writable
 from capax.store_schema import (
     APPLICATION_ID,
     CREATION,
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 DEFAULT = Path("capax.db")
 WAIT_SECONDS = 30
+KEPT = "finished runs are saved"
+"""Noted on an interrupt of what writes to a store."""
 RUN_COLUMNS = (*SUMMARY_COLUMNS, "measurement")
 Record = TypeVar("Record", Summary, Failure)
 
@@ -63,10 +65,11 @@ class Store:
 
     def __init__(self, path: Path | str = DEFAULT, *, create: bool = True, read_only: bool = False) -> None:
         self.path = Path(path)
-        create = create and not read_only
+        create = self._keeps = create and not read_only
         check_path(self.path, create)
         check_names(self.path, self._log)
-        self._read_only = read_only or (self.path.exists() and not is_writable(self.path))
+        fixed = self.path.exists() and (not is_writable(self.path) or has_other_names(self.path))
+        self._read_only = read_only or fixed
         try:
             self._connection = self._connect()
         except sqlite3.Error as error:
@@ -150,7 +153,7 @@ class Store:
     def _writing(self, what: str) -> Iterator[sqlite3.Connection]:
         """A transaction that is done whole or not at all; `what` was not saved when it fails."""
         if self._read_only:
-            raise StoreError(f"store: {self.path} is open for reading only, or it or its folder is read-only")
+            raise StoreError(f"store: {self.path} is open for reading only, read-only, or has other names (hard links)")
         try:
             with self._transaction():
                 yield self._connection
@@ -186,6 +189,8 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, KeyboardInterrupt) and self._keeps and KEPT not in getattr(error, "__notes__", ()):
+            error.add_note(KEPT)
         self.close()
 
     def close(self) -> None:

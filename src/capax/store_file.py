@@ -17,7 +17,8 @@ def check_path(path: Path, create: bool = True) -> None:
     """Refuse a path where no store can be.
 
     Raises:
-        StoreError: when it is a folder or no regular file, is missing and may not be made, or is read-only.
+        StoreError: when it is a folder or no regular file, is missing and may not be made, is read-only, or has other
+            names: SQLite keeps a log beside each, and one log would be written over the other.
     """
     there = exists(path, "store", StoreError)
     if not path.parent.is_dir():
@@ -26,6 +27,8 @@ def check_path(path: Path, create: bool = True) -> None:
         regular(path, "store", StoreError)
     if there and create and not is_writable(path):
         raise StoreError(f"store: {path} or its folder is read-only")
+    if there and create and has_other_names(path):
+        raise StoreError(f"store: {path} has other names (hard links); remove them, or make a copy and use that")
 
 
 def check_names(path: Path, log: Path) -> None:
@@ -36,10 +39,13 @@ def check_names(path: Path, log: Path) -> None:
     Raises:
         StoreError: for such a file.
     """
-    if path.exists() and not log.exists():
-        found = path.stat()
-        if found.st_nlink > 1 and 0 < found.st_size <= ONE_PAGE:
-            raise StoreError(f"store: {path} is in use by another name of the file (a hard link); use that name")
+    if path.exists() and not log.exists() and has_other_names(path) and 0 < path.stat().st_size <= ONE_PAGE:
+        raise StoreError(f"store: {path} is in use by another name of the file (a hard link); use that name")
+
+
+def has_other_names(path: Path) -> bool:
+    """Whether the file has other names (hard links), each of which would get a log of its own."""
+    return path.stat().st_nlink > 1
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -80,20 +80,22 @@ def test_the_listing_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no rows" in refused(capsys, "runs", "--export", "r.csv")
 
 
-def test_the_listing_loads_nothing_heavy(stored: list[Measurement]) -> None:
+def test_the_listing_loads_nothing_heavy_and_a_page_no_torch(stored: list[Measurement]) -> None:
     code = """
 import sys
 from capax.cli import main
-try:
-    main(["runs"])
-except SystemExit as end:
-    assert not end.code, end.code
-print(*sys.modules)
+for command in (["runs"], ["report", "capax.db"]):
+    try:
+        main(command)
+    except SystemExit as end:
+        assert not end.code, end.code
+    print(*sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert len(done.stdout.splitlines()) == 4
-    loaded = set(done.stdout.splitlines()[-1].split())
-    assert not {"torch", "sklearn", "lmfit", "scipy", "matplotlib", "polars", "filelock"} & loaded
+    *listed, listing, _, page = done.stdout.splitlines()
+    assert len(listed) == 3
+    assert not {"torch", "sklearn", "lmfit", "scipy", "matplotlib", "polars", "filelock"} & set(listing.split())
+    assert not {"torch", "lmfit", "matplotlib"} & set(page.split())
 
 
 def test_where(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:

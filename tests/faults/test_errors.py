@@ -248,18 +248,32 @@ main()
 """
 
 
-SAVED = "; finished runs are saved"
-
-
-@pytest.mark.parametrize(
-    ("module", "said"), [("signal", ""), ("capax.cli", ""), ("cyclopts", ""), ("capax.planning.predict", SAVED)]
-)
-def test_an_interrupt_while_modules_are_imported_is_one_line(module: str, said: str) -> None:
-    """At the first moment, before the command is known, in a library, and in a command."""
+@pytest.mark.parametrize("module", ["signal", "capax.cli", "cyclopts", "capax.planning.predict"])
+def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> None:
+    """At the first moment, before the command is known, in a library, and in a command, which keeps no runs."""
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTING.format(module=module)], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", f"capax: interrupted{said}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", "capax: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("info", ""), ("report s.db", ""), ("measure sequences --store s.db", "; finished runs are saved")],
+)
+def test_an_interrupt_speaks_of_saved_runs_where_there_are_any(
+    command: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    capax.Store("s.db").close()
+
+    def interrupts(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for path in ("capax.machine.versions", "capax.store.Store.each", "capax.measures.measure.perform"):
+        monkeypatch.setattr(path, interrupts)
+    assert ended(command.split()) == INTERRUPTED
+    assert capsys.readouterr().err == f"capax: interrupted{said}\n"
 
 
 def test_the_entry_imports_next_to_nothing_before_it_answers_interrupts() -> None:

@@ -141,14 +141,21 @@ def study(text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "name", sorted(set(WRONG_STUDIES) - {"list", "product", "module", "task", "change", "change2"})
-)
+@pytest.mark.parametrize("name", sorted(set(WRONG_STUDIES) - {"list", "product", "module", "task"}))
 def test_studies_that_cannot_be_are_refused_in_one_line(name: str) -> None:
     Path("folder").mkdir()
     with pytest.raises(CapaxError) as error:
         opened(study(WRONG_STUDIES[name]))
     assert "\n" not in str(error.value)
+
+
+def test_a_change_that_no_run_of_the_study_meets_is_refused() -> None:
+    changes = "[[change]]\nif = { seed = [1, 2] }\nset = { max_epochs = 2 }\n"
+    changes += "[[change]]\nif = { d_model = [5, 6], seed = 1 }\nset = { max_epochs = 3 }\n"
+    said = r"change\[1\]\.if: matches no run of the study, got d_model = \[5, 6\], seed = 1$"
+    with pytest.raises(StudyError, match=said):
+        read_study(study(STUDY + changes))
+    assert len(read_study(study(STUDY + changes.replace("[5, 6]", "[4, 5]"))).runs) == 2
 
 
 def test_axes_are_refused_by_their_count_before_they_are_made() -> None:

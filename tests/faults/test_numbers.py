@@ -18,7 +18,7 @@ from scipy.stats import binom
 import capax
 from capax import tables
 from capax.cli import main, output
-from capax.errors import CapaxError, SpecError, TableError
+from capax.errors import CapaxError, LawError, SpecError, TableError
 from capax.laws.files import from_json, load_law, to_json
 from capax.planning.associations import plan_associations
 from capax.planning.relations import predict_relations
@@ -377,6 +377,71 @@ def test_counts_that_luck_explains_are_no_values_in_a_fit(tmp_path: Path, capsys
     assert exit_.value.code == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
     assert notes.count("3 runs were not significantly above chance and left out") == 1
+
+
+def test_a_fit_that_lacks_rows_says_how_many_were_left_out_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eight rows, of which one is above chance: "got 1 of 1" alone hides the other seven."""
+    columns = {"seq_len": 8.0, "n_heads": 1.0, "library_size": 99.0, "d_model": np.arange(8.0, 16.0)}
+    rows = pl.DataFrame(columns | {"memorized_above_chance": 9.0, "above_chance": [True] + 7 * [False]})
+    said = "got 1 of 1; 7 runs were not significantly above chance and left out"
+    with pytest.raises(LawError, match=said):
+        capax.PowerLaw().fit(rows)
+    assert said in capax.compare(rows, [capax.PowerLaw()]).scores[0].reasons[0]
+    tables.to_file(rows, tmp_path / "rows.csv")
+    with pytest.raises(SystemExit) as exit_:
+        main(["fit", "--data", str(tmp_path / "rows.csv"), "--law", "power"])
+    assert (exit_.value.code, capsys.readouterr().err.count(said)) == (2, 1)
+
+
+# A polynomial predicts counts below zero
+
+
+def test_a_count_below_zero_is_no_prediction_and_is_told_of_its_errors() -> None:
+    grid = [(n, h, d) for n in (8, 16, 32) for h in (1, 2) for d in (16, 32, 64, 256)]
+    n, h, d = (np.array(column, dtype=float) for column in zip(*grid, strict=True))
+    counts = 100 * np.minimum(d, 64) * h / n
+    rows = pl.DataFrame({"seq_len": n, "n_heads": h, "d_model": d, "memorized_above_chance": counts})
+    law = capax.Polynomial(degree=2, n_bootstrap=10)
+    (score,) = capax.compare(rows, [law]).scores
+    assert "left out: it predicts counts below zero, which no measurement can have" in score.reasons
+    assert min(score.predicted_left_out or ()) < 0
+    law.fit(rows)
+    below = next(one for one in rows.to_dicts() if law.predict(pl.DataFrame([one]))[0] < 0)
+    model = capax.Transformer(n_heads=int(below["n_heads"]), d_model=int(below["d_model"]))
+    with pytest.raises(LawError, match=r"polynomial: predicts -.* items; no count is below zero"):
+        capax.predict(law, model, int(below["seq_len"]))
+
+
+# What is no law, and specs that nobody checked
+
+
+def test_what_is_no_law_is_refused() -> None:
+    for asks in (lambda: capax.plan(10, 8, law=17), lambda: capax.load_law(17)):  # type: ignore[arg-type]
+        with pytest.raises(LawError, match=r"^law: a fitted law, or the name of one, got 17$"):
+            asks()
+
+
+def test_a_subclass_of_a_spec_that_was_made_without_checks_is_refused_where_it_is_used() -> None:
+    class Other(capax.Transformer):
+        pass
+
+    class Others(capax.Sequences):
+        pass
+
+    odd = (Others.model_construct(seq_len=4), Other.model_construct(n_heads=1, d_model=8))
+    task, model = (capax.Sequences(library_size=9), capax.Transformer())
+    run = capax.Run(task=task, model=model)
+    for asks in (
+        lambda: capax.bounds(odd[1], seq_len=4),
+        lambda: capax.bounds(run.model_copy(update={"task": odd[0]})),
+        lambda: capax.bounds(run.model_copy(update={"model": odd[1]})),
+        lambda: capax.measure(odd[0], model),
+        lambda: capax.measure(task, odd[1]),
+    ):
+        with pytest.raises(SpecError, match=r"^Others?: a subclass of \w+ that is not registered"):
+            asks()
 
 
 # Restarts of a pretrained factory are one and the same

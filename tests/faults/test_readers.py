@@ -7,12 +7,13 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from made import made, of_library, trained, with_curves
 from markupsafe import escape
 from matplotlib import rc_context
 
@@ -23,8 +24,7 @@ from capax.laws.compare import compare
 from capax.measures.progress import Progress, Status
 from capax.reports import curves, drawing, interactive, registry, report, saturation
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
-from capax.results import Curve
-from capax.specs import Run
+from capax.reports.light import Light
 
 NAME = "a[red]b[/bold]$c$ :key: <b>&lt;"
 """Markup of a terminal, an emoji, mathematics, tags and entities of HTML: all of them letters of a user's name."""
@@ -42,43 +42,10 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[str
     return out, err
 
 
-@cache
-def trained() -> capax.Measurement:
-    """A real run, of seconds' fractions."""
-    return capax.measure(
-        capax.Sequences(seq_len=4, vocab_size=9, library_size=20),
-        capax.Transformer(d_model=4, d_head=2),
-        capax.Training(max_epochs=3),
-        restarts=2,
-        device="cpu",
-    )
-
-
-def made(memorized: int, *, points: int = 4, seed: int = 0, library: str = "random", **model: Any) -> capax.Measurement:
-    """The real run again with another count, seed, model, or library's name, and with curves of so many points."""
-    spec = trained().spec
-    task = spec.task.model_copy(
-        update={"library": library, "library_sha256": None if library == "random" else "0" * 64}
-    )
-    changed = Run(
-        task=spec.task, model=spec.model.replace(**model), training=spec.training, protocol=spec.protocol, seed=seed
-    )
-    curve = Curve(
-        epoch=tuple(range(points)),
-        memorized=tuple(round(memorized * place / points) for place in range(points)),
-        loss=(None, *(1 / place for place in range(1, points))),
-    )
-    members = tuple(member.model_copy(update={"memorized": memorized, "curve": curve}) for member in trained().members)
-    return trained().model_copy(
-        update={
-            "spec": changed.model_copy(update={"task": task}),
-            "key": changed.key() if library == "random" else f"{changed.key()[:-1]}{len(library) % 10}",
-            "memorized": memorized,
-            "memorized_above_chance": float(memorized),
-            "above_chance": True,
-            "members": members,
-        }
-    )
+def run_of(memorized: int, *, points: int = 4, library: str = "random", **fields: Any) -> capax.Measurement:
+    """A run of two restarts with this count, fields and library's name, and with curves of so many points."""
+    found = with_curves(made(memorized, memorized, **fields), points)
+    return found if library == "random" else of_library(found, library)
 
 
 def stored(path: Path, *runs: capax.Measurement) -> Path:
@@ -90,7 +57,7 @@ def stored(path: Path, *runs: capax.Measurement) -> Path:
 
 @pytest.fixture
 def eight_seeds(tmp_path: Path) -> Path:
-    return stored(tmp_path / "eight.db", *(made(10 + seed, seed=seed) for seed in range(8)))
+    return stored(tmp_path / "eight.db", *(run_of(10 + seed, seed=seed) for seed in range(8)))
 
 
 def test_one_architecture_with_eight_seeds_has_a_page(
@@ -194,8 +161,8 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "makes.py").write_text(MODULE)
-    runs = [made(10 + width // 4, d_model=width, library=f"{BROKEN}{FILE}.csv") for width in (4, 8, 12, 16, 20)]
-    runs += [made(9 + width // 4, d_model=width, library=f"[red]{FILE}.csv") for width in (4, 8)]
+    runs = [run_of(10 + width // 4, d_model=width, library=f"{BROKEN}{FILE}.csv") for width in (4, 8, 12, 16, 20)]
+    runs += [run_of(9 + width // 4, d_model=width, library=f"[red]{FILE}.csv") for width in (4, 8)]
     yield stored(tmp_path / f"{FILE}.db", *runs)
     sys.modules.pop("makes", None)
 
@@ -285,7 +252,7 @@ def test_a_tag_in_a_text_of_the_page_is_letters() -> None:
 @pytest.fixture
 def long_curves(tmp_path: Path) -> Path:
     """Runs with long curves."""
-    runs = (made(10 + seed % 9, points=400, seed=seed, d_model=4 + 4 * (seed % 3)) for seed in range(40))
+    runs = (run_of(10 + seed % 9, points=400, seed=seed, d_model=4 + 4 * (seed % 3)) for seed in range(40))
     return stored(tmp_path / "long.db", *runs)
 
 
@@ -324,7 +291,7 @@ def test_json_of_runs_is_written_run_by_run(
     long_curves: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with capax.Store(long_curves) as store:
-        store.add(made(7, seed=99, library="ä.csv"))
+        store.add(run_of(7, seed=99, library="ä.csv"))
         runs = store.runs()
     out, _ = run(capsys, "runs", "--store", long_curves, "--json")
     assert out.isascii()
@@ -360,6 +327,20 @@ def test_a_report_loads_curves_only_of_the_runs_whose_curves_it_draws(
     drawn = registry.figures(found.kept, found.with_curves)["curves"].shown(found.runs, None)
     assert drawn == curves.training_curves(whole, None)
     assert len(loaded) == curves.MOST_CURVES
+
+
+def test_runs_of_a_page_share_what_is_equal_in_them(long_curves: Path) -> None:
+    with capax.Store(long_curves) as store:
+        whole = store.runs()
+    light = Light()
+    found = [light.run(run) for run in whole]
+    for run, one in zip(whole, found, strict=True):
+        assert one.model_copy(update={"members": run.members}) == run
+        assert json.loads(one.to_json())["units"] == json.loads(run.to_json())["units"]
+        assert one.spec.key() == run.spec.key()
+        assert one.model_fields_set == run.model_fields_set
+    assert len({id(run.spec.task) for run in found}) == len({id(run.model_fields_set) for run in found}) == 1
+    assert len({id(run.spec.model) for run in found}) == 3
 
 
 def test_a_page_without_kept_layers_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,53 +1,32 @@
-"""Work that was lost or not kept: sweeps that forgot, ended in silence, or wrote to a file that was not there."""
+"""Work that was lost: sweeps that forgot, or ended in silence."""
 
 from __future__ import annotations
 
-import os
-import resource
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sweeping import TASK, spec, sweep, timeless
 
 import capax
-from capax import machine, sweep_lock
+from capax import machine
 from capax.cli import main
-from capax.errors import SpecError, StoreError, StoreWriteError, SweepFailed
+from capax.errors import SpecError, SweepFailed
 from capax.results import Measurement
 from capax.store import Store
 from capax.sweeps import packs
-from capax.sweeps.executors import Executor, Job, Report, do
+from capax.sweeps.executors import Executor, Job, Processes, Report, do
 from capax.training import checkpoints, loop
 from capax.training.loop import Course, Interrupted, pause, train
 from capax.training.pack import Outcome, Pack, Status
 from capax.training.workers import Workers
-
-TASK = capax.Sequences(seq_len=4, vocab_size=10, library_size=60)
-
-
-def spec(seed: int = 0, epochs: int = 40, d_model: int = 8) -> capax.Run:
-    return capax.Run(
-        task=TASK,
-        model=capax.Transformer(d_model=d_model, d_head=8),
-        training=capax.Training(max_epochs=epochs, patience=1000),
-        protocol=capax.Mac(restarts=2),
-        seed=seed,
-    )
-
-
-def timeless(runs: Sequence[Measurement]) -> dict[str, Measurement]:
-    return {run.key: run.model_copy(update={"seconds": 0.0}) for run in runs}
-
-
-def sweep(runs: Sequence[capax.Run], store: Path, **options: Any) -> Iterator[Measurement]:
-    return capax.sweep(runs, store, **{"workers": 1, "device": "cpu"} | options)
 
 
 @pytest.fixture
@@ -106,6 +85,22 @@ def test_a_script_without_a_guard_works_in_its_own_process_or_is_told_in_one_lin
     assert ended.stderr == ""
 
 
+def test_a_script_on_stdin_is_told_in_one_line_that_no_worker_can_import_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any worker is started: each would print that there is no such file."""
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "<stdin>", raising=False)
+    for starts in (
+        lambda: sweep([spec()], tmp_path / "s.db", workers=2),
+        lambda: capax.measure(TASK, spec().model, workers=2),
+        lambda: Processes(2),
+    ):
+        with pytest.raises(SpecError, match=r"workers: each worker imports the script, which cannot be had from stdin"):
+            starts()
+    assert [*tmp_path.iterdir()] == []
+    assert len([*sweep([spec(epochs=1)], tmp_path / "s.db")]) == 1
+
+
 def test_a_worker_that_imports_a_sweep_ends_without_a_word(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +118,8 @@ def test_a_worker_that_imports_a_sweep_ends_without_a_word(
         ({"workers": 0}, "workers: at least 1, got 0"),
         ({"retries": -1}, "retries: at least 0, got -1"),
         ({"study": "none.toml"}, "none.toml"),
+        ({"study": [1]}, r"study: a study file, or runs \(capax.Run\), got 1"),
+        ({"study": 5}, r"study: a study file, or runs \(capax.Run\), got 5"),
         ({"device": "abacus"}, "device: .*abacus"),
     ],
 )
@@ -442,123 +439,3 @@ def test_ctrl_c_while_finished_jobs_are_stored_loses_none_and_ends(
         found += sweep(runs, tmp_path / "s.db", executor=Told())
     with Store(tmp_path / "s.db") as store:
         assert store.keys() == {run.key() for run in runs[:2]}
-
-
-# The store under a sweep
-
-
-def test_a_hard_link_to_a_store_in_use_starts_no_second_log(tmp_path: Path) -> None:
-    """Its runs are in the log beside the first name; a log beside the second would later be written over them."""
-    one, other = tmp_path / "one.db", tmp_path / "other.db"
-    with Store(one) as store:
-        other.hardlink_to(one)
-        with pytest.raises(StoreError, match="in use by another name"):
-            Store(other)
-        (run,) = capax.sweep([spec(epochs=1)], store, workers=1, device="cpu")
-    assert not [*tmp_path.glob("other.db-*")]
-    with Store(other) as store:
-        assert store.get(run.key) is not None
-    with Store(one) as store:
-        assert store.get(run.key) is not None
-
-
-@pytest.mark.parametrize("link", ["symbolic", "hard"])
-def test_a_store_is_not_swept_by_two_names_at_once(tmp_path: Path, link: str) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    one, other = tmp_path / "a" / "s.db", tmp_path / "b" / "t.db"
-    Store(one).close()
-    other.symlink_to(one) if link == "symbolic" else other.hardlink_to(one)
-    first = sweep([spec(epochs=1), spec(epochs=2)], one)
-    next(first)
-    with pytest.raises(StoreError, match=r"store: a sweep of .*t\.db is under way"):
-        list(sweep([spec(epochs=3)], other))
-    if link == "symbolic":
-        assert sweep_lock.look(other)[0] == "running"
-        assert [path.name for path in other.parent.iterdir()] == ["t.db"]
-    first.close()  # type: ignore[attr-defined]
-    assert len(list(sweep([spec(epochs=3)], other))) == 1
-
-
-def _replace(store: Path) -> None:
-    """Put a copy in its place, with its log, as somebody does who restores a backup."""
-    for path in store.parent.glob("s.db*"):
-        if path.is_file():
-            shutil.copy(path, tmp := path.with_name("copy"))
-            tmp.replace(path)
-
-
-CHANGES: dict[str, Callable[[Path], object]] = {
-    "removed": lambda store: [path.unlink() for path in store.parent.glob("s.db*") if path.is_file()],
-    "replaced": _replace,
-    "moved": lambda store: store.rename(store.with_name("other.db")),
-    "its log removed": lambda store: store.with_name("s.db-wal").unlink(),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_store_that_is_gone_under_a_sweep_is_told_and_the_work_is_kept(
-    tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run that the path's file does not have was not kept; its checkpoint is, and a new sweep takes it from there."""
-    store, runs = tmp_path / "s.db", [spec(epochs=2, d_model=width) for width in (2, 4, 6)]
-    under_way = sweep(runs, store)
-    first = next(under_way)
-    CHANGES[change](store)
-    with pytest.raises(StoreWriteError, match=rf"removed or replaced .*runs not kept: {runs[1].key()[:12]};") as error:
-        next(under_way)
-    assert first.key == runs[0].key()
-    assert error.value.exit_code == 1
-    for path in tmp_path.glob("s.db*"):
-        if path.is_file():
-            path.unlink()
-    monkeypatch.delattr(loop, "prepare")
-    assert [run.key for run in sweep([runs[1]], store)] == [runs[1].key()]
-
-
-def test_a_measurement_is_not_written_to_a_store_that_is_gone(tmp_path: Path) -> None:
-    run = spec(epochs=1)
-    with Store(tmp_path / "s.db") as store:
-        (tmp_path / "s.db").unlink()
-        with pytest.raises(StoreWriteError, match=r"the run was not saved: .*s\.db was removed") as error:
-            capax.measure(run.task, run.model, run.training, restarts=1, store=store, device="cpu")
-    assert error.value.unsaved.memorized >= 0
-
-
-def test_a_disk_without_room_ends_a_sweep_and_says_which_runs_were_not_kept(tmp_path: Path) -> None:
-    """No file may grow beyond what the store's log has: a limit of the process stands for a full disk."""
-    store, runs = tmp_path / "s.db", [spec(epochs=epochs) for epochs in (2, 3, 4)]
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    under_way = sweep(runs, store)
-    first = next(under_way)
-    size = os.stat(f"{store}-wal").st_size
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        with pytest.raises(StoreWriteError, match=rf"not saved: .*not kept: {runs[1].key()[:12]}; ") as error:
-            list(under_way)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert error.value.exit_code == 1
-    with Store(store) as opened:
-        assert opened.keys() == {first.key}
-    assert len(list(tmp_path.rglob("*.outcomes.json"))) == 1
-    assert {run.key for run in sweep(runs, store)} == {run.key() for run in runs}
-
-
-def test_runs_that_lie_in_the_log_alone_for_want_of_room_are_told(tmp_path: Path) -> None:
-    """They were written, but a copy of the store's file alone would not hold them."""
-    path, run = tmp_path / "s.db", spec(epochs=1)
-    measured = capax.measure(run.task, run.model, run.training, restarts=1, device="cpu")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with Store(path) as store:
-        store.add(measured)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, hard))
-        try:
-            with pytest.raises(StoreWriteError, match=r"s\.db-wal beside it"):
-                store.settle()
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        store.settle()
-        shutil.copy(path, tmp_path / "copy.db")
-    with Store(tmp_path / "copy.db") as copy:
-        assert copy.keys() == {measured.key}

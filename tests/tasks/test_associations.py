@@ -13,8 +13,8 @@ from safetensors.numpy import save_file
 
 from capax.errors import CapaxError, LibraryError
 from capax.specs import Associations, AssociativeAttention, Run, Training
-from capax.tasks.association_files import checked, read
-from capax.tasks.associations import AssociationLibrary, constant_share, draw
+from capax.tasks.association_files import checked, constant_share, read
+from capax.tasks.associations import AssociationLibrary, draw
 
 
 def rng(seed: int = 0) -> np.random.Generator:

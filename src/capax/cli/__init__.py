@@ -95,7 +95,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
                 print(error.unsaved.to_json())
         _fail(error, error.exit_code, debug)
     except KeyboardInterrupt as error:
-        _end("interrupted; finished runs are saved", error.exit_code if isinstance(error, Ended) else INTERRUPTED)
+        line = "; ".join(["interrupted", *getattr(error, "__notes__", ())])
+        _end(line, error.exit_code if isinstance(error, Ended) else INTERRUPTED)
     except OSError as error:
         _fail(OutputError(streams.reason(error)), OutputError.exit_code, debug)
     except MemoryError as error:

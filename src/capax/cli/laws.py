@@ -73,6 +73,7 @@ def fit(
     from capax.laws.compare import compare as compare_laws
     from capax.laws.files import LAWS, save_law
     from capax.laws.report import report
+    from capax.laws.rows import saying
 
     if picture is not None and not compare:
         raise LawError("picture: only with --compare")
@@ -100,11 +101,13 @@ def fit(
     for name, given in (("ecm", method or as_printed), ("polynomial", degree)):
         if given and law != name and not compare:
             raise LawError(f"{'degree' if name == 'polynomial' else 'method, as_printed'}: only for {name}, not {law}")
-    fitted = LAWS[law](**options[law]).fit(rows)
-    fitted.notes_.extend((*luck, *modules))
+    notes = [*luck, *modules]
     if left_out:
         why = "that found no D_K" if counted == "total_key_dim" else "that were not above chance"
-        fitted.notes_.append(f"{left_out} runs {why} were left out")
+        notes.append(f"{left_out} runs {why} were left out")
+    with saying(notes):
+        fitted = LAWS[law](**options[law]).fit(rows)
+    fitted.notes_.extend(notes)
     one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
     rivals = [name for name, kind in LAWS.items() if kind.task == fitted.task]
     laws = [LAWS[name](**options[name]) for name in rivals if name != "depth" or not one_depth]

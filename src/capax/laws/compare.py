@@ -44,7 +44,7 @@ class Score(Part):
     predicted_left_out: Annotated[
         tuple[float, ...] | None, Field(description="Per row, from a fit without its configuration.")
     ] = None
-    reasons: Annotated[tuple[str, ...], Field(description="Why a number is missing.")] = ()
+    reasons: Annotated[tuple[str, ...], Field(description="Why a number is missing, or means little.")] = ()
 
 
 class Comparison(Part):
@@ -81,8 +81,9 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     if not tables.is_table(table):
         raise LawError("compare: a table with named columns is needed, since laws differ in theirs")
     laws = list(laws)
+    luck: tuple[str, ...] = ()
     if isinstance(table, pl.DataFrame) and y is None and laws:
-        table, _ = tables.above_luck(table, laws[0].target)
+        table, luck = tables.above_luck(table, laws[0].target)
     heads, widths = tables.numbers(table, "n_heads"), tables.numbers(table, "d_model")
     scores, counts = [], np.empty(0)
     for law in laws:
@@ -91,7 +92,7 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
             counts = rows.counts
             scores.append(_score(law, rows, table, heads, widths))
         except CapaxError as error:
-            scores.append(Score(law=law.name, reasons=(str(error),)))
+            scores.append(Score(law=law.name, reasons=("; ".join((str(error), *luck)),)))
     scores.sort(key=lambda score: np.inf if score.mape_left_out is None else score.mape_left_out)
     return Comparison(
         counts=tuple(counts.tolist()),
@@ -121,8 +122,8 @@ def _score(law: Law, rows: Rows, table: Any, heads: np.ndarray, widths: np.ndarr
         n_parameters=len(fitted.solution_.free),
         mape=mape(fitted, rows),
         mape_left_out=_error(predicted, rows.counts) if whole else None,
-        mape_largest=_largest(law, rows, widths, "largest", reasons),
-        mape_heads=_largest(law, rows, heads, "heads", reasons),
+        mape_largest=_largest(law, rows, widths, "width", "largest width", reasons),
+        mape_heads=_largest(law, rows, heads, "number of heads", "most heads", reasons),
         aic=aic,
         bic=bic,
         predicted_left_out=tuple(predicted.tolist()) if whole else None,
@@ -142,10 +143,10 @@ def _folds(configuration: np.ndarray) -> Iterator[np.ndarray]:
         yield held
 
 
-def _largest(law: Law, rows: Rows, values: np.ndarray, label: str, reasons: list[str]) -> float | None:
+def _largest(law: Law, rows: Rows, values: np.ndarray, name: str, label: str, reasons: list[str]) -> float | None:
     held = values == values.max()
     if held.all():
-        reasons.append(f"{label}: there is one value only")
+        reasons.append(f"{label}: all rows have the same {name}, so that none is left to fit without it")
         return None
     predicted = _left_out(law, rows, held, label, reasons)
     return None if predicted is None else _error(predicted, rows.counts[held])
@@ -154,10 +155,13 @@ def _largest(law: Law, rows: Rows, values: np.ndarray, label: str, reasons: list
 def _left_out(law: Law, rows: Rows, held: np.ndarray, label: str, reasons: list[str]) -> np.ndarray | None:
     """Predictions of the rows that are held out; None, with the reason, when the others do not suffice for a fit."""
     try:
-        return _capped(clone(law).fit_rows(rows.take(~held)), rows.take(held))
+        predicted = _capped(clone(law).fit_rows(rows.take(~held)), rows.take(held))
     except LawError as error:
         reasons.append(f"{label}: {error}")
         return None
+    if (predicted < 0).any():
+        reasons.append(f"{label}: it predicts counts below zero, which no measurement can have")
+    return predicted
 
 
 def _error(predicted: np.ndarray, counts: np.ndarray) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from capax import outputs
-from capax.errors import LawError, TableError
+from capax.errors import LawError, TableError, shown
 from capax.laws.bits import BitsLaw
 from capax.laws.censored import Solution
 from capax.laws.domain import Domain
@@ -187,6 +187,8 @@ def load_law(name: Path | str = DEFAULT) -> Law:
     Raises:
         LawError: when there is no such law.
     """
+    if not isinstance(name, Path | str):
+        raise LawError(f"law: a fitted law, or the name of one, got {shown(name)}")
     if str(name).startswith("published:"):
         _, source, *layers = str(name).split(":")
         if len(layers) > 1 or not all(layer.isdecimal() for layer in layers):

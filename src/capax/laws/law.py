@@ -20,7 +20,7 @@ from capax import tables
 from capax.errors import LawError, TableError, shown
 from capax.laws.censored import Observed, Solution, profile, solve, standardized
 from capax.laws.domain import Domain, OutsideDomainWarning
-from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_positive, checked_rows
+from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_positive, checked_rows, saying
 
 FEWEST_DRAWS = 10
 REDRAWS = 1000
@@ -115,7 +115,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             X, modules = tables.without_modules(X)
             X, luck = tables.above_luck(X, self.target)
             notes = (*luck, *modules)
-        self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
+        with saying(notes):
+            self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
         self.notes_.extend(notes)
         return self
 

@@ -20,8 +20,9 @@ class Polynomial(Law):
     """A polynomial in `seq_len`, `n_heads` and `d_model`: 56 coefficients at degree 5, the paper's rival of the ECM.
 
     Fitted by least squares on the counts themselves, so its interval is as wide for a small count as for a large one
-    and it may predict less than nothing. Columns are first brought to −1 to 1. The paper does not say how it was fitted
-    or what became of complete libraries; here they are lower bounds, as for every law.
+    and it may predict less than nothing, which `capax.predict` refuses and `capax.compare` tells. Columns are first
+    brought to −1 to 1. The paper does not say how it was fitted or what became of complete libraries; here they are
+    lower bounds, as for every law.
 
     Args:
         degree: largest total degree.

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from capax.errors import TableError
+from capax.errors import LawError, TableError
 
 Columns = dict[str, np.ndarray]
 Vector = np.ndarray
 LIBRARY = "library_size"
+
+
+@contextmanager
+def saying(notes: Iterable[str]) -> Iterator[None]:
+    """Let a law that cannot be fitted say, too, which rows were left out before."""
+    try:
+        yield
+    except LawError as error:
+        raise type(error)("; ".join((str(error), *notes))) from None
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,16 @@ commonest recalls more than they do, of drawn libraries too (ours).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy  # its parts are loaded when they are first used, which most processes never do
 from jaxtyping import Float
 
 from capax.specs import Task
-from capax.training.pack import Outcome
+
+if TYPE_CHECKING:
+    from capax.training.pack import Outcome
 
 
 @dataclass(frozen=True)

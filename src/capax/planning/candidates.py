@@ -144,6 +144,8 @@ def ask(law: Law, row: Mapping[str, Any], table: Table, level: float, extrapolat
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDomainWarning)
         value = float(law.predict(table)[0])
+        if value < 0:
+            raise LawError(f"{law.name}: predicts {value:.4g} items; no count is below zero, so it does not hold here")
         low, high = law.predict_interval(table, level)
     return Answer(value, Interval(low=float(low[0]), high=float(high[0]), level=level, of="a new measurement"), outside)
 

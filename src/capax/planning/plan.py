@@ -108,7 +108,7 @@ def plan(
         LawError: for a value that is not allowed, outside the domain without `extrapolate`, or when `max_parameters`
             leaves no candidate.
     """
-    law = law if isinstance(law, Law) else load_law(law or DEFAULT)
+    law = law if isinstance(law, Law) else load_law(DEFAULT if law is None else law)
     check(
         probability,
         precision,

@@ -23,24 +23,13 @@ SIZES = frozenset({"seq_len", "context_size", "n_items", "n_edges", "n_heads", "
 """What the runs of one figure differ in."""
 
 
-def without_curves(run: Measurement) -> Measurement:
-    """A run with the first and the last evaluation of each curve alone: of thousands all have room in memory."""
-    members = (member.model_copy(update={"curve": _ends(member.curve)}) for member in run.members)
-    return run.model_copy(update={"members": tuple(members)})
-
-
-def _ends(curve: Curve) -> Curve:
-    step = max(len(curve.epoch) - 1, 1)
-    return Curve(epoch=curve.epoch[::step], memorized=curve.memorized[::step], loss=curve.loss[::step])
-
-
 def training_curves(
     runs: Sequence[Measurement], law: Law | None, whole: Callable[[Measurement], Measurement] = lambda run: run
 ) -> list[Chart]:
     """Share of the library that is memorized, and loss, against epoch; the best restart of each run.
 
     Args:
-        whole: gives a run with its curves, where those of the runs are cut short (`without_curves`).
+        whole: gives a run with its curves, where those of the runs are cut short (`light.Light`).
     """
     told = [run for run in runs if isinstance(run.spec.protocol, Mac) and _sizes(run) is not None]
     if not told:

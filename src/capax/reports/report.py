@@ -23,8 +23,8 @@ from capax.errors import CapaxError, FigureFailed, ReportError
 from capax.laws.law import Law
 from capax.reports import amounts, interactive, words
 from capax.reports.caveats import caveats
-from capax.reports.curves import without_curves
 from capax.reports.groups import alike, fields_of
+from capax.reports.light import Light
 from capax.reports.planner import planner
 from capax.reports.registry import FIGURES, Figure, figures
 from capax.results import Measurement
@@ -60,6 +60,8 @@ LONGEST_REASON = 500
 """Letters of an error that nobody wrote for a reader."""
 ROOM = 2_000_000
 """Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
+PIECE = 2**16
+"""Characters of plotly that are written at a time."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,8 @@ def parts(content: Content) -> Iterator[str]:
         claims=content.claims,
         style=_asset("report.css"),
         scripts=[_asset(name) for name in ("report.js", "planner.js", "planner_page.js")],
-        plotly=Markup(get_plotlyjs()),
-        data=_embedded(
+        plotly=_plotly,
+        data=_pieces(
             {
                 "figures": {figure["id"]: figure["plot"] for figure in shown},
                 "dark": interactive.DARK,
@@ -257,6 +259,23 @@ def _asset(name: str) -> Markup:
     return Markup((files("capax.reports") / "templates" / name).read_text(encoding="utf-8"))
 
 
+def _plotly() -> Iterator[Markup]:
+    text = get_plotlyjs()
+    return (Markup(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
+
+
+def _pieces(data: Mapping[str, Any]) -> Iterator[Markup]:
+    """`_embedded`, of an object, piece by piece."""
+    yield Markup("{")
+    for place, (name, value) in enumerate(data.items()):
+        yield Markup(f"{',' if place else ''}{_embedded(name)}:")
+        if isinstance(value, dict):
+            yield from _pieces(value)
+        else:
+            yield _embedded(value)
+    yield Markup("}")
+
+
 def _embedded(data: Any) -> Markup:
     """JSON that is safe inside a script element, whatever its texts are."""
     text = json.dumps(_finite(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -283,7 +302,7 @@ class Read(NamedTuple):
     """What some stores hold.
 
     Attributes:
-        runs: without their curves.
+        runs: light, without their curves (`light.Light`).
         imported: by source, how many rows of others, which no report shows.
         stores: the one that a run was read from, by its key.
         kept: the store beside which the weights of a run lie, by its key.
@@ -316,9 +335,10 @@ def read(stores: Sequence[Path]) -> Read:
     imported: dict[str, int] = {}
     places: dict[str, Path] = {}
     kept: dict[str, Path] = {}
+    light = Light()
     for path in stores:
         with Store(path, create=False) as opened:
-            found = {run.key: without_curves(run) for run in opened.each()}
+            found = {run.key: light.run(run) for run in opened.each()}
             runs |= found
             places |= dict.fromkeys(found, path)
             kept |= {key: path for key in found if opened.weights_path(key).exists()}

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from capax.specs.associative import AssociativeAttention
 from capax.specs.model import Model
+from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
 from capax.specs.spec import LARGEST_LIBRARY, Size, must_be_given
 from capax.specs.task import Task
@@ -128,7 +129,8 @@ class Associations(Task):
             return min(2 * self.tolerance, 1.0) ** self.d_out
         if self.labels == "normal":
             return math.erf(self.tolerance / math.sqrt(2)) ** self.d_out
-        return float(self.library_type().constant_share(self))
+        labels = resolve("capax.tasks.association_files:read")(Path(self.library)).labels
+        return float(resolve("capax.tasks.association_files:constant_share")(labels, self.tolerance))
 
     def refuse(self, model: Model, protocol: Protocol) -> None:
         """Refuse vectors of more numbers than there is memory for."""
@@ -170,7 +172,7 @@ class Associations(Task):
     def _describe_arrays(self) -> None:
         """Sizes, kinds and content hash of the user's arrays come from the arrays themselves."""
         given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
-        for name, value in self.library_type().describe(Path(self.library), given).items():
+        for name, value in resolve("capax.tasks.association_files:describe")(Path(self.library), given).items():
             object.__setattr__(self, name, value)
             self.model_fields_set.add(name)
         self.model_fields_set.discard("library_sha256")  # a copy with changes reads the arrays again

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from capax.specs.plugins import resolve
 from capax.specs.spec import LARGEST_LIBRARY, must_be_given
 from capax.specs.task import Purpose, Scored, Task
 from capax.specs.transformer import Transformer
@@ -155,7 +156,7 @@ class Sequences(Task):
     def _describe_file(self) -> None:
         """Size, length, vocabulary and content hash of a user's file come from the file itself."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        described = self.library_type().describe(Path(self.library), given, self.duplicates)
+        described = resolve("capax.tasks.sequence_files:describe")(Path(self.library), given, self.duplicates)
         if described["vocab_size"] > LARGEST_VOCABULARY:
             token = described["vocab_size"] - 1
             raise ValueError(f"vocab_size: at most {LARGEST_VOCABULARY}, but {self.library} has token {token}")

@@ -162,6 +162,7 @@ class Processes(Executor):
 
     def __init__(self, workers: int) -> None:
         machine.end_if_imported_by_a_worker()
+        machine.check_script()
         self.slots = whole("workers", workers)
         self._context = multiprocessing.get_context("spawn")
         self._stopping, self._started = (self._context.RawValue(c_bool, False) for _ in range(2))

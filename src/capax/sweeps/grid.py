@@ -52,11 +52,12 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     `grid` holds axes by field name: every combination is a run. Each `[[zip]]` holds fields that advance together, and
     is one axis. An axis is a list, or a range of equal ratios: `{from = 8, to = 128, factor = 2}` or
     `{from = 1e-4, to = 1e-2, steps = 5}`; it has at most 50,000 values. Each `[[change]]` has `if` (fields and values,
-    a list of values for several) and `set`: runs that meet all of `if` get the fields of `set`.
+    a list of values for several) and `set`: runs that meet all of `if` get the fields of `set`;
+    there must be one.
 
     Raises:
         StudyError: for a file that cannot be read, is no TOML, has unknown tables, fields or axes, an empty axis, more
-            than a million runs without `allow_many`, or a run that is not allowed.
+            than a million runs without `allow_many`, a change that no run meets, or a run that is not allowed.
     """
     path = Path(path)
     tables = _parse(path)
@@ -98,14 +99,20 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
     count = math.prod(len(axis) for axis in axes)
     if count > MOST_RUNS and not allow_many:
         raise SpecError(f"grid: {count} runs are more than {MOST_RUNS}; --yes allows them")
+    unmatched = set(range(len(changes)))
     runs: dict[str, Run] = {}
     for combination in itertools.product(*axes):
         values = base | {name: value for step in combination for name, value in step.items()}
-        for conditions, settings in changes:
+        for number, (conditions, settings) in enumerate(changes):
             if all(values.get(name, _default(name, fields, parts)) in allowed for name, allowed in conditions.items()):
                 values = values | settings
+                unmatched.discard(number)
         run = _run(values, fields, parts, combination)
         runs.setdefault(run.key(), run)
+    if unmatched:
+        number = min(unmatched)
+        asked = ", ".join(f"{name} = {value}" for name, value in _list(tables, "change")[number]["if"].items())
+        raise SpecError(f"change[{number}].if: matches no run of the study, got {asked}")
     found = None if store is None else path.parent / store
     return Study(path, tuple(runs.values()), count - len(runs), found)
 

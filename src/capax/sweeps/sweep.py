@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from capax import machine
-from capax.errors import SpecError, SweepFailed
+from capax.errors import SpecError, SweepFailed, shown
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.spec import whole
@@ -183,6 +183,16 @@ class _Asked:
             yield store, executor, record
 
 
+def _distinct(given: object) -> tuple[Run, ...]:
+    """Runs that are given as a sweep's study, each once."""
+    runs: dict[str, Run] = {}
+    for run in given if isinstance(given, Iterable) else (given,):
+        if not isinstance(run, Run):
+            raise SpecError(f"study: a study file, or runs (capax.Run), got {shown(run)}")
+        runs[run.key()] = run
+    return tuple(runs.values())
+
+
 def _ask(
     study: Path | str | Iterable[Run],
     store: Store | Path | str | None,
@@ -198,7 +208,7 @@ def _ask(
         read = read_study(study, allow_many=allow_many)
         runs, store = read.runs, store or read.store
     else:
-        runs = tuple({run.key(): run for run in study}.values())
+        runs = _distinct(study)
     if store is None:
         raise SpecError("store: a sweep needs one: give a file, or name it in the study")
     if not isinstance(store, Store):
@@ -209,4 +219,6 @@ def _ask(
     if workers is None:
         workers = 1 if where == "cuda" else min(machine.cores(), 8)
     whole("workers", workers)
+    if executor is None and workers > 1:
+        machine.check_script()
     return _Asked(runs, store, executor, workers, where)

@@ -191,3 +191,14 @@ def describe(path: Path, given: dict[str, Any]) -> dict[str, Any]:
                 f"labels: example {at + 1} is of class {highest}, but classes are 0..{found['n_classes'] - 1}"
             )
     return {**found, "library": str(path.resolve()), "library_sha256": content_hash(examples)}
+
+
+def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -> float:
+    """Share of labels that one constant is close to: in each number the centre of the fullest window."""
+    hits = np.ones(len(labels), dtype=bool)
+    for column in labels.T:
+        ordered = np.sort(column)
+        ends = np.searchsorted(ordered, ordered + 2 * tolerance, side="right")
+        start = int((ends - np.arange(len(ordered))).argmax())
+        hits &= (column >= ordered[start]) & (column <= ordered[start] + 2 * tolerance)
+    return float(hits.mean())

@@ -50,17 +50,6 @@ def draw(spec: Associations, size: int, d_model: int, generator: np.random.Gener
     return Examples(queries, contexts, numbers[spec.labels]((size, spec.d_out)))
 
 
-def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -> float:
-    """Share of labels that one constant is close to: in each number the centre of the fullest window."""
-    hits = np.ones(len(labels), dtype=bool)
-    for column in labels.T:
-        ordered = np.sort(column)
-        ends = np.searchsorted(ordered, ordered + 2 * tolerance, side="right")
-        start = int((ends - np.arange(len(ordered))).argmax())
-        hits &= (column >= ordered[start]) & (column <= ordered[start] + 2 * tolerance)
-    return float(hits.mean())
-
-
 def _given(spec: Associations, d_model: int) -> Examples:
     examples = association_files.read(Path(spec.library))
     if association_files.content_hash(examples) != spec.library_sha256:
@@ -94,13 +83,6 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
     contexts: Float[Tensor, "g k n c"]
     labels: Shaped[Tensor, "g items *d_out"]
     sizes: tuple[int, ...]
-
-    describe = staticmethod(association_files.describe)
-
-    @staticmethod
-    def constant_share(spec: Associations) -> float:
-        """Share of the user's labels that one constant is close to."""
-        return constant_share(association_files.read(Path(spec.library)).labels, spec.tolerance)
 
     @classmethod
     def build(
@@ -191,7 +173,7 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
         labels = self.labels[0 if self.labels.shape[0] == 1 else member][: self.sizes[member]]
         if self.spec.labels == "classes":
             return constant_answer(labels[:, None])
-        share = constant_share(labels.double().cpu().numpy(), self.spec.tolerance)
+        share = association_files.constant_share(labels.double().cpu().numpy(), self.spec.tolerance)
         return Constant(round(share * len(labels)), None)
 
     def recalled(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> Bool[Tensor, "e b"]:

@@ -57,8 +57,6 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
     importance: Float[Tensor, "g m m"]
     sizes: tuple[int, ...]
 
-    describe = staticmethod(relation_files.describe)
-
     @classmethod
     def remarks(cls, spec: Relations, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:
         """What is to be said of the user's files."""

@@ -78,8 +78,6 @@ def recallable_from(sequences: Int[np.ndarray, "size seq_len"], lengths: Iterabl
 class SequenceLibrary(TokenLibrary):
     """Libraries of sequences: drawn, enumerated, or the user's."""
 
-    describe = staticmethod(sequence_files.describe)
-
     @classmethod
     def draw(cls, spec: Any, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size seq_len"]:
         """As the module's `draw`."""

@@ -115,6 +115,7 @@ def bounds(
     if isinstance(spec, Run):
         if given:
             raise SpecError(f"{next(iter(given))}: a run brings its own, got {next(iter(given.values()))}")
+        type(spec.task).refuse_unregistered()
         model, precision = _known(spec.model), spec.training.precision
         sizes = of_task(spec.task)
     else:
@@ -141,6 +142,7 @@ def bounds(
 def _known(model: object) -> Known:
     if not isinstance(model, Known):
         raise SpecError(f"model: a Transformer, AssociativeAttention or KeyQueryChannel, got a {type(model).__name__}")
+    type(model).refuse_unregistered()
     return model
 
 

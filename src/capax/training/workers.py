@@ -64,6 +64,7 @@ class Workers:
                 raise SpecError(f"{name}: should be at most {MOST_AT_ONCE}, got {value}")
         if workers > 1:
             machine.end_if_imported_by_a_worker()
+            machine.check_script()
         self.workers, self.threads, self.pack_size = workers, threads, pack_size
         self._pool: ProcessPoolExecutor | None = None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import capax
 from capax.measures.units import above_chance
-from capax.results import Interval, beyond_luck
+from capax.results import Curve, Interval, beyond_luck
 from capax.specs import Run, Spec
 
 
@@ -19,6 +19,7 @@ def trained() -> capax.Measurement:
         capax.Transformer(d_model=4, d_head=2),
         capax.Training(max_epochs=3),
         restarts=2,
+        device="cpu",
     )
 
 
@@ -50,3 +51,21 @@ def made(*counts: int, **fields: Any) -> capax.Measurement:
             "interval": None if len(counts) < 2 else Interval(low=best - 1, high=best + 1, level=0.95, of="test"),
         }
     )
+
+
+def with_curves(run: capax.Measurement, points: int) -> capax.Measurement:
+    """The run with curves of so many points that end at its count."""
+    curve = Curve(
+        epoch=tuple(range(points)),
+        memorized=tuple(round(run.memorized * place / points) for place in range(points)),
+        loss=(None, *(1 / place for place in range(1, points))),
+    )
+    members = (member.model_copy(update={"memorized": run.memorized, "curve": curve}) for member in run.members)
+    return run.model_copy(update={"members": tuple(members)})
+
+
+def of_library(run: capax.Measurement, name: str) -> capax.Measurement:
+    """The run as one of a user's library, which need not be there."""
+    task = run.spec.task.model_copy(update={"library": name, "library_sha256": "0" * 64})
+    key = f"{run.key[:-1]}{len(name) % 10}"
+    return run.model_copy(update={"spec": run.spec.model_copy(update={"task": task}), "key": key})
