@@ -194,10 +194,6 @@ def table(runs: Iterable[Measurement]) -> pl.DataFrame:
     return pl.DataFrame([_row(run) for run in runs], infer_schema_length=None)
 
 
-CHANNEL = ("n_heads", "d_head", "total_key_dim", "f1")
-"""What a run on relations found, in the columns of its architecture: those of a search are its best."""
-
-
 INFORMATION = ("morris_bits", "allen_zhu_bits")
 """Units that do not follow from the count."""
 
@@ -229,7 +225,11 @@ def _row(run: Measurement) -> dict[str, Any]:
         "steps": run.steps,
         "seconds": run.seconds,
         "stop_reason": run.stop_reason,
-    } | ({} if run.f1 is None else {name: getattr(run, name) for name in CHANNEL})
+    } | (
+        {}
+        if "f1" not in run.metrics
+        else {"f1": run.metrics["f1"]} | {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim")}
+    )
 
 
 def _cell(value: Any) -> Any:

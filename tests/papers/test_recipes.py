@@ -12,7 +12,7 @@ from capax.errors import SpecError
 from capax.papers import adler2025, catalogue, harma2024, harma2024_verdicts, mahdavi2024_recipes
 from capax.papers.harma2024_arithmetic import width_of
 from capax.papers.recipe import SCALES, STANDINGS, Evidence, Recipe, Verdict
-from capax.results import HeadCount, Measurement, ShatterEpochs
+from capax.results import HeadCount, KeyDimensionSearch, Measurement, ShatterEpochs
 from capax.specs import Budget, Mac, Mls, Relations, Run, Shatter
 
 PAPERS = catalogue.PAPERS
@@ -327,7 +327,7 @@ def f1(value: Callable[[int, int], float]) -> Made:
 
     def made(run: Run, rng: np.random.Generator) -> Measurement:
         mean = value(run.model.n_heads, run.model.total_key_dim)  # type: ignore[union-attr, arg-type]
-        return measurement(run, [10], f1=float(np.clip(mean + 0.003 * rng.normal(), 0, 1)))
+        return measurement(run, [10], metrics={"f1": float(np.clip(mean + 0.003 * rng.normal(), 0, 1))})
 
     return made
 
@@ -370,12 +370,14 @@ def cells(total: Callable[[int, int], float], heads: Callable[[int, int], int], 
         return measurement(
             run,
             [m],
-            f1=0.995,
-            n_heads=count,
-            d_head=found,
-            total_key_dim=found,
-            total_key_dim_interval=interval(0.9 * found, 1.1 * found),
-            per_heads=each,
+            metrics={"f1": 0.995},
+            search=KeyDimensionSearch(
+                n_heads=count,
+                d_head=found,
+                total_key_dim=found,
+                interval=interval(0.9 * found, 1.1 * found),
+                per_heads=each,
+            ),
         )
 
     return made

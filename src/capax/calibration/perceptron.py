@@ -14,6 +14,7 @@ from scipy.stats import norm
 
 from capax.calibration.ruler import Found, Known, Part, System, one_by_one, sampling, search
 from capax.measures.measure import measure
+from capax.results import Search
 from capax.specs import Associations, AssociativeAttention, Mls, Training
 from capax.tasks.associations import draw
 
@@ -60,7 +61,7 @@ def trained(d_model: int = 16, training: Training = TRAINING) -> System:
             protocol=Mls(first_size=d_model, seeds=32, max_trainings=400, interval_width=TRAINED_WIDTH),
             seed=seed,
         )
-        assert run.search is not None
+        assert isinstance(run.search, Search)
         assert run.interval is not None
         high = np.inf if run.interval.high is None else run.interval.high
         return Found(run.search.threshold, run.interval.low, high, len(run.members), run.search.stop_reason)

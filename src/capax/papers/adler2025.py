@@ -136,8 +136,7 @@ def _f1s(of: Evidence) -> dict[tuple[int, int], list[float]]:
     result: dict[tuple[int, int], list[float]] = defaultdict(list)
     for run in of.runs:
         assert isinstance(run.spec.model, KeyQueryChannel)
-        assert run.f1 is not None
-        result[run.spec.model.n_heads, run.spec.model.total_key_dim or 0].append(run.f1)
+        result[run.spec.model.n_heads, run.spec.model.total_key_dim or 0].append(run.metrics["f1"])
     return result
 
 
@@ -256,7 +255,7 @@ def one_head_fails(of: Evidence) -> Verdict:
     told = [
         (run, count)
         for run in of.runs
-        for count in run.per_heads or ()
+        for count in (run.key_search.per_heads if run.key_search else ())
         if count.n_heads == 1 and load(run) > width(run)
     ]
     if not told:
@@ -273,9 +272,9 @@ def grows_on_the_diagonal(of: Evidence) -> Verdict:
         raise Unjudged("fewer than two cells of that compression")
     first, last = cells[0], cells[-1]
     measured = ", ".join(f"m {items(run)}: {run.total_key_dim} ({run.n_heads} heads)" for run in cells)
-    if first.total_key_dim_interval is None or last.total_key_dim_interval is None:
+    one, other = (None if run.key_search is None else run.key_search.interval for run in (first, last))
+    if one is None or other is None:
         raise Unjudged("a cell has no interval")
-    one, other = first.total_key_dim_interval, last.total_key_dim_interval
     if one.high is not None and other.low > one.high:
         return Verdict(answer="agrees", measured=measured, reason="the 95 % interval of the most items is above")
     if other.high is not None and other.high < one.low:

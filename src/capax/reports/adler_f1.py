@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,13 +12,12 @@ import numpy as np
 from scipy.stats import t as student
 
 from capax.laws.law import Law
-from capax.measures.replay import trainings
 from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.groups import Group, alike
 from capax.reports.lines import or_error, titled
 from capax.reports.searches import GRAPH, cell, of_relations, powers
 from capax.reports.words import of_heads
-from capax.results import HeadCount, Measurement
+from capax.results import Measurement
 from capax.specs import Budget, Mac
 
 LEVEL = 0.95
@@ -76,7 +76,7 @@ def _sizes(runs: list[Measurement]) -> int:
 def _curves(runs: list[Measurement]) -> dict[int, dict[int, list[float]]]:
     """F1 of every training by number of heads and total key dimension.
 
-    Of searches that this version cannot follow, there are only the sizes that they found.
+    Of searches by an earlier version there are only the sizes that they found.
     """
     found: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
@@ -85,16 +85,16 @@ def _curves(runs: list[Measurement]) -> dict[int, dict[int, list[float]]]:
             assert run.total_key_dim is not None
             found[run.n_heads][run.total_key_dim] += [member.metrics["f1"] for member in run.members]
             continue
-        for count in _counts(run, trainings(run) is None):
-            found[count.n_heads][count.total_key_dim or 0].append(count.f1)
-        for n_heads, done in (trainings(run) or {}).items():
-            for one in done:
-                found[n_heads][n_heads * one.d_head].append(one.f1)
+        assert run.key_search is not None
+        members = iter(run.members)
+        for count in run.key_search.per_heads:
+            trained = list(itertools.islice(members, count.trainings))
+            if any(one.d_head is None for one in trained):  # stored by an earlier version
+                found[count.n_heads][count.total_key_dim or 0] += [count.f1] if count.total_key_dim else []
+                continue
+            for one in trained:
+                found[count.n_heads][count.n_heads * (one.d_head or 0)].append(one.metrics["f1"])
     return found
-
-
-def _counts(run: Measurement, wanted: bool) -> list[HeadCount]:
-    return [count for count in run.per_heads or () if wanted and count.total_key_dim is not None]
 
 
 def _f1_line(line: dict[int, list[float]], place: int, n_heads: int) -> Series:

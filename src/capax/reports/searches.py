@@ -77,7 +77,7 @@ def _summary(cell: tuple[int, int, int], searches: list[Measurement]) -> Cell:
     n_edges, n_items, d_model = cell
     protocol = middle.spec.protocol
     assert isinstance(protocol, Budget)
-    ranges = [run.total_key_dim_interval for run in searches]
+    ranges = [None if run.key_search is None else run.key_search.interval for run in searches]
     known = [interval for interval in ranges if interval is not None]
     highs = [None if interval is None else interval.high for interval in ranges]
     ends = [high for high in highs if high is not None]
@@ -96,12 +96,12 @@ def _summary(cell: tuple[int, int, int], searches: list[Measurement]) -> Cell:
 
 
 def _also(run: Measurement) -> tuple[int, int] | None:
-    if run.total_key_dim_interval is None:
+    if run.key_search is None or run.key_search.interval is None:
         return None
-    high = run.total_key_dim_interval.high
+    high = run.key_search.interval.high
     good = [
         count.n_heads
-        for count in run.per_heads or ()
+        for count in run.key_search.per_heads
         if count.total_key_dim is not None and (high is None or count.total_key_dim <= high)
     ]
     return min(good), max(good)
