@@ -10,7 +10,7 @@ from commands import refused, run
 
 from capax.calibration import explicit
 from capax.calibration.calibrate import SYSTEMS, Calibration
-from capax.calibration.ruler import System
+from capax.calibration.system import System
 from capax.cli import main
 
 
@@ -43,7 +43,7 @@ def test_exit_code_1_when_off(
         main(["calibrate", "--only", "attention-memory", *flags])
     out, err = capsys.readouterr()
     assert exit_.value.code == 1
-    assert err.startswith("capax: the ruler is off: attention-memory: ")
+    assert err.startswith("capax: calibration failed: attention-memory: ")
     assert err.count("\n") == 1
     if flags:
         assert json.loads(out)["off"] == ["attention-memory"]

@@ -77,7 +77,7 @@ def _app() -> App:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and exit: 0 done, 2 bad input, 130 interrupted (by SIGTERM 143, by SIGHUP 129).
 
-    1 for what could not be written, for a run that could not be saved or trained, and for a ruler that is off.
+    1 for what could not be written, for a run that could not be saved or trained, and for a calibration that failed.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments

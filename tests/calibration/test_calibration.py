@@ -1,4 +1,4 @@
-"""The ruler holds where capacities are known, and says so where something is wrong."""
+"""Known capacities are measured right, and what is wrong is found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import capax
 from capax.calibration import explicit, hopfield, linear_memory, perceptron
 from capax.calibration.calibrate import SYSTEMS, Calibration, compare
-from capax.calibration.ruler import Found, Part, System, judge, one_by_one, sampling, search
+from capax.calibration.system import Measured, Slack, System, one_by_one, sampling, search
 from capax.errors import SpecError
 from capax.specs import Training
 
@@ -56,7 +56,7 @@ def test_attention_weights_end_at_the_bound_itself() -> None:
 
 
 def shifted(system: System, share: float) -> System:
-    return replace(system, known=replace(system.known, value=system.known.value * share))
+    return replace(system, known=system.known.model_copy(update={"value": system.known.value * share}))
 
 
 @pytest.mark.parametrize(
@@ -94,19 +94,15 @@ def coin(size: int, generator: np.random.Generator) -> bool:
 
 
 def test_off_where_the_search_did_not_end() -> None:
-    def measured(seed: int) -> Found:
-        return search("coin", one_by_one("coin", coin), seed, first_size=8, largest_size=999, width=0.05, max_trials=40)
-
+    measured = search("coin", one_by_one("coin", coin), first_size=8, largest_size=999, width=0.05, max_trials=40)
     one = compare(replace(perceptron.exact(), known=perceptron.known(25), measure=measured))
     assert one.verdict == "off"
     assert one.reason == "the search did not reach its precision: trials ran out"
 
 
 def test_off_where_the_threshold_lies_beyond_all_sizes() -> None:
-    def measured(seed: int) -> Found:
-        always = one_by_one("always", lambda size, generator: True)
-        return search("always", always, seed, first_size=8, largest_size=32, width=0.05)
-
+    always = one_by_one("always", lambda size, generator: True)
+    measured = search("always", always, first_size=8, largest_size=32, width=0.05)
     one = compare(replace(perceptron.exact(16), measure=measured))
     assert one.interval.high is None
     assert (one.verdict, one.reason) == ("off", "the search did not reach its precision: every trial succeeded")
@@ -114,11 +110,12 @@ def test_off_where_the_threshold_lies_beyond_all_sizes() -> None:
 
 @pytest.mark.parametrize(("value", "off"), [(89.9, True), (90.1, False), (109.9, False), (110.1, True), (np.nan, True)])
 def test_the_measured_point_decides_not_its_interval(value: float, off: bool) -> None:
-    assert (judge(100.0, 10.0, Found(value, 0.0, np.inf, 50, "precise")) is not None) == off
+    system = replace(perceptron.exact(50), slack=(Slack(0.1, "one"),))
+    assert (system.fault(Measured(value, 0.0, np.inf, 50, "precise")) is not None) == off
 
 
 def test_tolerance_is_the_sum_of_its_parts() -> None:
-    system = replace(perceptron.exact(10), parts=(Part(0.1, "one"), Part(0.05, "other")))
+    system = replace(perceptron.exact(10), slack=(Slack(0.1, "one"), Slack(0.05, "other")))
     assert system.tolerance == pytest.approx(3.0)
     assert sampling(0.1).share == pytest.approx(3 * 0.05 / 1.96)
 
