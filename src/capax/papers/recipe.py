@@ -273,7 +273,7 @@ def listed(name: str | None = None, figure: str | None = None) -> RecipeList:
             paper=recipe.paper,
             figure=recipe.figure,
             title=recipe.title,
-            study=recipe.study and recipe.study.name,
+            study=None if recipe.study is None else recipe.study.name,
             claims=tuple(claim.says for claim in recipe.claims),
             runs={scale: len(recipe.runs(scale)) for scale in SCALES},
             seconds={scale: recipe.seconds(scale) for scale in SCALES},

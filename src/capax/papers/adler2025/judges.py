@@ -129,7 +129,7 @@ def grows_with_items(of: Evidence) -> Verdict:
     """The best number of heads against m/d, by trend."""
     cells = _cells(of)
     ratios = [_items(run) / _width(run) for run in cells]
-    return ev.rises(ratios, [run.n_heads or 0 for run in cells], "the best number of heads", "items a channel")
+    return ev.rises(ratios, [run.n_heads or 0 for run in cells], "the best number of heads", "items per channel")
 
 
 def _law_power(of: Evidence) -> ev.Estimate:
