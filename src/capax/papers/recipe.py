@@ -119,8 +119,8 @@ class Claim(Result):
         return found.model_copy(update={"reason": f"{found.reason} ({'; '.join(notes)})"}) if notes else found
 
 
-class Study(Result):
-    """Runs that one or several figures are made of.
+class ScaledStudy(Result):
+    """A study at every scale: runs that one or several figures are made of.
 
     Attributes:
         name: what the paper's recipes call it.
@@ -164,7 +164,7 @@ class Recipe(Result):
     figure: str
     title: str
     claims: tuple[Claim, ...]
-    study: Study | None = None
+    study: ScaledStudy | None = None
     command: str | None = None
     chart: str | None = None
 
@@ -202,7 +202,9 @@ class Paper(Result):
 @cache
 def _read(folder: Path) -> Paper:
     tables = tomllib.loads((folder / "recipes.toml").read_text(encoding="utf-8"))
-    studies = {name: Study(name=name, folder=folder / "studies", **table) for name, table in tables["studies"].items()}
+    studies = {
+        name: ScaledStudy(name=name, folder=folder / "studies", **table) for name, table in tables["studies"].items()
+    }
     recipes = tuple(
         Recipe(paper=folder.name, **{**table, "study": studies[table["study"]] if "study" in table else None})
         for table in tables["recipes"]
