@@ -208,7 +208,10 @@ def test_the_row_of_two_layers_is_unusable_and_figure_11_does_not_follow() -> No
 
 
 def test_figure_11_compares_heads_of_as_many_coefficients() -> None:
-    assert (width_of(2_000_000, 2), width_of(2_000_000, 4)) == (469, 440)
+    (recipe,) = recipes("harma2024", "figure-11")
+    for scale, amount in zip(SCALES, (25_000, 80_000, 2_000_000), strict=True):
+        widths = {run.model.n_heads: run.model.d_model for run in recipe.runs(scale)}  # type: ignore[union-attr]
+        assert widths == {heads: width_of(amount, heads) for heads in (2, 4)}
 
     def made(sign: int) -> Made:
         return lambda run, rng: measurement(run, 300 + sign * 20 * run.model.n_heads + rng.normal(size=5))
