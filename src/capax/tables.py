@@ -258,9 +258,9 @@ def without_modules(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
 def from_file(path: Path | str) -> pl.DataFrame:
     """A table of somebody's measurements: a .csv or .parquet file with named columns, or `reference`.
 
-    `reference` is the study that ships with capax (examples/study.toml), `reference:depth` its deeper architectures,
-    `reference:associations` that of attention layers (examples/associations.toml), `reference:relations` that of
-    key-query channels (examples/relations.toml).
+    `reference` is the study that ships with capax (papers/harma2024/studies/grid-small.toml), `reference:depth` its
+    deeper architectures, `reference:associations` that of attention layers (examples/associations.toml),
+    `reference:relations` that of key-query channels (papers/adler2025/studies/budgets-small.toml).
 
     Raises:
         TableError: when it cannot be read, has another ending, or holds no rows.

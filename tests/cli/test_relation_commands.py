@@ -64,7 +64,7 @@ def test_a_search_over_head_counts(capsys: pytest.CaptureFixture[str], store: Pa
     assert {"f1", "precision", "recall", "margin"} <= whole["metrics"].keys()
     assert {member["d_head"] for member in whole["members"]} <= set(range(1, 9))
     shown = run(capsys, *BUDGET, "--store", store)
-    assert f"key dimension  {best['total_key_dim']}: {best['n_heads']} x {best['d_head']}; " in shown
+    assert f"{best['total_key_dim']}: {best['n_heads']} x {best['d_head']}; " in shown
     assert "1 head " in shown
     assert "2 heads" in shown
 
@@ -89,7 +89,7 @@ def test_channels_that_route_values(
 ) -> None:
     command = (*DRAWN, *CHANNEL, "--channel", channel, "--store", tmp_path / "s.db")
     found = measured(capsys, *command)
-    assert found["f1"] == 1
+    assert found["metrics"]["f1"] == 1
     assert found["spec"]["model"]["aggregate"] == "sum"
     assert f"{words}, 2 heads of 6, width 8" in run(capsys, *command)
     assert "aggregate: channel" in refused(capsys, *command, "--aggregate", "max")

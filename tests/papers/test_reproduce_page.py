@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from capax.papers.catalogue import PAPERS, recipes
+from capax.papers.recipe import PAPERS, recipes
 from capax.papers.reproduce import Reproduction
 from capax.reports import report
 

@@ -319,8 +319,7 @@ def test_a_complete_graph_is_learned_and_kept() -> None:
     run = capax.measure(task, SMALL, Training(max_steps=200), restarts=1)
     assert run.memorized == 20
     assert (run.metrics["f1"], run.stop_reason) == (1, "complete")
-    assert run.margin is not None
-    assert 0 < run.margin < math.inf
+    assert 0 < run.metrics["margin"] < math.inf
     assert run.memorized_above_chance == 0
     assert run.bits == 0
     assert capax.Measurement.from_json(run.to_json()) == run
@@ -339,7 +338,7 @@ def test_a_measurement_has_the_channels_facts(tmp_path: Path) -> None:
     assert (run.n_heads, run.d_head, run.total_key_dim) == (2, 4, 8)
     assert run.metrics["f1"] > 0.95
     assert run.parameters.trainable == 2 * 8 * 2 * 4 + 2
-    assert run.chance == pytest.approx(12 / run.precision * 12 / (12 * 11))
+    assert run.chance == pytest.approx(12 / run.metrics["precision"] * 12 / (12 * 11))
     assert run.metrics == {}
     assert run.members[0].metrics.keys() == {"f1", "precision", "recall", "margin", "predicted_pairs"}
     assert capax.Measurement.from_json(run.to_json()) == run
@@ -395,4 +394,4 @@ def test_a_kept_channel_recognizes_what_was_measured(tmp_path: Path, channel: An
     above = memory.outputs() > 0
     np.fill_diagonal(above, False)
     assert (above & (memory.signs > 0)).sum() == run.memorized
-    assert above.sum() == pytest.approx(run.memorized / run.precision)
+    assert above.sum() == pytest.approx(run.memorized / run.metrics["precision"])
