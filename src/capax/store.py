@@ -253,7 +253,7 @@ class Store:
             TableError: for a missing column, or a value that is not a positive finite number.
             StoreWriteError: as `add`.
         """
-        from capax.tables import importable
+        from capax.importing import importable  # polars: most who open a store import no rows
 
         rows = [(source, json.dumps(row, default=str)) for row in importable(table).to_dicts()]
         with self._writing("the rows were not imported") as connection:

@@ -77,9 +77,6 @@ BUDGET = ("max_epochs", "min_steps", "max_steps", "batch_size")
 BEFORE = {name: Training.model_fields[name].default for name in later_fields(Training)}
 """How everything was measured before there were these columns."""
 
-REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
-"""Columns that somebody else's measurements must have."""
-
 MODULE = Module.model_fields["model"].default
 
 MOST_VALUES = 100_000_000
@@ -125,34 +122,6 @@ def read(store: Path | str = DEFAULT) -> pl.DataFrame:
         return pl.concat([runs, *parts], how="diagonal_relaxed")
     except PolarsError as error:
         raise TableError(f"store: rows imported into {store} do not fit each other: {error}") from None
-
-
-def importable(table: pl.DataFrame) -> pl.DataFrame:
-    """A table of measurements that a store can hold.
-
-    Returns:
-        The table, its required columns as numbers; what is no finite number in a column of floats is null.
-
-    Raises:
-        TableError: when a required column is missing, or holds something else than positive finite numbers.
-    """
-    for name in REQUIRED:
-        if name not in table.columns:
-            raise TableError(f"{name}: no such column to import; the table has {', '.join(table.columns)}")
-        for row, value in enumerate(table[name], start=1):
-            if not _is_positive(value):
-                raise TableError(f"{name}: row {row} should be a positive finite number, got {value!r}")
-    kinds = {name: pl.Float64 for name in REQUIRED if not table.schema[name].is_integer()}
-    floats = [name for name, kind in table.schema.items() if kind.is_float()]
-    finite = [pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in floats]
-    return table.with_columns(finite).cast(kinds)  # type: ignore[arg-type]
-
-
-def _is_positive(value: Any) -> bool:
-    try:
-        return not isinstance(value, bool) and 0 < float(value) < float("inf")
-    except (TypeError, ValueError):
-        return False
 
 
 def to_file(rows: pl.DataFrame, path: Path | str) -> None:

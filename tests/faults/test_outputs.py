@@ -17,7 +17,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import capax
-from capax import memory, outputs, tables
+from capax import importing, memory, outputs, tables
 from capax.cli import main
 from capax.errors import OutputError, ReportError, StoreError, StoreWriteError
 from capax.reports import drawing, report
@@ -43,7 +43,7 @@ def _store(rows: int = 1) -> Path:
     path = Path("one.db")
     if not path.exists():
         with capax.Store(path) as store:
-            columns = {name: [1] * rows for name in tables.REQUIRED}
+            columns = {name: [1] * rows for name in importing.REQUIRED}
             store.import_rows(pl.DataFrame({**columns, "text": ["x" * 1000] * rows}), "a paper")
     return path
 

@@ -16,7 +16,7 @@ import pytest
 from sweeping import TASK, spec, sweep, timeless
 
 import capax
-from capax import machine
+from capax import devices, machine
 from capax.cli import main
 from capax.errors import SpecError, SweepFailed
 from capax.results import Measurement
@@ -128,7 +128,7 @@ def test_a_sweep_checks_its_arguments_when_it_is_called(tmp_path: Path, options:
     asked: dict[str, Any] = {"study": [spec()], "store": tmp_path / "s.db", "device": "cpu"} | options
     with pytest.raises(capax.CapaxError, match=said):
         capax.sweep(**asked)
-    from capax.sweeps.sweep import sweep_adaptively
+    from capax.sweeps.adaptive import sweep_adaptively
 
     with pytest.raises(capax.CapaxError, match=said):
         sweep_adaptively(**asked, law=capax.PowerLaw(), budget=1)
@@ -375,7 +375,7 @@ def test_a_checkpoint_of_another_processor_is_taken_up_and_told(
     one = pack(2)
     calm = train(one)
     with monkeypatch.context() as elsewhere, suppress(Interrupted):
-        elsewhere.setattr(machine, "processor", lambda device: "x86_64 ABACUS")
+        elsewhere.setattr(devices, "processor", lambda device: "x86_64 ABACUS")
         train(one, interrupting(5), tmp_path)
     begun = checkpoints.reached(tmp_path, 0)
     found = train(one, checkpoint=tmp_path)
@@ -385,7 +385,7 @@ def test_a_checkpoint_of_another_processor_is_taken_up_and_told(
     assert [replace(outcome, notes=()) for outcome in found] == calm
     run = spec(epochs=2)
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(machine, "processor", lambda device: "x86_64 ABACUS")
+        elsewhere.setattr(devices, "processor", lambda device: "x86_64 ABACUS")
         assert do(Job((run,), checkpoints=tmp_path), lambda: False).measurements[0].notes == ()
     assert do(Job((run,), checkpoints=tmp_path), lambda: False).measurements[0].notes == (note,)
 

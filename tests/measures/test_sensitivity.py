@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import capax
+from capax import devices
 from capax.errors import SpecError
 from capax.measures import choices as module
 from capax.measures.choices import allowed, plan, published, value_of, varied
@@ -304,8 +305,8 @@ def test_the_bases_own_value_is_noted_and_not_measured() -> None:
 
 def test_a_gpu_without_bfloat16_leaves_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a GPU is not at hand: only its answer is set."""
-    assert capax.machine.multiplies_bfloat16("cpu")
-    monkeypatch.setattr(capax.machine, "multiplies_bfloat16", lambda device: False)
+    assert capax.devices.multiplies_bfloat16("cpu")
+    monkeypatch.setattr(devices, "multiplies_bfloat16", lambda device: False)
     found = capax.sensitivity(
         TASK, MODEL, TRAINING, choices={"precision": ["float64", "bfloat16"]}, restarts=1, device="cpu"
     )

@@ -18,8 +18,8 @@ from capax.reports.watching import Point, StudyKeys, Watched, look
 from capax.results import Measurement
 from capax.store import Store
 from capax.sweep_lock import Standing
+from capax.sweeps.adaptive import sweep_adaptively
 from capax.sweeps.executors import Executor, Job, Report, do
-from capax.sweeps.sweep import sweep_adaptively
 
 
 def spec(seq_len: int = 3, n_heads: int = 1, d_model: int = 4, library_size: int = 20, seed: int = 0) -> capax.Run:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from capax import machine
+from capax import devices
 from capax.errors import SpecError
 from capax.specs import (
     Associations,
@@ -142,7 +142,7 @@ def differing(kind: str, seeds: Sequence[int]) -> tuple[int, list[str]]:
 def assert_alike(kind: str, seeds: Sequence[int], enough: int) -> None:
     tried, found = differing(kind, seeds)
     assert tried >= enough
-    if machine.rounds_batches_alike():
+    if devices.rounds_batches_alike():
         assert found == []
     else:  # its products depend on the pack, as `capax info` says: most are equal even so
         assert len(found) <= tried / 2
@@ -183,7 +183,7 @@ def test_the_last_of_a_pack_is_what_it_is_among_others() -> None:
         )[0]
 
     assert outcome((2000, 2000)).steps == 6
-    assert not machine.rounds_batches_alike() or equal(outcome((2000, 2000)), outcome((2000, 2000, 2000)))
+    assert not devices.rounds_batches_alike() or equal(outcome((2000, 2000)), outcome((2000, 2000, 2000)))
 
 
 def test_alone_a_member_is_what_it_is_in_a_pack_but_for_rounding() -> None:

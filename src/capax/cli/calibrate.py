@@ -9,8 +9,9 @@ from rich.table import Table
 
 from capax.calibration.calibrate import CalibratedSystem, Calibration
 from capax.calibration.calibrate import calibrate as measured
-from capax.cli.output import console, duration
+from capax.cli.output import console
 from capax.errors import CalibrationFailed
+from capax.text import duration
 
 
 def calibrate(

@@ -18,10 +18,10 @@ def info(*, as_json: Annotated[bool, Parameter(name="--json", negative="")] = Fa
     """
     import torch
 
-    from capax import machine
+    from capax import devices, machine
     from capax.results import Info
 
-    device = machine.choose_device("auto")
+    device = devices.choose_device("auto")
     facts = Info(
         versions=machine.versions(),
         platform=platform.platform(),
@@ -29,8 +29,8 @@ def info(*, as_json: Annotated[bool, Parameter(name="--json", negative="")] = Fa
         torch_threads=torch.get_num_threads(),
         device=device,
         gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        bfloat16="native" if machine.is_bfloat16_native(device) else "emulated",
-        packs="bit for bit" if machine.rounds_batches_alike() else "to rounding",
+        bfloat16="native" if devices.is_bfloat16_native(device) else "emulated",
+        packs="bit for bit" if devices.rounds_batches_alike() else "to rounding",
     )
     if as_json:
         print(facts.model_dump_json())

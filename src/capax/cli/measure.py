@@ -322,7 +322,7 @@ def relations(
 
 def _measure(task: Task, model: Model, training: Training, protocol: Protocol, run: RunFlags | None) -> None:
     flags = run or RunFlags()
-    from capax import machine
+    from capax import devices, machine
     from capax.cli import output, sensitivity
     from capax.measures.measure import measure
 
@@ -331,7 +331,7 @@ def _measure(task: Task, model: Model, training: Training, protocol: Protocol, r
         return
     if flags.figure is not None:
         raise SpecError("figure: only with --sensitivity")
-    output.warn(machine.caveat(training.precision, machine.choose_device(flags.device)))
+    output.warn(devices.caveat(training.precision, devices.choose_device(flags.device)))
     with output.progress_bar(hidden=flags.quiet) as progress:
         found = measure(
             task,

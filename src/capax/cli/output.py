@@ -20,6 +20,7 @@ from capax.specs import (
     Training,
 )
 from capax.store_schema import Failure, Summary
+from capax.text import duration
 
 if TYPE_CHECKING:
     from capax.measures import progress as measuring
@@ -275,15 +276,6 @@ def failed_figures() -> Iterator[None]:
 def _range(interval: Interval) -> str:
     high = "no upper end" if interval.high is None else f"{interval.high:.4g}"
     return f"{interval.low:.4g} to {high} ({interval.level:.0%}: {interval.of})"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the largest unit of which they are one or more: 9.5 s, 1 min, 600 h."""
-    unit, size = next(
-        ((unit, size) for unit, size in (("h", 3600), ("min", 60)) if seconds >= size - size / 120), ("s", 1)
-    )
-    amount = round(seconds / size, 1)
-    return f"{amount:.0f} {unit}" if amount >= 10 or amount.is_integer() else f"{amount} {unit}"
 
 
 def show_runs(runs: list[Summary]) -> None:

@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from capax.cli import output, streams
-from capax.cli.output import duration
 from capax.cli.sweep import _progress
 from capax.errors import SpecError, SweepFailed
 from capax.papers import reproduce as papers
 from capax.papers.recipe import PAPERS, Answer, RecipeList, Scale, listed, read_paper, recipes, seconds
 from capax.sweeps.under_way import SweepProgress, Watch
+from capax.text import duration
 
 # columns of a terminal that has room for the names of studies, and of a time such as 45 min
 STUDY_WIDTH, TIME_WIDTH = 110, 6

@@ -160,9 +160,10 @@ def _delete(store: Path, start: str) -> None:
 
 def _import(store: Path, path: Path) -> None:
     from capax import tables
+    from capax.importing import importable
     from capax.store import Store
 
-    rows = tables.importable(tables.from_file(path))  # before the store is made: bad rows leave nothing behind
+    rows = importable(tables.from_file(path))  # before the store is made: bad rows leave nothing behind
     with Store(store) as opened:
         count = opened.import_rows(rows, str(path))
     print(f"{count} row{'s' * (count > 1)} imported from {printable(path)}")

@@ -92,11 +92,11 @@ def sweep(
 
     if (adapt is None) != (budget is None) or (target is not None and adapt is None):
         raise SpecError("adapt: needs --budget, and --budget and --target need --adapt")
-    from capax import machine
+    from capax import devices
 
-    where = machine.choose_device(device)
+    where = devices.choose_device(device)
     for precision in sorted({run.training.precision for run in found.runs}):
-        output.warn(machine.caveat(precision, where))
+        output.warn(devices.caveat(precision, where))
     began = time.monotonic()
     with ExitStack() as stack:
         show, state = stack.enter_context(_progress(hidden=quiet or as_json))
@@ -111,7 +111,7 @@ def sweep(
         else:
             from capax.laws.files import LAWS
             from capax.specs import Sequences
-            from capax.sweeps.sweep import sweep_adaptively
+            from capax.sweeps.adaptive import sweep_adaptively
 
             assert budget is not None
             wanted = _target(target)
@@ -195,7 +195,7 @@ def _progress(hidden: bool) -> Iterator[tuple[Watch, _State]]:
 
 
 def _in_words(seen: SweepProgress) -> str:
-    from capax.cli.output import duration
+    from capax.text import duration
 
     left = "" if seen.seconds_left is None else f" · {duration(seen.seconds_left)} left"
     return (

@@ -174,7 +174,7 @@ def _of_how_many(seen: Watched) -> str:
 
 
 def _title(seen: Watched) -> Text:
-    from capax.cli.output import duration
+    from capax.text import duration
 
     holder = seen.holder
     match seen.sweep:
@@ -197,7 +197,7 @@ def _title(seen: Watched) -> Text:
 
 
 def _facts(seen: Watched) -> list[str]:
-    from capax.cli.output import duration
+    from capax.text import duration
 
     facts = []
     if seen.running is not None:
@@ -229,7 +229,7 @@ def _plot(seen: Watched) -> Panel:
 
 def _columns(seen: Watched, shown: tuple[Summary, ...]) -> dict[str, list[str]]:
     """What is said of the last results; protocol and items where they differ."""
-    from capax.cli.output import duration
+    from capax.text import duration
 
     columns = {
         "ago": [duration(seen.age(run.finished)) for run in shown],
@@ -278,7 +278,7 @@ def _results(shown: tuple[Summary, ...], columns: dict[str, list[str]]) -> Panel
 
 
 def _failures(seen: Watched, shown: tuple[Failure, ...], keyed: bool) -> Panel:
-    from capax.cli.output import duration
+    from capax.text import duration
 
     table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     if keyed:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
-from capax import machine, memory
+from capax import devices, memory
 from capax.errors import SpecError, StoreWriteError
 from capax.measures.assemble import assemble
 from capax.measures.procedures import PROCEDURES, best_of_restarts
@@ -65,7 +65,7 @@ def measure(
             error's `unsaved` holds it).
     """
     run = run_of(task, model, training, protocol, restarts, seed)
-    where = machine.choose_device(device)
+    where = devices.choose_device(device)
     if keep_weights and not isinstance(run.protocol, Mac):
         raise SpecError(f"keep_weights: only for protocol 'mac', got {run.protocol.protocol!r}")
     if keep_weights and store is None:
@@ -167,7 +167,7 @@ def perform_together(
     trainer = _Trainer(runs, workers, device, Tracker(progress), checkpoints=checkpoints)
     founds = best_of_restarts(runs, trainer)
     exact = device == "cpu" and not runs[0].training.compile and runs[0].model.exact
-    exact = exact and len(founds[0].outcomes) > 1 and machine.rounds_batches_alike()
+    exact = exact and len(founds[0].outcomes) > 1 and devices.rounds_batches_alike()
     seeds = ", ".join(str(run.seed) for run in runs)
     packed = () if exact or len(runs) == 1 else (f"pack: trained with seeds {seeds}",)
     seconds = trainer.seconds / len(runs)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from capax import machine
+from capax import devices
 from capax.measures import units
 from capax.measures.choices import Plan, Source, Value, Variation, plan, text
 from capax.measures.measure import measure, run_of
@@ -124,8 +124,8 @@ def sensitivity(
         SpecError: for choices or values that are not allowed, before anything is trained. Else as `measure`.
     """
     run = run_of(task, model, training, protocol, restarts, seed)
-    plans, where = plan(run, choices), machine.choose_device(device)
-    if not machine.multiplies_bfloat16(where):
+    plans, where = plan(run, choices), devices.choose_device(device)
+    if not devices.multiplies_bfloat16(where):
         _leave_out_bfloat16(plans)
     total = 1 + sum(len(one.variations) for one in plans)
     announced = 0

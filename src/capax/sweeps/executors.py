@@ -21,11 +21,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import torch
+
 from capax import interrupts, machine
 from capax.errors import CapaxError
+from capax.measures.measure import perform, perform_together
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.spec import whole
+from capax.sweeps import packs
+from capax.training.loop import Interrupted
+from capax.training.workers import OutOfMemory, Workers
 
 Trouble = Literal["died", "unstarted", "memory", "raised", "stopped"]
 
@@ -225,8 +231,6 @@ class Processes(Executor):
 
 def do(job: Job, stopping: Callable[[], bool]) -> Report:
     """Do a job in this process."""
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -236,11 +240,6 @@ def do(job: Job, stopping: Callable[[], bool]) -> Report:
 
 
 def _done(job: Job, stopping: Callable[[], bool]) -> Report:
-    from capax.measures.measure import perform, perform_together
-    from capax.sweeps import packs
-    from capax.training.loop import Interrupted
-    from capax.training.workers import OutOfMemory, Workers
-
     def watch(_: Any) -> None:
         if stopping():
             raise Interrupted

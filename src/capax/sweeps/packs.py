@@ -11,14 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from capax import machine
 from capax.specs import Budget, Mac, Mls, Run, Shatter, Training
 from capax.specs.spec import later_fields
-
-if TYPE_CHECKING:
-    from capax.training.pack import Pack
+from capax.training.pack import Pack
+from capax.training.prepare import prepare
 
 STEPS = 3
 SEARCHED = 8
@@ -47,8 +46,6 @@ def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
 
     A search for the key dimension stands as trainings of its most heads, of a size that is usual there.
     """
-    from capax.training.pack import Pack  # here, since a driver need not load torch
-
     run = runs[0]
     model: Any = run.model
     match run.protocol:
@@ -97,8 +94,6 @@ def best_size(pack: Pack) -> int:
 
     The search ends where a doubling no longer helps.
     """
-    from capax.training.prepare import prepare
-
     best, least, size = 2, float("inf"), 2
     while size <= len(pack.members):
         part = replace(

@@ -10,15 +10,19 @@ from typing import Annotated
 
 from pydantic import Field
 
-from capax import machine
+from capax import devices, machine
 from capax.errors import printable
 from capax.results import Result
 from capax.specs import Run
 from capax.store import Store
+from capax.sweeps import packs
 from capax.sweeps.grid import Study
 from capax.sweeps.under_way import together
+from capax.text import duration
+from capax.training.ensemble import CACHE_FLOATS
+from capax.training.prepare import prepare
 from capax.training.room import refuse_too_large
-from capax.training.workers import Workers
+from capax.training.workers import Workers, split
 
 USUAL_EPOCHS = 200
 MOST_SHAPES = 100
@@ -43,8 +47,6 @@ class Preview(Result):
 
     def in_words(self) -> str:
         """For people."""
-        from capax.cli.output import duration
-
         again = f" ({self.repeated} repeated)" if self.repeated else ""
         took = (
             "unknown: not all have a budget of steps" if self.seconds is None else f"at most {duration(self.seconds)}"
@@ -63,7 +65,7 @@ def preview(study: Study, store: Path | str, *, workers: int | None = None, devi
         with Store(path, create=False) as opened:
             known = opened.keys()
     missing = tuple(run for run in study.runs if run.key() not in known)
-    where = machine.choose_device(device)
+    where = devices.choose_device(device)
     jobs = list(together(missing))
     slots = (1 if where == "cuda" else min(machine.cores(), 8)) if workers is None else Workers(workers).workers
     every = max(math.ceil(len(jobs) / MOST_SHAPES), 1)
@@ -92,11 +94,6 @@ class _Cost:
 
 def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
     """Seconds until every training is at its budget, and memory beside the process's own, from a few timed steps."""
-    from capax.sweeps import packs
-    from capax.training.ensemble import CACHE_FLOATS
-    from capax.training.prepare import prepare
-    from capax.training.workers import split
-
     run, training = runs[0], runs[0].training
     refuse_too_large(run, device)
     size, pack = run.task.library_size, packs.whole_pack(runs, device)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from capax import machine
+from capax import devices, machine
 from capax.errors import SpecError, SweepFailed, shown
 from capax.results import Measurement
 from capax.specs import Run
@@ -21,9 +18,6 @@ from capax.sweep_lock import Standing
 from capax.sweeps.executors import Executor, local
 from capax.sweeps.grid import read_study
 from capax.sweeps.under_way import SweepProgress, UnderWay, Watch
-
-if TYPE_CHECKING:
-    from capax.laws.law import Law
 
 
 def sweep(
@@ -64,7 +58,7 @@ def sweep(
         SweepFailed: when a run failed and `keep_going` is False; when no worker process can start; when the process of
             every run died.
     """
-    asked = _ask(study, store, allow_many, retries, executor, workers, device)
+    asked = ask(study, store, allow_many, retries, executor, workers, device)
 
     def found() -> Iterator[Measurement]:
         with asked.opened() as (opened, kept, record):
@@ -82,89 +76,8 @@ def sweep(
     return found()
 
 
-def sweep_adaptively(
-    study: Path | str | Iterable[Run],
-    store: Store | Path | str | None = None,
-    *,
-    law: Law,
-    budget: float,
-    target: Mapping[str, Sequence[float]] | None = None,
-    until: float | None = None,
-    executor: Executor | None = None,
-    workers: int | None = None,
-    device: str = "auto",
-    retries: int = 1,
-    progress: Watch | None = None,
-    allow_many: bool = False,
-) -> Iterator[Measurement]:
-    """Of a study's runs, do those that tell most of a law at a target, per second, until a budget is spent.
-
-    Runs that the store holds are known from the start and cost nothing. Costs are taken from a few timed steps of each
-    shape, then from what runs took; see `capax.sweeps.adapt` for the choice. Yields new measurements as they come.
-
-    Args:
-        law: the law to be, not fitted.
-        budget: seconds of training, summed over workers.
-        target: the law's columns for the architectures whose prediction is wanted; the study's largest value of each
-            when not given.
-        until: end when half the interval of the law's mean at the target, on the log scale, is as narrow.
-
-    The other arguments and what is raised are as in `sweep`.
-    """
-    from capax.sweeps import adapt
-    from capax.sweeps.preview import estimate_seconds
-
-    asked = _ask(study, store, allow_many, retries, executor, workers, device)
-    adapt.check(budget, until)
-    runs = asked.runs
-
-    def found() -> Iterator[Measurement]:
-        with asked.opened() as (opened, kept, record):
-            done = memorized = failed = 0
-
-            def tell(batch: SweepProgress) -> None:
-                """The state of all batches so far: how many runs there will be is not known, so no time is told."""
-                seen = replace(
-                    batch,
-                    total=len(runs),
-                    stored=len(known),
-                    done=done + batch.done,
-                    failed=failed + batch.failed,
-                    memorized=memorized + batch.memorized,
-                    seconds_left=None,
-                )
-                record(Standing(None, seen.stored, seen.done, seen.running, seen.failed))
-                if progress is not None:
-                    progress(seen)
-
-            def run_batch(batch: list[Run]) -> Iterator[Measurement]:
-                nonlocal done, memorized, failed
-                found = []
-                for run in UnderWay(tuple(batch), opened, kept, asked.device, retries, True, tell).run():
-                    found.append(run)
-                    yield run
-                done, memorized = done + len(found), memorized + sum(run.memorized for run in found)
-                failed += len(batch) - len(found)
-
-            known = [found for run in runs if (found := opened.get(run.key())) is not None]
-            offered = adapt.candidate_table(runs)
-            yield from adapt.adaptive(
-                law,
-                runs,
-                {name: [float(np.max(offered[name]))] for name in law.columns} if target is None else target,
-                run_batch,
-                lambda run: estimate_seconds(run, asked.device),
-                budget=budget,
-                count=2 * kept.slots,
-                until=until,
-                measured=known,
-            )
-
-    return found()
-
-
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """What a sweep was asked for, checked."""
 
     runs: tuple[Run, ...]
@@ -193,7 +106,7 @@ def _distinct(given: object) -> tuple[Run, ...]:
     return tuple(runs.values())
 
 
-def _ask(
+def ask(
     study: Path | str | Iterable[Run],
     store: Store | Path | str | None,
     allow_many: bool,
@@ -201,7 +114,13 @@ def _ask(
     executor: Executor | None,
     workers: int | None,
     device: str,
-) -> _Asked:
+) -> Asked:
+    """Check what a sweep is asked for.
+
+    Raises:
+        SpecError: that names the argument.
+        StoreError: when the store is no file, or none can be made there.
+    """
     if executor is None and workers != 1:
         machine.end_if_imported_by_a_worker()  # before it meets the lock of its parent
     if isinstance(study, Path | str):
@@ -215,10 +134,10 @@ def _ask(
         store = Path(store)
         check_path(store)
     whole("retries", retries, 0)
-    where = machine.choose_device(device)
+    where = devices.choose_device(device)
     if workers is None:
         workers = 1 if where == "cuda" else min(machine.cores(), 8)
     whole("workers", workers)
     if executor is None and workers > 1:
         machine.check_script()
-    return _Asked(runs, store, executor, workers, where)
+    return Asked(runs, store, executor, workers, where)

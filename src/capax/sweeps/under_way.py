@@ -17,6 +17,7 @@ from capax.store import Store
 from capax.sweeps.executors import Executor, Job, Report
 from capax.sweeps.grid import shapes
 from capax.sweeps.packs import shape_of
+from capax.training import checkpoints
 
 WAIT_SECONDS = 1.0
 
@@ -175,8 +176,6 @@ class UnderWay:
 
         A run whose checkpoints have gone on since its process died last may die as often as it likes.
         """
-        from capax.training import checkpoints
-
         runs = report.job.runs
         if report.trouble == "raised":
             return False
@@ -206,14 +205,10 @@ class UnderWay:
 
     def _forget(self, run: Run) -> None:
         """Remove the checkpoints of runs that are kept, among those of a run and of its like."""
-        from capax.training import checkpoints
-
         checkpoints.forget(self._folder(run), lambda seed: run.replace(seed=seed).key() in self._kept)
 
     def _tidy(self, missing: tuple[Run, ...]) -> None:
         """Remove what is left of kept runs' checkpoints, by this sweep or by one that was killed."""
-        from capax.training import checkpoints
-
         for runs in (missing, self._runs):
             for folder, run in {self._folder(run): run for run in runs}.items():
                 if folder.exists():

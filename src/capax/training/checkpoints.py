@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from capax import machine
+from capax import devices, machine
 from capax.errors import CapaxError
 from capax.specs import Run
 from capax.tasks.library import Constant
@@ -88,7 +88,7 @@ class Checkpoint:
         self.folder, self.digest = folder, digest(pack)
         self.processor: str | None = None
         self._common, self._members = self.digest.partition("-")[0], _members(pack)
-        self._here = machine.processor(pack.device)
+        self._here = devices.processor(pack.device)
         self._running = folder / f"{self.digest}{RUNNING}"
         self._finished = folder / f"{self.digest}{FINISHED}"
         self._weights = folder / f"{self.digest}{WEIGHTS}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from capax import machine
+from capax import devices
 from capax.models.ensemble import Ensemble
 from capax.models.reachability import unreachable_tokens
 from capax.seeds import numpy_generator, torch_generator
@@ -35,7 +35,7 @@ def prepare(pack: Pack) -> Learner:
     )
     floats = {purpose: pack.model.floats_per_row(pack.task, purpose) for purpose in PURPOSES}
     learner = Learner(ensemble, library, pack.training, order, floats)
-    if (caveat := machine.caveat(pack.training.precision, "cpu" if pack.device == "cpu" else "cuda")) is not None:
+    if (caveat := devices.caveat(pack.training.precision, "cpu" if pack.device == "cpu" else "cuda")) is not None:
         learner.notes.append(caveat)
     learner.notes += ensemble.notes
     return learner

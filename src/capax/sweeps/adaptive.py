@@ -1,0 +1,98 @@
+"""Adaptive sweeps: of a study's runs, those that tell most of a law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from capax.laws.law import Law
+from capax.results import Measurement
+from capax.specs import Run
+from capax.store import Store
+from capax.sweep_lock import Standing
+from capax.sweeps import adapt
+from capax.sweeps.executors import Executor
+from capax.sweeps.preview import estimate_seconds
+from capax.sweeps.sweep import ask
+from capax.sweeps.under_way import SweepProgress, UnderWay, Watch
+
+
+def sweep_adaptively(
+    study: Path | str | Iterable[Run],
+    store: Store | Path | str | None = None,
+    *,
+    law: Law,
+    budget: float,
+    target: Mapping[str, Sequence[float]] | None = None,
+    until: float | None = None,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    device: str = "auto",
+    retries: int = 1,
+    progress: Watch | None = None,
+    allow_many: bool = False,
+) -> Iterator[Measurement]:
+    """Of a study's runs, do those that tell most of a law at a target, per second, until a budget is spent.
+
+    Runs that the store holds are known from the start and cost nothing. Costs are taken from a few timed steps of each
+    shape, then from what runs took; see `capax.sweeps.adapt` for the choice. Yields new measurements as they come.
+
+    Args:
+        law: the law to be, not fitted.
+        budget: seconds of training, summed over workers.
+        target: the law's columns for the architectures whose prediction is wanted; the study's largest value of each
+            when not given.
+        until: end when half the interval of the law's mean at the target, on the log scale, is as narrow.
+
+    The other arguments and what is raised are as in `sweep`.
+    """
+    asked = ask(study, store, allow_many, retries, executor, workers, device)
+    adapt.check(budget, until)
+    runs = asked.runs
+
+    def found() -> Iterator[Measurement]:
+        with asked.opened() as (opened, kept, record):
+            done = memorized = failed = 0
+
+            def tell(batch: SweepProgress) -> None:
+                """The state of all batches so far: how many runs there will be is not known, so no time is told."""
+                seen = replace(
+                    batch,
+                    total=len(runs),
+                    stored=len(known),
+                    done=done + batch.done,
+                    failed=failed + batch.failed,
+                    memorized=memorized + batch.memorized,
+                    seconds_left=None,
+                )
+                record(Standing(None, seen.stored, seen.done, seen.running, seen.failed))
+                if progress is not None:
+                    progress(seen)
+
+            def run_batch(batch: list[Run]) -> Iterator[Measurement]:
+                nonlocal done, memorized, failed
+                found = []
+                for run in UnderWay(tuple(batch), opened, kept, asked.device, retries, True, tell).run():
+                    found.append(run)
+                    yield run
+                done, memorized = done + len(found), memorized + sum(run.memorized for run in found)
+                failed += len(batch) - len(found)
+
+            known = [found for run in runs if (found := opened.get(run.key())) is not None]
+            offered = adapt.candidate_table(runs)
+            yield from adapt.adaptive(
+                law,
+                runs,
+                {name: [float(np.max(offered[name]))] for name in law.columns} if target is None else target,
+                run_batch,
+                lambda run: estimate_seconds(run, asked.device),
+                budget=budget,
+                count=2 * kept.slots,
+                until=until,
+                measured=known,
+            )
+
+    return found()
