@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from capax.specs.relations import Relations
 from capax.tasks import embeddings, graphs
-from capax.theory.channel import recognize
-from capax.theory.relations import construct
+from capax.theory.construct.channel import recognize
+from capax.theory.construct.relations import construct
 
 ITEMS, CHANNELS = 4096, 512
 GOAL_SECONDS, GOAL_BYTES = 20, 4e9

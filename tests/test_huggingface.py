@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from capax.checks.assumptions import represent
+from capax.checks.huggingface import read
 from capax.cli import main
 from capax.errors import EmbeddingError
-from capax.huggingface import read
-from capax.theory.assumptions import represent
 
 pytest.importorskip("transformers")
 

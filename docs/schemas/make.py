@@ -9,7 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from capax.calibration.calibrate import Calibration
-from capax.checks import ModelReport
+from capax.checks.assumptions import AssumptionReport
+from capax.checks.model import ModelReport
+from capax.checks.saturation import Saturation
 from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.measures.probes.probe import Probes
@@ -23,11 +25,9 @@ from capax.planning.relations import RelationPrediction
 from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
-from capax.theory.assumptions import AssumptionReport
-from capax.theory.catalogue import Catalogue
-from capax.theory.relation_report import RelationReport
-from capax.theory.report import ConstructionReport
-from capax.theory.saturation import Saturation
+from capax.theory.bounds.catalogue import Catalogue
+from capax.theory.construct.relation_report import RelationReport
+from capax.theory.construct.report import ConstructionReport
 
 PRINTED: dict[str, Any] = {
     "measurement": Measurement,  # capax measure … --json

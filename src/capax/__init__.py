@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from capax.calibration.calibrate import calibrate as calibrate
-    from capax.checks import check_model as check_model
+    from capax.checks.model import check_model as check_model
     from capax.errors import CapaxError as CapaxError
     from capax.laws.bits import BitsLaw as BitsLaw
     from capax.laws.compare import compare as compare
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from capax.store import Store as Store
     from capax.sweeps.sweep import sweep as sweep
     from capax.tables import read as read
-    from capax.theory.catalogue import bounds as bounds
+    from capax.theory.bounds.catalogue import bounds as bounds
 
 _HOMES = {
     "AssociationLaw": "capax.laws.power",
@@ -82,9 +82,9 @@ _HOMES = {
     "Store": "capax.store",
     "Training": "capax.specs",
     "Transformer": "capax.specs",
-    "bounds": "capax.theory.catalogue",
+    "bounds": "capax.theory.bounds.catalogue",
     "calibrate": "capax.calibration.calibrate",
-    "check_model": "capax.checks",
+    "check_model": "capax.checks.model",
     "compare": "capax.laws.compare",
     "load": "capax.memory",
     "load_law": "capax.laws.files",

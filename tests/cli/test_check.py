@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from commands import refused, run
 
-from capax.theory.assumptions import AssumptionReport, represent
+from capax.checks.assumptions import AssumptionReport, represent
 
 
 @pytest.fixture(autouse=True)

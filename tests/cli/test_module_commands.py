@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import refused, run
 
-from capax.checks import ModelReport
+from capax.checks.model import ModelReport
 from capax.results import Measurement
 
 DOCS = Path(__file__).parents[2] / "docs" / "modules.md"

@@ -28,7 +28,7 @@ from capax.errors import LONGEST, CapaxError, one_line
 from capax.store_merge import merge
 from capax.sweeps import executors
 from capax.sweeps.packs import whole_pack
-from capax.theory.matrices import save_matrices
+from capax.theory.construct.matrices import save_matrices
 from capax.training import loop
 from capax.training.workers import Workers
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import capax
+from capax.checks.saturation import saturated, saturation
 from capax.cli import main
 from capax.errors import ReportError
 from capax.reports import interactive, registry, report, theory
 from capax.reports.drawing import draw
 from capax.reports.saturation import chart as saturation_chart
 from capax.results import Measurement
-from capax.theory.catalogue import bounds, exceeded
-from capax.theory.saturation import saturated, saturation
+from capax.theory.bounds.catalogue import bounds, exceeded
 
 
 @pytest.fixture(scope="module")

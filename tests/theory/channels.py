@@ -6,7 +6,7 @@ import numpy as np
 
 from capax.specs.relations import Relations
 from capax.tasks import embeddings, graphs
-from capax.theory.relations import RelationConstruction, construct
+from capax.theory.construct.relations import RelationConstruction, construct
 
 
 def library(

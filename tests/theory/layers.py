@@ -8,8 +8,8 @@ import torch
 from capax.specs import Associations
 from capax.tasks import associations
 from capax.tasks.association_files import Examples
-from capax.theory.associations import Construction, construct, largest_library
-from capax.theory.layer import Weights
+from capax.theory.construct.associations import Construction, construct, largest_library
+from capax.theory.construct.layer import Weights
 
 Sizes = tuple[int, int, int, int]
 """n_heads, context_size, d_model, d_head."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from layers import built, library
 
 from capax.tasks.association_files import Examples
-from capax.theory.association_bounds import (
+from capax.theory.bounds.associations import (
     association_bounds,
     fresh_context_rank,
     mahdavi2024,
@@ -15,8 +15,8 @@ from capax.theory.association_bounds import (
     parameter_limit,
     shared_context_rank,
 )
-from capax.theory.associations import targets
-from capax.theory.layer import attention, features
+from capax.theory.construct.associations import targets
+from capax.theory.construct.layer import attention, features
 
 
 def random_features(n_heads: int, n: int, d: int, size: int, contexts: str) -> tuple[np.ndarray, Examples]:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from capax.checks.assumptions import Check, represent, require
 from capax.errors import LibraryError
-from capax.theory.assumptions import Check, represent, require
 
 KINDS = ["A1", "A2", "A1 of query + context mean", "general position"]
 

@@ -11,7 +11,7 @@ from capax import Associations, AssociativeAttention, KeyQueryChannel, Relations
 from capax.errors import SpecError
 from capax.results import HeadCount, Interval, KeyDimensionSearch, Measurement, Parameters
 from capax.tasks import graph_classes
-from capax.theory.catalogue import Catalogue, bounds, exceeded
+from capax.theory.bounds.catalogue import Catalogue, bounds, exceeded
 
 EXAMPLE = Transformer(n_heads=4, d_model=64, d_head=16)
 LAYER = ["mahdavi2024", "shared_context_rank", "fresh_context_rank", "parameter_limit"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import binomtest
 
-from capax.theory.independence import (
+from capax.checks.independence import (
     CLOSE,
     ENOUGH_DEPENDENT,
     EXACT_SUBSETS,

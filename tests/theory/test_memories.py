@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from capax.errors import SpecError
-from capax.theory.memories import (
+from capax.theory.bounds.memories import (
     dense_capacity,
     hopfield_capacity,
     linear_capacity,

@@ -3,7 +3,7 @@
 import pytest
 
 from capax import Transformer
-from capax.theory.rates import gpt2_parameters, rate_bounds
+from capax.theory.bounds.rates import gpt2_parameters, rate_bounds
 
 PRINTED = [  # layers, width, parameters as the table of Morris et al. 2025 prints them
     (1, 32, "8.04e+04"), (1, 64, "1.85e+05"), (1, 128, "4.69e+05"), (1, 256, "1.33e+06"),

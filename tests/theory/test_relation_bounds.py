@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from capax.errors import CapaxError
 from capax.tasks import graph_classes
-from capax.theory.channel import square_norm
-from capax.theory.relation_bounds import (
+from capax.theory.bounds.relations import (
     adler2025,
     margin_lower_bound,
     one_edge_a_head,
@@ -21,6 +20,7 @@ from capax.theory.relation_bounds import (
     relation_bounds,
     sign_patterns,
 )
+from capax.theory.construct.channel import square_norm
 from capax.theory.relation_design import channel_design
 
 

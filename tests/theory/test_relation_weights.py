@@ -7,11 +7,11 @@ import pytest
 from channels import built, by_loops, counts, f1_of, library, onehot
 
 from capax.errors import CapaxError
-from capax.theory.channel import recognize
-from capax.theory.incoherence import incoherence, incoherent_split
-from capax.theory.quantize import quantized
-from capax.theory.relations import construct
-from capax.theory.split import split_edges
+from capax.theory.construct.channel import recognize
+from capax.theory.construct.incoherence import incoherence, incoherent_split
+from capax.theory.construct.quantize import quantized
+from capax.theory.construct.relations import construct
+from capax.theory.construct.split import split_edges
 
 KINDS = [
     {"graph": "permutation"},

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from capax.theory.stored_bits import (
+from capax.theory.bounds.stored_bits import (
     distinct_information,
     f1_information,
     graph_information,

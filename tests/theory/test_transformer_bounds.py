@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax import Transformer
-from capax.theory.transformer_bounds import (
+from capax.theory.bounds.transformers import (
     dana2025,
     dana2025_accuracy,
     madden2025_empirical_upper,

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from capax.theory.bounds import Bound
-    from capax.theory.catalogue import Catalogue
+    from capax.theory.bounds.bound import Bound
+    from capax.theory.bounds.catalogue import Catalogue
 
 TITLES = {
     "examples": "examples with real labels, exact",
@@ -79,7 +79,7 @@ def bounds(
     """
     from capax.errors import printable
     from capax.specs import Transformer
-    from capax.theory import catalogue
+    from capax.theory.bounds import catalogue
 
     if picture is not None:
         from capax.reports.drawing import check_writable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from capax.theory.assumptions import AssumptionReport
+    from capax.checks.assumptions import AssumptionReport
 
 
 def check(
@@ -53,8 +53,8 @@ def check(
     as_json
         Print one JSON object (docs/schemas/check.json).
     """
+    from capax.checks.assumptions import AssumptionReport, epsilon, represent, tolerance
     from capax.errors import CapaxError
-    from capax.theory.assumptions import AssumptionReport, epsilon, represent, tolerance
 
     if (hf is None) == (queries is None) or (hf is None) == (contexts is None):
         raise CapaxError("check: two arrays (queries.npy contexts.npy), or --hf and --text")
@@ -72,7 +72,7 @@ def check(
         arrays = [("given arrays", *pairs(load_array(queries, "queries"), load_array(contexts, "contexts")))]
         source = f"{queries}, {contexts}"
     else:
-        from capax.huggingface import read
+        from capax.checks.huggingface import read
 
         assert text is not None
         embedded = read(

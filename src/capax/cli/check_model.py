@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from capax.cli.measure import GROUPS, InModel, InTask, ModuleFlags, SequencesFlags, TransformerFlags, given
 
 if TYPE_CHECKING:
-    from capax.checks import ModelReport
+    from capax.checks.model import ModelReport
 
 
 def check_model(
@@ -34,7 +34,7 @@ def check_model(
 
     It ends with code 0 whatever it finds.
     """
-    from capax.checks import check_model as check
+    from capax.checks.model import check_model as check
     from capax.errors import SpecError
     from capax.specs import Sequences, Transformer
 

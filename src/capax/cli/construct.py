@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 if TYPE_CHECKING:
+    from capax.checks.saturation import Saturation
     from capax.specs import Associations, AssociativeAttention
     from capax.tasks.association_files import Examples
-    from capax.theory.relation_report import RelationReport
-    from capax.theory.report import ConstructionReport
-    from capax.theory.saturation import Saturation
+    from capax.theory.construct.relation_report import RelationReport
+    from capax.theory.construct.report import ConstructionReport
 
 app = App(name="construct", help="Build weights that memorize as much as theory says, without training.")
 
@@ -78,9 +78,9 @@ def associations(
     from capax.errors import SpecError, printable
     from capax.seeds import numpy_generator
     from capax.specs import AssociativeAttention
-    from capax.theory.associations import construct
-    from capax.theory.matrices import check_matrices
-    from capax.theory.report import report
+    from capax.theory.construct.associations import construct
+    from capax.theory.construct.matrices import check_matrices
+    from capax.theory.construct.report import report
 
     if not 0 <= seed < 2**63:
         raise SpecError(f"seed: at least 0 and below 2^63, got {seed}")
@@ -182,9 +182,9 @@ def relations(
     from capax.specs import KeyQueryChannel, Relations
     from capax.tasks import graphs, relation_files
     from capax.tasks.embeddings import draw
-    from capax.theory.matrices import check_matrices
-    from capax.theory.relation_report import report
-    from capax.theory.relations import construct
+    from capax.theory.construct.matrices import check_matrices
+    from capax.theory.construct.relation_report import report
+    from capax.theory.construct.relations import construct
     from capax.training.room import refuse_too_large_to_build
 
     if not 0 <= seed < 2**63:
@@ -235,7 +235,7 @@ def _examples(given: dict[str, Any], layer: AssociativeAttention, seed: int) -> 
     from capax.seeds import numpy_generator
     from capax.specs import Associations
     from capax.tasks.associations import draw
-    from capax.theory.associations import check_size, largest_library
+    from capax.theory.construct.associations import check_size, largest_library
     from capax.training.room import refuse_too_large_to_build
 
     task = Associations(**given)

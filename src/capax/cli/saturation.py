@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from capax.theory.saturation import Saturation
+    from capax.checks.saturation import Saturation
 
 
 def saturation(
@@ -42,10 +42,10 @@ def saturation(
     import numpy as np
 
     from capax import outputs
+    from capax.checks.saturation import saturated
+    from capax.checks.saturation import saturation as split
     from capax.errors import CapaxError, printable
     from capax.memory import AssociativeMemory, load
-    from capax.theory.saturation import saturated
-    from capax.theory.saturation import saturation as split
 
     if out is not None:
         if out.suffix != ".npy":

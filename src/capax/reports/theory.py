@@ -10,9 +10,9 @@ from capax.reports.chart import Axis, Chart, Panel, Series
 from capax.reports.words import of_heads, protocol
 from capax.results import Measurement
 from capax.specs import Budget
-from capax.theory.bounds import Bound
-from capax.theory.catalogue import Catalogue
-from capax.theory.catalogue import bounds as catalogue_of
+from capax.theory.bounds.bound import Bound
+from capax.theory.bounds.catalogue import Catalogue
+from capax.theory.bounds.catalogue import bounds as catalogue_of
 
 MEASURED = "measured"
 UNITS = {

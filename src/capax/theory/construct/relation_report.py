@@ -12,10 +12,10 @@ from capax.results import Result
 from capax.specs import KeyQueryChannel, Relations
 from capax.tasks import relation_files
 from capax.tasks.graph_classes import GraphClass, class_of
-from capax.theory.bounds import Bound
-from capax.theory.channel import square_norm
-from capax.theory.relation_bounds import relation_bounds
-from capax.theory.relations import Method, RelationConstruction
+from capax.theory.bounds.bound import Bound
+from capax.theory.bounds.relations import relation_bounds
+from capax.theory.construct.channel import square_norm
+from capax.theory.construct.relations import Method, RelationConstruction
 
 FLOAT_BITS = 64
 

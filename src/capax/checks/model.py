@@ -16,12 +16,12 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
+from capax.checks import score_scale
+from capax.checks.subject import ROWS, OneTransformer, Subject, subject_of
 from capax.errors import SpecError
-from capax.models import score_scale
 from capax.models.factory import ModuleError, seeded
 from capax.models.module import reported
 from capax.models.module_traits import between_seeds, some, tolerance, varied
-from capax.models.subject import ROWS, OneTransformer, Subject, subject_of
 from capax.results import Parameters, Result
 from capax.seeds import numpy_generator
 from capax.specs import Module, Run, Sequences, Transformer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import log2
 from typing import Literal
 
-from capax.theory.bounds import EXACT_LABELS, Assumption, Bound, assuming, bound
+from capax.theory.bounds.bound import EXACT_LABELS, Assumption, Bound, assuming, bound
 
 MAHDAVI = "Mahdavi, Liao, Thrampoulidis 2024 (arXiv 2306.02010)"
 NO_CONTEXT = "context_size is not given"

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from capax.checks.saturation import Saturation, saturation
 from capax.results import Result
 from capax.specs import Associations, AssociativeAttention
-from capax.theory.associations import Construction, Precision, largest_library
-from capax.theory.saturation import Saturation, saturation
+from capax.theory.construct.associations import Construction, Precision, largest_library
 
 
 class ConstructionReport(Result):

@@ -20,9 +20,9 @@ from capax.specs import (
 )
 from capax.specs.spec import whole
 from capax.tasks import graph_classes
-from capax.theory.association_bounds import n_parameters
-from capax.theory.rates import gpt2_parameters
-from capax.theory.transformer_bounds import madden_parameters
+from capax.theory.bounds.associations import n_parameters
+from capax.theory.bounds.rates import gpt2_parameters
+from capax.theory.bounds.transformers import madden_parameters
 
 LEAST = {
     "seq_len": 2,

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.errors import LibraryError
-from capax.theory.matrices import save_matrices
+from capax.theory.construct.matrices import save_matrices
 
 Aggregate = Literal["max", "sum"]
 

@@ -17,9 +17,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.errors import AssumptionError, LibraryError, SpecError
-from capax.theory.channel import ChannelWeights, Recognition, check_edges, recognize
-from capax.theory.quantize import quantized
-from capax.theory.split import Split, split_edges
+from capax.theory.construct.channel import ChannelWeights, Recognition, check_edges, recognize
+from capax.theory.construct.quantize import quantized
+from capax.theory.construct.split import Split, split_edges
 
 Method = Literal["whitened", "hebbian", "onehot"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import log2
 
 from capax.specs import Transformer
-from capax.theory.bounds import AN_ORDER, Assumption, Bound, bound
+from capax.theory.bounds.bound import AN_ORDER, Assumption, Bound, bound
 
 DANA = "Dana, Pydi, Chevaleyre 2025 (arXiv 2411.10115)"
 MADDEN = "Madden, Fox, Thrampoulidis 2025 (arXiv 2405.13718)"

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from capax.tasks.association_files import Examples
-from capax.theory.matrices import save_matrices
+from capax.theory.construct.matrices import save_matrices
 
 
 @dataclass(frozen=True)

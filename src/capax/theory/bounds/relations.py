@@ -13,7 +13,7 @@ from math import e, log, log2
 from scipy.optimize import brentq
 
 from capax.errors import SpecError
-from capax.theory.bounds import A_SIZE, AN_ORDER, Assumption, Bound, bound
+from capax.theory.bounds.bound import A_SIZE, AN_ORDER, Assumption, Bound, bound
 
 LN2 = log(2)
 NO_GRAPH = "n_items and n_edges are not given"

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.tasks.association_files import Examples
-from capax.theory.factors import factor_contexts, factor_queries
-from capax.theory.layer import times_tokens
+from capax.theory.construct.factors import factor_contexts, factor_queries
+from capax.theory.construct.layer import times_tokens
 
 OWN_WEIGHT = 0.9
 """Weight that an own example puts on its token, but for noise: the nearer to 1, the better conditioned the features;

@@ -15,9 +15,9 @@ from jaxtyping import Float, Int
 from capax.errors import AssumptionError, SpecError
 from capax.tasks import association_files
 from capax.tasks.association_files import Examples
-from capax.theory.association_bounds import mahdavi2024
-from capax.theory.heads import query_and_key
-from capax.theory.layer import Weights, attention, features
+from capax.theory.bounds.associations import mahdavi2024
+from capax.theory.construct.heads import query_and_key
+from capax.theory.construct.layer import Weights, attention, features
 
 Precision = Literal["float64", "float32"]
 

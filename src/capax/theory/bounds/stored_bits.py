@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaln, xlogy
 
-from capax.theory.bounds import Assumption, Bound, bound
+from capax.theory.bounds.bound import Assumption, Bound, bound
 
 LN2 = log(2)
 SLACK = 64
@@ -114,7 +114,8 @@ def graph_information(n_items: int, n_edges: int, graph_bits: float, recalled: i
 def f1_information(n_items: int, n_edges: int, graph_bits: float, f1: float) -> float:
     """The least `graph_information` of any answer with so high an F1 = 2k/(p + m') over all pairs."""
     pairs = n_items * (n_items - 1)
-    first, last = ceil(f1 * n_edges / (2 - f1)), min(floor(n_edges * (2 - f1) / f1), pairs)
+    first = ceil(f1 * n_edges / (2 - f1) - 1e-9)
+    last = min(floor(n_edges * (2 - f1) / f1 + 1e-9), pairs)  # rounding loses no F1 that is just reached
     predicted = np.arange(first, last + 1, dtype=float)
     recalled = np.ceil(f1 * (predicted + n_edges) / 2 - 1e-9)
     usual = np.ceil(predicted * n_edges / pairs)  # where most graphs have their count

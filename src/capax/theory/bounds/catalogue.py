@@ -23,13 +23,13 @@ from capax.specs import (
 )
 from capax.specs.spec import whole
 from capax.tasks import graph_classes
-from capax.theory import relation_bounds as relations
-from capax.theory.association_bounds import association_bounds
-from capax.theory.bounds import Assumption, Bound, assuming
-from capax.theory.memories import memory_bounds
-from capax.theory.rates import NO_PARAMETERS, rate_bounds
-from capax.theory.sizes import Known, ParameterCounts, Sizes, checked, graph_size, of_task, parameters
-from capax.theory.stored_bits import (
+from capax.theory.bounds import relations
+from capax.theory.bounds.associations import association_bounds
+from capax.theory.bounds.bound import Assumption, Bound, assuming
+from capax.theory.bounds.memories import memory_bounds
+from capax.theory.bounds.rates import NO_PARAMETERS, rate_bounds
+from capax.theory.bounds.sizes import Known, ParameterCounts, Sizes, checked, graph_size, of_task, parameters
+from capax.theory.bounds.stored_bits import (
     SLACK,
     distinct_information,
     f1_information,
@@ -38,7 +38,7 @@ from capax.theory.stored_bits import (
     recursive_tree_bits,
     stored_bits,
 )
-from capax.theory.transformer_bounds import alone, transformer_bounds
+from capax.theory.bounds.transformers import alone, transformer_bounds
 
 WEIGHT_BITS = {"float32": 32, "bfloat16": 32, "float64": 64}
 """Bits of a weight by the arithmetic of a training; bfloat16 multiplies roundings of float32 weights."""

@@ -10,7 +10,7 @@ from math import exp, log, log2, prod
 from scipy.special import lambertw
 
 from capax.errors import SpecError
-from capax.theory.bounds import AN_ORDER, Assumption, Bound, Kind, Standing, bound
+from capax.theory.bounds.bound import AN_ORDER, Assumption, Bound, Kind, Standing, bound
 
 CUE = "a pattern is recalled from a cue that has most of its bits; how many are left depends on the cue"
 NEURONS = "random ±1 patterns, one for each of d_model neurons"

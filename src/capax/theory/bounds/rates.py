@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from capax.specs import Transformer
-from capax.theory.bounds import Assumption, Bound, Scope, Standing, bound
+from capax.theory.bounds.bound import Assumption, Bound, Scope, Standing, bound
 
 ALLEN_ZHU = 2.0
 MORRIS = {"bf16": 3.51, "fp32": 3.83}

@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import Field
 
+from capax.checks.independence import Probe, Rank, probe_subsets, rank, scaled, share_below
 from capax.errors import LibraryError
 from capax.results import Result
 from capax.tasks.association_files import pairs
-from capax.theory.independence import Probe, Rank, probe_subsets, rank, scaled, share_below
 
 Precision = Literal["float32", "float64"]
 Verdict = Literal["holds", "fails", "not refuted", "undecided"]

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.errors import AssumptionError
-from capax.theory.channel import BLOCK
-from capax.theory.split import Split, split_edges
+from capax.theory.construct.channel import BLOCK
+from capax.theory.construct.split import Split, split_edges
 
 
 @dataclass(frozen=True)

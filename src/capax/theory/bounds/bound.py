@@ -57,7 +57,7 @@ class Bound(Result):
         bool,
         Field(
             description="Whether it is proved for what a measurement counts, with weights that were trained: no "
-            "measurement may exceed it (`capax.theory.catalogue.exceeded`)."
+            "measurement may exceed it (`capax.theory.bounds.catalogue.exceeded`)."
         ),
     ]
     formula: str
