@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from capax.sweeps.sweep import sweep as sweep
     from capax.tables import read as read
     from capax.theory.bounds.catalogue import bounds as bounds
+    from capax.theory.bounds.exceeded import exceeded as exceeded
 
 _HOMES = {
     "AssociationLaw": "capax.laws.power",
@@ -86,6 +87,7 @@ _HOMES = {
     "calibrate": "capax.calibration.calibrate",
     "check_model": "capax.checks.model",
     "compare": "capax.laws.compare",
+    "exceeded": "capax.theory.bounds.exceeded",
     "load": "capax.memory",
     "load_law": "capax.laws.files",
     "measure": "capax.measures.measure",

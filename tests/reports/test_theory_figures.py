@@ -14,7 +14,8 @@ from capax.reports import interactive, registry, report, theory
 from capax.reports.drawing import draw
 from capax.reports.saturation import chart as saturation_chart
 from capax.results import Measurement
-from capax.theory.bounds.catalogue import bounds, exceeded
+from capax.theory.bounds.catalogue import bounds
+from capax.theory.bounds.exceeded import exceeded
 
 
 @pytest.fixture(scope="module")

@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from capax.errors import SpecError
+from capax.theory.bounds import memories
+from capax.theory.bounds.bound import TABLE
 from capax.theory.bounds.memories import (
     dense_capacity,
     hopfield_capacity,
     linear_capacity,
-    memory_bounds,
     ramsauer2020,
     ramsauer_base,
 )
 
 
 def row(name: str, d_model: int = 64, n_hidden: int | None = 256, trainable: int | None = 1000):
-    return next(one for one in memory_bounds(d_model, n_hidden=n_hidden, trainable=trainable) if one.name == name)
+    return TABLE[name](d_model=d_model, n_hidden=n_hidden, trainable=trainable)
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
@@ -99,7 +100,7 @@ def test_threshold_units() -> None:
     assert row("baum1988", n_hidden=None).reason == "no hidden units"
     assert (row("perceptron").value, row("perceptron").bits) == (2000, 2000)
     assert row("binary_perceptron").value == pytest.approx(830)
-    assert row("perceptron", trainable=None).reason == "the parameters are not known"
+    assert "parameters" in str(row("perceptron", trainable=None).reason)
 
 
 def test_two_patterns_a_weight_is_where_half_of_all_labelings_are_linear() -> None:
@@ -119,7 +120,7 @@ def test_two_patterns_a_weight_is_where_half_of_all_labelings_are_linear() -> No
 
 
 def test_one_neuron_is_no_memory() -> None:
-    found = {one.name: one for one in memory_bounds(1, n_hidden=4, trainable=3)}
+    found = {one.name: row(one.name, 1, 4, 3) for one in TABLE.values() if one.compute.__module__ == memories.__name__}
     for name in ("hopfield", "hopfield_all", "dense_associative_memory"):
         assert (found[name].value, found[name].reason) == (None, "a single neuron")
     for call, said in ((lambda: hopfield_capacity(1), "at least 2"), (lambda: dense_capacity(9, 1), "degree")):

@@ -1,24 +1,71 @@
-"""One bound on what a model remembers: its value in its own unit and in bits, what it assumes, and how we know it.
+"""The table of bounds: what one is, how one is declared, and how it answers for what is known of a model and a task.
 
-The bounds themselves are in `association_bounds`, `relation_bounds`, `transformer_bounds`, `stored_bits`, `memories`
-and `rates`; `catalogue` puts them together for one architecture.
+A bound is a pure function of named numbers, declared by a decorator that says all else of it:
+
+    @bound(kind="upper", unit="examples", formula="H d", criterion=FIXED, scope="attention", source=..., standing=...)
+    def fresh_context_rank(n_heads: int, d_model: int) -> int:
+        return n_heads * d_model
+
+The names of its arguments, and of those of its conditions, are looked up in what is known (`facts`): a `None` or an
+`Unknown` there leaves no value, and says why. A name that is not there at all is none of the model's: then the bound
+does not speak of it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from capax.results import Result
+from capax.specs.spec import whole
 
 Kind = Literal["constructive", "lower", "upper", "rate", "order"]
 Scope = Literal["attention", "model", "channel", "reference"]
 Standing = Literal["read", "secondary", "derived"]
+Reads = Literal["tokens", "examples", "pairs"]
 
 AN_ORDER = "an order: its constants and logarithms are not known"
-EXACT_LABELS = "a real label that is exact has no finite number of bits"
 A_SIZE = "a size that is needed, not a number of items"
+EXACT_LABELS = "a real label that is exact has no finite number of bits"
+NO_OUTPUTS = "n_classes or d_out is not given"
+NO_GRAPH = "n_items and n_edges are not given"
+
+NOT_GIVEN = {
+    "d_out": NO_OUTPUTS,
+    "d_value": NO_OUTPUTS,
+    "graph_bits": NO_GRAPH,
+    "gpt2": "seq_len and vocab_size are not given",
+    "n_hidden": "no hidden units",
+    "trainable": "the trainable parameters are not known",
+}
+"""Why a number is not known, where the name of the argument does not say it."""
+
+LEAST = {
+    "seq_len": 2,
+    "vocab_size": 2,
+    "context_size": 1,
+    "n_items": 2,
+    "n_edges": 1,
+    "library_size": 1,
+    "n_classes": 2,
+    "d_out": 1,
+    "n_heads": 1,
+    "d_model": 1,
+    "d_head": 1,
+    "bits": 1,
+}
+"""The least that a size may be."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """In place of a number: why it is not known."""
+
+    reason: str
 
 
 class Assumption(Result):
@@ -57,7 +104,7 @@ class Bound(Result):
         bool,
         Field(
             description="Whether it is proved for what a measurement counts, with weights that were trained: no "
-            "measurement may exceed it (`capax.theory.bounds.catalogue.exceeded`)."
+            "measurement may exceed it (`capax.exceeded`)."
         ),
     ]
     formula: str
@@ -79,58 +126,241 @@ class Bound(Result):
     ]
 
 
+@dataclass(frozen=True)
+class Condition:
+    """An assumption as it is declared.
+
+    Attributes:
+        text: the assumption; `{name}` is replaced by what is known.
+        holds: a function of named facts, or the name of a fact that says it; None: it depends on data.
+        needed: whether the bound has no value without it.
+        of: a fact; where it is not known the assumption is left out, as there is nothing to assume.
+    """
+
+    text: str
+    holds: Callable[..., bool | None] | str | None = None
+    needed: bool = True
+    of: str | None = None
+
+    def judged(self, known: Mapping[str, Any]) -> Assumption | None:
+        """The assumption for what is known; None where it is left out."""
+        if self.of is not None and (known.get(self.of) is None or isinstance(known[self.of], Unknown)):
+            return None
+        met = known.get(self.holds) if isinstance(self.holds, str) else None
+        if callable(self.holds) and not _missing(_names(self.holds, required=True), known):
+            met = _called(self.holds, known)
+        return Assumption(text=self.text.format_map(known), met=met, needed=self.needed)
+
+
+def needs(text: str, holds: Callable[..., bool | None] | str | None = None, of: str | None = None) -> Condition:
+    """What a bound has no value without."""
+    return Condition(text, holds, of=of)
+
+
+def differs(text: str, holds: Callable[..., bool | None] | str | None = None, of: str | None = None) -> Condition:
+    """What tells how the model differs from what the bound speaks of; the value stays."""
+    return Condition(text, holds, needed=False, of=of)
+
+
+Value = Callable[..., int | float | str | None]
+"""A bound's function; a text says why there is no value."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A bound as it is declared, for any model; called with facts it is the `Bound` for one (see `bound`)."""
+
+    name: str
+    compute: Value
+    kind: Kind
+    unit: str
+    formula: str | Callable[..., str]
+    criterion: str
+    scope: Scope
+    source: str
+    standing: Standing
+    reads: tuple[Reads, ...]
+    conditions: tuple[Condition, ...]
+    bits: Callable[..., float] | None
+    bits_reason: str | None
+    proved_for_recall: bool
+
+    def __call__(self, *sizes: Any, **known: Any) -> Bound:
+        """The bound for what is known: by name, or in the order of the function's arguments.
+
+        Raises:
+            SpecError: for a size that cannot be.
+        """
+        known = dict(zip(_names(self.compute), sizes, strict=False)) | known
+        foreign = self._foreign(known)
+        value, reason = (None, foreign) if foreign else self._value(known)
+        known["value"] = Unknown(reason) if reason is not None else value
+        conditions = () if foreign else self.conditions
+        assumptions = tuple(one for condition in conditions if (one := condition.judged(known)) is not None)
+        bits, bits_reason = self._bits(known, reason)
+        broken = [one.text for one in assumptions if one.needed and one.met is False]
+        if broken:
+            not_met = f"not met: {'; '.join(broken)}"
+            if bits is not None or value is None:
+                bits, bits_reason = None, not_met
+            value, reason = None, not_met
+        return Bound(
+            name=self.name,
+            kind=self.kind,
+            value=value,
+            reason=reason,
+            unit=self.unit,
+            bits=bits,
+            bits_reason=bits_reason,
+            criterion=self.criterion,
+            proved_for_recall=self.proved_for_recall,
+            formula=self.formula if isinstance(self.formula, str) else _called(self.formula, known),
+            assumptions=assumptions,
+            scope=self.scope,
+            source=self.source,
+            standing=self.standing,
+        )
+
+    def _foreign(self, known: Mapping[str, Any]) -> str | None:
+        """Why it does not apply to the model; None where it does."""
+        if known.get("reads", self.reads[0]) not in self.reads:
+            return f"does not apply: it speaks of models that read {' or '.join(self.reads)}"
+        foreign = [name for name in _names(self.compute, required=True) if name not in known]
+        if foreign:
+            return f"does not apply: it speaks of {', '.join(foreign)}, which this model does not declare"
+        return None
+
+    def _value(self, known: Mapping[str, Any]) -> tuple[int | float | None, str | None]:
+        """The value, or why there is none."""
+        if self.kind == "order":
+            return None, AN_ORDER
+        names = _names(self.compute, required=True)
+        missing = _missing(names, known)
+        if missing:
+            return None, missing
+        for name in names:
+            if name in LEAST:
+                whole(name, known[name], LEAST[name])
+        found = _called(self.compute, known)
+        return (None, found or "no value") if found is None or isinstance(found, str) else (found, None)
+
+    def _bits(self, known: Mapping[str, Any], reason: str | None) -> tuple[float | None, str | None]:
+        """The value in bits, or why there are none."""
+        if self.bits is None:
+            return None, self.bits_reason or reason
+        missing = _missing([name for name in _names(self.bits) if name != "value"], known)
+        if missing:
+            return None, self.bits_reason or missing
+        if isinstance(known["value"], Unknown) and "value" in _names(self.bits):
+            return None, reason
+        return float(_called(self.bits, known)), None
+
+
+TABLE: dict[str, Statement] = {}
+"""Every bound that is declared, by its name."""
+
+
 def bound(
-    name: str,
     *,
     kind: Kind,
-    value: int | float | None,
     unit: str,
-    formula: str,
+    formula: str | Callable[..., str],
     criterion: str,
     scope: Scope,
     source: str,
     standing: Standing,
-    missing: str | None = None,
-    assumptions: tuple[Assumption, ...] = (),
-    bits: int | float | None = None,
+    reads: tuple[Reads, ...] = ("tokens", "examples", "pairs"),
+    assumptions: tuple[Condition, ...] = (),
+    bits: Callable[..., float] | None = None,
     bits_reason: str | None = None,
     proved_for_recall: bool = False,
-) -> Bound:
-    """A bound, without its value where an assumption that it needs is not met.
+    name: str | None = None,
+) -> Callable[[Value], Statement]:
+    """Declare a bound: the function that is decorated becomes its `Statement`, in the table.
 
     Args:
-        missing: why there is no value, where it is None.
-        bits_reason: why there are no bits, where they are None; when not given, there are none because there is no
-            value.
+        kind: as in `Bound`, like what follows to `standing`.
+        unit: what is counted.
+        formula: in symbols; a function of facts where it depends on them.
+        criterion: what counts as memorized, and with which weights.
+        scope: what it speaks of.
+        source: where it stands.
+        standing: how we know it.
+        reads: what the models read that it speaks of.
+        assumptions: its conditions.
+        bits: the value in bits, of named facts; `value` is the value. [default: there are none]
+        bits_reason: why there are none, where that is not for want of a value.
+        proved_for_recall: as in `Bound`.
+        name: [default: the function's]
     """
-    reason = (missing or "no value") if value is None else None
-    found = Bound(
-        name=name,
-        kind=kind,
-        value=value,
-        reason=reason,
-        unit=unit,
-        bits=bits,
-        bits_reason=None if bits is not None else bits_reason or reason or "no bits",
-        criterion=criterion,
-        proved_for_recall=proved_for_recall,
+
+    def declare(compute: Value) -> Statement:
+        found = Statement(
+            name=name or compute.__name__,
+            compute=compute,
+            kind=kind,
+            unit=unit,
+            formula=formula,
+            criterion=criterion,
+            scope=scope,
+            source=source,
+            standing=standing,
+            reads=reads,
+            conditions=assumptions,
+            bits=bits,
+            bits_reason=bits_reason,
+            proved_for_recall=proved_for_recall,
+        )
+        TABLE[found.name] = found
+        return found
+
+    return declare
+
+
+def order(
+    *,
+    formula: str,
+    assumptions: tuple[str | Condition, ...] = (),
+    scope: Scope = "reference",
+    bits_reason: str = AN_ORDER,
+    **more: Any,
+) -> Callable[[Callable[[], None]], Statement]:
+    """Declare how parameters grow with what is to be memorized; it has no constants, so never a value.
+
+    Args:
+        more: as in `bound`.
+    """
+    return bound(
+        kind="order",
         formula=formula,
-        assumptions=(),
         scope=scope,
-        source=source,
-        standing=standing,
+        assumptions=tuple(needs(one) if isinstance(one, str) else one for one in assumptions),
+        bits_reason=bits_reason,
+        **more,
     )
-    return assuming(found, *assumptions)
 
 
-def assuming(found: Bound, *more: Assumption) -> Bound:
-    """The same bound under further assumptions: one that is needed and not met leaves no value."""
-    assumptions = (*found.assumptions, *more)
-    broken = [assumption.text for assumption in assumptions if assumption.needed and assumption.met is False]
-    changes: dict[str, object] = {"assumptions": assumptions}
-    if broken:
-        reason = f"not met: {'; '.join(broken)}"
-        changes |= {"value": None, "reason": reason, "bits": None}
-        if found.bits is not None or found.value is None:
-            changes["bits_reason"] = reason
-    return found.model_copy(update=changes)
+def _names(function: Callable[..., Any], required: bool = False) -> list[str]:
+    """Names of a function's arguments; those without a default alone where they are required."""
+    return [
+        one.name for one in signature(function).parameters.values() if not required or one.default is Parameter.empty
+    ]
+
+
+def _missing(names: list[str], known: Mapping[str, Any]) -> str:
+    """Why some of the facts are not known, each size said once; empty where all are."""
+    reasons = {
+        name: one.reason if isinstance(one, Unknown) else NOT_GIVEN.get(name, f"{name} is not given")
+        for name in names
+        if (one := known.get(name)) is None or isinstance(one, Unknown)
+    }
+    said = [
+        reason
+        for name, reason in reasons.items()
+        if not any(name in other for also, other in reasons.items() if also != name)
+    ]
+    return "; ".join(dict.fromkeys(said))
+
+
+def _called(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
+    return function(**{name: known[name] for name in _names(function) if name in known})

@@ -5,36 +5,38 @@ None of them is the model: each is a system with as many neurons as the model ha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import exp, log, log2, prod
+from typing import Any
 
 from scipy.special import lambertw
 
-from capax.errors import SpecError
-from capax.theory.bounds.bound import AN_ORDER, Assumption, Bound, Kind, Standing, bound
+from capax.specs.spec import whole
+from capax.theory.bounds.bound import Kind, Statement, Value, bound, needs, order
 
 CUE = "a pattern is recalled from a cue that has most of its bits; how many are left depends on the cue"
 NEURONS = "random ±1 patterns, one for each of d_model neurons"
+ONE_NEURON = "a single neuron"
+WIDE = "d_model is large (asymptotic)"
+GENERAL = "points are in general position"
 LARGEST_POWER = 300
 """Powers of ten beyond which a number is not given as one."""
 
 
 def linear_capacity(d_model: int) -> float:
     """Pairs p with p ln p = d²/2: what the best d × d matrix tells apart by arg-max, p = exp(W(d²/2))."""
-    _check(d_model, 1)
-    return exp(float(lambertw(d_model**2 / 2).real))
+    return exp(float(lambertw(whole("d_model", d_model) ** 2 / 2).real))
 
 
 def hopfield_capacity(n: int, *, all_exact: bool = False) -> float:
     """Patterns that Hebb's rule makes fixed points: n/(2 ln n) almost all of them, n/(4 ln n) all (McEliece 1987)."""
-    _check(n, 2)
-    return n / ((4 if all_exact else 2) * log(n))
+    return whole("d_model", n, 2) / ((4 if all_exact else 2) * log(n))
 
 
 def dense_capacity(n: int, degree: int) -> float:
     """Fixed points of energies Σ x^q: n^(q − 1) / (2 (2q − 3)!! ln n); q = 2 is Hopfield's (Krotov, Hopfield 2016)."""
-    _check(n, 2)
-    if degree < 2:
-        raise SpecError(f"degree: at least 2, got {degree}")
+    whole("d_model", n, 2)
+    whole("degree", degree, 2)
     return float(n) ** (degree - 1) / (2 * prod(range(1, 2 * degree - 2, 2)) * log(n))
 
 
@@ -49,129 +51,115 @@ def ramsauer_base(beta: float, radius: float, d: int, failure: float) -> float:
         d: channels.
         failure: p, probability that the random patterns are not stored.
     """
-    _check(d, 2)
+    whole("d_model", d, 2)
     a = 2 / (d - 1) * (1 + log(2 * beta * radius**2 * failure * (d - 1)))
     b = 2 * radius**2 * beta / 5
     return b / float(lambertw(exp(a + log(b))).real)
 
 
-def memory_bounds(d_model: int, *, n_hidden: int | None, trainable: int | None) -> tuple[Bound, ...]:
-    """All reference systems for one model.
-
-    Args:
-        d_model: channels of the model: neurons, or the side of a matrix.
-        n_hidden: hidden units of an FFN; None where there is none.
-        trainable: parameters; None where they are not known.
-    """
-    pairs = linear_capacity(d_model)
-    few = None if d_model >= 2 else "a single neuron"
-    return (
-        _reference(
-            "linear_associative_memory",
-            pairs,
-            "associations",
-            "p ln p = d²/2",
-            "the right one of p outputs is the arg-max, the best d × d matrix, random unit vectors",
-            "2026 preprints (arXiv 2605.10795, 2605.05189)",
-            kind="upper",
-            bits=pairs * log2(pairs),
-            assumptions=("d_model is large (asymptotic)",),
-        ),
-        _reference(
-            "hopfield",
-            None if few else hopfield_capacity(d_model),
-            "patterns",
-            "n / (2 ln n)",
-            f"almost all patterns are fixed points; {NEURONS}, Hebb's rule",
-            "McEliece et al. 1987",
-            missing=few,
-            bits_reason=CUE,
-            assumptions=("d_model is large (asymptotic)",),
-        ),
-        _reference(
-            "hopfield_all",
-            None if few else hopfield_capacity(d_model, all_exact=True),
-            "patterns",
-            "n / (4 ln n)",
-            f"all patterns are fixed points; {NEURONS}, Hebb's rule",
-            "McEliece et al. 1987",
-            missing=few,
-            bits_reason=CUE,
-            assumptions=("d_model is large (asymptotic)",),
-        ),
-        _reference(
-            "hopfield_retrieval",
-            0.138 * d_model,
-            "patterns",
-            "0.138 n",
-            f"fixed points near the patterns, with small errors; {NEURONS}, Hebb's rule",
-            "Amit, Gutfreund, Sompolinsky 1985; named from memory, unverified",
-            bits_reason=CUE,
-            assumptions=("d_model is large (asymptotic)",),
-        ),
-        _reference(
-            "dense_associative_memory",
-            None if few else dense_capacity(d_model, 3),
-            "patterns",
-            "n^(q − 1) / (2 (2q − 3)!! ln n), q = 3",
-            f"almost all patterns are fixed points; {NEURONS}, energy of degree 3",
-            "Krotov, Hopfield 2016 (arXiv 1606.01164); in part from memory, unverified",
-            missing=few,
-            bits_reason=CUE,
-            assumptions=("d_model is large (asymptotic)",),
-        ),
-        ramsauer2020(d_model, beta=1.0, radius=3.0, failure=0.001),
-        _reference(
-            "vardi2022",
-            None,
-            "points",
-            "Õ(√N) parameters are enough for N points of a ReLU network of width 12",
-            "the right class at separated points, weights of about √N bits, chosen for them",
-            "Vardi, Yehudai, Shamir 2022 (arXiv 2110.03187)",
-            kind="order",
-            missing=AN_ORDER,
-            bits_reason=AN_ORDER,
-            assumptions=("points are bounded and separated",),
-        ),
-        _reference(
-            "baum1988",
-            None if n_hidden is None else n_hidden * d_model,
-            "points",
-            "m d: ⌈N/d⌉ threshold units for N points",
-            "any two classes of points in general position, one hidden layer of m threshold units",
-            "Baum 1988",
-            missing="no hidden units",
-            bits=None if n_hidden is None else float(n_hidden * d_model),
-            assumptions=("points are in general position",),
-        ),
-        _reference(
-            "perceptron",
-            None if trainable is None else 2 * trainable,
-            "points",
-            "2 P for P weights",
-            "half of all two-class labelings of random points, one threshold unit",
-            "Cover 1965, Gardner 1988",
-            kind="upper",
-            missing="the parameters are not known",
-            bits=None if trainable is None else 2.0 * trainable,
-            assumptions=("points are in general position",),
-        ),
-        _reference(
-            "binary_perceptron",
-            None if trainable is None else 0.83 * trainable,
-            "points",
-            "0.83 P for P weights of ±1",
-            "random two-class labelings of random points, one threshold unit",
-            "Krauth, Mézard 1989; named from memory, unverified",
-            kind="upper",
-            missing="the parameters are not known",
-            bits=None if trainable is None else 0.83 * trainable,
-            assumptions=("points are random", "P is large (asymptotic)"),
-        ),
+def _memory(
+    unit: str, formula: str, criterion: str, source: str, *assumptions: str, kind: Kind = "constructive", **more: Any
+) -> Callable[[Value], Statement]:
+    """Declare a reference system, as others restate what is known of it."""
+    return bound(
+        kind=kind,
+        unit=unit,
+        formula=formula,
+        criterion=criterion,
+        source=source,
+        scope="reference",
+        standing="secondary",
+        assumptions=tuple(map(needs, assumptions)),
+        **more,
     )
 
 
-def ramsauer2020(d_model: int, *, beta: float, radius: float, failure: float) -> Bound:
+@_memory(
+    "associations",
+    "p ln p = d²/2",
+    "the right one of p outputs is the arg-max, the best d × d matrix, random unit vectors",
+    "2026 preprints (arXiv 2605.10795, 2605.05189)",
+    WIDE,
+    kind="upper",
+    bits=lambda value: value * log2(value),
+)
+def linear_associative_memory(d_model: int) -> float:
+    """What the best d × d matrix tells apart."""
+    return linear_capacity(d_model)
+
+
+@_memory(
+    "patterns",
+    "n / (2 ln n)",
+    f"almost all patterns are fixed points; {NEURONS}, Hebb's rule",
+    "McEliece et al. 1987",
+    WIDE,
+    bits_reason=CUE,
+)
+def hopfield(d_model: int) -> float | str:
+    """Almost all patterns."""
+    return hopfield_capacity(d_model) if d_model >= 2 else ONE_NEURON
+
+
+@_memory(
+    "patterns",
+    "n / (4 ln n)",
+    f"all patterns are fixed points; {NEURONS}, Hebb's rule",
+    "McEliece et al. 1987",
+    WIDE,
+    bits_reason=CUE,
+)
+def hopfield_all(d_model: int) -> float | str:
+    """All patterns."""
+    return hopfield_capacity(d_model, all_exact=True) if d_model >= 2 else ONE_NEURON
+
+
+@_memory(
+    "patterns",
+    "0.138 n",
+    f"fixed points near the patterns, with small errors; {NEURONS}, Hebb's rule",
+    "Amit, Gutfreund, Sompolinsky 1985; named from memory, unverified",
+    WIDE,
+    bits_reason=CUE,
+)
+def hopfield_retrieval(d_model: int) -> float:
+    """Patterns with small errors."""
+    return 0.138 * d_model
+
+
+@_memory(
+    "patterns",
+    "n^(q − 1) / (2 (2q − 3)!! ln n), q = 3",
+    f"almost all patterns are fixed points; {NEURONS}, energy of degree 3",
+    "Krotov, Hopfield 2016 (arXiv 1606.01164); in part from memory, unverified",
+    WIDE,
+    bits_reason=CUE,
+)
+def dense_associative_memory(d_model: int) -> float | str:
+    """Almost all patterns, with an energy of degree 3."""
+    return dense_capacity(d_model, 3) if d_model >= 2 else ONE_NEURON
+
+
+def _sphere(d_model: int, beta: float = 1.0, radius: float = 3.0, failure: float = 0.001) -> bool | None:
+    if d_model < 2:
+        return None
+    return ramsauer_base(beta, radius, d_model, failure) >= (2 / failure**0.5) ** (4 / (d_model - 1))
+
+
+@bound(
+    kind="lower",
+    unit="patterns",
+    formula=lambda beta=1.0, radius=3.0, failure=0.001: (
+        f"√p c^((d − 1)/4), β = {beta:g}, K = {radius:g}, p = {failure:g}"
+    ),
+    criterion="random patterns on a sphere of radius K √(d − 1), each a fixed point of softmax attention",
+    scope="reference",
+    source="Ramsauer et al. 2020 (arXiv 2008.02217), theorem 3",
+    standing="read",
+    assumptions=(needs("c ≥ (2/√p)^(4/(d − 1))", _sphere),),
+    bits_reason=CUE,
+)
+def ramsauer2020(d_model: int, beta: float = 1.0, radius: float = 3.0, failure: float = 0.001) -> float | str:
     """At least √p c^((d − 1)/4) random patterns on a sphere with probability 1 − p, where c ≥ (2/√p)^(4/(d − 1)).
 
     Args:
@@ -180,61 +168,62 @@ def ramsauer2020(d_model: int, *, beta: float, radius: float, failure: float) ->
         radius: K.
         failure: p.
     """
-    value, met, missing = None, None, "a single channel"
-    if d_model >= 2:
-        base = ramsauer_base(beta, radius, d_model, failure)
-        met = base >= (2 / failure**0.5) ** (4 / (d_model - 1))
-        power = log(failure) / 2 / log(10) + (d_model - 1) / 4 * log(base) / log(10)
-        missing = f"about 10^{power:.0f}, too large for a number"
-        value = 10**power if power < LARGEST_POWER else None
-    return bound(
-        "ramsauer2020",
-        kind="lower",
-        value=value,
-        missing=missing,
-        unit="patterns",
-        bits_reason=CUE,
-        formula=f"√p c^((d − 1)/4), β = {beta:g}, K = {radius:g}, p = {failure:g}",
-        criterion="random patterns on a sphere of radius K √(d − 1), each a fixed point of softmax attention",
-        assumptions=(Assumption(text="c ≥ (2/√p)^(4/(d − 1))", met=met),),
-        scope="reference",
-        source="Ramsauer et al. 2020 (arXiv 2008.02217), theorem 3",
-        standing="read",
-    )
+    if d_model < 2:
+        return "a single channel"
+    base = ramsauer_base(beta, radius, d_model, failure)
+    power = log(failure) / 2 / log(10) + (d_model - 1) / 4 * log(base) / log(10)
+    return 10**power if power < LARGEST_POWER else f"about 10^{power:.0f}, too large for a number"
 
 
-def _reference(
-    name: str,
-    value: int | float | None,
-    unit: str,
-    formula: str,
-    criterion: str,
-    source: str,
-    *,
-    kind: Kind = "constructive",
-    standing: Standing = "secondary",
-    missing: str | None = None,
-    bits: int | float | None = None,
-    bits_reason: str | None = None,
-    assumptions: tuple[str, ...] = (),
-) -> Bound:
-    return bound(
-        name,
-        kind=kind,
-        value=value,
-        missing=missing,
-        unit=unit,
-        bits=bits,
-        bits_reason=bits_reason,
-        formula=formula,
-        criterion=criterion,
-        assumptions=tuple(Assumption(text=text, met=None) for text in assumptions),
-        scope="reference",
-        source=source,
-        standing=standing,
-    )
+@order(
+    formula="Õ(√N) parameters are enough for N points of a ReLU network of width 12",
+    unit="points",
+    criterion="the right class at separated points, weights of about √N bits, chosen for them",
+    source="Vardi, Yehudai, Shamir 2022 (arXiv 2110.03187)",
+    standing="secondary",
+    assumptions=("points are bounded and separated",),
+)
+def vardi2022() -> None:
+    """Points that a narrow deep ReLU network tells apart."""
 
 
-def _check(size: int, least: int) -> None:
-    if size < least:
-        raise SpecError(f"d_model: at least {least}, got {size}")
+@_memory(
+    "points",
+    "m d: ⌈N/d⌉ threshold units for N points",
+    "any two classes of points in general position, one hidden layer of m threshold units",
+    "Baum 1988",
+    GENERAL,
+    bits=lambda value: value,
+)
+def baum1988(n_hidden: int, d_model: int) -> int:
+    """One hidden layer."""
+    return n_hidden * d_model
+
+
+@_memory(
+    "points",
+    "2 P for P weights",
+    "half of all two-class labelings of random points, one threshold unit",
+    "Cover 1965, Gardner 1988",
+    GENERAL,
+    kind="upper",
+    bits=lambda value: value,
+)
+def perceptron(trainable: int) -> int:
+    """One threshold unit with real weights."""
+    return 2 * trainable
+
+
+@_memory(
+    "points",
+    "0.83 P for P weights of ±1",
+    "random two-class labelings of random points, one threshold unit",
+    "Krauth, Mézard 1989; named from memory, unverified",
+    "points are random",
+    "P is large (asymptotic)",
+    kind="upper",
+    bits=lambda value: value,
+)
+def binary_perceptron(trainable: int) -> float:
+    """One threshold unit with binary weights."""
+    return 0.83 * trainable

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from capax.specs import Transformer
-from capax.theory.bounds.bound import Assumption, Bound, Scope, Standing, bound
+from capax.theory.bounds.bound import bound, differs
 
 ALLEN_ZHU = 2.0
 MORRIS = {"bf16": 3.51, "fp32": 3.83}
 """Mean over models, ± 0.1."""
+ARITHMETIC = {"bf16": ("bfloat16",), "fp32": ("float32", "float64")}
 
-NO_PARAMETERS = "the trainable parameters depend on seq_len or vocab_size, not given"
+EVERY = differs(
+    "all parameters are trained",
+    lambda embeddings, positions, readout: {embeddings, positions, readout} == {"trained"},
+)
+TIED = differs("GPT-2 with tied embeddings", lambda: False)
+LONG = differs("trained until nothing more is stored (10^6 steps)")
+TABLE_OF_RATES = "Morris et al. 2025 (arXiv 2505.24832), table of rates"
+TOKENS = "random tokens, entropy minus cross-entropy in bits; trained weights"
 
 
 def gpt2_parameters(n_layers: int, d_model: int, vocab_size: int, length: int) -> int:
@@ -21,100 +28,64 @@ def gpt2_parameters(n_layers: int, d_model: int, vocab_size: int, length: int) -
     return blocks + (vocab_size + length) * d_model + 2 * d_model
 
 
-def rate_bounds(
-    spec: Transformer, *, trainable: int | None, seq_len: int | None, vocab_size: int | None, precision: str | None
-) -> tuple[Bound, ...]:
-    """What models like this one were measured to store.
-
-    Args:
-        spec: the model.
-        trainable: its trainable parameters.
-        seq_len: tokens in a sequence.
-        vocab_size: different tokens.
-        precision: arithmetic of the training, where it is known.
-    """
-    trained = {spec.embeddings, spec.positions, spec.readout} == {"trained"}
-    every = Assumption(text="all parameters are trained", met=trained, needed=False)
-    deep = Assumption(text="at least 2 layers", met=spec.n_layers >= 2, needed=False)
-    tied = Assumption(text="GPT-2 with tied embeddings", met=False, needed=False)
-    long = Assumption(text="trained until nothing more is stored (10^6 steps)", met=None, needed=False)
-    gpt2 = None
-    if seq_len is not None and vocab_size is not None:
-        gpt2 = gpt2_parameters(spec.n_layers, spec.d_model, vocab_size, seq_len)
-    rows = [
-        _rate(
-            "allen_zhu2025",
-            ALLEN_ZHU,
-            trainable,
-            f"{ALLEN_ZHU:g} P, P trainable parameters",
-            "facts about names (name, attribute, value), 1000 exposures each; trained weights",
-            (
-                every,
-                deep,
-                Assumption(text="each fact is seen 1000 times", met=None, needed=False),
-                Assumption(text="GPT-2 with rotary positions, heads of 64", met=False, needed=False),
-            ),
-            "model",
-            "Allen-Zhu, Li 2025 (arXiv 2404.05405)",
-        )
-    ]
-    for name, rate in MORRIS.items():
-        arithmetic = {"bf16": ("bfloat16",), "fp32": ("float32", "float64")}[name]
-        met = None if precision is None else precision in arithmetic
-        trains = Assumption(text=f"trained in {name}", met=met, needed=False)
-        criterion = "random tokens, entropy minus cross-entropy in bits; trained weights"
-        source = "Morris et al. 2025 (arXiv 2505.24832), table of rates"
-        rows += [
-            _rate(
-                f"morris2025_{name}",
-                rate,
-                trainable,
-                f"{rate:g} P, P trainable parameters counted from the tensors",
-                criterion,
-                (every, tied, trains, long),
-                "model",
-                source,
-            ),
-            _rate(
-                f"morris2025_{name}_gpt2",
-                rate,
-                gpt2,
-                f"{rate:g} P, P = 12 d² L + 13 d L + (V + S) d + 2 d" + ("" if gpt2 is None else f" = {gpt2}"),
-                f"{criterion}; a GPT-2 of the same depth, width and vocabulary",
-                (trains, long),
-                "reference",
-                f"{source}; the formula of its parameters is ours",
-                missing="seq_len and vocab_size are not given",
-            ),
-        ]
-    return tuple(rows)
+@bound(
+    kind="rate",
+    unit="bits",
+    formula=f"{ALLEN_ZHU:g} P, P trainable parameters",
+    criterion="facts about names (name, attribute, value), 1000 exposures each; trained weights",
+    scope="model",
+    source="Allen-Zhu, Li 2025 (arXiv 2404.05405)",
+    standing="read",
+    reads=("tokens",),
+    assumptions=(
+        EVERY,
+        differs("at least 2 layers", lambda n_layers: n_layers >= 2),
+        differs("each fact is seen 1000 times"),
+        differs("GPT-2 with rotary positions, heads of 64", lambda: False),
+    ),
+    bits=lambda value: value,
+)
+def allen_zhu2025(trainable: int) -> float:
+    """2 bits a parameter."""
+    return ALLEN_ZHU * trainable
 
 
-def _rate(
-    name: str,
-    rate: float,
-    parameters: int | None,
-    formula: str,
-    criterion: str,
-    assumptions: tuple[Assumption, ...],
-    scope: Scope,
-    source: str,
-    *,
-    missing: str = NO_PARAMETERS,
-    standing: Standing = "read",
-) -> Bound:
-    value = None if parameters is None else rate * parameters
-    return bound(
-        name,
+def _morris(name: str, rate: float) -> None:
+    """Declare a rate, of the trainable parameters and of those of a GPT-2."""
+    trained = differs(f"trained in {name}", lambda precision: precision in ARITHMETIC[name])
+
+    @bound(
+        name=f"morris2025_{name}",
         kind="rate",
-        value=value,
-        missing=missing,
         unit="bits",
-        bits=value,
-        formula=formula,
-        criterion=criterion,
-        assumptions=assumptions,
-        scope=scope,
-        source=source,
-        standing=standing,
+        formula=f"{rate:g} P, P trainable parameters counted from the tensors",
+        criterion=TOKENS,
+        scope="model",
+        source=TABLE_OF_RATES,
+        standing="read",
+        reads=("tokens",),
+        assumptions=(EVERY, TIED, trained, LONG),
+        bits=lambda value: value,
     )
+    def of_the_model(trainable: int) -> float:
+        return rate * trainable
+
+    @bound(
+        name=f"morris2025_{name}_gpt2",
+        kind="rate",
+        unit="bits",
+        formula=f"{rate:g} P, P = 12 d² L + 13 d L + (V + S) d + 2 d",
+        criterion=f"{TOKENS}; a GPT-2 of the same depth, width and vocabulary",
+        scope="reference",
+        source=f"{TABLE_OF_RATES}; the formula of its parameters is ours",
+        standing="read",
+        reads=("tokens",),
+        assumptions=(trained, LONG),
+        bits=lambda value: value,
+    )
+    def of_a_gpt2(gpt2: int) -> float:
+        return rate * gpt2
+
+
+for _name, _rate in MORRIS.items():
+    _morris(_name, _rate)

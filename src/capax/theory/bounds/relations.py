@@ -2,8 +2,8 @@
 
 Each counts graphs: weights, with given items, determine the graph, so there must be as many as graphs of the class. At
 least one graph needs that much, and so do almost all; a particular one may need less. Adler 2025 (arXiv 2509.22840)
-states D_K = Ω(m' log m' / d_model); the bounds here are ours, as the paper's constants are not known to us. `bits` is
-log2 of the number of graphs (`tasks.graph_classes`).
+states D_K = Ω(m' log m' / d_model); the bounds here are ours, as the paper's constants are not known to us. log2|F|,
+`graph_bits`, is that of the number of graphs (`tasks.graph_classes`); d is d_model, h n_heads, m n_items, m' n_edges.
 """
 
 from __future__ import annotations
@@ -12,64 +12,85 @@ from math import e, log, log2
 
 from scipy.optimize import brentq
 
-from capax.errors import SpecError
-from capax.theory.bounds.bound import A_SIZE, AN_ORDER, Assumption, Bound, bound
+from capax.theory.bounds.bound import A_SIZE, bound, needs, order
 
 LN2 = log(2)
-NO_GRAPH = "n_items and n_edges are not given"
 RECOGNIZED = "every graph of a class recognized (all pairs on the right side of the threshold)"
+ANY_WEIGHTS = f"{RECOGNIZED}, any real weights, scores without rounding"
+WARREN = "capax: Warren's bound on sign patterns (LB-3)"
+
+SCORES = needs("scores alone decide: no values, no MLP", lambda channel: channel == "threshold", of="channel")
+LARGEST = needs("heads are joined by their maximum", lambda aggregate: aggregate == "max", of="aggregate")
 
 
-def adler2025() -> Bound:
-    """D_K = Θ(m' log m' / d_model): the paper's law, whose constants are not known to us."""
-    return bound(
-        "adler2025",
-        kind="order",
-        value=None,
-        missing=AN_ORDER,
-        unit="total_key_dim",
-        bits_reason=A_SIZE,
-        formula="D_K = Θ(m' log m' / d_model) for m' edges",
-        criterion="a graph recognized, weights chosen for it",
-        assumptions=(Assumption(text="items are one-hot, Gaussian, or of restricted self-incoherence", met=None),),
-        scope="channel",
-        source="Adler 2025 (arXiv 2509.22840); the third version says up to logarithmic factors",
-        standing="read",
-    )
+@order(
+    formula="D_K = Θ(m' log m' / d_model) for m' edges",
+    unit="total_key_dim",
+    criterion="a graph recognized, weights chosen for it",
+    scope="channel",
+    source="Adler 2025 (arXiv 2509.22840); the third version says up to logarithmic factors",
+    standing="read",
+    assumptions=(needs("items are one-hot, Gaussian, or of restricted self-incoherence"), SCORES, LARGEST),
+    bits_reason=A_SIZE,
+)
+def adler2025() -> None:
+    """The paper's law, whose constants are not known to us."""
 
 
-def quantised_lower_bound(graph_bits: float | None, d_model: int, bits: int, *, constants: int = 1) -> Bound:
+def _weights_and(constants: int = 1) -> str:
+    return f"(log2|F| − {'' if constants == 1 else f'{constants} '}p) / (2 p d)"
+
+
+@bound(
+    kind="lower",
+    unit="total_key_dim",
+    formula=_weights_and,
+    criterion=RECOGNIZED,
+    scope="channel",
+    source="capax: weights counted (LB-1)",
+    standing="derived",
+    assumptions=(
+        needs("each weight and the threshold are one of 2^{bits} values, which do not follow the graph"),
+        needs("every graph of the class is recognized on the same items"),
+        SCORES,
+    ),
+    bits_reason=A_SIZE,
+    proved_for_recall=True,
+)
+def quantised(graph_bits: float, d_model: int, bits: int, constants: int = 1) -> float:
     """LB-1: D_K ≥ (log2|F| − p) / (2 p d) with p bits a weight and for the threshold: Ω(m' log m' / d) for p = O(1).
 
-    2 d D_K weights of p bits and a threshold of p bits take 2^(2 d D_K p + p) values, one graph each at most.
-
-    Args:
-        graph_bits: log2|F|.
-        d_model: d.
-        bits: p.
-        constants: numbers beside the matrices: 1, the threshold; 2 where a scale is learned as well.
+    2 d D_K weights of p bits and a threshold of p bits take 2^(2 d D_K p + p) values, one graph each at most; with
+    `constants` = 2 a learned scale is one number more.
     """
-    _check(d_model=d_model, bits=bits)
-    value = None if graph_bits is None else max(0.0, (graph_bits - constants * bits) / (2 * bits * d_model))
-    return _lower(
-        "quantised",
-        value,
-        f"(log2|F| − {'' if constants == 1 else f'{constants} '}p) / (2 p d)",
-        (
-            Assumption(
-                text=f"each weight and the threshold are one of 2^{bits} values, which do not follow the graph",
-                met=None,
-            ),
-            Assumption(text="every graph of the class is recognized on the same items", met=None),
+    return max(0.0, (graph_bits - constants * bits) / (2 * bits * d_model))
+
+
+def _gamma(margin: float | None) -> float:
+    return (margin or 0) / 2
+
+
+@bound(
+    kind="lower",
+    unit="total_key_dim",
+    formula="ln|F| / (2 d ln(1 + 6R²/γ))",
+    criterion=RECOGNIZED,
+    scope="channel",
+    source="capax: ε-nets (LB-2)",
+    standing="derived",
+    assumptions=(
+        needs(
+            "scores are a margin from the threshold (γ > 0)", lambda margin=None: _gamma(margin) > 0, of="square_norm"
         ),
-        "capax: weights counted (LB-1)",
-        proved_for_recall=True,
-    )
-
-
-def margin_lower_bound(
-    graph_bits: float | None, d_model: int, square_norm: float | None, margin: float | None
-) -> Bound:
+        needs("γ ≤ R²", lambda square_norm, margin=None: _gamma(margin) <= square_norm, of="square_norm"),
+        needs("every graph of the class is recognized with these R and γ and one threshold"),
+        SCORES,
+    ),
+    bits_reason=A_SIZE,
+)
+def margin(
+    graph_bits: float, d_model: int, square_norm: float | None = None, margin: float | None = None
+) -> float | str | None:
     """LB-2: D_K ≥ ln|F| / (2 d ln(1 + 6R²/γ)) with real weights, norms to R and scores to γ off the threshold.
 
     In the norm ‖W‖_X = max_i ‖x_i W‖ moving all matrices by ε changes scores by 2Rε + ε² at most, and (1 + 2R/ε)^(2 d
@@ -81,156 +102,10 @@ def margin_lower_bound(
         square_norm: R², largest ‖q‖ of an item times largest ‖k‖ in one head; None where no weights are given.
         margin: 2γ, smallest score of an edge minus the largest of a non-edge; None or ≤ 0 where there is none.
     """
-    _check(d_model=d_model)
-    formula, source = "ln|F| / (2 d ln(1 + 6R²/γ))", "capax: ε-nets (LB-2)"
-    every = Assumption(text="every graph of the class is recognized with these R and γ and one threshold", met=None)
-    if square_norm is None or graph_bits is None:
-        missing = NO_GRAPH if graph_bits is None else "R² and γ are those of weights, and none are given"
-        return _lower("margin", None, formula, (every,), source, missing=missing)
-    gamma = (margin or 0) / 2
-    assumptions = (
-        Assumption(text="scores are a margin from the threshold (γ > 0)", met=gamma > 0),
-        Assumption(text="γ ≤ R²", met=gamma <= square_norm),
-        every,
-    )
-    met = 0 < gamma <= square_norm
-    value = graph_bits * LN2 / (2 * d_model * log(1 + 6 * square_norm / gamma)) if met else None
-    return _lower("margin", value, formula, assumptions, source)
-
-
-def real_lower_bound(graph_bits: float | None, n_items: int | None, n_heads: int, d_model: int) -> Bound:
-    """LB-3: n log2(8 e s / n) ≥ log2|F|, n = 2 d D_K + 1, s = h m(m − 1), with any real weights: Ω(m'/d) only.
-
-    Warren's bound on the sign patterns of s quadratic polynomials in n ≤ s variables, the scores minus the threshold.
-    Without a margin no more is true: points on a circle recognize any permutation of one-hot items with d_head = 2.
-    """
-    _check(d_model=d_model, n_heads=n_heads, n_items=n_items)
-    formula = "n log2(8 e h m(m − 1) / n) ≥ log2|F|, n = 2 d D_K + 1"
-    source = "capax: Warren's bound on sign patterns (LB-3)"
-    if graph_bits is None or n_items is None:
-        return _lower("real", None, formula, (), source)
-    wanted, polynomials = graph_bits, float(n_heads * n_items * (n_items - 1))
-
-    def excess(variables: float) -> float:
-        return _patterns(variables, polynomials) - wanted
-
-    enough = excess(polynomials) >= 0
-    least = float(brentq(excess, 1.0, polynomials)) if enough and excess(1.0) < 0 else 1.0
-    return _lower(
-        "real",
-        (least - 1) / (2 * d_model) if enough else None,
-        formula,
-        (
-            Assumption(text="as many scores as weights, or more", met=enough),
-            Assumption(text="every graph of the class is recognized on the same items with this many heads", met=None),
-        ),
-        source,
-    )
-
-
-def sign_patterns(n_items: int | None, n_heads: int, d_model: int, d_head: int) -> Bound:
-    """LB-3 the other way round: most log2|F| that heads of this size tell apart with any real weights.
-
-    That is all graphs, m(m − 1) bits, where Warren's bound is above them.
-    """
-    _check(d_model=d_model, n_heads=n_heads, d_head=d_head, n_items=n_items)
-    variables = 2 * d_model * n_heads * d_head + 1
-    met = value = None
-    if n_items is not None:
-        scores = n_heads * n_items * (n_items - 1)
-        met = scores >= variables
-        value = min(_patterns(float(variables), float(scores)), float(n_items * (n_items - 1))) if met else None
-    return bound(
-        "sign_patterns",
-        kind="upper",
-        value=value,
-        missing="n_items is not given",
-        unit="bits",
-        bits=value,
-        formula="min(n log2(8 e h m(m − 1) / n), m(m − 1)), n = 2 d D_K + 1",
-        criterion=f"{RECOGNIZED}, any real weights, scores without rounding",
-        assumptions=(Assumption(text="as many scores as weights, or more", met=met),),
-        scope="channel",
-        source="capax: Warren's bound on sign patterns (LB-3)",
-        standing="derived",
-    )
-
-
-def one_head_bound(n_items: int | None, d_model: int, n_heads: int = 1) -> Bound:
-    """Most log2|F| of graphs that one head of any size tells apart: n log2(4 e s / n), n = d² + 1, s = m(m − 1).
-
-    rank(W_Q W_Kᵀ) ≤ d, so d_head > d adds nothing, and scores are linear in the d² entries: Warren's bound again. One
-    head thus fails once m' log m' passes a multiple of d², however large it is.
-    """
-    _check(d_model=d_model, n_heads=n_heads, n_items=n_items)
-    numbers = d_model**2 + 1
-    met = value = None
-    if n_items is not None:
-        scores = n_items * (n_items - 1)
-        met = scores >= numbers
-        value = numbers * log2(4 * e * scores / numbers) if met else None
-    return bound(
-        "one_head",
-        kind="upper",
-        value=value,
-        missing="n_items is not given",
-        unit="bits",
-        bits=value,
-        formula="(d² + 1) log2(4 e m(m − 1) / (d² + 1))",
-        criterion=f"{RECOGNIZED}, any real weights, scores without rounding",
-        assumptions=(
-            Assumption(text="one head", met=n_heads == 1),
-            Assumption(text="more scores than d² + 1 numbers", met=met),
-        ),
-        scope="channel",
-        source="capax: rank of W_Q W_Kᵀ, Warren's bound on sign patterns",
-        standing="derived",
-    )
-
-
-def one_edge_a_head(n_edges: int | None) -> Bound:
-    """D_K = m' is enough for any graph: a head of one channel for each edge (s, t), scores ⟨x_i, x_s⟩ ⟨x_t, x_j⟩.
-
-    Of unit vectors that is 1 for the edge and less elsewhere, by little where items are many. It is less than
-    c m' ln m' / d where d < c ln m'.
-    """
-    if n_edges is not None:
-        _check(n_edges=n_edges)
-    return bound(
-        "one_edge_a_head",
-        kind="constructive",
-        value=n_edges,
-        missing="n_edges is not given",
-        unit="total_key_dim",
-        bits_reason=A_SIZE,
-        formula="m'",
-        criterion="any graph of so many edges recognized, weights chosen for it",
-        assumptions=(Assumption(text="no two items are equal or opposite", met=None),),
-        scope="channel",
-        source="capax: Cauchy–Schwarz",
-        standing="derived",
-    )
-
-
-def relation_bounds(
-    graph_bits: float,
-    n_items: int,
-    n_edges: int,
-    n_heads: int,
-    d_model: int,
-    *,
-    bits: int,
-    square_norm: float,
-    margin: float | None,
-) -> tuple[Bound, ...]:
-    """All bounds on relations for one channel with weights."""
-    return (
-        quantised_lower_bound(graph_bits, d_model, bits),
-        margin_lower_bound(graph_bits, d_model, square_norm, margin),
-        real_lower_bound(graph_bits, n_items, n_heads, d_model),
-        one_head_bound(n_items, d_model),
-        one_edge_a_head(n_edges),
-    )
+    if square_norm is None:
+        return "R² and γ are those of weights, and none are given"
+    gamma = _gamma(margin)
+    return graph_bits * LN2 / (2 * d_model * log(1 + 6 * square_norm / gamma)) if 0 < gamma <= square_norm else None
 
 
 def _patterns(variables: float, polynomials: float) -> float:
@@ -238,35 +113,123 @@ def _patterns(variables: float, polynomials: float) -> float:
     return variables * log2(8 * e * polynomials / variables)
 
 
-def _lower(
-    name: str,
-    value: int | float | None,
-    formula: str,
-    assumptions: tuple[Assumption, ...],
-    source: str,
-    *,
-    missing: str = NO_GRAPH,
-    proved_for_recall: bool = False,
-) -> Bound:
-    return bound(
-        name,
-        kind="lower",
-        value=value,
-        missing=missing,
-        unit="total_key_dim",
-        bits_reason=A_SIZE,
-        formula=formula,
-        criterion=RECOGNIZED,
-        assumptions=assumptions,
-        scope="channel",
-        source=source,
-        standing="derived",
-        proved_for_recall=proved_for_recall,
+def _scores(n_heads: int, n_items: int) -> int:
+    return n_heads * n_items * (n_items - 1)
+
+
+def _enough(graph_bits: float, n_items: int, n_heads: int) -> bool:
+    scores = float(_scores(n_heads, n_items))
+    return _patterns(scores, scores) >= graph_bits
+
+
+@bound(
+    kind="lower",
+    unit="total_key_dim",
+    formula="n log2(8 e h m(m − 1) / n) ≥ log2|F|, n = 2 d D_K + 1",
+    criterion=RECOGNIZED,
+    scope="channel",
+    source=WARREN,
+    standing="derived",
+    assumptions=(
+        needs("as many scores as weights, or more", _enough, of="graph_bits"),
+        needs("every graph of the class is recognized on the same items with this many heads", of="graph_bits"),
+        SCORES,
+    ),
+    bits_reason=A_SIZE,
+)
+def real(graph_bits: float, n_items: int, n_heads: int, d_model: int) -> float | None:
+    """LB-3: n log2(8 e s / n) ≥ log2|F|, n = 2 d D_K + 1, s = h m(m − 1), with any real weights: Ω(m'/d) only.
+
+    Warren's bound on the sign patterns of s quadratic polynomials in n ≤ s variables, the scores minus the threshold.
+    Without a margin no more is true: points on a circle recognize any permutation of one-hot items with d_head = 2.
+    """
+    if not _enough(graph_bits, n_items, n_heads):
+        return None
+    scores = float(_scores(n_heads, n_items))
+
+    def excess(variables: float) -> float:
+        return _patterns(variables, scores) - graph_bits
+
+    least = float(brentq(excess, 1.0, scores)) if excess(1.0) < 0 else 1.0
+    return (least - 1) / (2 * d_model)
+
+
+def _variables(d_model: int, n_heads: int, d_head: int) -> int:
+    return 2 * d_model * n_heads * d_head + 1
+
+
+@bound(
+    kind="upper",
+    unit="bits",
+    formula="min(n log2(8 e h m(m − 1) / n), m(m − 1)), n = 2 d D_K + 1",
+    criterion=ANY_WEIGHTS,
+    scope="channel",
+    source=WARREN,
+    standing="derived",
+    assumptions=(
+        needs(
+            "as many scores as weights, or more",
+            lambda n_items, n_heads, d_model, d_head: _scores(n_heads, n_items) >= _variables(d_model, n_heads, d_head),
+        ),
+        SCORES,
+    ),
+    bits=lambda value: value,
+)
+def sign_patterns(n_items: int, n_heads: int, d_model: int, d_head: int) -> float | None:
+    """LB-3 the other way round: most log2|F| that heads of this size tell apart with any real weights.
+
+    That is all graphs, m(m − 1) bits, where Warren's bound is above them.
+    """
+    scores, variables = _scores(n_heads, n_items), _variables(d_model, n_heads, d_head)
+    return (
+        min(_patterns(float(variables), float(scores)), float(n_items * (n_items - 1))) if scores >= variables else None
     )
 
 
-def _check(*, n_items: int | None = None, **sizes: int) -> None:
-    items = () if n_items is None else (("n_items", n_items, 2),)
-    for name, size, least in (*items, *((name, size, 1) for name, size in sizes.items())):
-        if size < least:
-            raise SpecError(f"{name}: at least {least}, got {size}")
+@bound(
+    kind="upper",
+    unit="bits",
+    formula="(d² + 1) log2(4 e m(m − 1) / (d² + 1))",
+    criterion=ANY_WEIGHTS,
+    scope="channel",
+    source="capax: rank of W_Q W_Kᵀ, Warren's bound on sign patterns",
+    standing="derived",
+    assumptions=(
+        needs("one head", lambda n_heads: n_heads == 1),
+        needs("more scores than d² + 1 numbers", lambda n_items, d_model: _scores(1, n_items) >= d_model**2 + 1),
+        SCORES,
+    ),
+    bits=lambda value: value,
+)
+def one_head(n_items: int, d_model: int) -> float | None:
+    """Most log2|F| of graphs that one head of any size tells apart: n log2(4 e s / n), n = d² + 1, s = m(m − 1).
+
+    rank(W_Q W_Kᵀ) ≤ d, so d_head > d adds nothing, and scores are linear in the d² entries: Warren's bound again. One
+    head thus fails once m' log m' passes a multiple of d², however large it is.
+    """
+    scores, numbers = _scores(1, n_items), d_model**2 + 1
+    return numbers * log2(4 * e * scores / numbers) if scores >= numbers else None
+
+
+@bound(
+    kind="constructive",
+    unit="total_key_dim",
+    formula="m'",
+    criterion="any graph of so many edges recognized, weights chosen for it",
+    scope="channel",
+    source="capax: Cauchy–Schwarz",
+    standing="derived",
+    assumptions=(needs("no two items are equal or opposite"), SCORES, LARGEST),
+    bits_reason=A_SIZE,
+)
+def one_edge_a_head(n_edges: int) -> int:
+    """D_K = m' is enough for any graph: a head of one channel for each edge (s, t), scores ⟨x_i, x_s⟩ ⟨x_t, x_j⟩.
+
+    Of unit vectors that is 1 for the edge and less elsewhere, by little where items are many. It is less than
+    c m' ln m' / d where d < c ln m'.
+    """
+    return n_edges
+
+
+OF_WEIGHTS = (quantised, margin, real, one_head, one_edge_a_head)
+"""Bounds that a channel with given weights is held against."""

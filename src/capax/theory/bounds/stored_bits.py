@@ -14,51 +14,36 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaln, xlogy
 
-from capax.theory.bounds.bound import Assumption, Bound, bound
+from capax.theory.bounds.bound import bound, needs
 
 LN2 = log(2)
 SLACK = 64
 """Bits that a count has to show beyond those stored to be called impossible: luck then has a chance of 2^-64."""
 
 
-def stored_bits(
-    trainable: int | None,
-    bits_per_item: float | None,
-    *,
-    bits: int,
-    missing_parameters: str,
-    missing_items: str,
-) -> Bound:
+@bound(
+    kind="upper",
+    unit="items",
+    formula=lambda bits: f"{bits} P / b, P trainable weights of {bits} bits, b bits an item",
+    criterion="items of a random library recalled, trained weights (more only with probability 2^(w P − M b))",
+    scope="model",
+    source="capax: weights counted",
+    standing="derived",
+    assumptions=(needs("answers are independent and uniform"), needs("frozen weights are drawn without the library")),
+    bits=lambda trainable, bits: bits * trainable,
+    proved_for_recall=True,
+)
+def stored_bits(trainable: int, bits_per_item: float, bits: int) -> int | str:
     """⌊wP/b⌋ items of b bits: P(a random library of M items is recalled whole) ≤ 2^(wP − M b).
 
     Args:
         trainable: P.
         bits_per_item: b: log2 of how many answers an item could have, all as likely.
         bits: w.
-        missing_parameters: why P is not known, where it is not.
-        missing_items: why b is not, where it is not.
     """
-    stored = None if trainable is None else bits * trainable
     if bits_per_item == 0:
-        bits_per_item, missing_items = None, "there is one answer only: nothing to store"
-    return bound(
-        "stored_bits",
-        kind="upper",
-        value=None if stored is None or bits_per_item is None else floor(stored / bits_per_item),
-        missing=missing_parameters if stored is None else missing_items,
-        unit="items",
-        bits=stored,
-        formula=f"{bits} P / b, P trainable weights of {bits} bits, b bits an item",
-        criterion="items of a random library recalled, trained weights (more only with probability 2^(w P − M b))",
-        assumptions=(
-            Assumption(text="answers are independent and uniform", met=None),
-            Assumption(text="frozen weights are drawn without the library", met=None),
-        ),
-        scope="model",
-        source="capax: weights counted",
-        standing="derived",
-        proved_for_recall=True,
-    )
+        return "there is one answer only: nothing to store"
+    return floor(bits * trainable / bits_per_item)
 
 
 def recall_information(memorized: int, library_size: int, guess: float) -> float:

@@ -8,75 +8,156 @@ from __future__ import annotations
 
 from math import log2
 
-from capax.specs import Transformer
-from capax.theory.bounds.bound import AN_ORDER, Assumption, Bound, bound
+from capax.theory.bounds.associations import ALONE
+from capax.theory.bounds.bound import Reads, bound, differs, needs, order
 
 DANA = "Dana, Pydi, Chevaleyre 2025 (arXiv 2411.10115)"
 MADDEN = "Madden, Fox, Thrampoulidis 2025 (arXiv 2405.13718)"
-KIM = "Kim, Kim, Mozafari 2023 (ICLR)"
+KAJITSUKA_SATO = "Kajitsuka, Sato 2025 (arXiv 2409.17677)"
 NICHANI = "Nichani, Lee, Bietti 2025 (arXiv 2412.06538); its conditions are from memory, unverified"
 
-NO_VOCABULARY = "vocab_size is not given"
 DISTRIBUTIONS = "a distribution that is exact has no finite number of bits"
 FACTS = "S subjects and R relations with an answer each among D a relation, drawn at random: S R log2 D bits"
+SEPARATED = "tokens are bounded and separated"
+RANDOM = "embeddings are random unit vectors"
+EVERY_POSITION = "the right label at every position, weights chosen for them"
+ANSWERS = "the right answer is the arg-max, weights chosen for the facts; embeddings random"
+
+TOKENS: tuple[Reads, ...] = ("tokens",)
+SKIP = (
+    needs("a skip around the layer", "skips"),
+    needs("d_model ≥ 2", lambda d_model: d_model >= 2),
+    needs("d_value = d_head", lambda d_value, d_head: d_value == d_head),
+    *ALONE,
+    differs(
+        "embeddings, positions and read-out are chosen, not frozen",
+        lambda embeddings, positions, readout: {embeddings, positions, readout} == {"trained"},
+    ),
+)
+"""What Dana et al. assume."""
+SMOOTH = needs(
+    "continuously differentiable in its parameters (not ReLU)",
+    lambda ffn, activation: ffn != "mlp" or activation != "relu",
+)
 
 
-def dana2025(spec: Transformer, vocab_size: int | None) -> Bound:
+@bound(
+    kind="constructive",
+    unit="associations",
+    formula="H min(d_head, d) + d",
+    criterion="the right token is the arg-max, weights chosen for the associations",
+    scope="attention",
+    source=f"{DANA}, theorem 1",
+    standing="read",
+    reads=TOKENS,
+    assumptions=SKIP,
+    bits=lambda value, vocab_size: value * log2(vocab_size),
+)
+def dana2025(n_heads: int, d_head: int, d_model: int) -> int:
     """H d_head + d associations of one attention layer with a skip (theorem 1, corollary 1).
 
     A head with more than d channels counts as one of d (ours: it can do what that can). The theorem's embeddings and
     positions are chosen; random ones gave features of the same rank (ours, in docs/bounds.md).
     """
-    capacity = associations(spec)
-    trained = {spec.embeddings, spec.positions, spec.readout} == {"trained"}
-    return bound(
-        "dana2025",
-        kind="constructive",
-        value=capacity,
-        unit="associations",
-        bits=None if vocab_size is None else capacity * log2(vocab_size),
-        bits_reason=NO_VOCABULARY,
-        formula="H min(d_head, d) + d",
-        criterion="the right token is the arg-max, weights chosen for the associations",
-        assumptions=(
-            Assumption(text="a skip around the layer", met=spec.skips),
-            Assumption(text="d_model ≥ 2", met=spec.d_model >= 2),
-            Assumption(text="d_value = d_head", met=spec.d_value in (None, spec.d_head)),
-            alone(spec),
-            Assumption(text="embeddings, positions and read-out are chosen, not frozen", met=trained, needed=False),
-        ),
-        scope="attention",
-        source=f"{DANA}, theorem 1",
-        standing="read",
-    )
+    return n_heads * min(d_head, d_model) + d_model
 
 
-def associations(spec: Transformer) -> int:
-    """H min(d_head, d) + d."""
-    return spec.n_heads * min(spec.d_head, spec.d_model) + spec.d_model
-
-
-def dana2025_accuracy(spec: Transformer, vocab_size: int | None, library_size: int | None) -> Bound:
+@bound(
+    kind="lower",
+    unit="accuracy",
+    formula="1/N + (1 − 1/N) min(1, (H min(d_head, d) + d) / T0)",
+    criterion="expected share of T0 associations whose right token is the arg-max, weights chosen for them",
+    scope="attention",
+    source=f"{DANA}, corollary 2",
+    standing="read",
+    reads=TOKENS,
+    assumptions=SKIP,
+    bits_reason="a share of a library; its items are those of dana2025",
+)
+def dana2025_accuracy(n_heads: int, d_head: int, d_model: int, vocab_size: int, library_size: int) -> float:
     """E[accuracy] ≥ 1/N + (1 − 1/N) min(1, (H d_head + d) / T0) for T0 associations of N tokens (corollary 2)."""
-    missing = [f"{name} is not given" for name, size in _named(vocab_size, library_size) if size is None]
-    accuracy = None
-    if vocab_size is not None and library_size is not None:
-        accuracy = 1 / vocab_size + (1 - 1 / vocab_size) * min(1.0, associations(spec) / library_size)
-    capacity = dana2025(spec, vocab_size)
-    return bound(
-        "dana2025_accuracy",
-        kind="lower",
-        value=accuracy,
-        missing="; ".join(missing),
-        unit="accuracy",
-        bits_reason="a share of a library; its items are those of dana2025",
-        formula="1/N + (1 − 1/N) min(1, (H min(d_head, d) + d) / T0)",
-        criterion="expected share of T0 associations whose right token is the arg-max, weights chosen for them",
-        assumptions=capacity.assumptions,
-        scope="attention",
-        source=f"{DANA}, corollary 2",
-        standing="read",
-    )
+    recalled = min(1.0, (n_heads * min(d_head, d_model) + d_model) / library_size)
+    return 1 / vocab_size + (1 - 1 / vocab_size) * recalled
+
+
+@bound(
+    kind="upper",
+    unit="contexts",
+    formula="k / (ζ − 1), k trainable parameters, ζ tokens",
+    criterion="any distributions in the open simplex, exactly, on any so many distinct contexts; any weights",
+    scope="model",
+    source=f"{MADDEN}, lemma 9",
+    standing="read",
+    reads=TOKENS,
+    assumptions=(SMOOTH,),
+    bits_reason=DISTRIBUTIONS,
+)
+def madden2025_upper(vocab_size: int, trainable: int) -> int:
+    """No more than k/(ζ − 1) contexts with any next-token distributions, for any C¹ model of k parameters (lemma 9)."""
+    return trainable // (vocab_size - 1)
+
+
+def _definable(ffn: str, activation: str) -> bool | None:
+    if ffn != "mlp" or activation in ("silu", "softmax"):
+        return True
+    return False if activation == "relu" else None
+
+
+@bound(
+    kind="upper",
+    unit="contexts",
+    formula="(2 + 1/(ζ − 1)) k / (ζ − 1) + 2, k trainable parameters, ζ tokens",
+    criterion="the distributions that a corpus has, exactly, on any so many distinct contexts; any weights",
+    scope="model",
+    source=f"{MADDEN}, theorem 13",
+    standing="read",
+    reads=TOKENS,
+    assumptions=(
+        SMOOTH,
+        needs(
+            "its functions are made of exponentials and restricted analytic ones (unknown for erf in GELU)", _definable
+        ),
+    ),
+    bits_reason=DISTRIBUTIONS,
+)
+def madden2025_empirical_upper(vocab_size: int, trainable: int) -> int:
+    """No more than (2 + 1/(ζ − 1)) k/(ζ − 1) + 2 contexts when the distributions are a corpus's own (theorem 13).
+
+    The paper's table 1 has + 1 in place of + 2.
+    """
+    others = vocab_size - 1
+    return (2 * others + 1) * trainable // others**2 + 2
+
+
+@bound(
+    kind="lower",
+    unit="contexts",
+    formula="m = 4 d_model",
+    criterion="any distributions in the open simplex, exactly; weights chosen for them",
+    scope="reference",
+    source=f"{MADDEN}, theorem 21",
+    standing="read",
+    reads=TOKENS,
+    assumptions=(
+        needs(
+            "activation analytic at a point and no polynomial there, one unit at a time",
+            lambda activation, n_hidden: activation in ("gelu", "silu"),
+        ),
+        differs("hidden units are read out directly, not through channels", lambda: False),
+        differs(
+            "one layer without norms and skips",
+            lambda n_layers, norms, skips: n_layers == 1 and not norms and not skips,
+        ),
+    ),
+    bits_reason=DISTRIBUTIONS,
+)
+def madden2025_lower(n_hidden: int) -> int:
+    """At least m contexts with any distributions, m the hidden units of a one-layer decoder of its own (theorem 21).
+
+    There the read-out takes the hidden units themselves; here they pass d_model channels first, so this is a system of
+    the same size, not the model.
+    """
+    return n_hidden
 
 
 def madden_parameters(
@@ -87,242 +168,81 @@ def madden_parameters(
     return vocab_size * width + width * (d_model + 1) + attention + (vocab_size + length) * d_model
 
 
-def madden2025_upper(spec: Transformer, vocab_size: int | None, trainable: int | None) -> Bound:
-    """No more than k/(ζ − 1) contexts with any next-token distributions, for any C¹ model of k parameters (lemma 9)."""
-    return _madden(
-        "madden2025_upper",
-        None if vocab_size is None or trainable is None else trainable // (vocab_size - 1),
-        "k / (ζ − 1), k trainable parameters, ζ tokens",
-        "any distributions in the open simplex, exactly, on any so many distinct contexts; any weights",
-        "lemma 9",
-        (_smooth(spec),),
-        vocab_size,
-    )
+@order(
+    formula="Õ(d + n + √(n N)) parameters are enough for N sequences of n tokens",
+    unit="sequences",
+    criterion=EVERY_POSITION,
+    source="Kim, Kim, Mozafari 2023 (ICLR)",
+    standing="secondary",
+    assumptions=(SEPARATED, "depth Õ(n + √(n N)), constant width: one head of size 1, an FFN of 16"),
+    reads=TOKENS,
+)
+def kim2023() -> None:
+    """Parameters that are enough for sequence-to-sequence pairs."""
 
 
-def madden2025_empirical_upper(spec: Transformer, vocab_size: int | None, trainable: int | None) -> Bound:
-    """No more than (2 + 1/(ζ − 1)) k/(ζ − 1) + 2 contexts when the distributions are a corpus's own (theorem 13).
-
-    The paper's table 1 has + 1 in place of + 2.
-    """
-    value = None
-    if vocab_size is not None and trainable is not None:
-        others = vocab_size - 1
-        value = (2 * others + 1) * trainable // others**2 + 2
-    definable = False if spec.ffn == "mlp" and spec.activation == "relu" else None
-    if spec.ffn != "mlp" or spec.activation in ("silu", "softmax"):
-        definable = True
-    return _madden(
-        "madden2025_empirical_upper",
-        value,
-        "(2 + 1/(ζ − 1)) k / (ζ − 1) + 2, k trainable parameters, ζ tokens",
-        "the distributions that a corpus has, exactly, on any so many distinct contexts; any weights",
-        "theorem 13",
-        (
-            _smooth(spec),
-            Assumption(
-                text="its functions are made of exponentials and restricted analytic ones (unknown for erf in GELU)",
-                met=definable,
-            ),
-        ),
-        vocab_size,
-    )
+@order(
+    formula="O(d n N + d²) parameters are enough for N sequences of n tokens",
+    unit="sequences",
+    criterion=EVERY_POSITION,
+    source="Kajitsuka, Sato 2024 (arXiv 2307.14023)",
+    standing="secondary",
+    assumptions=(SEPARATED, "one layer, one head of rank 1, an FFN of its own size"),
+    reads=TOKENS,
+)
+def kajitsuka_sato2024() -> None:
+    """What one layer needs for N sequences."""
 
 
-def madden2025_lower(spec: Transformer) -> Bound:
-    """At least m contexts with any distributions, m the hidden units of a one-layer decoder of its own (theorem 21).
-
-    There the read-out takes the hidden units themselves; here they pass d_model channels first, so this is a system of
-    the same size, not the model.
-    """
-    mlp = spec.ffn == "mlp"
-    return bound(
-        "madden2025_lower",
-        kind="lower",
-        value=4 * spec.d_model if mlp else None,
-        missing="no hidden units",
-        unit="contexts",
-        bits_reason=DISTRIBUTIONS,
-        formula="m = 4 d_model",
-        criterion="any distributions in the open simplex, exactly; weights chosen for them",
-        assumptions=(
-            Assumption(
-                text="activation analytic at a point and no polynomial there, one unit at a time",
-                met=spec.activation in ("gelu", "silu") if mlp else None,
-            ),
-            Assumption(text="hidden units are read out directly, not through channels", met=False, needed=False),
-            Assumption(text="one layer without norms and skips", met=_bare(spec) and not spec.skips, needed=False),
-        ),
-        scope="reference",
-        source=f"{MADDEN}, theorem 21",
-        standing="read",
-    )
+@order(
+    formula="Õ(d + √N) parameters are enough, Ω(√N) are necessary, for N next tokens",
+    unit="sequences",
+    criterion="the right next token, weights of √N bits and more, chosen for them",
+    source=KAJITSUKA_SATO,
+    standing="read",
+    assumptions=(SEPARATED, "uniform attention between two deep ReLU FFNs of width 14"),
+    reads=TOKENS,
+)
+def kajitsuka_sato2025() -> None:
+    """What a deep FFN around one layer needs for N next tokens."""
 
 
-def kim2023() -> Bound:
-    """Õ(d + n + √(nN)) parameters are enough for N sequence-to-sequence pairs."""
-    return _order(
-        "kim2023",
-        "Õ(d + n + √(n N)) parameters are enough for N sequences of n tokens",
-        "sequences",
-        "the right label at every position, weights chosen for them",
-        ("tokens are bounded and separated", "depth Õ(n + √(n N)), constant width: one head of size 1, an FFN of 16"),
-        KIM,
-        "secondary",
-    )
+@order(
+    formula="Õ(√(n N)) parameters are enough for N sequences of n tokens; hardmax needs Ω(√(n N / log(n N)))",
+    unit="sequences",
+    criterion=EVERY_POSITION,
+    source=KAJITSUKA_SATO,
+    standing="read",
+    assumptions=(SEPARATED,),
+    reads=TOKENS,
+)
+def kajitsuka_sato2025_all() -> None:
+    """The same for labels at every position."""
 
 
-def kajitsuka_sato_orders() -> tuple[Bound, ...]:
-    """What one layer, and what a deep FFN around one layer, need for N sequences."""
-    separated = "tokens are bounded and separated"
-    return (
-        _order(
-            "kajitsuka_sato2024",
-            "O(d n N + d²) parameters are enough for N sequences of n tokens",
-            "sequences",
-            "the right label at every position, weights chosen for them",
-            (separated, "one layer, one head of rank 1, an FFN of its own size"),
-            "Kajitsuka, Sato 2024 (arXiv 2307.14023)",
-            "secondary",
-        ),
-        _order(
-            "kajitsuka_sato2025",
-            "Õ(d + √N) parameters are enough, Ω(√N) are necessary, for N next tokens",
-            "sequences",
-            "the right next token, weights of √N bits and more, chosen for them",
-            (separated, "uniform attention between two deep ReLU FFNs of width 14"),
-            "Kajitsuka, Sato 2025 (arXiv 2409.17677)",
-            "read",
-        ),
-        _order(
-            "kajitsuka_sato2025_all",
-            "Õ(√(n N)) parameters are enough for N sequences of n tokens; hardmax needs Ω(√(n N / log(n N)))",
-            "sequences",
-            "the right label at every position, weights chosen for them",
-            (separated,),
-            "Kajitsuka, Sato 2025 (arXiv 2409.17677)",
-            "read",
-        ),
-    )
+@order(
+    formula="S R facts for d ≥ Õ(max(R, D)), H d_head ≥ Õ(S + R): about as many as attention has parameters",
+    unit="facts",
+    criterion=ANSWERS,
+    source=NICHANI,
+    standing="secondary",
+    assumptions=(RANDOM, "one attention layer, no FFN"),
+    reads=TOKENS,
+    bits_reason=FACTS,
+)
+def nichani2025_attention() -> None:
+    """Facts (subject, relation) → answer: as many as attention has parameters, up to logarithms."""
 
 
-def nichani_orders() -> tuple[Bound, ...]:
-    """Facts (subject, relation) → answer: as many as attention, or as an MLP, has parameters, up to logarithms."""
-    criterion = "the right answer is the arg-max, weights chosen for the facts; embeddings random"
-    random = "embeddings are random unit vectors"
-    return (
-        _order(
-            "nichani2025_attention",
-            "S R facts for d ≥ Õ(max(R, D)), H d_head ≥ Õ(S + R): about as many as attention has parameters",
-            "facts",
-            criterion,
-            (random, "one attention layer, no FFN"),
-            NICHANI,
-            "secondary",
-            bits_reason=FACTS,
-        ),
-        _order(
-            "nichani2025_mlp",
-            "S R facts for H d_head ≥ Õ(S + R), m d ≥ Õ(S R): about as many as the MLP has parameters",
-            "facts",
-            criterion,
-            (random, "one attention layer and an MLP of m hidden units"),
-            NICHANI,
-            "secondary",
-            bits_reason=FACTS,
-        ),
-    )
-
-
-def transformer_bounds(
-    spec: Transformer, *, vocab_size: int | None, library_size: int | None, trainable: int | None
-) -> tuple[Bound, ...]:
-    """All bounds and orders of this file for one transformer.
-
-    Args:
-        spec: the model.
-        vocab_size: different tokens.
-        library_size: associations to memorize, for the accuracy that a capacity implies.
-        trainable: its trainable parameters.
-    """
-    return (
-        dana2025(spec, vocab_size),
-        dana2025_accuracy(spec, vocab_size, library_size),
-        madden2025_upper(spec, vocab_size, trainable),
-        madden2025_empirical_upper(spec, vocab_size, trainable),
-        madden2025_lower(spec),
-        kim2023(),
-        *kajitsuka_sato_orders(),
-        *nichani_orders(),
-    )
-
-
-def _named(vocab_size: int | None, library_size: int | None) -> tuple[tuple[str, int | None], ...]:
-    return ("vocab_size", vocab_size), ("library_size", library_size)
-
-
-def _bare(spec: Transformer) -> bool:
-    return spec.n_layers == 1 and not spec.norms
-
-
-def alone(spec: Transformer) -> Assumption:
-    """How far a transformer is from one attention layer alone."""
-    met = _bare(spec) and spec.ffn == "none"
-    return Assumption(text="nothing but this layer: one layer, no norms, no FFN", met=met, needed=False)
-
-
-def _smooth(spec: Transformer) -> Assumption:
-    smooth = spec.ffn != "mlp" or spec.activation != "relu"
-    return Assumption(text="continuously differentiable in its parameters (not ReLU)", met=smooth)
-
-
-def _madden(
-    name: str,
-    value: int | None,
-    formula: str,
-    criterion: str,
-    place: str,
-    assumptions: tuple[Assumption, ...],
-    vocab_size: int | None,
-) -> Bound:
-    return bound(
-        name,
-        kind="upper",
-        value=value,
-        missing=NO_VOCABULARY if vocab_size is None else "the trainable parameters depend on seq_len, not given",
-        unit="contexts",
-        bits_reason=DISTRIBUTIONS,
-        formula=formula,
-        criterion=criterion,
-        assumptions=assumptions,
-        scope="model",
-        source=f"{MADDEN}, {place}",
-        standing="read",
-    )
-
-
-def _order(
-    name: str,
-    formula: str,
-    unit: str,
-    criterion: str,
-    assumptions: tuple[str, ...],
-    source: str,
-    standing: str,
-    bits_reason: str = AN_ORDER,
-) -> Bound:
-    """How parameters grow with what is to be memorized, for a model of the theorem's own shape."""
-    return bound(
-        name,
-        kind="order",
-        value=None,
-        missing=AN_ORDER,
-        unit=unit,
-        bits_reason=bits_reason,
-        formula=formula,
-        criterion=criterion,
-        assumptions=tuple(Assumption(text=text, met=None) for text in assumptions),
-        scope="reference",
-        source=source,
-        standing="read" if standing == "read" else "secondary",
-    )
+@order(
+    formula="S R facts for H d_head ≥ Õ(S + R), m d ≥ Õ(S R): about as many as the MLP has parameters",
+    unit="facts",
+    criterion=ANSWERS,
+    source=NICHANI,
+    standing="secondary",
+    assumptions=(RANDOM, "one attention layer and an MLP of m hidden units"),
+    reads=TOKENS,
+    bits_reason=FACTS,
+)
+def nichani2025_mlp() -> None:
+    """As many as an MLP has parameters, up to logarithms."""

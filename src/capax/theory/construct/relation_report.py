@@ -13,7 +13,7 @@ from capax.specs import KeyQueryChannel, Relations
 from capax.tasks import relation_files
 from capax.tasks.graph_classes import GraphClass, class_of
 from capax.theory.bounds.bound import Bound
-from capax.theory.bounds.relations import relation_bounds
+from capax.theory.bounds.relations import OF_WEIGHTS
 from capax.theory.construct.channel import square_norm
 from capax.theory.construct.relations import Method, RelationConstruction
 
@@ -77,15 +77,18 @@ def report(
         method=method,
         bits=bits,
         graphs=graphs,
-        bounds=relation_bounds(
-            graphs.bits,
-            len(items),
-            len(edges),
-            n_heads,
-            d_model,
-            bits=bits or FLOAT_BITS,
-            square_norm=square_norm(weights.query, weights.key, items),
-            margin=found.margin,
+        bounds=tuple(
+            bound(
+                graph_bits=graphs.bits,
+                n_items=len(items),
+                n_edges=len(edges),
+                n_heads=1 if bound.name == "one_head" else n_heads,
+                d_model=d_model,
+                bits=bits or FLOAT_BITS,
+                square_norm=square_norm(weights.query, weights.key, items),
+                margin=found.margin,
+            )
+            for bound in OF_WEIGHTS
         ),
         notes=relation_files.notes(task),
         seed=seed,
