@@ -26,8 +26,7 @@ from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
 from capax.theory.bounds.catalogue import Catalogue
-from capax.theory.construct.relation_report import RelationReport
-from capax.theory.construct.report import ConstructionReport
+from capax.theory.construct.report import ConstructionReport, RelationReport
 
 PRINTED: dict[str, Any] = {
     "measurement": Measurement,  # capax measure … --json

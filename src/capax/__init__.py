@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from capax.tables import read as read
     from capax.theory.bounds.catalogue import bounds as bounds
     from capax.theory.bounds.exceeded import exceeded as exceeded
+    from capax.theory.construct.construct import construct as construct
 
 _HOMES = {
     "AssociationLaw": "capax.laws.power",
@@ -87,6 +88,7 @@ _HOMES = {
     "calibrate": "capax.calibration.calibrate",
     "check_model": "capax.checks.model",
     "compare": "capax.laws.compare",
+    "construct": "capax.theory.construct.construct",
     "exceeded": "capax.theory.bounds.exceeded",
     "load": "capax.memory",
     "load_law": "capax.laws.files",

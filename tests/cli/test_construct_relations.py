@@ -13,7 +13,7 @@ from capax.seeds import numpy_generator
 from capax.specs.relations import Relations
 from capax.tasks.relations import draw
 from capax.theory.construct.channel import recognize
-from capax.theory.construct.relation_report import RelationReport
+from capax.theory.construct.report import RelationReport
 
 COMMAND = ("construct", "relations")
 SMALL = (*COMMAND, "--n-items", "96", "--d-model", "48")

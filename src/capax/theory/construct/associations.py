@@ -87,7 +87,7 @@ def check_size(library_size: int, n_heads: int, context_size: int, d_model: int,
         )
 
 
-def construct(
+def build(
     examples: Examples,
     *,
     n_heads: int,

@@ -48,7 +48,7 @@ class RelationConstruction:
     constant: float | None
 
 
-def construct(
+def build(
     edges: Int[np.ndarray, "edges 2"],
     items: Float[np.ndarray, "items channels"],
     *,
