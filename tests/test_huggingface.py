@@ -93,7 +93,18 @@ def test_attention_output_is_before_the_feed_forward_network() -> None:
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
 def test_raw_queries_fail_and_blocks_do_not(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """CLS has one raw embedding, and a last token one of 26; what a block gives satisfies A1 and A2."""
-    flags = ["check", "--hf", str(config(kind)), "--text", "t.txt", "--context-size", "8", "--samples", "200"]
+    flags = [
+        "check",
+        "assumptions",
+        "--hf",
+        str(config(kind)),
+        "--text",
+        "t.txt",
+        "--context-size",
+        "8",
+        "--samples",
+        "200",
+    ]
     with pytest.raises(SystemExit) as exit_:
         main([*flags, "--precision", "float64", "--json"])
     out, err = capsys.readouterr()

@@ -42,16 +42,16 @@ PRINTED: dict[str, Any] = {
     "law": LawFile,  # capax fit --out
     "prediction": Prediction,  # capax predict --json
     "bounds": Catalogue,  # capax bounds --json
-    "check": AssumptionReport,  # capax check … --json
+    "check_assumptions": AssumptionReport,  # capax check assumptions … --json
     "calibration": Calibration,  # capax calibrate --json
-    "check_model": ModelReport,  # capax check-model … --json
+    "check_model": ModelReport,  # capax check model … --json
     "plan": Frontier,  # capax plan --json
     "prediction_relations": RelationPrediction,  # capax predict relations --json
     "prediction_associations": AssociationPrediction,  # capax predict associations --json
     "plan_associations": AssociationFrontier,  # capax plan associations --json
     "reproduction": Reproduction,  # capax reproduce PAPER --json
     "recipes": RecipeList,  # capax reproduce --list --json
-    "saturation": Saturation,  # capax saturation --json
+    "check_saturation": Saturation,  # capax check saturation --json
     "construction": ConstructionReport,  # capax construct associations --json
     "construction_relations": RelationReport,  # capax construct relations --json
 }

@@ -150,7 +150,7 @@ def test_commands_draw_or_refuse_before_they_begin(tmp_path: Path, capsys: pytes
     store = str(tmp_path / "s.db")
     kept = layer(store, 0, kept=True)
     picture = tmp_path / "f.png"
-    for command in (["saturation", kept.key[:9], "--store", store], ["bounds", "--d-model", "8"]):
+    for command in (["check", "saturation", kept.key[:9], "--store", store], ["bounds", "--d-model", "8"]):
         with pytest.raises(SystemExit) as ended:
             main([*command, "--figure", str(picture), "--json"])
         assert ended.value.code == 0

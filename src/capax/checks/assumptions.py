@@ -6,6 +6,7 @@ position, any d queries independent, is the assumption common for feed-forward n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -86,6 +87,63 @@ class AssumptionReport(Result):
     representations: tuple[Representation, ...]
     notes: tuple[str, ...] = ()
     schema_version: Literal[1] = 1
+
+
+def check_assumptions(
+    queries: Any,
+    contexts: Any,
+    *,
+    samples: int = 5000,
+    seed: int = 0,
+    precision: Precision | None = None,
+    source: str = "given arrays",
+) -> AssumptionReport:
+    """Check what the memorization bound assumes of queries and contexts.
+
+    Args:
+        queries: (T, d).
+        contexts: (T, n, d), or (n, d) or (1, n, d) where all share one.
+        samples: as in `represent`, like what follows.
+        seed: of the draws.
+        precision: whose machine epsilon a rank is judged with; that of the arrays when not given.
+        source: where they are from.
+
+    Raises:
+        LibraryError: as `represent`.
+    """
+    sets = [("given arrays", *pairs(queries, contexts))]
+    return report(source, sets, samples=samples, seed=seed, precision=precision)
+
+
+def report(
+    source: str,
+    sets: Sequence[tuple[str, np.ndarray, np.ndarray]],
+    *,
+    samples: int,
+    seed: int,
+    precision: Precision | None,
+    notes: tuple[str, ...] = (),
+) -> AssumptionReport:
+    """The checks of named queries and contexts, all of one size.
+
+    Raises:
+        LibraryError: as `represent`.
+    """
+    _, queries, contexts = sets[0]
+    return AssumptionReport(
+        source=source,
+        library_size=len(queries),
+        context_size=contexts.shape[1],
+        d_model=contexts.shape[2],
+        contexts="shared" if len(contexts) == 1 else "fresh",
+        samples=samples,
+        seed=seed,
+        tolerance=tolerance(epsilon(queries, contexts, precision)),
+        representations=tuple(
+            represent(name, *given, samples=samples, seed=seed, precision=precision) for name, *given in sets
+        ),
+        notes=notes,
+    )
 
 
 def represent(

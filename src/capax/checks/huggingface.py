@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float
 
+from capax.checks.assumptions import AssumptionReport, Precision, report
 from capax.errors import EmbeddingError
 from capax.inputs import exists, read_json, regular
 
@@ -74,6 +75,28 @@ class Embeddings:
     notes: tuple[str, ...]
 
 
+def check_blocks(
+    model: Path,
+    text: Path,
+    *,
+    layer: int = 1,
+    query: Query | None = None,
+    context_size: int | None = None,
+    precision: Precision = "float32",
+    samples: int = 5000,
+    seed: int = 0,
+) -> AssumptionReport:
+    """Check what the memorization bound assumes, block by block (see `read` and `assumptions.represent`).
+
+    Raises:
+        EmbeddingError: as `read`.
+        LibraryError: as `assumptions.represent`.
+    """
+    found = read(model, text, layer=layer, query=query, context_size=context_size, precision=precision, seed=seed)
+    sets = [(one.name, one.queries, one.contexts) for one in found.representations]
+    return report(f"{model}, {text}", sets, samples=samples, seed=seed, precision=precision, notes=found.notes)
+
+
 def read(
     model: Path,
     text: Path,
@@ -81,7 +104,7 @@ def read(
     layer: int = 1,
     query: Query | None = None,
     context_size: int | None = None,
-    precision: Literal["float32", "float64"] = "float32",
+    precision: Precision = "float32",
     seed: int = 0,
 ) -> Embeddings:
     """Embeddings of each line of a text: as they enter the first block, after attention in a block, after that block.

@@ -21,10 +21,6 @@ def _app() -> App:
     from importlib.metadata import version
 
     from capax.cli import (
-        bounds,
-        check,
-        check_model,
-        construct,
         demo,
         info,
         laws,
@@ -33,7 +29,6 @@ def _app() -> App:
         probe,
         report,
         runs,
-        saturation,
         sweep,
         watch,
     )
@@ -54,8 +49,8 @@ def _app() -> App:
     app.command(laws.fit)
     app.command(laws.predict)
     app.command(plan.app)
-    app.command(bounds.bounds)
-    app.command(check.check)
+    app.command("capax.cli.bounds:bounds", name="bounds", help="List every bound on what a model remembers.")
+    app.command("capax.cli.check:app", name="check", help="Check a model, vectors, or the heads of a trained layer.")
     app.command(
         "capax.cli.calibrate:calibrate",
         name="calibrate",
@@ -63,13 +58,11 @@ def _app() -> App:
         "Exits with 1 if one is off by more than its tolerance, which follows from theory and finite size. About a "
         "minute and a half on one core.",
     )
-    app.command(check_model.check_model)
     app.command(runs.runs)
     app.command(runs.merge)
     app.command(runs.recall)
     app.command(probe.probe)
-    app.command(construct.app)
-    app.command(saturation.saturation)
+    app.command("capax.cli.construct:app", name="construct", help="Build weights, without training, as theory says.")
     app.command(report.report)
     app.command(report.figure)
     app.command(

@@ -1,14 +1,23 @@
-"""`capax saturation`: which heads of a kept attention layer attend to one token alone, on which examples."""
+"""`capax check saturation`: which heads of a kept attention layer attend to one token alone, on which examples."""
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import numpy as np
 from cyclopts import Parameter
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from capax.checks.saturation import Saturation
+from capax import outputs
+from capax.checks.saturation import Saturation, saturated
+from capax.checks.saturation import saturation as split
+from capax.cli.output import console
+from capax.errors import CapaxError, printable
+from capax.memory import load
+from capax.reports.drawing import check_writable, draw
+from capax.reports.saturation import chart
 
 
 def saturation(
@@ -35,39 +44,25 @@ def saturation(
     picture
         Where to draw it (.png, .pdf or .svg).
     as_json
-        Print one JSON object (docs/schemas/saturation.json).
+        Print one JSON object (docs/schemas/check_saturation.json).
     """
-    from io import BytesIO
-
-    import numpy as np
-
-    from capax import outputs
-    from capax.checks.saturation import saturated
-    from capax.checks.saturation import saturation as split
-    from capax.errors import CapaxError, printable
-    from capax.memory import AssociativeMemory, load
-
     if out is not None:
         if out.suffix != ".npy":
             raise CapaxError(f"out: a .npy file, got {out}")
         outputs.check(out)
     if picture is not None:
-        from capax.reports.drawing import check_writable
-
         check_writable(picture, "figure")
     memory = load(key, store)
-    if not isinstance(memory, AssociativeMemory):
+    attend = getattr(memory, "attention", None)
+    if attend is None:
         raise CapaxError(f"key: run {memory.run.key[:12]} learned {memory.run.spec.task.task}, not associations")
-    attention = memory.attention()
+    attention = attend()
     found = split(attention, threshold=threshold)
     if out is not None:
         content = BytesIO()
         np.save(content, saturated(attention, threshold))
         outputs.write(out, content.getvalue())
     if picture is not None:
-        from capax.reports.drawing import draw
-        from capax.reports.saturation import chart
-
         draw(chart(found, saturated(attention, threshold), memory.run), picture, "figure")
     if as_json:
         print(found.model_dump_json())
@@ -80,10 +75,6 @@ def saturation(
 
 
 def _show(found: Saturation) -> None:
-    from rich.table import Table
-
-    from capax.cli.output import console
-
     screen = console()
     screen.print(f"{found.n_examples} examples; a head saturates where its largest weight is above {found.threshold:g}")
     table = Table(box=None, pad_edge=False)

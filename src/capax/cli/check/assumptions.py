@@ -1,17 +1,21 @@
-"""`capax check`: do embeddings satisfy what the memorization bound assumes?"""
+"""`capax check assumptions`: do vectors satisfy what the memorization bound assumes?"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from capax.checks.assumptions import AssumptionReport
+from capax.checks.assumptions import AssumptionReport, Precision, check_assumptions
+from capax.checks.huggingface import check_blocks
+from capax.cli.output import console
+from capax.errors import CapaxError
+from capax.tasks.association_files import load_array
 
 
-def check(
+def assumptions(
     queries: Path | None = None,
     contexts: Path | None = None,
     /,
@@ -23,7 +27,7 @@ def check(
     context_size: int | None = None,
     samples: int = 5000,
     seed: int = 0,
-    precision: Literal["float32", "float64"] | None = None,
+    precision: Precision | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Check the assumptions of the memorization bound: on arrays, or block by block on a Hugging Face model.
@@ -51,56 +55,33 @@ def check(
     precision
         In which ranks are judged. [default: the arrays' own; with --hf float32]
     as_json
-        Print one JSON object (docs/schemas/check.json).
+        Print one JSON object (docs/schemas/check_assumptions.json).
     """
-    from capax.checks.assumptions import AssumptionReport, epsilon, represent, tolerance
-    from capax.errors import CapaxError
-
     if (hf is None) == (queries is None) or (hf is None) == (contexts is None):
-        raise CapaxError("check: two arrays (queries.npy contexts.npy), or --hf and --text")
+        raise CapaxError("queries: two arrays (queries.npy contexts.npy), or --hf and --text")
     if (hf is None) != (text is None):
         raise CapaxError("text: needed with --hf, and only there")
-    notes: tuple[str, ...] = ()
-    if hf is None:
-        from capax.tasks.association_files import load_array, pairs
-
-        for name, value in (("layer", layer), ("query", query), ("context_size", context_size)):
-            if value is not None:
-                raise CapaxError(f"{name}: only with --hf")
-        assert queries is not None
-        assert contexts is not None
-        arrays = [("given arrays", *pairs(load_array(queries, "queries"), load_array(contexts, "contexts")))]
-        source = f"{queries}, {contexts}"
-    else:
-        from capax.checks.huggingface import read
-
-        assert text is not None
-        embedded = read(
+    if hf is not None and text is not None:
+        found = check_blocks(
             hf,
             text,
             layer=1 if layer is None else layer,
             query=query,
             context_size=context_size,
             precision=precision or "float32",
+            samples=samples,
             seed=seed,
         )
-        arrays, notes = [(one.name, one.queries, one.contexts) for one in embedded.representations], embedded.notes
-        source = f"{hf}, {text}"
-    _, asked, tokens = arrays[0]
-    found = AssumptionReport(
-        source=source,
-        library_size=len(asked),
-        context_size=tokens.shape[1],
-        d_model=tokens.shape[2],
-        contexts="shared" if len(tokens) == 1 else "fresh",
-        samples=samples,
-        seed=seed,
-        tolerance=tolerance(epsilon(asked, tokens, precision)),
-        representations=tuple(
-            represent(name, *given, samples=samples, seed=seed, precision=precision) for name, *given in arrays
-        ),
-        notes=notes,
-    )
+    else:
+        for name, value in (("layer", layer), ("query", query), ("context_size", context_size)):
+            if value is not None:
+                raise CapaxError(f"{name}: only with --hf")
+        assert queries is not None
+        assert contexts is not None
+        arrays = load_array(queries, "queries"), load_array(contexts, "contexts")
+        found = check_assumptions(
+            *arrays, samples=samples, seed=seed, precision=precision, source=f"{queries}, {contexts}"
+        )
     if as_json:
         print(found.model_dump_json())
     else:
@@ -108,10 +89,6 @@ def check(
 
 
 def _show(found: AssumptionReport) -> None:
-    from rich.table import Table
-
-    from capax.cli.output import console
-
     screen = console()
     kind = "a shared context" if found.contexts == "shared" else "contexts"
     screen.print(

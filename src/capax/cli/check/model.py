@@ -1,21 +1,23 @@
-"""`capax check-model`: faults of a model that training does not show."""
+"""`capax check model`: faults of a model that training does not show."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
+from rich.table import Table
 
+from capax.checks.model import ModelReport, check_model
 from capax.cli.measure import GROUPS, InModel, InTask, ModuleFlags, SequencesFlags, TransformerFlags, given
+from capax.cli.output import console
+from capax.errors import SpecError
+from capax.specs import Sequences, Transformer
 
-if TYPE_CHECKING:
-    from capax.checks.model import ModelReport
 
-
-def check_model(
+def model(
     *,
     task: Annotated[SequencesFlags | None, InTask] = None,
-    model: Annotated[TransformerFlags | None, InModel] = None,
+    transformer: Annotated[TransformerFlags | None, InModel] = None,
     module: Annotated[ModuleFlags | None, Parameter(name="*")] = None,
     seed: Annotated[
         int, Parameter(help="Of random tokens and weights, and of the library that is drawn.", group=GROUPS["Run"])
@@ -34,14 +36,10 @@ def check_model(
 
     It ends with code 0 whatever it finds.
     """
-    from capax.checks.model import check_model as check
-    from capax.errors import SpecError
-    from capax.specs import Sequences, Transformer
-
     if not 0 <= seed < 2**63 - 1:
         raise SpecError(f"seed: at least 0 and below 2^63 - 1, got {seed}")
-    learner = (module or ModuleFlags()).spec(model) or Transformer(**given(model))
-    found = check(learner, Sequences(**given(task)), seed=seed)
+    learner = (module or ModuleFlags()).spec(transformer) or Transformer(**given(transformer))
+    found = check_model(learner, Sequences(**given(task)), seed=seed)
     if as_json:
         print(found.model_dump_json())
     else:
@@ -49,10 +47,6 @@ def check_model(
 
 
 def _show(found: ModelReport) -> None:
-    from rich.table import Table
-
-    from capax.cli.output import console
-
     screen = console()
     sizes = f"{found.parameters.trainable} parameters trainable of {found.parameters.total}"
     screen.print(f"{found.model}; {found.seq_len} tokens from {found.vocab_size}, {sizes}")
