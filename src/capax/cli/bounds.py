@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
+from capax.cli import output
 from capax.cli.measure import GROUPS, InModel, TransformerFlags, given
-from capax.cli.output import console
 from capax.errors import printable
 from capax.specs import Transformer
 from capax.theory.bounds import catalogue
@@ -107,7 +107,7 @@ def bounds(
 
 
 def _show(found: Catalogue) -> None:
-    screen = console()
+    screen = output.console()
     screen.print(f"{_setting(found)}\n")
     sourced = screen.width >= WIDE
     screen.print(_table([], sourced))

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from capax.checks.saturation import Saturation
+from capax.cli import output
 from capax.cli.measure import GROUPS
-from capax.cli.output import console
 from capax.errors import printable
 from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations, Spec
 from capax.theory.construct.construct import Constructed, construct
@@ -145,7 +145,7 @@ def _tell(built: Constructed, save: Path | None, as_json: bool, show: Callable[[
 
 
 def _show(found: ConstructionReport) -> None:
-    screen = console()
+    screen = output.console()
     task, layer = found.task, found.model
     tokens = f"{task.context_size} token{'s' * (task.context_size > 1)}"
     outputs = f"{task.n_classes} classes" if task.labels == "classes" else f"labels of {task.d_out}"
@@ -179,7 +179,7 @@ def _saturated(found: Saturation) -> list[str]:
 
 
 def _show_relations(found: RelationReport) -> None:
-    screen = console()
+    screen = output.console()
     precision = "float64" if found.bits is None else f"{found.bits} bit{'s' * (found.bits > 1)} a weight"
     screen.print(
         f"{found.task.items}, {found.task.library_size} edges, {found.task.embeddings} in {found.model.d_model} "

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from capax.checks.assumptions import AssumptionReport, Precision, check_assumptions
 from capax.checks.huggingface import check_blocks
-from capax.cli.output import console
+from capax.cli import output
 from capax.errors import CapaxError
 from capax.tasks.association_files import load_array
 
@@ -89,7 +89,7 @@ def assumptions(
 
 
 def _show(found: AssumptionReport) -> None:
-    screen = console()
+    screen = output.console()
     kind = "a shared context" if found.contexts == "shared" else "contexts"
     screen.print(
         f"{found.library_size} queries and {kind} of {found.context_size} tokens in {found.d_model} channels; "

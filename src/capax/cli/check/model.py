@@ -8,8 +8,8 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from capax.checks.model import ModelReport, check_model
+from capax.cli import output
 from capax.cli.measure import GROUPS, InModel, InTask, ModuleFlags, SequencesFlags, TransformerFlags, given
-from capax.cli.output import console
 from capax.errors import SpecError
 from capax.specs import Sequences, Transformer
 
@@ -47,7 +47,7 @@ def model(
 
 
 def _show(found: ModelReport) -> None:
-    screen = console()
+    screen = output.console()
     sizes = f"{found.parameters.trainable} parameters trainable of {found.parameters.total}"
     screen.print(f"{found.model}; {found.seq_len} tokens from {found.vocab_size}, {sizes}")
     table = Table(box=None, pad_edge=False)

@@ -13,7 +13,7 @@ from rich.table import Table
 from capax import outputs
 from capax.checks.saturation import Saturation, saturated
 from capax.checks.saturation import saturation as split
-from capax.cli.output import console
+from capax.cli import output
 from capax.errors import CapaxError, printable
 from capax.memory import load
 from capax.reports.drawing import check_writable, draw
@@ -75,7 +75,7 @@ def saturation(
 
 
 def _show(found: Saturation) -> None:
-    screen = console()
+    screen = output.console()
     screen.print(f"{found.n_examples} examples; a head saturates where its largest weight is above {found.threshold:g}")
     table = Table(box=None, pad_edge=False)
     for name in ("head", "saturates on", "share", "alone unsaturated"):
