@@ -17,7 +17,7 @@ PRINTED = [  # layers, width, parameters as the table of Morris et al. 2025 prin
 
 def rates(spec: Transformer, trainable: int | None, precision: str | None, **sizes: int) -> list[Bound]:
     known = facts(spec, Sizes(**sizes), 32, precision=precision) | {"trainable": trainable}
-    return [one(**known) for one in TABLE.values() if one.kind == "rate"]
+    return [one(**known) for one in TABLE.values() if one.declared.kind == "rate"]
 
 
 @pytest.mark.parametrize(("layers", "width", "printed"), PRINTED)

@@ -6,15 +6,18 @@ is to give any T labels, exactly. H is n_heads, n context_size, d d_model.
 
 from __future__ import annotations
 
+from functools import partial
 from math import log2
+from typing import Any
 
-from capax.theory.bounds.bound import EXACT_LABELS, Reads, bound, differs, needs
+from capax.theory.bounds.bound import EXACT_LABELS, bound, differs, needs
 
 MAHDAVI = "Mahdavi, Liao, Thrampoulidis 2024 (arXiv 2306.02010)"
 FIXED = "exact real labels, query and key weights fixed: a linear read-out of the features"
 NO_CLASSES = f"{EXACT_LABELS}; classes need only the right order of outputs, so the limit does not hold for them"
 
-LAYERS: tuple[Reads, ...] = ("tokens", "examples")
+layer: Any = partial(bound, unit="examples", scope="attention", reads=("tokens", "examples"))
+"""Declare a bound of an attention layer."""
 FOLLOW = needs("query and key matrices do not depend on the labels")
 ALONE = (
     differs(
@@ -27,15 +30,12 @@ ALONE = (
 """How far a model is from one attention layer alone."""
 
 
-@bound(
+@layer(
     kind="constructive",
-    unit="examples",
     formula="H(min(n, d_head) − 1) + 1",
     criterion="exact real labels, weights chosen for them; bits: of classes, whose one-hot vectors are such labels",
-    scope="attention",
     source=f"{MAHDAVI}, theorem 1",
     standing="secondary",
-    reads=LAYERS,
     assumptions=(
         needs("context_size < d_model", lambda context_size, d_model: context_size < d_model),
         needs("every context_size queries are linearly independent", "queries_independent"),
@@ -57,15 +57,12 @@ def mahdavi2024(n_heads: int, context_size: int, d_model: int, d_head: int) -> i
     return n_heads * (min(context_size, d_head) - 1) + 1
 
 
-@bound(
+@layer(
     kind="upper",
-    unit="examples",
     formula="min(H(n − 1) + 1, H d)",
     criterion=FIXED,
-    scope="attention",
     source=f"{MAHDAVI}, proposition 2; its proof and H d are ours",
     standing="secondary",
-    reads=LAYERS,
     assumptions=(needs("all examples share one context", "shared_context"), FOLLOW, *ALONE),
     bits_reason=NO_CLASSES,
 )
@@ -78,15 +75,12 @@ def shared_context_rank(n_heads: int, context_size: int, d_model: int) -> int:
     return min(n_heads * (context_size - 1) + 1, n_heads * d_model)
 
 
-@bound(
+@layer(
     kind="upper",
-    unit="examples",
     formula="H d",
     criterion=FIXED,
-    scope="attention",
     source="capax: the number of columns of Z",
     standing="derived",
-    reads=LAYERS,
     assumptions=(FOLLOW, *ALONE),
     bits_reason=NO_CLASSES,
 )
@@ -95,16 +89,13 @@ def fresh_context_rank(n_heads: int, d_model: int) -> int:
     return n_heads * d_model
 
 
-@bound(
+@layer(
     kind="upper",
-    unit="examples",
     formula="H[k(2d − k) + v(d + d_out − v)] / d_out, k = min(d_head, d), v = min(d_value, d, d_out)",
     criterion="exact real labels of d_out numbers, any weights",
-    scope="attention",
     source="capax: dimensions counted, Sard's theorem",
     standing="derived",
-    reads=LAYERS,
-    assumptions=(needs("labels are real numbers, recalled exactly"), *ALONE),
+    assumptions=("labels are real numbers, recalled exactly", *ALONE),
     bits_reason=NO_CLASSES,
 )
 def parameter_limit(n_heads: int, d_model: int, d_head: int, d_value: int, d_out: int) -> int:

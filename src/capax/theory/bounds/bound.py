@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from inspect import Parameter, signature
 from typing import Annotated, Any, Literal
 
@@ -168,22 +169,19 @@ Value = Callable[..., int | float | str | None]
 
 @dataclass(frozen=True)
 class Statement:
-    """A bound as it is declared, for any model; called with facts it is the `Bound` for one (see `bound`)."""
+    """A bound as it is declared, for any model; called with facts it is the `Bound` for one."""
 
-    name: str
+    declared: Bound
     compute: Value
-    kind: Kind
-    unit: str
-    formula: str | Callable[..., str]
-    criterion: str
-    scope: Scope
-    source: str
-    standing: Standing
     reads: tuple[Reads, ...]
     conditions: tuple[Condition, ...]
+    formula: str | Callable[..., str]
     bits: Callable[..., float] | None
-    bits_reason: str | None
-    proved_for_recall: bool
+
+    @property
+    def name(self) -> str:
+        """The bound's."""
+        return self.declared.name
 
     def __call__(self, *sizes: Any, **known: Any) -> Bound:
         """The bound for what is known: by name, or in the order of the function's arguments.
@@ -204,22 +202,9 @@ class Statement:
             if bits is not None or value is None:
                 bits, bits_reason = None, not_met
             value, reason = None, not_met
-        return Bound(
-            name=self.name,
-            kind=self.kind,
-            value=value,
-            reason=reason,
-            unit=self.unit,
-            bits=bits,
-            bits_reason=bits_reason,
-            criterion=self.criterion,
-            proved_for_recall=self.proved_for_recall,
-            formula=self.formula if isinstance(self.formula, str) else _called(self.formula, known),
-            assumptions=assumptions,
-            scope=self.scope,
-            source=self.source,
-            standing=self.standing,
-        )
+        found = {"value": value, "reason": reason, "bits": bits, "bits_reason": bits_reason, "assumptions": assumptions}
+        formula = self.formula if isinstance(self.formula, str) else _called(self.formula, known)
+        return self.declared.model_copy(update={**found, "formula": formula})
 
     def _foreign(self, known: Mapping[str, Any]) -> str | None:
         """Why it does not apply to the model; None where it does."""
@@ -232,7 +217,7 @@ class Statement:
 
     def _value(self, known: Mapping[str, Any]) -> tuple[int | float | None, str | None]:
         """The value, or why there is none."""
-        if self.kind == "order":
+        if self.declared.kind == "order":
             return None, AN_ORDER
         names = _names(self.compute, required=True)
         missing = _missing(names, known)
@@ -247,10 +232,10 @@ class Statement:
     def _bits(self, known: Mapping[str, Any], reason: str | None) -> tuple[float | None, str | None]:
         """The value in bits, or why there are none."""
         if self.bits is None:
-            return None, self.bits_reason or reason
+            return None, self.declared.bits_reason or reason
         missing = _missing([name for name in _names(self.bits) if name != "value"], known)
         if missing:
-            return None, self.bits_reason or missing
+            return None, self.declared.bits_reason or missing
         if isinstance(known["value"], Unknown) and "value" in _names(self.bits):
             return None, reason
         return float(_called(self.bits, known)), None
@@ -262,82 +247,38 @@ TABLE: dict[str, Statement] = {}
 
 def bound(
     *,
-    kind: Kind,
-    unit: str,
     formula: str | Callable[..., str],
-    criterion: str,
-    scope: Scope,
-    source: str,
-    standing: Standing,
     reads: tuple[Reads, ...] = ("tokens", "examples", "pairs"),
-    assumptions: tuple[Condition, ...] = (),
+    assumptions: tuple[str | Condition, ...] = (),
     bits: Callable[..., float] | None = None,
-    bits_reason: str | None = None,
-    proved_for_recall: bool = False,
     name: str | None = None,
+    **declared: Any,
 ) -> Callable[[Value], Statement]:
     """Declare a bound: the function that is decorated becomes its `Statement`, in the table.
 
     Args:
-        kind: as in `Bound`, like what follows to `standing`.
-        unit: what is counted.
         formula: in symbols; a function of facts where it depends on them.
-        criterion: what counts as memorized, and with which weights.
-        scope: what it speaks of.
-        source: where it stands.
-        standing: how we know it.
         reads: what the models read that it speaks of.
-        assumptions: its conditions.
+        assumptions: its conditions; a text is one that depends on data.
         bits: the value in bits, of named facts; `value` is the value. [default: there are none]
-        bits_reason: why there are none, where that is not for want of a value.
-        proved_for_recall: as in `Bound`.
         name: [default: the function's]
+        declared: kind, unit, criterion, scope, source and standing as in `Bound`; `proved_for_recall`, and
+            `bits_reason` where there are no bits for another reason than want of a value.
     """
 
     def declare(compute: Value) -> Statement:
-        found = Statement(
-            name=name or compute.__name__,
-            compute=compute,
-            kind=kind,
-            unit=unit,
-            formula=formula,
-            criterion=criterion,
-            scope=scope,
-            source=source,
-            standing=standing,
-            reads=reads,
-            conditions=assumptions,
-            bits=bits,
-            bits_reason=bits_reason,
-            proved_for_recall=proved_for_recall,
-        )
+        empty = {"value": None, "reason": None, "bits": None, "bits_reason": None, "assumptions": ()}
+        known_as = {"name": name or compute.__name__, "formula": "", "proved_for_recall": False}
+        conditions = tuple(needs(one) if isinstance(one, str) else one for one in assumptions)
+        found = Statement(Bound(**empty | known_as | declared), compute, reads, conditions, formula, bits)
         TABLE[found.name] = found
         return found
 
     return declare
 
 
-def order(
-    *,
-    formula: str,
-    assumptions: tuple[str | Condition, ...] = (),
-    scope: Scope = "reference",
-    bits_reason: str = AN_ORDER,
-    **more: Any,
-) -> Callable[[Callable[[], None]], Statement]:
-    """Declare how parameters grow with what is to be memorized; it has no constants, so never a value.
-
-    Args:
-        more: as in `bound`.
-    """
-    return bound(
-        kind="order",
-        formula=formula,
-        scope=scope,
-        assumptions=tuple(needs(one) if isinstance(one, str) else one for one in assumptions),
-        bits_reason=bits_reason,
-        **more,
-    )
+order: Any = partial(bound, kind="order", scope="reference", bits_reason=AN_ORDER)
+"""Declare how parameters grow with what is to be memorized; it has no constants, so never a value."""
 
 
 def _names(function: Callable[..., Any], required: bool = False) -> list[str]:

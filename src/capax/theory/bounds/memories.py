@@ -5,20 +5,18 @@ None of them is the model: each is a system with as many neurons as the model ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from math import exp, log, log2, prod
 from typing import Any
 
 from scipy.special import lambertw
 
 from capax.specs.spec import whole
-from capax.theory.bounds.bound import Kind, Statement, Value, bound, needs, order
+from capax.theory.bounds.bound import bound, needs, order
 
 CUE = "a pattern is recalled from a cue that has most of its bits; how many are left depends on the cue"
 NEURONS = "random ±1 patterns, one for each of d_model neurons"
 ONE_NEURON = "a single neuron"
-WIDE = "d_model is large (asymptotic)"
-GENERAL = "points are in general position"
 LARGEST_POWER = 300
 """Powers of ten beyond which a number is not given as one."""
 
@@ -57,83 +55,68 @@ def ramsauer_base(beta: float, radius: float, d: int, failure: float) -> float:
     return b / float(lambertw(exp(a + log(b))).real)
 
 
-def _memory(
-    unit: str, formula: str, criterion: str, source: str, *assumptions: str, kind: Kind = "constructive", **more: Any
-) -> Callable[[Value], Statement]:
-    """Declare a reference system, as others restate what is known of it."""
-    return bound(
-        kind=kind,
-        unit=unit,
-        formula=formula,
-        criterion=criterion,
-        source=source,
-        scope="reference",
-        standing="secondary",
-        assumptions=tuple(map(needs, assumptions)),
-        **more,
-    )
+neurons: Any = partial(
+    bound,
+    kind="constructive",
+    unit="patterns",
+    scope="reference",
+    standing="secondary",
+    assumptions=("d_model is large (asymptotic)",),
+    bits_reason=CUE,
+)
+"""Declare a memory of d_model neurons."""
+points: Any = partial(bound, unit="points", scope="reference", standing="secondary", bits=lambda value: value)
+"""Declare units that tell points apart, one bit each."""
 
 
-@_memory(
-    "associations",
-    "p ln p = d²/2",
-    "the right one of p outputs is the arg-max, the best d × d matrix, random unit vectors",
-    "2026 preprints (arXiv 2605.10795, 2605.05189)",
-    WIDE,
+@neurons(
     kind="upper",
+    unit="associations",
+    formula="p ln p = d²/2",
+    criterion="the right one of p outputs is the arg-max, the best d × d matrix, random unit vectors",
+    source="2026 preprints (arXiv 2605.10795, 2605.05189)",
     bits=lambda value: value * log2(value),
+    bits_reason=None,
 )
 def linear_associative_memory(d_model: int) -> float:
     """What the best d × d matrix tells apart."""
     return linear_capacity(d_model)
 
 
-@_memory(
-    "patterns",
-    "n / (2 ln n)",
-    f"almost all patterns are fixed points; {NEURONS}, Hebb's rule",
-    "McEliece et al. 1987",
-    WIDE,
-    bits_reason=CUE,
+@neurons(
+    formula="n / (2 ln n)",
+    criterion=f"almost all patterns are fixed points; {NEURONS}, Hebb's rule",
+    source="McEliece et al. 1987",
 )
 def hopfield(d_model: int) -> float | str:
     """Almost all patterns."""
     return hopfield_capacity(d_model) if d_model >= 2 else ONE_NEURON
 
 
-@_memory(
-    "patterns",
-    "n / (4 ln n)",
-    f"all patterns are fixed points; {NEURONS}, Hebb's rule",
-    "McEliece et al. 1987",
-    WIDE,
-    bits_reason=CUE,
+@neurons(
+    formula="n / (4 ln n)",
+    criterion=f"all patterns are fixed points; {NEURONS}, Hebb's rule",
+    source="McEliece et al. 1987",
 )
 def hopfield_all(d_model: int) -> float | str:
     """All patterns."""
     return hopfield_capacity(d_model, all_exact=True) if d_model >= 2 else ONE_NEURON
 
 
-@_memory(
-    "patterns",
-    "0.138 n",
-    f"fixed points near the patterns, with small errors; {NEURONS}, Hebb's rule",
-    "Amit, Gutfreund, Sompolinsky 1985; named from memory, unverified",
-    WIDE,
-    bits_reason=CUE,
+@neurons(
+    formula="0.138 n",
+    criterion=f"fixed points near the patterns, with small errors; {NEURONS}, Hebb's rule",
+    source="Amit, Gutfreund, Sompolinsky 1985; named from memory, unverified",
 )
 def hopfield_retrieval(d_model: int) -> float:
     """Patterns with small errors."""
     return 0.138 * d_model
 
 
-@_memory(
-    "patterns",
-    "n^(q − 1) / (2 (2q − 3)!! ln n), q = 3",
-    f"almost all patterns are fixed points; {NEURONS}, energy of degree 3",
-    "Krotov, Hopfield 2016 (arXiv 1606.01164); in part from memory, unverified",
-    WIDE,
-    bits_reason=CUE,
+@neurons(
+    formula="n^(q − 1) / (2 (2q − 3)!! ln n), q = 3",
+    criterion=f"almost all patterns are fixed points; {NEURONS}, energy of degree 3",
+    source="Krotov, Hopfield 2016 (arXiv 1606.01164); in part from memory, unverified",
 )
 def dense_associative_memory(d_model: int) -> float | str:
     """Almost all patterns, with an energy of degree 3."""
@@ -187,42 +170,39 @@ def vardi2022() -> None:
     """Points that a narrow deep ReLU network tells apart."""
 
 
-@_memory(
-    "points",
-    "m d: ⌈N/d⌉ threshold units for N points",
-    "any two classes of points in general position, one hidden layer of m threshold units",
-    "Baum 1988",
-    GENERAL,
-    bits=lambda value: value,
+@points(
+    kind="constructive",
+    formula="m d: ⌈N/d⌉ threshold units for N points",
+    criterion="any two classes of points in general position, one hidden layer of m threshold units",
+    source="Baum 1988",
+    assumptions=("points are in general position",),
 )
 def baum1988(n_hidden: int, d_model: int) -> int:
     """One hidden layer."""
     return n_hidden * d_model
 
 
-@_memory(
-    "points",
-    "2 P for P weights",
-    "half of all two-class labelings of random points, one threshold unit",
-    "Cover 1965, Gardner 1988",
-    GENERAL,
+@points(
     kind="upper",
-    bits=lambda value: value,
+    formula="2 P for P weights",
+    criterion="half of all two-class labelings of random points, one threshold unit",
+    source="Cover 1965, Gardner 1988",
+    assumptions=("points are in general position",),
 )
 def perceptron(trainable: int) -> int:
     """One threshold unit with real weights."""
     return 2 * trainable
 
 
-@_memory(
-    "points",
-    "0.83 P for P weights of ±1",
-    "random two-class labelings of random points, one threshold unit",
-    "Krauth, Mézard 1989; named from memory, unverified",
-    "points are random",
-    "P is large (asymptotic)",
+@points(
     kind="upper",
-    bits=lambda value: value,
+    formula="0.83 P for P weights of ±1",
+    criterion="random two-class labelings of random points, one threshold unit",
+    source="Krauth, Mézard 1989; named from memory, unverified",
+    assumptions=(
+        "points are random",
+        "P is large (asymptotic)",
+    ),
 )
 def binary_perceptron(trainable: int) -> float:
     """One threshold unit with binary weights."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from capax.theory.bounds.bound import bound, differs
 
 ALLEN_ZHU = 2.0
@@ -18,6 +21,9 @@ LONG = differs("trained until nothing more is stored (10^6 steps)")
 TABLE_OF_RATES = "Morris et al. 2025 (arXiv 2505.24832), table of rates"
 TOKENS = "random tokens, entropy minus cross-entropy in bits; trained weights"
 
+rate_of: Any = partial(bound, kind="rate", unit="bits", standing="read", reads=("tokens",), bits=lambda value: value)
+"""Declare a rate."""
+
 
 def gpt2_parameters(n_layers: int, d_model: int, vocab_size: int, length: int) -> int:
     """12 d² L + 13 d L + (V + S) d + 2 d: a GPT-2 with tied embeddings.
@@ -28,22 +34,17 @@ def gpt2_parameters(n_layers: int, d_model: int, vocab_size: int, length: int) -
     return blocks + (vocab_size + length) * d_model + 2 * d_model
 
 
-@bound(
-    kind="rate",
-    unit="bits",
+@rate_of(
     formula=f"{ALLEN_ZHU:g} P, P trainable parameters",
     criterion="facts about names (name, attribute, value), 1000 exposures each; trained weights",
     scope="model",
     source="Allen-Zhu, Li 2025 (arXiv 2404.05405)",
-    standing="read",
-    reads=("tokens",),
     assumptions=(
         EVERY,
         differs("at least 2 layers", lambda n_layers: n_layers >= 2),
         differs("each fact is seen 1000 times"),
         differs("GPT-2 with rotary positions, heads of 64", lambda: False),
     ),
-    bits=lambda value: value,
 )
 def allen_zhu2025(trainable: int) -> float:
     """2 bits a parameter."""
@@ -54,34 +55,24 @@ def _morris(name: str, rate: float) -> None:
     """Declare a rate, of the trainable parameters and of those of a GPT-2."""
     trained = differs(f"trained in {name}", lambda precision: precision in ARITHMETIC[name])
 
-    @bound(
+    @rate_of(
         name=f"morris2025_{name}",
-        kind="rate",
-        unit="bits",
         formula=f"{rate:g} P, P trainable parameters counted from the tensors",
         criterion=TOKENS,
         scope="model",
         source=TABLE_OF_RATES,
-        standing="read",
-        reads=("tokens",),
         assumptions=(EVERY, TIED, trained, LONG),
-        bits=lambda value: value,
     )
     def of_the_model(trainable: int) -> float:
         return rate * trainable
 
-    @bound(
+    @rate_of(
         name=f"morris2025_{name}_gpt2",
-        kind="rate",
-        unit="bits",
         formula=f"{rate:g} P, P = 12 d² L + 13 d L + (V + S) d + 2 d",
         criterion=f"{TOKENS}; a GPT-2 of the same depth, width and vocabulary",
         scope="reference",
         source=f"{TABLE_OF_RATES}; the formula of its parameters is ours",
-        standing="read",
-        reads=("tokens",),
         assumptions=(trained, LONG),
-        bits=lambda value: value,
     )
     def of_a_gpt2(gpt2: int) -> float:
         return rate * gpt2

@@ -8,7 +8,9 @@ states D_K = Ω(m' log m' / d_model); the bounds here are ours, as the paper's c
 
 from __future__ import annotations
 
+from functools import partial
 from math import e, log, log2
+from typing import Any
 
 from scipy.optimize import brentq
 
@@ -23,6 +25,28 @@ SCORES = needs("scores alone decide: no values, no MLP", lambda channel: channel
 LARGEST = needs("heads are joined by their maximum", lambda aggregate: aggregate == "max", of="aggregate")
 
 
+lower: Any = partial(
+    bound,
+    kind="lower",
+    unit="total_key_dim",
+    criterion=RECOGNIZED,
+    scope="channel",
+    standing="derived",
+    bits_reason=A_SIZE,
+)
+"""Declare a key dimension that is needed."""
+upper: Any = partial(
+    bound,
+    kind="upper",
+    unit="bits",
+    criterion=ANY_WEIGHTS,
+    scope="channel",
+    standing="derived",
+    bits=lambda value: value,
+)
+"""Declare how many graphs can be told apart."""
+
+
 @order(
     formula="D_K = Θ(m' log m' / d_model) for m' edges",
     unit="total_key_dim",
@@ -30,7 +54,7 @@ LARGEST = needs("heads are joined by their maximum", lambda aggregate: aggregate
     scope="channel",
     source="Adler 2025 (arXiv 2509.22840); the third version says up to logarithmic factors",
     standing="read",
-    assumptions=(needs("items are one-hot, Gaussian, or of restricted self-incoherence"), SCORES, LARGEST),
+    assumptions=("items are one-hot, Gaussian, or of restricted self-incoherence", SCORES, LARGEST),
     bits_reason=A_SIZE,
 )
 def adler2025() -> None:
@@ -41,20 +65,14 @@ def _weights_and(constants: int = 1) -> str:
     return f"(log2|F| − {'' if constants == 1 else f'{constants} '}p) / (2 p d)"
 
 
-@bound(
-    kind="lower",
-    unit="total_key_dim",
+@lower(
     formula=_weights_and,
-    criterion=RECOGNIZED,
-    scope="channel",
     source="capax: weights counted (LB-1)",
-    standing="derived",
     assumptions=(
-        needs("each weight and the threshold are one of 2^{bits} values, which do not follow the graph"),
-        needs("every graph of the class is recognized on the same items"),
+        "each weight and the threshold are one of 2^{bits} values, which do not follow the graph",
+        "every graph of the class is recognized on the same items",
         SCORES,
     ),
-    bits_reason=A_SIZE,
     proved_for_recall=True,
 )
 def quantised(graph_bits: float, d_model: int, bits: int, constants: int = 1) -> float:
@@ -70,23 +88,17 @@ def _gamma(margin: float | None) -> float:
     return (margin or 0) / 2
 
 
-@bound(
-    kind="lower",
-    unit="total_key_dim",
+@lower(
     formula="ln|F| / (2 d ln(1 + 6R²/γ))",
-    criterion=RECOGNIZED,
-    scope="channel",
     source="capax: ε-nets (LB-2)",
-    standing="derived",
     assumptions=(
         needs(
             "scores are a margin from the threshold (γ > 0)", lambda margin=None: _gamma(margin) > 0, of="square_norm"
         ),
         needs("γ ≤ R²", lambda square_norm, margin=None: _gamma(margin) <= square_norm, of="square_norm"),
-        needs("every graph of the class is recognized with these R and γ and one threshold"),
+        "every graph of the class is recognized with these R and γ and one threshold",
         SCORES,
     ),
-    bits_reason=A_SIZE,
 )
 def margin(
     graph_bits: float, d_model: int, square_norm: float | None = None, margin: float | None = None
@@ -122,20 +134,14 @@ def _enough(graph_bits: float, n_items: int, n_heads: int) -> bool:
     return _patterns(scores, scores) >= graph_bits
 
 
-@bound(
-    kind="lower",
-    unit="total_key_dim",
+@lower(
     formula="n log2(8 e h m(m − 1) / n) ≥ log2|F|, n = 2 d D_K + 1",
-    criterion=RECOGNIZED,
-    scope="channel",
     source=WARREN,
-    standing="derived",
     assumptions=(
         needs("as many scores as weights, or more", _enough, of="graph_bits"),
         needs("every graph of the class is recognized on the same items with this many heads", of="graph_bits"),
         SCORES,
     ),
-    bits_reason=A_SIZE,
 )
 def real(graph_bits: float, n_items: int, n_heads: int, d_model: int) -> float | None:
     """LB-3: n log2(8 e s / n) ≥ log2|F|, n = 2 d D_K + 1, s = h m(m − 1), with any real weights: Ω(m'/d) only.
@@ -158,14 +164,9 @@ def _variables(d_model: int, n_heads: int, d_head: int) -> int:
     return 2 * d_model * n_heads * d_head + 1
 
 
-@bound(
-    kind="upper",
-    unit="bits",
+@upper(
     formula="min(n log2(8 e h m(m − 1) / n), m(m − 1)), n = 2 d D_K + 1",
-    criterion=ANY_WEIGHTS,
-    scope="channel",
     source=WARREN,
-    standing="derived",
     assumptions=(
         needs(
             "as many scores as weights, or more",
@@ -173,7 +174,6 @@ def _variables(d_model: int, n_heads: int, d_head: int) -> int:
         ),
         SCORES,
     ),
-    bits=lambda value: value,
 )
 def sign_patterns(n_items: int, n_heads: int, d_model: int, d_head: int) -> float | None:
     """LB-3 the other way round: most log2|F| that heads of this size tell apart with any real weights.
@@ -186,20 +186,14 @@ def sign_patterns(n_items: int, n_heads: int, d_model: int, d_head: int) -> floa
     )
 
 
-@bound(
-    kind="upper",
-    unit="bits",
+@upper(
     formula="(d² + 1) log2(4 e m(m − 1) / (d² + 1))",
-    criterion=ANY_WEIGHTS,
-    scope="channel",
     source="capax: rank of W_Q W_Kᵀ, Warren's bound on sign patterns",
-    standing="derived",
     assumptions=(
         needs("one head", lambda n_heads: n_heads == 1),
         needs("more scores than d² + 1 numbers", lambda n_items, d_model: _scores(1, n_items) >= d_model**2 + 1),
         SCORES,
     ),
-    bits=lambda value: value,
 )
 def one_head(n_items: int, d_model: int) -> float | None:
     """Most log2|F| of graphs that one head of any size tells apart: n log2(4 e s / n), n = d² + 1, s = m(m − 1).
@@ -219,7 +213,7 @@ def one_head(n_items: int, d_model: int) -> float | None:
     scope="channel",
     source="capax: Cauchy–Schwarz",
     standing="derived",
-    assumptions=(needs("no two items are equal or opposite"), SCORES, LARGEST),
+    assumptions=("no two items are equal or opposite", SCORES, LARGEST),
     bits_reason=A_SIZE,
 )
 def one_edge_a_head(n_edges: int) -> int:

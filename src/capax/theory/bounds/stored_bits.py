@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaln, xlogy
 
-from capax.theory.bounds.bound import bound, needs
+from capax.theory.bounds.bound import bound
 
 LN2 = log(2)
 SLACK = 64
@@ -29,7 +29,7 @@ SLACK = 64
     scope="model",
     source="capax: weights counted",
     standing="derived",
-    assumptions=(needs("answers are independent and uniform"), needs("frozen weights are drawn without the library")),
+    assumptions=("answers are independent and uniform", "frozen weights are drawn without the library"),
     bits=lambda trainable, bits: bits * trainable,
     proved_for_recall=True,
 )

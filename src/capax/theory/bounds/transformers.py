@@ -6,10 +6,12 @@ model (scope attention), what the rest of the model is like is told as well, but
 
 from __future__ import annotations
 
+from functools import partial
 from math import log2
+from typing import Any
 
 from capax.theory.bounds.associations import ALONE
-from capax.theory.bounds.bound import Reads, bound, differs, needs, order
+from capax.theory.bounds.bound import bound, differs, needs, order
 
 DANA = "Dana, Pydi, Chevaleyre 2025 (arXiv 2411.10115)"
 MADDEN = "Madden, Fox, Thrampoulidis 2025 (arXiv 2405.13718)"
@@ -23,7 +25,7 @@ RANDOM = "embeddings are random unit vectors"
 EVERY_POSITION = "the right label at every position, weights chosen for them"
 ANSWERS = "the right answer is the arg-max, weights chosen for the facts; embeddings random"
 
-TOKENS: tuple[Reads, ...] = ("tokens",)
+TOKENS = ("tokens",)
 SKIP = (
     needs("a skip around the layer", "skips"),
     needs("d_model ≥ 2", lambda d_model: d_model >= 2),
@@ -34,23 +36,24 @@ SKIP = (
         lambda embeddings, positions, readout: {embeddings, positions, readout} == {"trained"},
     ),
 )
-"""What Dana et al. assume."""
+dana: Any = partial(bound, scope="attention", standing="read", reads=TOKENS, assumptions=SKIP)
+madden: Any = partial(bound, unit="contexts", standing="read", reads=TOKENS, bits_reason=DISTRIBUTIONS)
+sequences: Any = partial(order, unit="sequences", criterion=EVERY_POSITION, reads=TOKENS)
+facts: Any = partial(
+    order, unit="facts", criterion=ANSWERS, source=NICHANI, standing="secondary", reads=TOKENS, bits_reason=FACTS
+)
 SMOOTH = needs(
     "continuously differentiable in its parameters (not ReLU)",
     lambda ffn, activation: ffn != "mlp" or activation != "relu",
 )
 
 
-@bound(
+@dana(
     kind="constructive",
     unit="associations",
     formula="H min(d_head, d) + d",
     criterion="the right token is the arg-max, weights chosen for the associations",
-    scope="attention",
     source=f"{DANA}, theorem 1",
-    standing="read",
-    reads=TOKENS,
-    assumptions=SKIP,
     bits=lambda value, vocab_size: value * log2(vocab_size),
 )
 def dana2025(n_heads: int, d_head: int, d_model: int) -> int:
@@ -62,16 +65,12 @@ def dana2025(n_heads: int, d_head: int, d_model: int) -> int:
     return n_heads * min(d_head, d_model) + d_model
 
 
-@bound(
+@dana(
     kind="lower",
     unit="accuracy",
     formula="1/N + (1 − 1/N) min(1, (H min(d_head, d) + d) / T0)",
     criterion="expected share of T0 associations whose right token is the arg-max, weights chosen for them",
-    scope="attention",
     source=f"{DANA}, corollary 2",
-    standing="read",
-    reads=TOKENS,
-    assumptions=SKIP,
     bits_reason="a share of a library; its items are those of dana2025",
 )
 def dana2025_accuracy(n_heads: int, d_head: int, d_model: int, vocab_size: int, library_size: int) -> float:
@@ -80,17 +79,13 @@ def dana2025_accuracy(n_heads: int, d_head: int, d_model: int, vocab_size: int, 
     return 1 / vocab_size + (1 - 1 / vocab_size) * recalled
 
 
-@bound(
+@madden(
     kind="upper",
-    unit="contexts",
     formula="k / (ζ − 1), k trainable parameters, ζ tokens",
     criterion="any distributions in the open simplex, exactly, on any so many distinct contexts; any weights",
     scope="model",
     source=f"{MADDEN}, lemma 9",
-    standing="read",
-    reads=TOKENS,
     assumptions=(SMOOTH,),
-    bits_reason=DISTRIBUTIONS,
 )
 def madden2025_upper(vocab_size: int, trainable: int) -> int:
     """No more than k/(ζ − 1) contexts with any next-token distributions, for any C¹ model of k parameters (lemma 9)."""
@@ -103,22 +98,18 @@ def _definable(ffn: str, activation: str) -> bool | None:
     return False if activation == "relu" else None
 
 
-@bound(
+@madden(
     kind="upper",
-    unit="contexts",
     formula="(2 + 1/(ζ − 1)) k / (ζ − 1) + 2, k trainable parameters, ζ tokens",
     criterion="the distributions that a corpus has, exactly, on any so many distinct contexts; any weights",
     scope="model",
     source=f"{MADDEN}, theorem 13",
-    standing="read",
-    reads=TOKENS,
     assumptions=(
         SMOOTH,
         needs(
             "its functions are made of exponentials and restricted analytic ones (unknown for erf in GELU)", _definable
         ),
     ),
-    bits_reason=DISTRIBUTIONS,
 )
 def madden2025_empirical_upper(vocab_size: int, trainable: int) -> int:
     """No more than (2 + 1/(ζ − 1)) k/(ζ − 1) + 2 contexts when the distributions are a corpus's own (theorem 13).
@@ -129,15 +120,12 @@ def madden2025_empirical_upper(vocab_size: int, trainable: int) -> int:
     return (2 * others + 1) * trainable // others**2 + 2
 
 
-@bound(
+@madden(
     kind="lower",
-    unit="contexts",
     formula="m = 4 d_model",
     criterion="any distributions in the open simplex, exactly; weights chosen for them",
     scope="reference",
     source=f"{MADDEN}, theorem 21",
-    standing="read",
-    reads=TOKENS,
     assumptions=(
         needs(
             "activation analytic at a point and no polynomial there, one unit at a time",
@@ -149,7 +137,6 @@ def madden2025_empirical_upper(vocab_size: int, trainable: int) -> int:
             lambda n_layers, norms, skips: n_layers == 1 and not norms and not skips,
         ),
     ),
-    bits_reason=DISTRIBUTIONS,
 )
 def madden2025_lower(n_hidden: int) -> int:
     """At least m contexts with any distributions, m the hidden units of a one-layer decoder of its own (theorem 21).
@@ -168,81 +155,58 @@ def madden_parameters(
     return vocab_size * width + width * (d_model + 1) + attention + (vocab_size + length) * d_model
 
 
-@order(
+@sequences(
     formula="Õ(d + n + √(n N)) parameters are enough for N sequences of n tokens",
-    unit="sequences",
-    criterion=EVERY_POSITION,
     source="Kim, Kim, Mozafari 2023 (ICLR)",
     standing="secondary",
     assumptions=(SEPARATED, "depth Õ(n + √(n N)), constant width: one head of size 1, an FFN of 16"),
-    reads=TOKENS,
 )
 def kim2023() -> None:
     """Parameters that are enough for sequence-to-sequence pairs."""
 
 
-@order(
+@sequences(
     formula="O(d n N + d²) parameters are enough for N sequences of n tokens",
-    unit="sequences",
-    criterion=EVERY_POSITION,
     source="Kajitsuka, Sato 2024 (arXiv 2307.14023)",
     standing="secondary",
     assumptions=(SEPARATED, "one layer, one head of rank 1, an FFN of its own size"),
-    reads=TOKENS,
 )
 def kajitsuka_sato2024() -> None:
     """What one layer needs for N sequences."""
 
 
-@order(
+@sequences(
     formula="Õ(d + √N) parameters are enough, Ω(√N) are necessary, for N next tokens",
-    unit="sequences",
     criterion="the right next token, weights of √N bits and more, chosen for them",
     source=KAJITSUKA_SATO,
     standing="read",
     assumptions=(SEPARATED, "uniform attention between two deep ReLU FFNs of width 14"),
-    reads=TOKENS,
 )
 def kajitsuka_sato2025() -> None:
     """What a deep FFN around one layer needs for N next tokens."""
 
 
-@order(
+@sequences(
     formula="Õ(√(n N)) parameters are enough for N sequences of n tokens; hardmax needs Ω(√(n N / log(n N)))",
-    unit="sequences",
-    criterion=EVERY_POSITION,
     source=KAJITSUKA_SATO,
     standing="read",
     assumptions=(SEPARATED,),
-    reads=TOKENS,
 )
 def kajitsuka_sato2025_all() -> None:
     """The same for labels at every position."""
 
 
-@order(
+@facts(
     formula="S R facts for d ≥ Õ(max(R, D)), H d_head ≥ Õ(S + R): about as many as attention has parameters",
-    unit="facts",
-    criterion=ANSWERS,
-    source=NICHANI,
-    standing="secondary",
     assumptions=(RANDOM, "one attention layer, no FFN"),
-    reads=TOKENS,
-    bits_reason=FACTS,
 )
 def nichani2025_attention() -> None:
     """Facts (subject, relation) → answer: as many as attention has parameters, up to logarithms."""
 
 
-@order(
+@facts(
     formula="S R facts for H d_head ≥ Õ(S + R), m d ≥ Õ(S R): about as many as the MLP has parameters",
-    unit="facts",
-    criterion=ANSWERS,
-    source=NICHANI,
-    standing="secondary",
     assumptions=(RANDOM, "one attention layer and an MLP of m hidden units"),
-    reads=TOKENS,
-    bits_reason=FACTS,
 )
 def nichani2025_mlp() -> None:
     """As many as an MLP has parameters, up to logarithms."""
