@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from capax.calibration.calibrate import calibrate as calibrate
+    from capax.checks.assumptions import check_assumptions as check_assumptions
     from capax.checks.model import check_model as check_model
+    from capax.checks.saturation import saturation as saturation
     from capax.errors import CapaxError as CapaxError
     from capax.laws.bits import BitsLaw as BitsLaw
     from capax.laws.compare import compare as compare
@@ -86,6 +88,7 @@ _HOMES = {
     "Transformer": "capax.specs",
     "bounds": "capax.theory.bounds.catalogue",
     "calibrate": "capax.calibration.calibrate",
+    "check_assumptions": "capax.checks.assumptions",
     "check_model": "capax.checks.model",
     "compare": "capax.laws.compare",
     "construct": "capax.theory.construct.construct",
@@ -98,6 +101,7 @@ _HOMES = {
     "probe": "capax.measures.probes.probe",
     "read": "capax.tables",
     "save_law": "capax.laws.files",
+    "saturation": "capax.checks.saturation",
     "sensitivity": "capax.measures.sensitivity",
     "sweep": "capax.sweeps.sweep",
     "verify": "capax.planning.verify",

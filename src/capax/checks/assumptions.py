@@ -88,6 +88,16 @@ class AssumptionReport(Result):
     notes: tuple[str, ...] = ()
     schema_version: Literal[1] = 1
 
+    def require(self) -> None:
+        """Refuse examples that violate A1 or A2, in any representation.
+
+        Raises:
+            LibraryError: that names the examples.
+        """
+        violations = [one for representation in self.representations for one in representation.violations]
+        if violations:
+            raise LibraryError(f"library: the bound does not apply: {'; '.join(violations)}")
+
 
 def check_assumptions(
     queries: Any,
@@ -186,18 +196,6 @@ def represent(
             _subsets("general position", together[0], min(channels, count), eps, max(samples // FEWER, 1), seed),
         ),
     )
-
-
-def require(queries: Any, contexts: Any, *, samples: int = 5000, seed: int = 0) -> Representation:
-    """The checks of examples that the bound may be asked about; refuses those that violate A1 or A2.
-
-    Raises:
-        LibraryError: that names the examples; and as `represent`.
-    """
-    found = represent("given", queries, contexts, samples=samples, seed=seed)
-    if found.violations:
-        raise LibraryError(f"library: the bound does not apply: {'; '.join(found.violations)}")
-    return found
 
 
 def epsilon(queries: np.ndarray, contexts: np.ndarray, precision: Precision | None) -> float:

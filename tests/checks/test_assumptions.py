@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from capax.checks.assumptions import Check, represent, require
+from capax.checks.assumptions import Check, check_assumptions, represent
 from capax.errors import LibraryError
 
 KINDS = ["A1", "A2", "A1 of query + context mean", "general position"]
@@ -27,7 +27,7 @@ def test_gaussian_examples_suit_the_bound() -> None:
     assert "none of 200" in found["A1"].evidence
     assert "1.49%" in found["A1"].evidence
     assert (found["general position"].tested, found["general position"].size) == (20, 16)
-    assert require(queries, contexts).violations == ()
+    check_assumptions(queries, contexts).require()
 
 
 def test_a_small_set_is_settled() -> None:
@@ -54,7 +54,7 @@ def test_offending_queries_are_named() -> None:
     for word in ("zero: 21", "parallel: "):
         assert word in found.evidence
     with pytest.raises(LibraryError, match="A1: zero: 21; parallel"):
-        require(queries, contexts)
+        check_assumptions(queries, contexts).require()
 
 
 def test_general_position_alone_may_fail() -> None:
@@ -64,7 +64,7 @@ def test_general_position_alone_may_fail() -> None:
     assert (found["A1"].verdict, found["general position"].verdict) == ("not refuted", "fails")
     assert "span 8 dimensions" in found["general position"].evidence
     assert found["general position"].share_below == 1
-    require(queries, gaussian(40, 5, 16, seed=1))
+    check_assumptions(queries, gaussian(40, 5, 16, seed=1)).require()
 
 
 def test_the_mean_of_the_context_mends_equal_queries() -> None:
