@@ -83,8 +83,9 @@ def bounds(
         from capax.reports.drawing import check_writable
 
         check_writable(picture, "figure")
+    spec = Transformer(**given(model))
     found = catalogue.bounds(
-        Transformer(**given(model)),
+        spec,
         seq_len=seq_len,
         vocab_size=vocab_size,
         context_size=context_size,
@@ -101,14 +102,14 @@ def bounds(
     if as_json:
         print(found.model_dump_json())
         return
-    _show(found)
+    _show(found, spec)
     if picture is not None:
         print(f"\nFigure: {printable(picture)}")
 
 
-def _show(found: Catalogue) -> None:
+def _show(found: Catalogue, model: Transformer) -> None:
     screen = output.console()
-    screen.print(f"{_setting(found)}\n")
+    screen.print(f"{_setting(found, model)}\n")
     sourced = screen.width >= WIDE
     screen.print(_table([], sourced))
     valued = [one for one in found.bounds if one.value is not None]
@@ -147,8 +148,8 @@ def _table(rows: list[Bound], sourced: bool) -> Table:
     return table
 
 
-def _setting(found: Catalogue) -> str:
-    model, sizes, parameters = found.model, found.sizes, found.parameters
+def _setting(found: Catalogue, model: Transformer) -> str:
+    sizes, parameters = found.sizes, found.parameters
     layers, heads = (
         f"{model.n_layers} layer{'s' * (model.n_layers > 1)}",
         f"{model.n_heads} head{'s' * (model.n_heads > 1)}",

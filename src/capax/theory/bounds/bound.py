@@ -212,7 +212,7 @@ class Statement:
             return f"does not apply: it speaks of models that read {' or '.join(self.reads)}"
         foreign = [name for name in _names(self.compute, required=True) if name not in known]
         if foreign:
-            return f"does not apply: it speaks of {', '.join(foreign)}, which this model does not declare"
+            return f"does not apply: it needs {', '.join(foreign)}, which the model's `architecture` does not say"
         return None
 
     def _value(self, known: Mapping[str, Any]) -> tuple[int | float | None, str | None]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
-from capax.errors import SpecError
+from capax.errors import SpecError, shown
 from capax.results import Result
-from capax.specs import AssociativeAttention, KeyQueryChannel, Model, Module, Run, Transformer
+from capax.specs import Model, Run
+from capax.specs.run import Open
 from capax.specs.spec import whole
 from capax.theory.bounds import associations, memories, rates, relations, stored_bits, transformers
 from capax.theory.bounds.bound import TABLE, Bound, Statement
-from capax.theory.bounds.facts import ParameterCounts, Sizes, checked, facts, of_task, parameters
+from capax.theory.bounds.facts import ParameterCounts, Sizes, checked, facts, of_model, parameters
 
 WEIGHT_BITS = {"float32": 32, "bfloat16": 32, "float64": 64}
 """Bits of a weight by the arithmetic of a training; bfloat16 multiplies roundings of float32 weights."""
@@ -24,7 +24,7 @@ CHAPTERS = (associations, transformers, relations, stored_bits, rates, memories)
 class Catalogue(Result):
     """Every bound for one architecture."""
 
-    model: Annotated[Transformer | AssociativeAttention | KeyQueryChannel | Module, Field(discriminator="model")]
+    model: Annotated[Model, Open()]
     sizes: Sizes
     bits_per_weight: int
     parameters: ParameterCounts
@@ -90,12 +90,16 @@ def bounds(
     if isinstance(spec, Run):
         if given:
             raise SpecError(f"{next(iter(given))}: a run brings its own, got {next(iter(given.values()))}")
-        model, sizes, more = spec.model, of_task(spec.task), _of_run(spec)
-    else:
+        model, sizes, more = spec.model, Sizes(**spec.task.bound_sizes()), _of_run(spec)
+        built: Mapping[str, int | None] = spec.task.sizes()
+    elif isinstance(spec, Model):
         model, sizes, more = spec, checked(spec, given), {}
+        built = of_model(model, sizes)
+    else:
+        raise SpecError(f"model: a model or a run, got {shown(spec)}")
     if bits is None:
         bits = WEIGHT_BITS[more.get("precision", "float32")]
-    known = facts(model, sizes, whole("bits", bits), **more)
+    known = facts(model, sizes, whole("bits", bits), built, **more)
     return Catalogue(
         model=model,
         sizes=sizes,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import log, log2
 
 from capax.results import Measurement
-from capax.specs import Budget, KeyQueryChannel, Mls, Relations, Sequences
+from capax.specs import Budget, Mls, Task
 from capax.tasks import graph_classes
 from capax.theory.bounds.bound import Bound
 from capax.theory.bounds.catalogue import WEIGHT_BITS
+from capax.theory.bounds.facts import CONSTANTS
 from capax.theory.bounds.relations import quantised
 from capax.theory.bounds.stored_bits import (
     SLACK,
@@ -19,9 +20,6 @@ from capax.theory.bounds.stored_bits import (
     recursive_tree_bits,
     stored_bits,
 )
-
-CHANNEL_CONSTANTS = 2
-"""Numbers that a trained channel has beside its matrices: threshold and scale."""
 
 
 def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
@@ -40,21 +38,20 @@ def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
     (power-law graphs, regular ones of degree 2 and more): there is nothing to check then.
     """
     run = measurement.spec
-    task, model, bits = run.task, run.model, WEIGHT_BITS[run.training.precision]
-    if isinstance(task, Relations):
+    task, bits = run.task, WEIGHT_BITS[run.training.precision]
+    if not task.targets_drawn:
+        return ()
+    if task.guess_probability() is None:
         least = _least_graph_bits(task)
         if least is None:
             return ()
         if isinstance(run.protocol, Budget):
-            return _budget_exceeded(measurement, task, least)
-        assert isinstance(model, KeyQueryChannel)
+            return _budget_exceeded(measurement, least)
         shown = max(
             graph_information(*_graph(task), least, member.memorized, round(member.metrics["predicted_pairs"]))
             for member in measurement.members
         )
         spare = SLACK + log2(task.library_size + 1)  # of any number of its edges
-    elif task.library not in ("random", "all"):
-        return ()
     else:
         counts = [(member.memorized, member.library_size) for member in measurement.members]
         size = measurement.library_size
@@ -64,43 +61,41 @@ def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
         lucky = measurement.chance if measurement.chance_uniform is None else measurement.chance_uniform
         shown = max(recall_information(*count, lucky / size) for count in counts)
         spare = float(SLACK)
-        if isinstance(task, Sequences) and task.recall == "all":
-            spare += distinct_information(max(size for _, size in counts), (task.seq_len - 1) * log(task.vocab_size))
+        if task.scored("recall") == "all":
+            sizes = task.sizes()
+            prefixes = sizes["context"] * log(sizes["vocab_size"])
+            spare += distinct_information(max(size for _, size in counts), prefixes)
     if shown <= bits * measurement.parameters.trainable + spare:
         return ()
-    return (
-        stored_bits(
-            trainable=measurement.parameters.trainable, bits_per_item=shown / measurement.library_size, bits=bits
-        ),
-    )
+    return (stored_bits(measurement.parameters.trainable, shown / measurement.library_size, bits),)
 
 
-def _budget_exceeded(measurement: Measurement, task: Relations, least: float) -> tuple[Bound, ...]:
+def _budget_exceeded(measurement: Measurement, least: float) -> tuple[Bound, ...]:
     """The lower bound on D_K of each number of heads whose range ends below it."""
     run = measurement.spec
-    model, protocol, bits = run.model, run.protocol, WEIGHT_BITS[run.training.precision]
-    assert isinstance(model, KeyQueryChannel)
-    assert isinstance(protocol, Budget)
-    if task.contexts != "whole" or model.channel != "threshold":
+    assert isinstance(run.protocol, Budget)
+    known = run.model.architecture() | run.task.model_dump()
+    if known["contexts"] != "whole" or known["channel"] != "threshold":
         return ()
-    shown = f1_information(*_graph(task), least, protocol.target_f1) - SLACK - log2(task.library_size + 1)
-    found = quantised(shown, model.d_model, bits, CHANNEL_CONSTANTS)
+    information = f1_information(*_graph(run.task), least, run.protocol.target_f1)
+    shown = information - SLACK - log2(run.task.library_size + 1)
+    found = quantised(shown, known["d_model"], WEIGHT_BITS[run.training.precision], CONSTANTS)
     assert found.value is not None
     highest = [count.interval.high for count in measurement.per_heads or ()]
     return tuple(found for high in highest if high is not None and high < found.value)
 
 
-def _least_graph_bits(task: Relations) -> float | None:
+def _graph(task: Task) -> tuple[int, int]:
+    """Items and edges."""
+    return task.sizes()["n_items"], task.library_size
+
+
+def _least_graph_bits(task: Task) -> float | None:
     """The largest b known such that no graph is drawn with a probability above 2^−b; None where none is."""
     n, edges = _graph(task)
-    if task.graph == "permutation" or (task.graph == "regular" and task.degree == 1):
+    graph = getattr(task, "graph", None)
+    if graph == "permutation" or (graph == "regular" and edges == n):
         return graph_classes.derangements(n).bits
-    if task.graph == "random":
+    if graph == "random":
         return graph_classes.digraphs(n, edges).bits
-    return recursive_tree_bits(n) if task.graph == "tree" else None
-
-
-def _graph(task: Relations) -> tuple[int, int]:
-    """Items and edges."""
-    assert task.n_items is not None
-    return task.n_items, task.library_size
+    return recursive_tree_bits(n) if graph == "tree" else None

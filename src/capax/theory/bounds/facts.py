@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import log2
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from capax.errors import SpecError, shown
-from capax.models.size import associative_parameters, channel_parameters, transformer_parameters
 from capax.results import Result
-from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Model, Sequences, Task, Transformer
+from capax.specs import Model
 from capax.specs.spec import whole
 from capax.tasks import graph_classes
 from capax.theory.bounds.associations import n_parameters
@@ -25,6 +24,13 @@ MEANINGFUL = {
     "pairs": ("n_items", "n_edges"),
 }
 """Sizes that bounds depend on, by what a model reads."""
+
+COUNTS = ("trainable", "total")
+SIZES = {"context": "seq_len", "n_outputs": "n_classes or d_out"}
+"""What sizes that a model is built with are called where they are given."""
+
+CONSTANTS = 2
+"""Numbers that a trained channel has beside its matrices: threshold and scale."""
 
 WORTH = {"tokens": "vocab_size is not given", "examples": NO_OUTPUTS, "pairs": NO_GRAPH}
 """What bits per item depend on, by what a model reads."""
@@ -66,88 +72,6 @@ class ParameterCounts(Result):
     ] = None
 
 
-# What follows to the next line of this kind is to be answered by tasks and models themselves.
-
-
-def reads(model: Model) -> str:
-    """`model.reads`."""
-    if isinstance(model, AssociativeAttention):
-        return "examples"
-    return "pairs" if isinstance(model, KeyQueryChannel) else "tokens"
-
-
-def of_task(task: Task) -> Sizes:
-    """The sizes of a task."""
-    match task:
-        case Sequences():
-            tokens = 1 if task.recall == "last" else task.seq_len - 1
-            return Sizes(
-                seq_len=task.seq_len,
-                vocab_size=task.vocab_size,
-                context_size=task.seq_len - 1,
-                library_size=task.library_size,
-                bits_per_item=tokens * log2(task.vocab_size),
-            )
-        case Associations():
-            classes = task.labels == "classes"
-            return Sizes(
-                context_size=task.context_size,
-                library_size=task.library_size,
-                n_classes=task.n_classes if classes else None,
-                d_out=None if classes else task.d_out,
-                bits_per_item=log2(task.n_classes) if classes else None,
-            )
-    assert task.n_items is not None
-    n, edges = task.n_items, task.library_size
-    match task.graph:
-        case "permutation":
-            graphs = graph_classes.derangements(n)
-        case "tree":
-            graphs = graph_classes.rooted_trees(n)
-        case "regular":
-            graphs = graph_classes.regular_digraphs(n, edges // n)
-        case _:
-            graphs = graph_classes.digraphs(n, edges)
-    return Sizes(
-        n_items=n, n_edges=edges, library_size=edges, graph_bits=graphs.bits, bits_per_item=graphs.bits / edges
-    )
-
-
-def parameter_counts(model: Model, **sizes: int) -> dict[str, int]:
-    """`model.parameter_counts(**sizes)`."""
-    if isinstance(model, Transformer):
-        return transformer_parameters(model, sizes["vocab_size"], sizes["context"])
-    if isinstance(model, AssociativeAttention):
-        return associative_parameters(model, sizes["n_outputs"])
-    if isinstance(model, KeyQueryChannel):
-        if model.d_head is None:
-            raise SpecError("d_head is not given")
-        return channel_parameters(model)
-    raise SpecError("the parameters of a user's module are known once it is built")
-
-
-def architecture(model: Model, sizes: Sizes) -> dict[str, Any]:
-    """What bounds may know of a model beside its numbers of parameters: its fields, and what they say of its layers."""
-    fields = {name: getattr(model, name) for name in type(model).model_fields if name != "model"}
-    if isinstance(model, Transformer):
-        return fields | {
-            "d_value": model.d_value or model.d_head,
-            "d_out": model.d_model,
-            "n_classes": sizes.vocab_size,
-            "n_hidden": 4 * model.d_model if model.ffn == "mlp" else None,
-        }
-    if isinstance(model, AssociativeAttention):
-        outputs = sizes.n_classes or sizes.d_out
-        return fields | {
-            "d_value": model.d_value if outputs is None else model.value_size(outputs),
-            "d_out": outputs,
-        }
-    return fields if isinstance(model, KeyQueryChannel) else {}
-
-
-# To here.
-
-
 def checked(model: Model, given: Mapping[str, int]) -> Sizes:
     """The sizes that were given, and what follows from them.
 
@@ -155,7 +79,7 @@ def checked(model: Model, given: Mapping[str, int]) -> Sizes:
         SpecError: for a size that is not allowed, or that means nothing for this model.
     """
     for name, size in given.items():
-        if name not in MEANINGFUL[reads(model)]:
+        if name not in MEANINGFUL.get(model.reads, LEAST):
             raise SpecError(f"{name}: means nothing for a {type(model).__name__}, got {shown(size)}")
         whole(name, size, LEAST[name])
     if "n_classes" in given and "d_out" in given:
@@ -168,30 +92,42 @@ def checked(model: Model, given: Mapping[str, int]) -> Sizes:
     answers = given.get("vocab_size") or given.get("n_classes")
     if answers is not None:
         sizes["bits_per_item"] = log2(answers)
-    elif reads(model) == "pairs" and "graph_bits" in sizes:
+    elif model.reads == "pairs" and "graph_bits" in sizes:
         sizes["bits_per_item"] = sizes["graph_bits"] / given["n_edges"]
     return Sizes(**sizes)
 
 
-def facts(model: Model, sizes: Sizes, bits: int, **more: Any) -> dict[str, Any]:
+def of_model(model: Model, sizes: Sizes) -> dict[str, int | None]:
+    """What a model has to know of its task to be built (`Task.sizes`), as far as it is given."""
+    context = sizes.context_size if sizes.seq_len is None else sizes.seq_len - 1
+    known: dict[str, dict[str, int | None]] = {
+        "tokens": {"vocab_size": sizes.vocab_size, "context": context},
+        "examples": {"n_outputs": sizes.n_classes or sizes.d_out, "context_size": context, "n_contexts": 1},
+        "pairs": {"n_items": sizes.n_items},
+    }
+    return known.get(model.reads, {})
+
+
+def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int | None], **more: Any) -> dict[str, Any]:
     """All that bounds may ask for, by the names of their arguments.
 
     Args:
         model: the model.
         sizes: of its task.
         bits: of a weight.
+        built: what the model has to know to be built, as far as it is known.
         more: what a run says beside them.
     """
-    of = reads(model)
-    worth = "labels are real numbers" if sizes.d_out is not None else WORTH[of]
-    trainable, total = _counted(model, of, sizes)
+    worth = "labels are real numbers" if sizes.d_out is not None else WORTH.get(model.reads, "it is not known")
+    # Another attention may have been made by subclassing ours: then nothing is known of it but what it says itself.
+    own = model.architecture(**sizes.model_dump()) if "architecture" in vars(type(model)) else {}
     known = (
-        {"n_hidden": None}
+        {"n_hidden": None, "precision": None, "shared_context": None, "constants": CONSTANTS}
         | sizes.model_dump()
         | {"bits_per_item": Unknown(worth) if sizes.bits_per_item is None else sizes.bits_per_item}
-        | architecture(model, sizes)
-        | {"reads": of, "trainable": trainable, "total": total, "bits": bits, "precision": None}
-        | {"constants": 2, "shared_context": None}  # of a trained channel: a threshold and a scale
+        | own
+        | _counted(model, built)
+        | {"reads": model.reads, "bits": bits}
     )
     known["gpt2"] = _if_known(gpt2_parameters, known, "n_layers", "d_model", "vocab_size", "seq_len")
     return known | more
@@ -202,7 +138,7 @@ def parameters(known: Mapping[str, Any]) -> ParameterCounts:
     length = known["context_size"] if known["seq_len"] is None else known["seq_len"] - 1
     layer = ("n_heads", "d_model", "d_head", "d_value", "d_out")
     madden = ("vocab_size", "n_hidden", "d_model", "n_heads", "d_value", "d_head", "length")
-    counts = {name: known[name] for name in ("trainable", "total")}
+    counts = {name: known[name] for name in COUNTS}
     return ParameterCounts(
         **{name: None if isinstance(count, Unknown) else count for name, count in counts.items()},
         attention=_if_known(n_parameters, known, *layer),
@@ -211,29 +147,25 @@ def parameters(known: Mapping[str, Any]) -> ParameterCounts:
     )
 
 
-def _if_known(count: Any, known: Mapping[str, Any], *names: str) -> int | None:
+def _if_known(count: Callable[..., int], known: Mapping[str, Any], *names: str) -> int | None:
     values = [known.get(name) for name in names]
-    return None if None in values else int(count(*values))
+    return None if None in values else count(*values)
 
 
-def _counted(model: Model, of: str, sizes: Sizes) -> tuple[int | Unknown, int | Unknown]:
+def _counted(model: Model, built: Mapping[str, int | None]) -> dict[str, int | Unknown]:
     """Trainable and all parameters; known as well where they do not depend on the sizes that are not given."""
-    context = sizes.context_size if sizes.seq_len is None else sizes.seq_len - 1
-    needed = {
-        "tokens": {"vocab_size": sizes.vocab_size, "context": context},
-        "examples": {"n_outputs": sizes.n_classes or sizes.d_out},
-        "pairs": {"n_items": sizes.n_items},
-    }[of]
-    missing = [
-        {"context": "seq_len", "n_outputs": "n_classes or d_out"}.get(n, n) for n, s in needed.items() if s is None
-    ]
+    if getattr(model, "d_head", 0) is None:
+        return dict.fromkeys(COUNTS, Unknown("d_head is not given"))
+    sizes = {name: 1 if size is None else size for name, size in built.items()}
+    missing = [name for name, size in built.items() if size is None]
     try:
-        one, other = (
-            parameter_counts(model, **{name: absent if size is None else size for name, size in needed.items()})
-            for absent in (1, 2)
-        )
-    except SpecError as error:
-        return Unknown(str(error)), Unknown(str(error))
-    unknown = Unknown(f"the number of parameters depends on {' and '.join(missing)}, not given")
-    trainable, total = (one[name] if one[name] == other[name] else unknown for name in ("trainable", "total"))
-    return trainable, total
+        counts = model.parameter_counts(**sizes)
+        others = {name: model.parameter_counts(**sizes | {name: 2}) for name in missing}
+    except (SpecError, NotImplementedError):
+        return dict.fromkeys(COUNTS, Unknown(f"the number of parameters of a {type(model).__name__} is not known"))
+    found: dict[str, int | Unknown] = {}
+    for count in COUNTS:
+        needed = [SIZES.get(name, name) for name, other in others.items() if other[count] != counts[count]]
+        unknown = Unknown(f"the number of parameters depends on {' and '.join(needed)}, not given")
+        found[count] = unknown if needed else counts[count]
+    return found
