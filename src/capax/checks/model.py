@@ -17,14 +17,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from capax.checks import score_scale
-from capax.checks.subject import ROWS, OneTransformer, Subject, subject_of
+from capax.checks.subject import ROWS, OneMember, Subject, subject_of
 from capax.errors import SpecError
 from capax.models.factory import ModuleError, seeded
 from capax.models.module import reported
 from capax.models.module_traits import between_seeds, some, tolerance, varied
 from capax.results import Parameters, Result
 from capax.seeds import numpy_generator
-from capax.specs import Module, Run, Sequences, Transformer
+from capax.specs import Model, Run, Sequences, Task
 from capax.specs.spec import whole
 from capax.tasks import sequences
 from capax.tasks.sequence_files import repeated_prefixes
@@ -87,8 +87,8 @@ class ModelReport(Result):
 
 
 def check_model(
-    model: nn.Module | Callable[[], nn.Module] | Module | Transformer,
-    task: Sequences | None = None,
+    model: nn.Module | Callable[[], nn.Module] | Model,
+    task: Task | None = None,
     *,
     items: Any = None,
     optimizer: torch.optim.Optimizer | None = None,
@@ -113,7 +113,9 @@ def check_model(
     if optimizer is not None and not isinstance(model, nn.Module):
         raise SpecError("optimizer: only with the module itself, whose parameters it holds")
     whole("seed", seed, 0)
-    if isinstance(model, Transformer):
+    if task.reads != "tokens":
+        raise SpecError(f"task: one of tokens, got {task.task!r}, of which a model reads {task.reads}")
+    if isinstance(model, Model):
         refuse_too_large(Run(task=task, model=model))
     subject = subject_of(model, task, seed)
     if not any(parameter.requires_grad for parameter in subject.module.parameters()):
@@ -134,10 +136,10 @@ def check_model(
     trainable = sum(size for name, size in sizes.items() if named[name].requires_grad)
     return ModelReport(
         model=subject.name,
-        seq_len=task.seq_len,
-        vocab_size=task.vocab_size,
-        loss=task.loss,
-        recall=task.recall,
+        seq_len=task.sizes()["context"] + 1,
+        vocab_size=subject.vocab_size,
+        loss=task.scored("loss"),
+        recall=task.scored("recall"),
         seed=seed,
         parameters=Parameters(trainable=trainable, total=sum(sizes.values())),
         frozen=tuple(name for name, parameter in named.items() if not parameter.requires_grad),
@@ -185,8 +187,8 @@ def _reach(subject: Subject) -> tuple[Verdict, str]:
 def _exchanged(tokens: Tensor, place: int, subject: Subject) -> Tensor:
     """The same contexts with another token at one position."""
     other = tokens.clone()
-    other[:, place] = (other[:, place] + 1 + subject.tokens("shift")[:, 0] % (subject.task.vocab_size - 1)) % (
-        subject.task.vocab_size
+    other[:, place] = (other[:, place] + 1 + subject.tokens("shift")[:, 0] % (subject.vocab_size - 1)) % (
+        subject.vocab_size
     )
     return other
 
@@ -201,7 +203,7 @@ def _look_ahead(subject: Subject) -> tuple[Verdict, str]:
         reached = (changed > tolerance(scores)).nonzero().flatten()
         if len(reached):
             found = f"the token at position {place + 1} changes the scores of position {int(reached[0]) + 1}"
-            if "all" in (subject.task.loss, subject.task.recall):
+            if subject.every_position:
                 return "failed", f"{found}: targets are seen before they are predicted (no causal mask?)"
             return "passed", f"{found}, but the task scores the last position alone"
     return "passed", f"none of {tokens.shape[1]} positions reaches an earlier one, in {ROWS} random contexts"
@@ -237,10 +239,12 @@ def _rates_in_words(rates: dict[str, float]) -> str:
 
 def _scale(subject: Subject, model: Any) -> tuple[Verdict, str]:
     module = copy.deepcopy(subject.module).eval()
-    if isinstance(module, OneTransformer):
-        weights = module.ensemble()._weights(0)
+    own = getattr(module.ensemble(), "_weights", None) if isinstance(module, OneMember) else None
+    if own is not None:
+        weights = own(0)
         factor = float((weights.scaled_query.norm() / weights.query.norm()).detach())
-        seen = [score_scale.Scores(module.spec.d_head, factor, module.spec.total_key_dim)]
+        heads, d_head = weights.query.shape[-3], weights.query.shape[-1]
+        seen = [score_scale.Scores(d_head, factor, heads * d_head)]
     else:
         tokens = subject.tokens("scale")
         with reported(subject.name), seeded(0):
@@ -252,22 +256,24 @@ def _scale(subject: Subject, model: Any) -> tuple[Verdict, str]:
     return verdict, f"{len(seen)} seen: {'; '.join(words for _, words in found)}"
 
 
-def _library(task: Sequences, items: Any, seed: int) -> tuple[Verdict, str]:
+def _library(task: Task, items: Any, seed: int) -> tuple[Verdict, str]:
     if items is None:
-        rows = sequences.draw(task, task.library_size, numpy_generator(seed, "library", 0))
+        rows = task.library_type().draw(task, task.library_size, numpy_generator(seed, "library", 0))
     else:
         rows = np.asarray(items)
-        if rows.ndim != 2 or rows.shape[1] != task.seq_len or not np.issubdtype(rows.dtype, np.integer):
-            raise SpecError(f"items: integers (items, {task.seq_len}), got {rows.dtype} of shape {tuple(rows.shape)}")
-        if not len(rows) or rows.min() < 0 or rows.max() >= task.vocab_size:
-            raise SpecError(f"items: at least one, of tokens 0..{task.vocab_size - 1}")
+        seq_len, vocab_size = task.sizes()["context"] + 1, task.sizes()["vocab_size"]
+        if rows.ndim != 2 or rows.shape[1] != seq_len or not np.issubdtype(rows.dtype, np.integer):
+            raise SpecError(f"items: integers (items, {seq_len}), got {rows.dtype} of shape {tuple(rows.shape)}")
+        if not len(rows) or rows.min() < 0 or rows.max() >= vocab_size:
+            raise SpecError(f"items: at least one, of tokens 0..{vocab_size - 1}")
     repeats = len(rows) - len(np.unique(rows, axis=0))
-    contradicting = len(rows) - sequences.reachable_items(rows, task.recall)
+    last = task.scored("recall") == "last"
+    contradicting = len(rows) - sequences.reachable_items(rows, "last" if last else "all")
     said_: list[str] = []
     if repeats:
         said_.append(f"{repeats} of {len(rows)} repeat others")
     if contradicting:
-        why = "one prefix, two targets" if task.recall == "last" else "one first token, two sequences"
+        why = "one prefix, two targets" if last else "one first token, two sequences"
         said_.append(f"{contradicting} of {len(rows)} contradict others ({why})")
     if not said_:
         return "passed", f"{len(rows)} items, all of them different and none against another"
@@ -287,7 +293,7 @@ def _trained(subject: Subject, model: Any, optimizer: torch.optim.Optimizer | No
             targets = torch.cat([tokens[:, 1:], subject.tokens(f"targets {step}")[:, :1]], 1)
             with reported(subject.name):
                 scores = module(tokens)
-            if subject.task.loss == "last" or scores.dim() == 2:
+            if subject.task.scored("loss") == "last" or scores.dim() == 2:
                 scores = scores if scores.dim() == 2 else scores[:, -1]
                 targets = targets[:, -1]
             adam.zero_grad()
