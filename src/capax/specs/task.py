@@ -94,7 +94,7 @@ class Task(Tagged):
     def bound_sizes(self) -> dict[str, Any]:
         """The sizes that bounds ask for, by the names of `capax.bounds`, and `bits_per_item` or `graph_bits`."""
         sizes = self.sizes()
-        found = {name: sizes[name] for name in ("vocab_size", "context_size") if name in sizes}
+        found: dict[str, Any] = {name: sizes[name] for name in ("vocab_size", "context_size") if name in sizes}
         if "context" in sizes:
             found |= {"seq_len": sizes["context"] + 1, "context_size": sizes["context"]}
         bits = None if self.guess_probability() is None else self.bits_per_item()

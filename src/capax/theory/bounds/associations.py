@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from functools import partial
 from math import log2
-from typing import Any
 
-from capax.theory.bounds.bound import EXACT_LABELS, bound, differs, needs
+from capax.theory.bounds.bound import EXACT_LABELS, Declarer, bound, differs, needs
 
 MAHDAVI = "Mahdavi, Liao, Thrampoulidis 2024 (arXiv 2306.02010)"
 FIXED = "exact real labels, query and key weights fixed: a linear read-out of the features"
 NO_CLASSES = f"{EXACT_LABELS}; classes need only the right order of outputs, so the limit does not hold for them"
 
-layer: Any = partial(bound, unit="examples", scope="attention", reads=("tokens", "examples"))
+layer: Declarer = partial(bound, unit="examples", scope="attention", reads=("tokens", "examples"))
 """Declare a bound of an attention layer."""
 FOLLOW = needs("query and key matrices do not depend on the labels")
 ALONE = (

@@ -27,7 +27,6 @@ from capax.specs.spec import whole
 Kind = Literal["constructive", "lower", "upper", "rate", "order"]
 Scope = Literal["attention", "model", "channel", "reference"]
 Standing = Literal["read", "secondary", "derived"]
-Reads = Literal["tokens", "examples", "pairs"]
 
 AN_ORDER = "an order: its constants and logarithms are not known"
 A_SIZE = "a size that is needed, not a number of items"
@@ -163,8 +162,8 @@ def differs(text: str, holds: Callable[..., bool | None] | str | None = None, of
     return Condition(text, holds, needed=False, of=of)
 
 
-Value = Callable[..., int | float | str | None]
-"""A bound's function; a text says why there is no value."""
+Value = Callable[..., Any]
+"""A bound's function: its value, None, or a text that says why there is none."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ class Statement:
 
     declared: Bound
     compute: Value
-    reads: tuple[Reads, ...]
+    reads: tuple[str, ...]
     conditions: tuple[Condition, ...]
     formula: str | Callable[..., str]
     bits: Callable[..., float] | None
@@ -248,7 +247,7 @@ TABLE: dict[str, Statement] = {}
 def bound(
     *,
     formula: str | Callable[..., str],
-    reads: tuple[Reads, ...] = ("tokens", "examples", "pairs"),
+    reads: tuple[str, ...] = ("tokens", "examples", "pairs"),
     assumptions: tuple[str | Condition, ...] = (),
     bits: Callable[..., float] | None = None,
     name: str | None = None,
@@ -267,7 +266,7 @@ def bound(
     """
 
     def declare(compute: Value) -> Statement:
-        empty = {"value": None, "reason": None, "bits": None, "bits_reason": None, "assumptions": ()}
+        empty: dict[str, Any] = {"value": None, "reason": None, "bits": None, "bits_reason": None, "assumptions": ()}
         known_as = {"name": name or compute.__name__, "formula": "", "proved_for_recall": False}
         conditions = tuple(needs(one) if isinstance(one, str) else one for one in assumptions)
         found = Statement(Bound(**empty | known_as | declared), compute, reads, conditions, formula, bits)
@@ -277,7 +276,9 @@ def bound(
     return declare
 
 
-order: Any = partial(bound, kind="order", scope="reference", bits_reason=AN_ORDER)
+Declarer = Callable[..., Callable[[Value], Statement]]
+
+order: Declarer = partial(bound, kind="order", scope="reference", bits_reason=AN_ORDER)
 """Declare how parameters grow with what is to be memorized; it has no constants, so never a value."""
 
 

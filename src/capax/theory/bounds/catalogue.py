@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from capax.errors import SpecError, shown
 from capax.results import Result
-from capax.specs import Model, Run
+from capax.specs import Model, Run, Spec
 from capax.specs.run import Open
 from capax.specs.spec import whole
 from capax.theory.bounds import associations, memories, rates, relations, stored_bits, transformers
@@ -87,6 +87,9 @@ def bounds(
         "d_out": d_out,
     }
     given = {name: size for name, size in every.items() if size is not None}
+    for part in (spec.task, spec.model) if isinstance(spec, Run) else (spec,):
+        if isinstance(part, Spec):
+            type(part).refuse_unregistered()
     if isinstance(spec, Run):
         if given:
             raise SpecError(f"{next(iter(given))}: a run brings its own, got {next(iter(given.values()))}")

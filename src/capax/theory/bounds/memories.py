@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from functools import partial
 from math import exp, log, log2, prod
-from typing import Any
 
 from scipy.special import lambertw
 
 from capax.specs.spec import whole
-from capax.theory.bounds.bound import bound, needs, order
+from capax.theory.bounds.bound import Declarer, bound, needs, order
 
 CUE = "a pattern is recalled from a cue that has most of its bits; how many are left depends on the cue"
 NEURONS = "random ±1 patterns, one for each of d_model neurons"
@@ -55,7 +54,7 @@ def ramsauer_base(beta: float, radius: float, d: int, failure: float) -> float:
     return b / float(lambertw(exp(a + log(b))).real)
 
 
-neurons: Any = partial(
+neurons: Declarer = partial(
     bound,
     kind="constructive",
     unit="patterns",
@@ -65,7 +64,7 @@ neurons: Any = partial(
     bits_reason=CUE,
 )
 """Declare a memory of d_model neurons."""
-points: Any = partial(bound, unit="points", scope="reference", standing="secondary", bits=lambda value: value)
+points: Declarer = partial(bound, unit="points", scope="reference", standing="secondary", bits=lambda value: value)
 """Declare units that tell points apart, one bit each."""
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from capax.theory.bounds.bound import bound, differs
+from capax.theory.bounds.bound import Declarer, bound, differs
 
 ALLEN_ZHU = 2.0
 MORRIS = {"bf16": 3.51, "fp32": 3.83}
@@ -21,7 +20,9 @@ LONG = differs("trained until nothing more is stored (10^6 steps)")
 TABLE_OF_RATES = "Morris et al. 2025 (arXiv 2505.24832), table of rates"
 TOKENS = "random tokens, entropy minus cross-entropy in bits; trained weights"
 
-rate_of: Any = partial(bound, kind="rate", unit="bits", standing="read", reads=("tokens",), bits=lambda value: value)
+rate_of: Declarer = partial(
+    bound, kind="rate", unit="bits", standing="read", reads=("tokens",), bits=lambda value: value
+)
 """Declare a rate."""
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from functools import partial
 from math import e, log, log2
-from typing import Any
 
 from scipy.optimize import brentq
 
-from capax.theory.bounds.bound import A_SIZE, bound, needs, order
+from capax.theory.bounds.bound import A_SIZE, Declarer, bound, needs, order
 
 LN2 = log(2)
 RECOGNIZED = "every graph of a class recognized (all pairs on the right side of the threshold)"
@@ -25,7 +24,7 @@ SCORES = needs("scores alone decide: no values, no MLP", lambda channel: channel
 LARGEST = needs("heads are joined by their maximum", lambda aggregate: aggregate == "max", of="aggregate")
 
 
-lower: Any = partial(
+lower: Declarer = partial(
     bound,
     kind="lower",
     unit="total_key_dim",
@@ -35,7 +34,7 @@ lower: Any = partial(
     bits_reason=A_SIZE,
 )
 """Declare a key dimension that is needed."""
-upper: Any = partial(
+upper: Declarer = partial(
     bound,
     kind="upper",
     unit="bits",

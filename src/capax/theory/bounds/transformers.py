@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 from math import log2
-from typing import Any
 
 from capax.theory.bounds.associations import ALONE
-from capax.theory.bounds.bound import bound, differs, needs, order
+from capax.theory.bounds.bound import Declarer, bound, differs, needs, order
 
 DANA = "Dana, Pydi, Chevaleyre 2025 (arXiv 2411.10115)"
 MADDEN = "Madden, Fox, Thrampoulidis 2025 (arXiv 2405.13718)"
@@ -36,10 +35,10 @@ SKIP = (
         lambda embeddings, positions, readout: {embeddings, positions, readout} == {"trained"},
     ),
 )
-dana: Any = partial(bound, scope="attention", standing="read", reads=TOKENS, assumptions=SKIP)
-madden: Any = partial(bound, unit="contexts", standing="read", reads=TOKENS, bits_reason=DISTRIBUTIONS)
-sequences: Any = partial(order, unit="sequences", criterion=EVERY_POSITION, reads=TOKENS)
-facts: Any = partial(
+dana: Declarer = partial(bound, scope="attention", standing="read", reads=TOKENS, assumptions=SKIP)
+madden: Declarer = partial(bound, unit="contexts", standing="read", reads=TOKENS, bits_reason=DISTRIBUTIONS)
+sequences: Declarer = partial(order, unit="sequences", criterion=EVERY_POSITION, reads=TOKENS)
+facts: Declarer = partial(
     order, unit="facts", criterion=ANSWERS, source=NICHANI, standing="secondary", reads=TOKENS, bits_reason=FACTS
 )
 SMOOTH = needs(
