@@ -9,18 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from jaxtyping import Float
+from torch import nn
 
 from capax.checks.assumptions import AssumptionReport, Precision, report
 from capax.errors import EmbeddingError
 from capax.inputs import exists, read_json, regular
-
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
 
 BATCH = 16
 WEIGHTS = "*.safetensors"
@@ -223,8 +221,6 @@ def _refuse_code(model: Path) -> None:
 def _network(
     transformers: Any, model: Path, config: Any, precision: str, seed: int
 ) -> tuple[nn.Module, tuple[str, ...]]:
-    import torch
-
     weights = model.is_dir() and any(model.glob(WEIGHTS))
     try:
         if weights:
@@ -301,8 +297,6 @@ def _tokenized(
 
 
 def _blocks(network: nn.Module, config: Any) -> nn.ModuleList:
-    from torch import nn
-
     lists = [
         one for one in network.modules() if isinstance(one, nn.ModuleList) and len(one) == config.num_hidden_layers
     ]
@@ -315,8 +309,6 @@ def _run(
     network: nn.Module, blocks: nn.ModuleList, layer: int, family: Family | None, tokens: np.ndarray
 ) -> list[tuple[str, np.ndarray]]:
     """Each representation's name and vectors (items, context size, channels)."""
-    import torch
-
     names = ["raw embeddings", f"after attention in block {layer}", f"after block {layer}"]
     seen: dict[str, list[torch.Tensor]] = {name: [] for name in names}
     block = blocks[layer - 1]

@@ -9,7 +9,6 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from capax.checks.assumptions import AssumptionReport, Precision, check_assumptions
-from capax.checks.huggingface import check_blocks
 from capax.cli import output
 from capax.errors import CapaxError
 from capax.tasks.association_files import load_array
@@ -62,6 +61,8 @@ def assumptions(
     if (hf is None) != (text is None):
         raise CapaxError("text: needed with --hf, and only there")
     if hf is not None and text is not None:
+        from capax.checks.huggingface import check_blocks  # torch, which arrays do not need
+
         found = check_blocks(
             hf,
             text,

@@ -20,23 +20,6 @@ LARGEST_POWER = 300
 """Powers of ten beyond which a number is not given as one."""
 
 
-def linear_capacity(d_model: int) -> float:
-    """Pairs p with p ln p = d²/2: what the best d × d matrix tells apart by arg-max, p = exp(W(d²/2))."""
-    return exp(float(lambertw(whole("d_model", d_model) ** 2 / 2).real))
-
-
-def hopfield_capacity(n: int, *, all_exact: bool = False) -> float:
-    """Patterns that Hebb's rule makes fixed points: n/(2 ln n) almost all of them, n/(4 ln n) all (McEliece 1987)."""
-    return whole("d_model", n, 2) / ((4 if all_exact else 2) * log(n))
-
-
-def dense_capacity(n: int, degree: int) -> float:
-    """Fixed points of energies Σ x^q: n^(q − 1) / (2 (2q − 3)!! ln n); q = 2 is Hopfield's (Krotov, Hopfield 2016)."""
-    whole("d_model", n, 2)
-    whole("degree", degree, 2)
-    return float(n) ** (degree - 1) / (2 * prod(range(1, 2 * degree - 2, 2)) * log(n))
-
-
 def ramsauer_base(beta: float, radius: float, d: int, failure: float) -> float:
     """The base c of √p c^((d − 1)/4) patterns: c = b / W0(exp(a + ln b)) (Ramsauer et al. 2020, theorem 3).
 
@@ -78,8 +61,8 @@ points: Declarer = partial(bound, unit="points", scope="reference", standing="se
     bits_reason=None,
 )
 def linear_associative_memory(d_model: int) -> float:
-    """What the best d × d matrix tells apart."""
-    return linear_capacity(d_model)
+    """Pairs p with p ln p = d²/2: what the best d × d matrix tells apart by arg-max, p = exp(W(d²/2))."""
+    return exp(float(lambertw(d_model**2 / 2).real))
 
 
 @neurons(
@@ -88,8 +71,8 @@ def linear_associative_memory(d_model: int) -> float:
     source="McEliece et al. 1987",
 )
 def hopfield(d_model: int) -> float | str:
-    """Almost all patterns."""
-    return hopfield_capacity(d_model) if d_model >= 2 else ONE_NEURON
+    """Patterns that Hebb's rule makes fixed points, almost all of them."""
+    return d_model / (2 * log(d_model)) if d_model >= 2 else ONE_NEURON
 
 
 @neurons(
@@ -98,8 +81,8 @@ def hopfield(d_model: int) -> float | str:
     source="McEliece et al. 1987",
 )
 def hopfield_all(d_model: int) -> float | str:
-    """All patterns."""
-    return hopfield_capacity(d_model, all_exact=True) if d_model >= 2 else ONE_NEURON
+    """Patterns that Hebb's rule makes fixed points, every one."""
+    return d_model / (4 * log(d_model)) if d_model >= 2 else ONE_NEURON
 
 
 @neurons(
@@ -113,13 +96,15 @@ def hopfield_retrieval(d_model: int) -> float:
 
 
 @neurons(
-    formula="n^(q − 1) / (2 (2q − 3)!! ln n), q = 3",
+    formula=lambda degree=3: f"n^(q − 1) / (2 (2q − 3)!! ln n), q = {degree}",
     criterion=f"almost all patterns are fixed points; {NEURONS}, energy of degree 3",
     source="Krotov, Hopfield 2016 (arXiv 1606.01164); in part from memory, unverified",
 )
-def dense_associative_memory(d_model: int) -> float | str:
-    """Almost all patterns, with an energy of degree 3."""
-    return dense_capacity(d_model, 3) if d_model >= 2 else ONE_NEURON
+def dense_associative_memory(d_model: int, degree: int = 3) -> float | str:
+    """Fixed points of energies Σ x^q; q = 2 is Hopfield's."""
+    whole("degree", degree, 2)
+    odds = prod(range(1, 2 * degree - 2, 2))
+    return float(d_model) ** (degree - 1) / (2 * odds * log(d_model)) if d_model >= 2 else ONE_NEURON
 
 
 def _sphere(d_model: int, beta: float = 1.0, radius: float = 3.0, failure: float = 0.001) -> bool | None:
