@@ -65,8 +65,6 @@ def test_dense_memories_are_hopfields_and_more(n: int, q: int) -> None:
     assert dense_associative_memory(n, 2).value == pytest.approx(hopfield(n).value)
     more, fewer = (dense_associative_memory(n + 1, degree).value for degree in (q + 1, q))
     assert more / fewer == pytest.approx((n + 1) / (2 * q - 1))
-        (n + 1) / (2 * q - 1)
-    )
 
 
 def test_dense_by_hand() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from capax.errors import SpecError, shown
@@ -12,7 +11,7 @@ from capax.specs.run import Open
 from capax.specs.spec import whole
 from capax.theory.bounds import associations, memories, rates, relations, stored_bits, transformers
 from capax.theory.bounds.bound import TABLE, Bound, Statement
-from capax.theory.bounds.facts import ParameterCounts, Sizes, checked, facts, of_model, parameters
+from capax.theory.bounds.facts import ParameterCounts, Sizes, checked, facts, parameters
 
 WEIGHT_BITS = {"float32": 32, "bfloat16": 32, "float64": 64}
 """Bits of a weight by the arithmetic of a training; bfloat16 multiplies roundings of float32 weights."""
@@ -94,10 +93,10 @@ def bounds(
         if given:
             raise SpecError(f"{next(iter(given))}: a run brings its own, got {next(iter(given.values()))}")
         model, sizes, more = spec.model, Sizes(**spec.task.bound_sizes()), _of_run(spec)
-        built: Mapping[str, int | None] = spec.task.sizes()
+        built: dict[str, int] | None = spec.task.sizes()
     elif isinstance(spec, Model):
         model, sizes, more = spec, checked(spec, given), {}
-        built = of_model(model, sizes)
+        built = None
     else:
         raise SpecError(f"model: a model or a run, got {shown(spec)}")
     if bits is None:

@@ -108,14 +108,14 @@ def of_model(model: Model, sizes: Sizes) -> dict[str, int | None]:
     return known.get(model.reads, {})
 
 
-def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int | None], **more: Any) -> dict[str, Any]:
+def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int] | None = None, **more: Any) -> dict[str, Any]:
     """All that bounds may ask for, by the names of their arguments.
 
     Args:
         model: the model.
         sizes: of its task.
         bits: of a weight.
-        built: what the model has to know to be built, as far as it is known.
+        built: what the model has to know to be built (`Task.sizes`). [default: as far as the sizes say it]
         more: what a run says beside them.
     """
     worth = "labels are real numbers" if sizes.d_out is not None else WORTH.get(model.reads, "it is not known")
@@ -126,7 +126,7 @@ def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int | None]
         | sizes.model_dump()
         | {"bits_per_item": Unknown(worth) if sizes.bits_per_item is None else sizes.bits_per_item}
         | own
-        | _counted(model, built)
+        | _counted(model, of_model(model, sizes) if built is None else built)
         | {"reads": model.reads, "bits": bits}
     )
     known["gpt2"] = _if_known(gpt2_parameters, known, "n_layers", "d_model", "vocab_size", "seq_len")
