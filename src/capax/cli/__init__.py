@@ -49,7 +49,13 @@ def _app() -> App:
     app.command(laws.fit)
     app.command(laws.predict)
     app.command(plan.app)
-    app.command("capax.cli.bounds:bounds", name="bounds", help="List every bound on what a model remembers.")
+    app.command(
+        "capax.cli.bounds:bounds",
+        name="bounds",
+        help="Every bound on what a transformer remembers: proved, measured elsewhere, or of other memories of its "
+        "size.\n\nSizes that are not given leave some without a value; the reasons are printed. What counts different "
+        "things is not made one number: values are in their own units, and in bits where they have any.",
+    )
     app.command("capax.cli.check:app", name="check", help="Check a model, vectors, or the heads of a trained layer.")
     app.command(
         "capax.cli.calibrate:calibrate",
