@@ -81,7 +81,8 @@ def _budget_exceeded(measurement: Measurement, least: float) -> tuple[Bound, ...
     shown = information - SLACK - log2(run.task.library_size + 1)
     found = quantised(shown, known["d_model"], WEIGHT_BITS[run.training.precision], CONSTANTS)
     assert found.value is not None
-    highest = [count.interval.high for count in measurement.per_heads or ()]
+    counts = () if measurement.key_search is None else measurement.key_search.per_heads
+    highest = [count.interval.high for count in counts]
     return tuple(found for high in highest if high is not None and high < found.value)
 
 
