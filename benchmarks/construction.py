@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from capax.specs.relations import Relations
 from capax.tasks import embeddings, graphs
-from capax.theory.channel import recognize
-from capax.theory.relations import construct
+from capax.theory.construct.channel import recognize
+from capax.theory.construct.relations import build
 
 ITEMS, CHANNELS = 4096, 512
 GOAL_SECONDS, GOAL_BYTES = 20, 4e9
@@ -31,7 +31,7 @@ def measured() -> dict[str, float]:
     edges, items = graphs.draw(spec, generator), embeddings.draw(spec, CHANNELS, generator)
     with threadpool_limits(1):
         began = time.perf_counter()
-        made = construct(edges, items, generator=generator)
+        made = build(edges, items, generator=generator)
         searched = time.perf_counter() - began
         began = time.perf_counter()
         found = recognize(made.weights.query, made.weights.key, items, edges)

@@ -12,7 +12,7 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from capax.theory.independence import probe_subsets
+from capax.checks.independence import probe_subsets
 
 VECTORS, CHANNELS, SIZE = 1973, 768, 197
 SUBSETS, SUBSETS_NUMPY = 5000, 100

@@ -62,7 +62,9 @@ def no_measurement_is_above_a_bound() -> Iterator[None]:
     """
     from capax.measures import measure
     from capax.specs import Associations, Sequences
-    from capax.theory.catalogue import SLACK, WEIGHT_BITS, exceeded
+    from capax.theory.bounds.catalogue import WEIGHT_BITS
+    from capax.theory.bounds.exceeded import exceeded
+    from capax.theory.bounds.stored_bits import SLACK
 
     assemble = measure.assemble
 

@@ -9,7 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from capax.calibration.calibrate import Calibration
-from capax.checks import ModelReport
+from capax.checks.assumptions import AssumptionReport
+from capax.checks.model import ModelReport
+from capax.checks.saturation import Saturation
 from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.measures.probes.probe import Probes
@@ -23,11 +25,8 @@ from capax.planning.relations import RelationPrediction
 from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
-from capax.theory.assumptions import AssumptionReport
-from capax.theory.catalogue import Catalogue
-from capax.theory.relation_report import RelationReport
-from capax.theory.report import ConstructionReport
-from capax.theory.saturation import Saturation
+from capax.theory.bounds.catalogue import Catalogue
+from capax.theory.construct.report import ConstructionReport, RelationReport
 
 PRINTED: dict[str, Any] = {
     "measurement": Measurement,  # capax measure … --json
@@ -43,16 +42,16 @@ PRINTED: dict[str, Any] = {
     "law": LawFile,  # capax fit --out
     "prediction": Prediction,  # capax predict --json
     "bounds": Catalogue,  # capax bounds --json
-    "check": AssumptionReport,  # capax check … --json
+    "check_assumptions": AssumptionReport,  # capax check assumptions … --json
     "calibration": Calibration,  # capax calibrate --json
-    "check_model": ModelReport,  # capax check-model … --json
+    "check_model": ModelReport,  # capax check model … --json
     "plan": Frontier,  # capax plan --json
     "prediction_relations": RelationPrediction,  # capax predict relations --json
     "prediction_associations": AssociationPrediction,  # capax predict associations --json
     "plan_associations": AssociationFrontier,  # capax plan associations --json
     "reproduction": Reproduction,  # capax reproduce PAPER --json
     "recipes": RecipeList,  # capax reproduce --list --json
-    "saturation": Saturation,  # capax saturation --json
+    "check_saturation": Saturation,  # capax check saturation --json
     "construction": ConstructionReport,  # capax construct associations --json
     "construction_relations": RelationReport,  # capax construct relations --json
 }

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from capax.calibration.calibrate import calibrate as calibrate
-    from capax.checks import check_model as check_model
+    from capax.checks.assumptions import check_assumptions as check_assumptions
+    from capax.checks.model import check_model as check_model
+    from capax.checks.saturation import saturation as saturation
     from capax.errors import CapaxError as CapaxError
     from capax.laws.bits import BitsLaw as BitsLaw
     from capax.laws.compare import compare as compare
@@ -54,7 +56,9 @@ if TYPE_CHECKING:
     from capax.store import Store as Store
     from capax.sweeps.sweep import sweep as sweep
     from capax.tables import read as read
-    from capax.theory.catalogue import bounds as bounds
+    from capax.theory.bounds.catalogue import bounds as bounds
+    from capax.theory.bounds.exceeded import exceeded as exceeded
+    from capax.theory.construct.construct import construct as construct
 
 _HOMES = {
     "AssociationLaw": "capax.laws.power",
@@ -82,10 +86,13 @@ _HOMES = {
     "Store": "capax.store",
     "Training": "capax.specs",
     "Transformer": "capax.specs",
-    "bounds": "capax.theory.catalogue",
+    "bounds": "capax.theory.bounds.catalogue",
     "calibrate": "capax.calibration.calibrate",
-    "check_model": "capax.checks",
+    "check_assumptions": "capax.checks.assumptions",
+    "check_model": "capax.checks.model",
     "compare": "capax.laws.compare",
+    "construct": "capax.theory.construct.construct",
+    "exceeded": "capax.theory.bounds.exceeded",
     "load": "capax.memory",
     "load_law": "capax.laws.files",
     "measure": "capax.measures.measure",
@@ -94,6 +101,7 @@ _HOMES = {
     "probe": "capax.measures.probes.probe",
     "read": "capax.tables",
     "save_law": "capax.laws.files",
+    "saturation": "capax.checks.saturation",
     "sensitivity": "capax.measures.sensitivity",
     "sweep": "capax.sweeps.sweep",
     "verify": "capax.planning.verify",

@@ -97,7 +97,7 @@ class AssociativeMemory:
         return self._asked(self.model.outputs)
 
     def attention(self) -> Float[np.ndarray, "h items n"]:
-        """How each head weighs the tokens of each example's context (`capax.theory.saturation` reads it)."""
+        """How each head weighs the tokens of each example's context (`capax.checks.saturation` reads it)."""
         return self._asked(self.model.attention).transpose(1, 0, 2)
 
     def _asked(self, ask: Callable[..., Tensor]) -> np.ndarray:

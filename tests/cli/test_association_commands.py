@@ -54,17 +54,17 @@ def test_saturation_of_a_kept_layer(
     capsys: pytest.CaptureFixture[str], store: Path, measured: Any, tmp_path: Path
 ) -> None:
     key, place = measured["key"], tmp_path / "map.npy"
-    found = json.loads(run(capsys, "saturation", key, "--store", store, "--threshold", "0.3", "--json"))
-    shown = run(capsys, "saturation", key, "--store", store, "--threshold", "0.3", "--out", place)
+    found = json.loads(run(capsys, "check", "saturation", key, "--store", store, "--threshold", "0.3", "--json"))
+    shown = run(capsys, "check", "saturation", key, "--store", store, "--threshold", "0.3", "--out", place)
     drawn = np.load(place)
     assert drawn.shape == (2, 20)
     assert drawn.sum(1).tolist() == [head["saturated"] for head in found["heads"]]
     assert np.bincount(drawn.sum(0), minlength=3).tolist() == found["examples_by_heads"]
     assert "20 examples" in shown
     assert "threshold: at least 0 and below 1" in refused(
-        capsys, "saturation", key, "--store", store, "--threshold", "1.5"
+        capsys, "check", "saturation", key, "--store", store, "--threshold", "1.5"
     )
-    assert "out: a .npy file" in refused(capsys, "saturation", key, "--store", store, "--out", "map.png")
+    assert "out: a .npy file" in refused(capsys, "check", "saturation", key, "--store", store, "--out", "map.png")
     assert "learned associations" in refused(capsys, "recall", key, "--store", store, "--prefix", "1 2")
     assert not list(tmp_path.glob("*.png"))
 

@@ -6,7 +6,7 @@ import pytest
 from commands import narrow, refused, run
 
 from capax import Transformer
-from capax.theory.catalogue import Catalogue, bounds
+from capax.theory.bounds.catalogue import Catalogue, bounds
 
 EXAMPLE = (
     "bounds", "--n-heads", "4", "--d-model", "64", "--d-head", "16", "--n-layers", "1", "--seq-len", "32",

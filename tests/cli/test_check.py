@@ -1,4 +1,4 @@
-"""`capax check` on arrays."""
+"""`capax check assumptions` on arrays."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from commands import refused, run
 
-from capax.theory.assumptions import AssumptionReport, represent
+from capax.checks.assumptions import AssumptionReport, represent
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_json_is_what_python_says(capsys: pytest.CaptureFixture[str]) -> None:
     queries, contexts = gaussian(60, 12), gaussian(60, 5, 12)
     queries[3] = 2 * queries[9]
     given = save(queries, contexts)
-    printed = run(capsys, "check", *given, "--samples", "100", "--seed", "3", "--json")
+    printed = run(capsys, "check", "assumptions", *given, "--samples", "100", "--seed", "3", "--json")
     found = AssumptionReport.model_validate_json(printed)
     assert found.representations == (represent("given arrays", queries, contexts, samples=100, seed=3),)
     assert (found.library_size, found.context_size, found.d_model, found.contexts) == (60, 5, 12, "fresh")
@@ -39,7 +39,7 @@ def test_json_is_what_python_says(capsys: pytest.CaptureFixture[str]) -> None:
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     queries = gaussian(30, 12)
     queries[4] = 0
-    out = " ".join(run(capsys, "check", *save(queries, gaussian(5, 12)), "--samples", "50").split())
+    out = " ".join(run(capsys, "check", "assumptions", *save(queries, gaussian(5, 12)), "--samples", "50").split())
     assert "30 queries and a shared context of 5 tokens in 12 channels" in out
     assert "A1 any 5 queries are independent fails zero: 5" in out
     assert "A2 the 5 tokens of each context are independent holds the context has rank 5" in out
@@ -47,8 +47,8 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_precision(capsys: pytest.CaptureFixture[str]) -> None:
     given = save(gaussian(8, 12).astype(np.float32), gaussian(5, 12).astype(np.float32))
-    assert "(float32)" in run(capsys, "check", *given)
-    assert "(float64)" in run(capsys, "check", *given, "--precision", "float64")
+    assert "(float32)" in run(capsys, "check", "assumptions", *given)
+    assert "(float64)" in run(capsys, "check", "assumptions", *given, "--precision", "float64")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_precision(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_arrays(
     capsys: pytest.CaptureFixture[str], queries: np.ndarray, contexts: np.ndarray, said: list[str]
 ) -> None:
-    line = refused(capsys, "check", *save(queries, contexts))
+    line = refused(capsys, "check", "assumptions", *save(queries, contexts))
     for word in said:
         assert word in line, line
 
@@ -90,6 +90,6 @@ def test_bad_arrays(
 def test_bad_flags(capsys: pytest.CaptureFixture[str], arguments: list[str], said: list[str]) -> None:
     save(gaussian(6, 4), gaussian(3, 4))
     Path("text.npy").write_text("no array")
-    line = refused(capsys, "check", *arguments)
+    line = refused(capsys, "check", "assumptions", *arguments)
     for word in said:
         assert word in line, line

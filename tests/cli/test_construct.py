@@ -9,8 +9,8 @@ from commands import refused, run
 from safetensors.numpy import load_file, save_file
 
 from capax.tasks.association_files import Examples
-from capax.theory.layer import Weights, outputs
-from capax.theory.report import ConstructionReport
+from capax.theory.construct.layer import Weights, outputs
+from capax.theory.construct.report import ConstructionReport
 
 COMMAND = ("construct", "associations")
 SMALL = (*COMMAND, "--n-heads", "4", "--context-size", "8", "--d-model", "16", "--d-head", "8")

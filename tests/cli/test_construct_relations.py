@@ -12,8 +12,8 @@ from safetensors.numpy import load_file
 from capax.seeds import numpy_generator
 from capax.specs.relations import Relations
 from capax.tasks.relations import draw
-from capax.theory.channel import recognize
-from capax.theory.relation_report import RelationReport
+from capax.theory.construct.channel import recognize
+from capax.theory.construct.report import RelationReport
 
 COMMAND = ("construct", "relations")
 SMALL = (*COMMAND, "--n-items", "96", "--d-model", "48")

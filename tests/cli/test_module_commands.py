@@ -1,4 +1,4 @@
-"""`capax measure sequences --module` and `capax check-model`, on a file in the working directory."""
+"""`capax measure sequences --module` and `capax check model`, on a file in the working directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import refused, run
 
-from capax.checks import ModelReport
+from capax.checks.model import ModelReport
 from capax.results import Measurement
 
 DOCS = Path(__file__).parents[2] / "docs" / "modules.md"
@@ -44,11 +44,13 @@ def test_a_module_is_measured_listed_and_recalled(capsys: pytest.CaptureFixture[
 
 def test_a_model_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     task = ["--library-size", "20", "--seq-len", "5"]
-    found = ModelReport.model_validate_json(run(capsys, "check-model", "--module", "mymodel:Memory", *task, "--json"))
+    found = ModelReport.model_validate_json(
+        run(capsys, "check", "model", "--module", "mymodel:Memory", *task, "--json")
+    )
     assert found.failed == ()
-    assert "none failed" in run(capsys, "check-model", "--n-heads", "2", *task)
+    assert "none failed" in run(capsys, "check", "model", "--n-heads", "2", *task)
     Path("faulty.py").write_text(Path("mymodel.py").read_text().replace("batch_first=True", "batch_first=False"))
-    shown = run(capsys, "check-model", "--module", "faulty:Memory", *task)
+    shown = run(capsys, "check", "model", "--module", "faulty:Memory", *task)
     assert "batch independence      failed" in shown
     assert shown.splitlines()[-1].endswith("of 9 failed")
 

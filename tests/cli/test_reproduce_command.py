@@ -49,7 +49,7 @@ def test_what_needs_no_runs_is_judged_at_once(capsys: pytest.CaptureFixture[str]
     assert "[about 7 %] (derived)" in out
     printed = run(capsys, "reproduce", "mahdavi2024", "table-1", "-o", tmp_path, "--json")
     found = Reproduction.model_validate_json(printed)
-    assert found.recipes[0].command == "capax check QUERIES.npy CONTEXTS.npy"
+    assert found.recipes[0].command == "capax check assumptions QUERIES.npy CONTEXTS.npy"
     kept = tmp_path / "mahdavi2024-table-1-demo.json"
     assert json.loads(kept.read_text()) == json.loads(printed)
     assert not list(tmp_path.glob("*.db"))

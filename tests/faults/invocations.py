@@ -48,16 +48,16 @@ BASES: dict[str, list[str]] = {
     "plan sequences": ["--sequences", "300", "--seq-len", "8"],
     "plan associations": ["--associations", "30", "--context-size", "8"],
     "bounds": ["--seq-len", "4"],
-    "check": ["q.npy", "c.npy", "--samples", "20"],
+    "check assumptions": ["q.npy", "c.npy", "--samples", "20"],
     "calibrate": ["--only", "none"],
-    "check-model": ["--seq-len", "3", "--vocab-size", "9", "--library-size", "6", "--d-model", "4"],
+    "check model": ["--seq-len", "3", "--vocab-size", "9", "--library-size", "6", "--d-model", "4"],
     "runs": ["--store", "s.db"],
     "merge": ["s.db", "--out", "joined.db"],
     "recall": ["KEY", "--store", "s.db", *PREFIX],
     "probe": ["KEY", "--store", "s.db", "--trials", "5"],
     "construct associations": ASSOCIATIONS[2:],
     "construct relations": ["--n-items", "5", "--d-model", "4"],
-    "saturation": ["KEY", "--store", "s.db"],
+    "check saturation": ["KEY", "--store", "s.db"],
     "report": ["s.db"],
     "figure": ["curves", "s.db", "--out", "f.pdf"],
     "reproduce": ["--list"],
@@ -287,7 +287,7 @@ def draw(seed: int, count: int, keys: dict[str, str]) -> Iterator[list[str]]:
         if rng.random() < 0.2:
             other = rng.choice(table_of(command))
             arguments = with_value(arguments, other, value(other, rng))
-        key = keys["associations" if command == "saturation" else "sequences"]
+        key = keys["associations" if command == "check saturation" else "sequences"]
         yield [*command.split(), *(key if word == "KEY" else word for word in arguments)]
 
 

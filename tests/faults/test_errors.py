@@ -28,7 +28,7 @@ from capax.errors import LONGEST, CapaxError, one_line
 from capax.store_merge import merge
 from capax.sweeps import executors
 from capax.sweeps.packs import whole_pack
-from capax.theory.matrices import save_matrices
+from capax.theory.construct.matrices import save_matrices
 from capax.training import loop
 from capax.training.workers import Workers
 
@@ -50,15 +50,15 @@ COMMANDS = {
     "plan sequences": "--sequences 100 --seq-len 8 --n-heads 1",
     "plan associations": "--associations 200 --context-size 8",
     "bounds": "--seq-len 8 --vocab-size 10",
-    "check": "q.npy c.npy --samples 10",
-    "check-model": "--seq-len 3 --vocab-size 4 --library-size 4 --d-model 4 --d-head 2",
+    "check assumptions": "q.npy c.npy --samples 10",
+    "check model": "--seq-len 3 --vocab-size 4 --library-size 4 --d-model 4 --d-head 2",
     "runs": "--store s.db",
     "merge": "s.db --out merged.db",
     "recall": "{sequences} --prefix 0,1 --store s.db",
     "probe": "{sequences} --store s.db --trials 2",
     "construct associations": "--n-heads 1 --context-size 2 --d-head 2 --d-model 4 --n-classes 2",
     "construct relations": "--n-items 6 --d-model 4",
-    "saturation": "{associations} --store s.db",
+    "check saturation": "{associations} --store s.db",
     "report": "s.db",
     "figure": "bounds s.db --out f.svg",
     "reproduce": "--list",

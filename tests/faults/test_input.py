@@ -105,7 +105,7 @@ def test_the_largest_seed_is_a_seed() -> None:
         ["measure", "associations", "--d-head", "2147483647"],
         ["measure", "relations", "--n-items", "10000000", "--d-head", "4"],
         ["measure", "relations", "--n-items", "10000000", "--protocol", "budget"],
-        ["check-model", "--n-layers", "1000000000"],
+        ["check", "model", "--n-layers", "1000000000"],
         ["construct", "relations", "--n-items", "10000000"],
         ["construct", "relations", "--n-items", "8", "--n-heads", "2147483647", "--d-head", "2147483647"],
     ],
@@ -190,7 +190,7 @@ def pipes(*names: str) -> None:
         ["fit", "--data", "pipe.parquet"],
         ["fit", "--store", "pipe.db"],
         ["runs", "--import", "pipe.csv"],
-        ["check", "pipe.npy", "pipe.npy"],
+        ["check", "assumptions", "pipe.npy", "pipe.npy"],
         ["predict", "--n-heads", "1", "--d-model", "32", "--seq-len", "8", "--law", "pipe.json"],
         ["merge", "pipe.db", "--out", "o.db"],
         ["measure", "sequences", "--library", "/dev/zero"],
@@ -338,7 +338,7 @@ def test_the_bases_of_the_generator_are_accepted(inputs: tuple[Path, dict[str, s
     folder, keys = inputs
     with Server(folder) as server:
         for command, base in BASES.items():
-            key = keys["associations" if command == "saturation" else "sequences"]
+            key = keys["associations" if command == "check saturation" else "sequences"]
             if command not in SLOW:
                 ended = server.run([*command.split(), *(key if word == "KEY" else word for word in base)])
                 assert ended.code == 0, (command, ended.err)
@@ -373,7 +373,7 @@ def test_every_store_and_study_with_every_command_that_reads_one(inputs: tuple[P
             ["merge", store, "s.db", "--out", "o.db"],
             ["recall", keys["sequences"], "--store", store, "--prefix", "1 2"],
             ["probe", keys["sequences"], "--store", store, "--trials", "5"],
-            ["saturation", keys["associations"], "--store", store],
+            ["check", "saturation", keys["associations"], "--store", store],
             ["measure", "sequences", *BASES["measure sequences"], "--store", store],
         ]
     with Server(folder) as server:

@@ -22,7 +22,7 @@ from capax.cli import main
 from capax.errors import OutputError, ReportError, StoreError, StoreWriteError
 from capax.reports import drawing, report
 from capax.store_merge import merge
-from capax.theory.matrices import save_matrices
+from capax.theory.construct.matrices import save_matrices
 
 ROWS = pl.DataFrame({"seq_len": [4], "n_heads": [1]})
 

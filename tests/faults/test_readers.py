@@ -180,7 +180,7 @@ def test_a_module_with_markup_in_its_arguments_is_measured_and_listed(
     run(capsys, "runs", "--store", hostile, "--where", "model=module")
     out, _ = run(capsys, "watch", hostile, "--once")
     assert "memorized" in out
-    out, _ = run(capsys, "check-model", *module, "--vocab-size", "9")
+    out, _ = run(capsys, "check", "model", *module, "--vocab-size", "9")
     assert f"{'[/red]' + NAME!r}" in out
 
 

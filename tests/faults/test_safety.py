@@ -249,7 +249,7 @@ def test_a_model_folder_runs_no_code(
 ) -> None:
     import torch
 
-    from capax.huggingface import read
+    from capax.checks.huggingface import read
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

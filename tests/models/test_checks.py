@@ -11,7 +11,7 @@ from torch import nn
 from usermodels import Bag, Scored, Torch, x_transformers
 
 import capax
-from capax.checks import ModelReport, check_model
+from capax.checks.model import ModelReport, check_model
 from capax.errors import CapaxError
 from capax.specs import Module, Sequences, Transformer
 

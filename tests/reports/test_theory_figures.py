@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 import capax
+from capax.checks.saturation import saturated, saturation
 from capax.cli import main
 from capax.errors import ReportError
 from capax.reports import interactive, registry, report, theory
 from capax.reports.drawing import draw
 from capax.reports.saturation import chart as saturation_chart
 from capax.results import Measurement
-from capax.theory.catalogue import bounds, exceeded
-from capax.theory.saturation import saturated, saturation
+from capax.theory.bounds.catalogue import bounds
+from capax.theory.bounds.exceeded import exceeded
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +150,7 @@ def test_commands_draw_or_refuse_before_they_begin(tmp_path: Path, capsys: pytes
     store = str(tmp_path / "s.db")
     kept = layer(store, 0, kept=True)
     picture = tmp_path / "f.png"
-    for command in (["saturation", kept.key[:9], "--store", store], ["bounds", "--d-model", "8"]):
+    for command in (["check", "saturation", kept.key[:9], "--store", store], ["bounds", "--d-model", "8"]):
         with pytest.raises(SystemExit) as ended:
             main([*command, "--figure", str(picture), "--json"])
         assert ended.value.code == 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from capax.specs.relations import Relations
 from capax.tasks import embeddings, graphs
-from capax.theory.relations import RelationConstruction, construct
+from capax.theory.construct.relations import RelationConstruction, build
 
 
 def library(
@@ -21,7 +21,7 @@ def library(
 def built(n_items: int, d_model: int, seed: int = 0, *, fields: dict[str, object] | None = None, **options: object):
     """Items, edges, and weights made for them."""
     edges, items, generator = library(n_items, d_model, seed, **(fields or {}))
-    return edges, items, construct(edges, items, generator=generator, **options)
+    return edges, items, build(edges, items, generator=generator, **options)
 
 
 def onehot(n_items: int, d_head: int, seed: int) -> tuple[np.ndarray, np.ndarray, RelationConstruction]:

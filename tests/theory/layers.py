@@ -8,8 +8,8 @@ import torch
 from capax.specs import Associations
 from capax.tasks import associations
 from capax.tasks.association_files import Examples
-from capax.theory.associations import Construction, construct, largest_library
-from capax.theory.layer import Weights
+from capax.theory.construct.associations import Construction, build, largest_library
+from capax.theory.construct.layer import Weights
 
 Sizes = tuple[int, int, int, int]
 """n_heads, context_size, d_model, d_head."""
@@ -26,7 +26,7 @@ def library(sizes: Sizes, *, seed: int = 0, more: int = 0, **task: object) -> Ex
 def built(sizes: Sizes, examples: Examples, seed: int = 1, **options: object) -> Construction:
     n_heads, _, _, d_head = sizes
     generator = np.random.default_rng(seed)
-    return construct(examples, n_heads=n_heads, d_head=d_head, generator=generator, **options)
+    return build(examples, n_heads=n_heads, d_head=d_head, generator=generator, **options)
 
 
 def by_definition(weights: Weights, examples: Examples) -> np.ndarray:

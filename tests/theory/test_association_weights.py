@@ -13,8 +13,8 @@ from layers import Sizes, built, by_definition, by_torch, library
 
 from capax.errors import CapaxError
 from capax.tasks.association_files import Examples
-from capax.theory.associations import largest_library, targets
-from capax.theory.layer import outputs
+from capax.theory.construct.associations import largest_library, targets
+from capax.theory.construct.layer import outputs
 
 KINDS = list(product(("shared", "fresh"), ("uniform", "normal")))
 LABELS = (
@@ -257,5 +257,5 @@ def test_sizes_below_one(place: int) -> None:
 
 
 def test_theory_needs_no_torch() -> None:
-    code = "import sys, capax.theory.report, capax.theory.bounds; print('torch' in sys.modules)"
+    code = "import sys, capax.theory.construct.report, capax.theory.bounds; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -11,7 +11,8 @@ from capax import Associations, AssociativeAttention, KeyQueryChannel, Relations
 from capax.errors import SpecError
 from capax.results import HeadCount, Interval, KeyDimensionSearch, Measurement, Parameters
 from capax.tasks import graph_classes
-from capax.theory.catalogue import Catalogue, bounds, exceeded
+from capax.theory.bounds.catalogue import Catalogue, bounds
+from capax.theory.bounds.exceeded import exceeded
 
 EXAMPLE = Transformer(n_heads=4, d_model=64, d_head=16)
 LAYER = ["mahdavi2024", "shared_context_rank", "fresh_context_rank", "parameter_limit"]
@@ -25,6 +26,10 @@ MEMORIES = [
     "linear_associative_memory", "hopfield", "hopfield_all", "hopfield_retrieval", "dense_associative_memory",
     "ramsauer2020", "vardi2022", "baum1988", "perceptron", "binary_perceptron",
 ]  # fmt: skip
+
+
+def applying(found: Catalogue) -> list[str]:
+    return [one.name for one in found.bounds if "does not apply" not in str(one.reason)]
 
 
 def complete(found: Catalogue) -> None:
@@ -81,23 +86,24 @@ def test_without_sizes_reasons_take_the_place_of_values() -> None:
         complete(bounds(spec, n_items=2, n_edges=2))  # one graph
     found = bounds(Transformer())
     assert found["mahdavi2024"].reason == "context_size is not given"
-    assert found["madden2025_upper"].reason == "vocab_size is not given"
+    assert "vocab_size" in str(found["madden2025_upper"].reason)
     assert "seq_len" in str(found["stored_bits"].reason)
     assert found.parameters.trainable is None
     assert bounds(Transformer(positions="frozen")).parameters.trainable is not None
-    assert bounds(KeyQueryChannel())["stored_bits"].reason == "d_head is not given"
+    assert "d_head" in str(bounds(KeyQueryChannel())["stored_bits"].reason)
 
 
 def test_a_layer_and_a_channel_have_their_own() -> None:
     layer = bounds(AssociativeAttention(n_heads=20), context_size=32, n_classes=100)
     complete(layer)
-    assert [one.name for one in layer.bounds] == [*LAYER, *CHANNEL, "stored_bits", *MEMORIES]
+    assert applying(layer) == [*LAYER, *CHANNEL, "stored_bits", *MEMORIES]
     assert layer["mahdavi2024"].value == 621
     assert layer["stored_bits"].value == int(32 * layer.parameters.trainable / log2(100))
     assert bounds(AssociativeAttention(), context_size=32, d_out=3)["stored_bits"].reason == "labels are real numbers"
     channel = bounds(KeyQueryChannel(n_heads=2, d_head=8), n_items=64, n_edges=64)
     complete(channel)
-    assert [one.name for one in channel.bounds] == [*CHANNEL, "stored_bits", *MEMORIES]
+    assert applying(channel) == [*CHANNEL, "stored_bits", *MEMORIES]
+    assert "tokens or examples" in str(channel["mahdavi2024"].reason)
     per_edge = graph_classes.digraphs(64, 64).bits / 64
     assert channel["stored_bits"].value == int(32 * (2 * 32 * 16 + 2) / per_edge)
     routed = bounds(KeyQueryChannel(d_head=8, channel="softmax"), n_items=64, n_edges=64)

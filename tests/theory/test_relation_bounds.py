@@ -10,41 +10,41 @@ from hypothesis import strategies as st
 
 from capax.errors import CapaxError
 from capax.tasks import graph_classes
-from capax.theory.channel import square_norm
-from capax.theory.relation_bounds import (
+from capax.theory.bounds.relations import (
+    OF_WEIGHTS,
     adler2025,
-    margin_lower_bound,
+    margin,
     one_edge_a_head,
-    one_head_bound,
-    quantised_lower_bound,
-    real_lower_bound,
-    relation_bounds,
+    one_head,
+    quantised,
+    real,
     sign_patterns,
 )
+from capax.theory.construct.channel import square_norm
 from capax.theory.relation_design import channel_design
 
 
 def test_quantised_by_hand() -> None:
-    bound = quantised_lower_bound(1684.0, 64, 1)
+    bound = quantised(1684.0, 64, 1)
     assert bound.value == pytest.approx(1683 / 128)
     assert (bound.kind, bound.unit, bound.standing, bound.reason) == ("lower", "total_key_dim", "derived", None)
-    assert quantised_lower_bound(3.0, 64, 8).value == 0
+    assert quantised(3.0, 64, 8).value == 0
 
 
 def test_margin_by_hand() -> None:
-    bound = margin_lower_bound(1684.0, 64, 1.5, 0.2)
+    bound = margin(1684.0, 64, 1.5, 0.2)
     assert bound.value == pytest.approx(1684 * log(2) / (128 * log(1 + 9 / 0.1)))
-    for margin in (None, 0.0, -0.3):
-        none = margin_lower_bound(1684.0, 64, 1.5, margin)
+    for none_left in (None, 0.0, -0.3):
+        none = margin(1684.0, 64, 1.5, none_left)
         assert none.value is None
         assert "γ > 0" in (none.reason or "")
-    assert "γ ≤ R²" in (margin_lower_bound(1684.0, 64, 0.1, 0.3).reason or "")
+    assert "γ ≤ R²" in (margin(1684.0, 64, 0.1, 0.3).reason or "")
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(bits=st.floats(0, 1e5), m=st.integers(2, 500), heads=st.integers(1, 50), d=st.integers(1, 600))
 def test_real_weights_by_inserting(bits: float, m: int, heads: int, d: int) -> None:
-    bound = real_lower_bound(bits, m, heads, d)
+    bound = real(bits, m, heads, d)
     scores = heads * m * (m - 1)
 
     def reached(variables: float) -> float:
@@ -64,11 +64,11 @@ def test_real_weights_by_inserting(bits: float, m: int, heads: int, d: int) -> N
 
 def test_one_head_fails_for_many_items() -> None:
     """All graphs fit while items are few, no size of one head is enough when they are many."""
-    few, many = (one_head_bound(m, 16) for m in (40, 2000))
+    few, many = (one_head(m, 16) for m in (40, 2000))
     assert few.value > graph_classes.derangements(40).bits
     assert many.value < graph_classes.derangements(2000).bits
     assert many.value == pytest.approx(257 * log2(4 * np.e * 2000 * 1999 / 257))
-    assert one_head_bound(10, 16).value is None
+    assert one_head(10, 16).value is None
 
 
 @pytest.mark.parametrize(
@@ -88,21 +88,22 @@ def test_lower_bounds_are_below_what_was_built(fields: dict[str, object], m: int
         weights = made.weights
         graphs = graph_classes.class_of(str(fields.get("graph", "permutation")), m, edges)
         norm = square_norm(weights.query, weights.key, items)
-        bounds = relation_bounds(
-            graphs.bits,
-            m,
-            len(edges),
-            len(weights.query),
-            d,
-            bits=int(options.get("bits", 64)),
-            square_norm=norm,
-            margin=made.recognition.margin,
-        )
+        known = {
+            "graph_bits": graphs.bits,
+            "n_items": m,
+            "n_edges": len(edges),
+            "n_heads": len(weights.query),
+            "d_model": d,
+            "bits": int(options.get("bits", 64)),
+            "square_norm": norm,
+            "margin": made.recognition.margin,
+        }
+        bounds = [bound(**known) for bound in OF_WEIGHTS]
         assert [bound.name for bound in bounds] == ["quantised", "margin", "real", "one_head", "one_edge_a_head"]
         for bound in bounds[:3]:
             assert bound.value is not None
             assert 0 < bound.value < weights.total_key_dim
-        assert quantised_lower_bound(graphs.bits, d, 1).value < weights.total_key_dim
+        assert quantised(graphs.bits, d, 1).value < weights.total_key_dim
 
 
 @pytest.mark.parametrize("fields", [{}, {"graph": "random", "n_edges": 90}])
@@ -130,10 +131,10 @@ def test_the_rule_holds_where_it_was_measured() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: quantised_lower_bound(10.0, 0, 1), "d_model: at least 1, got 0"),
-        (lambda: quantised_lower_bound(10.0, 4, 0), "bits: at least 1, got 0"),
-        (lambda: real_lower_bound(10.0, 4, 0, 4), "n_heads: at least 1, got 0"),
-        (lambda: real_lower_bound(10.0, 1, 1, 4), "n_items: at least 2, got 1"),
+        (lambda: quantised(10.0, 0, 1), "d_model: at least 1, got 0"),
+        (lambda: quantised(10.0, 4, 0), "bits: at least 1, got 0"),
+        (lambda: real(10.0, 4, 0, 4), "n_heads: at least 1, got 0"),
+        (lambda: real(10.0, 1, 1, 4), "n_items: at least 2, got 1"),
         (lambda: channel_design(4, 1, 4), "n_edges: at least 2, got 1"),
     ],
 )
@@ -143,7 +144,7 @@ def test_refuses(call, said: str) -> None:
 
 
 def test_a_learned_scale_is_one_number_more() -> None:
-    assert quantised_lower_bound(1684.0, 64, 32, constants=2).value == pytest.approx((1684 - 64) / (2 * 32 * 64))
+    assert quantised(1684.0, 64, 32, constants=2).value == pytest.approx((1684 - 64) / (2 * 32 * 64))
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
@@ -157,16 +158,16 @@ def test_sign_patterns_are_the_real_bound_the_other_way_round(m: int, heads: int
         return
     assert most.value == most.bits <= m * (m - 1)
     if most.value < m * (m - 1):
-        assert real_lower_bound(most.value, m, heads, d).value == pytest.approx(heads * d_head, rel=1e-6)
+        assert real(most.value, m, heads, d).value == pytest.approx(heads * d_head, rel=1e-6)
     assert sign_patterns(m, heads, d, d_head).value >= graph_classes.digraphs(m, 1).bits
 
 
 def test_what_is_missing_is_said() -> None:
-    assert quantised_lower_bound(None, 64, 1).reason == "n_items and n_edges are not given"
-    assert margin_lower_bound(10.0, 64, None, None).reason == "R² and γ are those of weights, and none are given"
-    assert real_lower_bound(None, None, 2, 64).reason == "n_items and n_edges are not given"
-    assert one_head_bound(None, 64).reason == "n_items is not given"
-    assert one_head_bound(2000, 16, n_heads=2).reason == "not met: one head"
+    assert quantised(None, 64, 1).reason == "n_items and n_edges are not given"
+    assert "none are given" in (margin(10.0, 64, None, None).reason or "")
+    assert real(None, None, 2, 64).reason == "n_items and n_edges are not given"
+    assert one_head(None, 64).reason == "n_items is not given"
+    assert one_head(2000, 16, n_heads=2).reason == "not met: one head"
     assert one_edge_a_head(None).reason == "n_edges is not given"
     law = adler2025()
     assert (law.kind, law.value, law.standing) == ("order", None, "read")

@@ -7,11 +7,11 @@ import pytest
 from channels import built, by_loops, counts, f1_of, library, onehot
 
 from capax.errors import CapaxError
-from capax.theory.channel import recognize
-from capax.theory.incoherence import incoherence, incoherent_split
-from capax.theory.quantize import quantized
-from capax.theory.relations import construct
-from capax.theory.split import split_edges
+from capax.theory.construct.channel import recognize
+from capax.theory.construct.incoherence import incoherence, incoherent_split
+from capax.theory.construct.quantize import quantized
+from capax.theory.construct.relations import build
+from capax.theory.construct.split import split_edges
 
 KINDS = [
     {"graph": "permutation"},
@@ -113,8 +113,8 @@ def test_so_they_are_for_graphs(fields: dict[str, object]) -> None:
 def test_hubs_cost_heads_unless_a_target_may_recur() -> None:
     edges, items, generator = library(256, 128, 1, graph="power_law", n_edges=2048)
     in_degree = np.bincount(edges[:, 1]).max()
-    single = construct(edges, items, generator=generator, split=split_edges(edges, 32, generator, 1))
-    shared = construct(edges, items, generator=generator)
+    single = build(edges, items, generator=generator, split=split_edges(edges, 32, generator, 1))
+    shared = build(edges, items, generator=generator)
     assert len(single.split) >= in_degree
     assert single.constant > 14
     assert len(shared.split) < in_degree / 2
@@ -188,7 +188,7 @@ def test_incoherence_by_loops() -> None:
 def test_incoherent_items_and_others() -> None:
     edges, items, generator = library(64, 64, 0, embeddings="onehot")
     split = incoherent_split(edges, items, 16, generator)
-    assert construct(edges, items, generator=generator, split=split, method="hebbian").recognition.f1 >= 0.99
+    assert build(edges, items, generator=generator, split=split, method="hebbian").recognition.f1 >= 0.99
     edges, items, generator = library(64, 32, 0)
     with pytest.raises(CapaxError, match=r"none of 3 splits has ρ ≤ 1 and ν ≤ 0.125: at best ρ = 0.\d+, ν = 0.\d+"):
         incoherent_split(edges, items, 8, generator, draws=3)
@@ -212,7 +212,7 @@ def test_two_items() -> None:
     assert len(edges) == 2
     assert (made.recognition.f1, made.recognition.margin, made.constant) == (1, None, pytest.approx(2.885, abs=1e-3))
     edges, items, generator = library(3, 4)
-    assert construct(edges[:1], items, generator=generator).constant is None
+    assert build(edges[:1], items, generator=generator).constant is None
 
 
 def test_n_heads_is_kept_to() -> None:
@@ -249,14 +249,14 @@ def test_refuses(options: dict[str, object], said: str) -> None:
 def test_refuses_items() -> None:
     edges, items, generator = library(24, 24)
     with pytest.raises(CapaxError, match=r"onehot needs one-hot items"):
-        construct(edges, items, generator=generator, method="onehot")
+        build(edges, items, generator=generator, method="onehot")
     with pytest.raises(CapaxError, match=r"n_heads: onehot has one, got 2"):
-        construct(edges, np.eye(24), generator=generator, method="onehot", n_heads=2)
+        build(edges, np.eye(24), generator=generator, method="onehot", n_heads=2)
     for value in (0.0, 2.0, np.nan):
         wrong = items.copy()
         wrong[7] *= value
         with pytest.raises(CapaxError, match=rf"items: of norm 1, got {value * 1:g} \(item 8\)"):
-            construct(edges, wrong, generator=generator)
+            build(edges, wrong, generator=generator)
     equal = np.tile(items[:1], (24, 1))
     with pytest.raises(CapaxError, match=r"should be linearly independent"):
-        construct(edges, equal, generator=generator, n_heads=4)
+        build(edges, equal, generator=generator, n_heads=4)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from layers import built, library
 
+from capax.checks.saturation import saturated, saturation
 from capax.errors import CapaxError
-from capax.theory.associations import largest_library
-from capax.theory.saturation import saturated, saturation
+from capax.theory.construct.associations import largest_library
 
 
 def test_by_hand() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from capax.theory.stored_bits import (
+from capax.theory.bounds.bound import Unknown
+from capax.theory.bounds.stored_bits import (
     distinct_information,
     f1_information,
     graph_information,
@@ -21,13 +22,14 @@ from capax.theory.stored_bits import (
 
 
 def test_items_and_bits() -> None:
-    found = stored_bits(1000, log2(100), bits=32, missing_parameters="", missing_items="")
+    found = stored_bits(1000, log2(100), 32)
     assert (found.value, found.bits, found.proved_for_recall) == (int(32_000 / log2(100)), 32_000, True)
-    real = stored_bits(1000, None, bits=32, missing_parameters="", missing_items="labels are real numbers")
+    real = stored_bits(1000, Unknown("labels are real numbers"), 32)
     assert (real.value, real.reason, real.bits) == (None, "labels are real numbers", 32_000)
-    one = stored_bits(7, 0.0, bits=32, missing_parameters="", missing_items="")
-    assert (one.value, one.reason, one.bits) == (None, "there is one answer only: nothing to store", 224)
-    none = stored_bits(None, 3.0, bits=32, missing_parameters="d_head is not given", missing_items="")
+    one = stored_bits(7, 0.0, 32)
+    assert (one.value, one.bits) == (None, 224)
+    assert "one answer" in str(one.reason)
+    none = stored_bits(Unknown("d_head is not given"), 3.0, 32)
     assert (none.value, none.bits, none.reason, none.bits_reason) == (None, None, *["d_head is not given"] * 2)
 
 

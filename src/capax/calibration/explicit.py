@@ -12,10 +12,10 @@ from capax.calibration.system import KnownCapacity, Measured, Slack, System, one
 from capax.specs import Associations
 from capax.tasks.association_files import Examples
 from capax.tasks.associations import draw
-from capax.theory.associations import largest_library
-from capax.theory.heads import query_and_key
-from capax.theory.layer import attention, features
-from capax.theory.relations import construct
+from capax.theory.construct.associations import largest_library
+from capax.theory.construct.heads import query_and_key
+from capax.theory.construct.layer import attention, features
+from capax.theory.construct.relations import build
 
 # largest error of an exact read-out, over the largest label: rounding leaves 1e-11, one example too many 0.01
 RECALLED = 1e-6
@@ -89,7 +89,7 @@ def relations(n_items: int = 64) -> System:
     def recognized(d_head: int, generator: np.random.Generator) -> bool:
         cycle = generator.permutation(n_items)
         edges = np.stack([cycle, np.roll(cycle, -1)], 1)
-        built = construct(edges, np.eye(n_items), generator=generator, method="onehot", d_head=d_head)
+        built = build(edges, np.eye(n_items), generator=generator, method="onehot", d_head=d_head)
         return bool(built.recognition.margin is not None and built.recognition.margin > 0)
 
     def birthday(d_head: float) -> float:

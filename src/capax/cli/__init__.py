@@ -21,10 +21,6 @@ def _app() -> App:
     from importlib.metadata import version
 
     from capax.cli import (
-        bounds,
-        check,
-        check_model,
-        construct,
         demo,
         info,
         laws,
@@ -33,7 +29,6 @@ def _app() -> App:
         probe,
         report,
         runs,
-        saturation,
         sweep,
         watch,
     )
@@ -54,8 +49,14 @@ def _app() -> App:
     app.command(laws.fit)
     app.command(laws.predict)
     app.command(plan.app)
-    app.command(bounds.bounds)
-    app.command(check.check)
+    app.command(
+        "capax.cli.bounds:bounds",
+        name="bounds",
+        help="Every bound on what a transformer remembers: proved, measured elsewhere, or of other memories of its "
+        "size.\n\nSizes that are not given leave some without a value; the reasons are printed. What counts different "
+        "things is not made one number: values are in their own units, and in bits where they have any.",
+    )
+    app.command("capax.cli.check:app", name="check", help="Check a model, vectors, or the heads of a trained layer.")
     app.command(
         "capax.cli.calibrate:calibrate",
         name="calibrate",
@@ -63,13 +64,11 @@ def _app() -> App:
         "Exits with 1 if one is off by more than its tolerance, which follows from theory and finite size. About a "
         "minute and a half on one core.",
     )
-    app.command(check_model.check_model)
     app.command(runs.runs)
     app.command(runs.merge)
     app.command(runs.recall)
     app.command(probe.probe)
-    app.command(construct.app)
-    app.command(saturation.saturation)
+    app.command("capax.cli.construct:app", name="construct", help="Build weights, without training, as theory says.")
     app.command(report.report)
     app.command(report.figure)
     app.command(

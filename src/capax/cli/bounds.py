@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
 
-from capax.cli.measure import GROUPS, InModel, TransformerFlags
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from capax.theory.bounds import Bound
-    from capax.theory.catalogue import Catalogue
+from capax.cli import output
+from capax.cli.measure import GROUPS, InModel, TransformerFlags, given
+from capax.errors import printable
+from capax.specs import Transformer
+from capax.theory.bounds import catalogue
+from capax.theory.bounds.bound import Bound
+from capax.theory.bounds.catalogue import Catalogue
+from capax.theory.bounds.facts import MEANINGFUL
 
 TITLES = {
     "examples": "examples with real labels, exact",
@@ -77,17 +79,13 @@ def bounds(
     as_json
         Print one JSON object (docs/schemas/bounds.json).
     """
-    from capax.errors import printable
-    from capax.specs import Transformer
-    from capax.theory import catalogue
-
     if picture is not None:
         from capax.reports.drawing import check_writable
 
         check_writable(picture, "figure")
-    fields: dict[str, Any] = {} if model is None else {name: getattr(model, name) for name in model.model_fields_set}
+    spec = Transformer(**given(model))
     found = catalogue.bounds(
-        Transformer(**fields),
+        spec,
         seq_len=seq_len,
         vocab_size=vocab_size,
         context_size=context_size,
@@ -104,16 +102,14 @@ def bounds(
     if as_json:
         print(found.model_dump_json())
         return
-    _show(found)
+    _show(found, spec)
     if picture is not None:
         print(f"\nFigure: {printable(picture)}")
 
 
-def _show(found: Catalogue) -> None:
-    from capax.cli.output import console
-
-    screen = console()
-    screen.print(f"{_setting(found)}\n")
+def _show(found: Catalogue, model: Transformer) -> None:
+    screen = output.console()
+    screen.print(f"{_setting(found, model)}\n")
     sourced = screen.width >= WIDE
     screen.print(_table([], sourced))
     valued = [one for one in found.bounds if one.value is not None]
@@ -136,8 +132,6 @@ def _show(found: Catalogue) -> None:
 
 def _table(rows: list[Bound], sourced: bool) -> Table:
     """Columns as wide for every unit; their names where there are no rows."""
-    from rich.table import Table
-
     table = Table(box=None, show_header=not rows, pad_edge=False, padding=(0, 1, 0, 0))
     for name, width in (("bound", 26), ("kind", 12), ("of", 9)):
         table.add_column(name, min_width=width, no_wrap=True)
@@ -154,18 +148,13 @@ def _table(rows: list[Bound], sourced: bool) -> Table:
     return table
 
 
-def _setting(found: Catalogue) -> str:
-    model, sizes, parameters = found.model, found.sizes, found.parameters
-    assert model.model == "transformer"
+def _setting(found: Catalogue, model: Transformer) -> str:
+    sizes, parameters = found.sizes, found.parameters
     layers, heads = (
         f"{model.n_layers} layer{'s' * (model.n_layers > 1)}",
         f"{model.n_heads} head{'s' * (model.n_heads > 1)}",
     )
-    known = [
-        f"{name} {size}"
-        for name in ("seq_len", "vocab_size", "context_size", "n_items", "n_edges", "library_size")
-        if (size := getattr(sizes, name)) is not None
-    ]
+    known = [f"{name} {size}" for name in MEANINGFUL["tokens"] if (size := getattr(sizes, name)) is not None]
     counts = [
         f"{number} {name}"
         for name, number in (("trainable", parameters.trainable), ("in all", parameters.total))
@@ -179,8 +168,6 @@ def _setting(found: Catalogue) -> str:
 
 def _list(screen: Console, title: str, lines: Sequence[tuple[str, str]]) -> None:
     """A title and lines of names and texts, if there are any."""
-    from rich.table import Table
-
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(max_width=min(screen.width // 2, 44))
     table.add_column()

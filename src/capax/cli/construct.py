@@ -2,255 +2,150 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-if TYPE_CHECKING:
-    from capax.specs import Associations, AssociativeAttention
-    from capax.tasks.association_files import Examples
-    from capax.theory.relation_report import RelationReport
-    from capax.theory.report import ConstructionReport
-    from capax.theory.saturation import Saturation
+from capax.checks.saturation import Saturation
+from capax.cli import output
+from capax.cli.measure import GROUPS
+from capax.errors import printable
+from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations, Spec
+from capax.theory.construct.construct import Constructed, construct
+from capax.theory.construct.matrices import check_matrices
+from capax.theory.construct.report import ConstructionReport, RelationReport
 
 app = App(name="construct", help="Build weights that memorize as much as theory says, without training.")
+
+
+def _field(spec: type[Spec], name: str, usual: str | None = None) -> Parameter:
+    """A field of a task or model as a flag: its description, and its default where nothing else follows."""
+    field = spec.model_fields[name]
+    group = GROUPS["Model" if "model" in spec.model_fields else "Task"]
+    return Parameter(help=f"{field.description} [default: {usual or field.default}]", group=group)
+
+
+def _option(text: str, **more: Any) -> Parameter:
+    return Parameter(help=text, group=GROUPS["Run"], **more)
+
+
+Seed = Annotated[int, _option("Names all random draws; the same seed gives the same weights.")]
+Save = Annotated[Path | None, _option("Where to write the weights (.safetensors).")]
 
 
 @app.command
 def associations(
     *,
-    n_heads: int = 1,
-    context_size: int | None = None,
-    d_model: int | None = None,
-    d_head: int = 64,
-    contexts: Literal["shared", "fresh"] | None = None,
-    entries: Literal["uniform", "normal"] | None = None,
-    labels: Literal["classes", "uniform", "normal"] | None = None,
-    n_classes: int | None = None,
-    d_out: int | None = None,
-    library_size: int | None = None,
-    library: Path | None = None,
-    dtype: Literal["float64", "float32"] = "float64",
-    seed: int = 0,
-    save: Path | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    n_heads: Annotated[int | None, _field(AssociativeAttention, "n_heads")] = None,
+    context_size: Annotated[int | None, _field(Associations, "context_size")] = None,
+    d_model: Annotated[int | None, _field(AssociativeAttention, "d_model")] = None,
+    d_head: Annotated[int | None, _field(AssociativeAttention, "d_head")] = None,
+    contexts: Annotated[Literal["shared", "fresh"] | None, _field(Associations, "contexts")] = None,
+    entries: Annotated[Literal["uniform", "normal"] | None, _field(Associations, "entries")] = None,
+    labels: Annotated[Literal["classes", "uniform", "normal"] | None, _field(Associations, "labels")] = None,
+    n_classes: Annotated[int | None, _field(Associations, "n_classes")] = None,
+    d_out: Annotated[int | None, _field(Associations, "d_out")] = None,
+    library_size: Annotated[int | None, _field(Associations, "library_size", "as many as the layer holds, T")] = None,
+    library: Annotated[Path | None, _field(Associations, "library")] = None,
+    dtype: Annotated[
+        Literal["float64", "float32"], _option("Of the weights, and of what they are evaluated in.")
+    ] = "float64",
+    seed: Seed = 0,
+    save: Save = None,
+    as_json: Annotated[
+        bool, _option("Print one JSON object (docs/schemas/construction.json).", name="--json", negative="")
+    ] = False,
 ) -> None:
     """Weights of one attention layer that memorize T = H(min(n, d_head) − 1) + 1 associations exactly.
 
     The theorem is that of Mahdavi et al. 2024; the construction is ours.
-
-    Parameters
-    ----------
-    n_heads
-        Attention heads H.
-    context_size
-        Tokens n in a context, fewer than d_model. [default: 32]
-    d_model
-        Channels of a query and of a token. [default: 64]
-    d_head
-        Channels of a projected query and of a key.
-    contexts
-        One context for all examples, or one for each. [default: shared]
-    entries
-        Entries of the vectors: uniform in [0, 1), or standard normal. [default: uniform]
-    labels
-        A class each, or real numbers: uniform in [0, 1), or standard normal. [default: classes]
-    n_classes
-        Different classes; the layer gives their one-hot vectors. [default: 100]
-    d_out
-        Numbers in a real label. [default: 1]
-    library_size
-        Examples to memorize. [default: T]
-    library
-        The user's examples instead: a .safetensors file or a folder of .npy files with queries, contexts and labels.
-    dtype
-        Of the weights, and of what they are evaluated in.
-    seed
-        Names all random draws; the same seed gives the same weights.
-    save
-        Where to write the weights (.safetensors).
-    as_json
-        Print one JSON object (docs/schemas/construction.json).
     """
-    from capax import machine
-    from capax.errors import SpecError, printable
-    from capax.seeds import numpy_generator
-    from capax.specs import AssociativeAttention
-    from capax.theory.associations import construct
-    from capax.theory.matrices import check_matrices
-    from capax.theory.report import report
-
-    if not 0 <= seed < 2**63:
-        raise SpecError(f"seed: at least 0 and below 2^63, got {seed}")
-    if save is not None:
-        check_matrices(save)
-    fields: dict[str, Any] = {
-        "context_size": context_size,
-        "contexts": contexts,
-        "entries": entries,
-        "labels": labels,
-        "n_classes": n_classes,
-        "d_out": d_out,
-        "library_size": library_size,
-        "library": None if library is None else str(library),
-    }
-    given = {name: value for name, value in fields.items() if value is not None}
-    layer = AssociativeAttention(n_heads=n_heads, d_head=d_head)
-    if d_model is not None:
-        layer = layer.replace(d_model=d_model)
-    elif library is not None:
-        layer = layer.replace(d_model=_channels(library))
-    task, examples = _examples(given, layer, seed)
-    built = construct(
-        examples,
-        n_heads=n_heads,
-        d_head=d_head,
-        generator=numpy_generator(seed, "construction"),
-        dtype=dtype,
-        n_classes=task.n_classes if task.labels == "classes" else None,
+    task = _given(
+        context_size=context_size,
+        contexts=contexts,
+        entries=entries,
+        labels=labels,
+        n_classes=n_classes,
+        d_out=d_out,
+        library_size=library_size,
+        library=None if library is None else str(library),
     )
-    if save is not None:
-        built.weights.save(save)
-    layer = layer.replace(d_value=built.weights.value.shape[2])
-    found = report(built, task, layer, dtype, seed, machine.versions())
-    if as_json:
-        print(found.model_dump_json())
-        return
-    _show(found)
-    if save is not None:
-        print(f"Weights: {printable(save)}")
+    model = _given(n_heads=n_heads, d_model=d_model, d_head=d_head)
+    _check(save)
+    built = construct(Associations(**task), AssociativeAttention(**model), seed=seed, dtype=dtype)
+    _tell(built, save, as_json, _show)
 
 
 @app.command
 def relations(
     *,
-    graph: str = "permutation",
-    n_items: int | None = None,
-    n_edges: int | None = None,
-    degree: int | None = None,
-    embeddings: str = "gaussian",
-    strict: bool = False,
-    d_model: int | None = None,
-    method: Literal["whitened", "hebbian", "onehot"] = "whitened",
-    n_heads: int | None = None,
-    d_head: int | None = None,
-    bits: int | None = None,
-    seed: int = 0,
-    save: Path | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    graph: Annotated[str, _field(Relations, "graph")] = "permutation",
+    n_items: Annotated[int | None, _field(Relations, "n_items")] = None,
+    n_edges: Annotated[int | None, _field(Relations, "n_edges")] = None,
+    degree: Annotated[int | None, _field(Relations, "degree")] = None,
+    embeddings: Annotated[str, _field(Relations, "embeddings")] = "gaussian",
+    strict: Annotated[bool, _field(Relations, "strict")] = False,
+    d_model: Annotated[
+        int | None, _field(KeyQueryChannel, "d_model", "n_items for onehot items, those of the file, else 32")
+    ] = None,
+    method: Annotated[
+        Literal["whitened", "hebbian", "onehot"],
+        _option("whitened (pseudo-inverse), hebbian (outer products), or onehot (one head, one-hot items)."),
+    ] = "whitened",
+    n_heads: Annotated[
+        int | None,
+        _field(KeyQueryChannel, "n_heads", "one for onehot, else as many as hold d_model/4 edges each"),
+    ] = None,
+    d_head: Annotated[int | None, _field(KeyQueryChannel, "d_head", "the smallest found to reach F1 .99")] = None,
+    bits: Annotated[int | None, _option("Of each weight, 1 to 8. [default: float64]")] = None,
+    seed: Seed = 0,
+    save: Save = None,
+    as_json: Annotated[
+        bool, _option("Print one JSON object (docs/schemas/construction_relations.json).", name="--json", negative="")
+    ] = False,
 ) -> None:
     """Weights of a key-query channel that recognize a graph: which ordered pairs of items are its edges.
 
     That D_K = O(m' log m' / d_model) is enough is Adler 2025's; the constructions are ours.
-
-    Parameters
-    ----------
-    graph
-        permutation, random, regular, power_law, tree; or a .graphml file, or a .csv of edges (source, target).
-    n_items
-        Items; with the user's files it follows from them.
-    n_edges
-        Edges of a random or power-law graph.
-    degree
-        Edges from and to each item of a regular graph.
-    embeddings
-        gaussian, onehot, low_coherence; or a .npy file of one vector an item.
-    strict
-        Refuse a file's vectors that are not of unit norm; else they are normalised.
-    d_model
-        Channels of an item's vector. [default: n_items for onehot items, those of the file, else 32]
-    method
-        whitened (pseudo-inverse), hebbian (outer products), or onehot (one head, one-hot items).
-    n_heads
-        Heads. [default: one for onehot, else as many as hold d_model/4 edges each]
-    d_head
-        Channels of a query and a key. [default: the smallest found to reach F1 .99]
-    bits
-        Of each weight, 1 to 8. [default: float64]
-    seed
-        Names all random draws; the same seed gives the same weights.
-    save
-        Where to write the weights (.safetensors).
-    as_json
-        Print one JSON object (docs/schemas/construction_relations.json).
     """
-    from capax import machine
-    from capax.errors import SpecError, printable
-    from capax.seeds import numpy_generator
-    from capax.specs import KeyQueryChannel, Relations
-    from capax.tasks import graphs, relation_files
-    from capax.tasks.embeddings import draw
-    from capax.theory.matrices import check_matrices
-    from capax.theory.relation_report import report
-    from capax.theory.relations import construct
-    from capax.training.room import refuse_too_large_to_build
-
-    if not 0 <= seed < 2**63:
-        raise SpecError(f"seed: at least 0 and below 2^63, got {seed}")
-    if save is not None:
-        check_matrices(save)
-    fields: dict[str, Any] = {"n_items": n_items, "n_edges": n_edges, "degree": degree, "strict": strict or None}
-    given = {name: value for name, value in fields.items() if value is not None}
-    task = Relations(graph=graph, embeddings=embeddings, **given)
-    if d_model is None and embeddings == "onehot":
-        d_model = task.n_items
-    if d_model is None and (vectors := relation_files.load(task).vectors) is not None:
-        d_model = vectors.shape[1]
-    layer = KeyQueryChannel() if d_model is None else KeyQueryChannel(d_model=d_model)
-    channel = KeyQueryChannel(n_heads=1 if n_heads is None else n_heads, d_model=layer.d_model, d_head=d_head)
-    refuse_too_large_to_build(task, channel)
-    library = numpy_generator(seed, "library")  # in this order, as for training: the same seed names the same library
-    edges = graphs.draw(task, library)
-    items = draw(task, layer.d_model, library)
+    task = _given(n_items=n_items, n_edges=n_edges, degree=degree, strict=strict or None)
+    model = _given(d_model=d_model, n_heads=n_heads, d_head=d_head)
+    _check(save)
     built = construct(
-        edges,
-        items,
-        generator=numpy_generator(seed, "construction"),
+        Relations(graph=graph, embeddings=embeddings, **task),
+        KeyQueryChannel(**model),
+        seed=seed,
         method=method,
-        n_heads=n_heads,
-        d_head=d_head,
         bits=bits,
     )
+    _tell(built, save, as_json, _show_relations)
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _check(save: Path | None) -> None:
+    if save is not None:
+        check_matrices(save)
+
+
+def _tell(built: Constructed, save: Path | None, as_json: bool, show: Callable[[Any], None]) -> None:
     if save is not None:
         built.weights.save(save)
-    found = report(built, edges, items, task, method=method, bits=bits, seed=seed, versions=machine.versions())
     if as_json:
-        print(found.model_dump_json())
+        print(built.report.model_dump_json())
         return
-    _show_relations(found)
+    show(built.report)
     if save is not None:
         print(f"Weights: {printable(save)}")
 
 
-def _channels(library: Path) -> int:
-    from capax.tasks import association_files
-
-    return association_files.read(library).queries.shape[1]
-
-
-def _examples(given: dict[str, Any], layer: AssociativeAttention, seed: int) -> tuple[Associations, Examples]:
-    """The task with as many examples as the layer holds where none are given, and the examples."""
-    from capax.seeds import numpy_generator
-    from capax.specs import Associations
-    from capax.tasks.associations import draw
-    from capax.theory.associations import check_size, largest_library
-    from capax.training.room import refuse_too_large_to_build
-
-    task = Associations(**given)
-    sizes = (layer.n_heads, task.context_size, layer.d_model, layer.d_head)
-    if task.library == "random" and "library_size" not in given:
-        task = task.replace(library_size=largest_library(*sizes))
-    check_size(task.library_size, *sizes)
-    refuse_too_large_to_build(task, layer)
-    return task, draw(task, task.library_size, layer.d_model, numpy_generator(seed, "library"))
-
-
 def _show(found: ConstructionReport) -> None:
-    from capax.cli.output import console
-
-    screen = console()
+    screen = output.console()
     task, layer = found.task, found.model
     tokens = f"{task.context_size} token{'s' * (task.context_size > 1)}"
     outputs = f"{task.n_classes} classes" if task.labels == "classes" else f"labels of {task.d_out}"
@@ -284,9 +179,7 @@ def _saturated(found: Saturation) -> list[str]:
 
 
 def _show_relations(found: RelationReport) -> None:
-    from capax.cli.output import console
-
-    screen = console()
+    screen = output.console()
     precision = "float64" if found.bits is None else f"{found.bits} bit{'s' * (found.bits > 1)} a weight"
     screen.print(
         f"{found.task.items}, {found.task.library_size} edges, {found.task.embeddings} in {found.model.d_model} "

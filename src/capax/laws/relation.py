@@ -46,7 +46,7 @@ class RelationLaw(Law):
         self.random_state = random_state
 
     def load(self, columns: Columns) -> Vector:
-        """M' log2 m' / d, or m'/d."""
+        """The load m' log2 m' / d, or m'/d without the logarithm."""
         edges = columns["n_edges"]
         return edges * (np.log2(edges) if self.logarithm else 1.0) / columns["d_model"]
 

@@ -22,7 +22,7 @@ from capax.reports.lines import measured, or_error, said_of_bars, titled
 from capax.reports.words import protocol
 from capax.results import Interval, Measurement
 from capax.specs import Associations, AssociativeAttention, Mac
-from capax.theory.association_bounds import fresh_context_rank, mahdavi2024, shared_context_rank
+from capax.theory.bounds.associations import fresh_context_rank, mahdavi2024, shared_context_rank
 
 MOST_PANELS = 8
 NAMED = 4

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from capax.checks.saturation import Saturation, saturated, saturation
 from capax.errors import ReportError
 from capax.laws.law import Law
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
 from capax.results import Measurement
 from capax.specs import Associations
-from capax.theory.saturation import Saturation, saturated, saturation
 
 MOST_PATTERNS = 20
 MOST_LAYERS = 4

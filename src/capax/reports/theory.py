@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from capax.errors import ReportError
 from capax.laws.law import Law
 from capax.reports.chart import Axis, Chart, Panel, Series
-from capax.reports.words import of_heads, protocol
+from capax.reports.words import protocol
 from capax.results import Measurement
 from capax.specs import Budget
-from capax.theory.bounds import Bound
-from capax.theory.catalogue import Catalogue
-from capax.theory.catalogue import bounds as catalogue_of
+from capax.theory.bounds.bound import Bound
+from capax.theory.bounds.catalogue import Catalogue
+from capax.theory.bounds.catalogue import bounds as catalogue_of
 
 MEASURED = "measured"
 UNITS = {
@@ -143,8 +143,5 @@ def _told(one: Bound) -> str:
 
 
 def _setting(found: Catalogue) -> str:
-    model, count = found.model, found.parameters.trainable
-    heads = of_heads(model.n_heads) + ("" if model.d_head is None else f" of {model.d_head}")
-    return f"{model.model.replace('_', ' ')}: {heads}, d_model {model.d_model}" + (
-        "" if count is None else f", {count} trainable parameters"
-    )
+    count = found.parameters.trainable
+    return found.model.words() + ("" if count is None else f", {count} trainable parameters")

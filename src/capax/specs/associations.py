@@ -108,6 +108,14 @@ class Associations(Task):
         contexts = 1 if self.contexts == "shared" else self.library_size
         return {"n_outputs": self.n_outputs, "context_size": self.context_size, "n_contexts": contexts}
 
+    def bound_sizes(self) -> dict[str, Any]:
+        """`context_size`, `library_size`, and `n_classes` or `d_out`; a real label is worth no number of bits."""
+        classes = self.labels == "classes"
+        label = (
+            {"n_classes": self.n_classes, "bits_per_item": self.bits_per_item()} if classes else {"d_out": self.d_out}
+        )
+        return {"context_size": self.context_size, "library_size": self.library_size} | label
+
     def library_bytes(self, model: Model) -> int:
         """Bytes that one library takes while it is drawn, at least."""
         chosen = self.library_size * self.bag_size if self.contexts == "bag" else 0

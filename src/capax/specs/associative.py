@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -88,6 +88,12 @@ class AssociativeAttention(Model):
             Parameter("readout", (c, n_outputs), linear),
             Parameter("readout_bias", (n_outputs,), linear),
         )
+
+    def architecture(self, *, n_classes: int | None = None, d_out: int | None = None, **_: Any) -> dict[str, Any]:
+        """Its fields, and the numbers of a label."""
+        outputs = n_classes or d_out
+        value = self.d_value if outputs is None else self.value_size(outputs)
+        return self.model_dump(exclude={"model"}) | {"d_value": value, "d_out": outputs}
 
     def floats_per_row(self, task: Task, purpose: Purpose) -> int:
         """Numbers in the widest activation of one example of one member."""

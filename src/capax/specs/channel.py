@@ -77,6 +77,10 @@ class KeyQueryChannel(Model):
         many = heads(self) if counts is None else f"{', '.join(map(str, counts))} head{'s' * (counts != (1,))}"
         return f"{kind[self.channel]}, {many}, width {self.d_model}"
 
+    def architecture(self, **_: Any) -> dict[str, Any]:
+        """Its fields."""
+        return self.model_dump(exclude={"model"})
+
     def parameters(self, *, n_items: int) -> tuple[Parameter, ...]:  # type: ignore[override]
         """Its tensors: all but constants are trained, 2·d_model·n_heads·d_head, a scale and a threshold.
 

@@ -109,6 +109,16 @@ class Model(Tagged):
         """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it."""
         raise NotImplementedError(f"{type(self).__name__}.floats_per_row")
 
+    def architecture(self, **sizes: Any) -> dict[str, Any]:
+        """What bounds may know of its layers: its fields, and what follows from them; empty where they know nothing.
+
+        A subclass says it anew: what holds of its parent need not hold of another attention.
+
+        Args:
+            sizes: those of its task that are known, as `Task.bound_sizes` says; others are None.
+        """
+        return {}
+
     @property
     def frozen_readout(self) -> bool:
         """Whether its scores of tokens are products with rows of a frozen parameter `readout`."""

@@ -151,6 +151,11 @@ class Relations(Task):
         """log2 of how many graphs could have been drawn; power-law and the user's count as any of as many edges."""
         return float(resolve("capax.tasks.graph_classes:drawn_from")(self).bits)
 
+    def bound_sizes(self) -> dict[str, Any]:
+        """`n_items`, `n_edges`, which are the library, and how many graphs there are."""
+        bits = {"graph_bits": self.graph_bits(), "bits_per_item": self.bits_per_item()}
+        return self.sizes() | {"n_edges": self.library_size, "library_size": self.library_size} | bits
+
     def bits_per_item(self) -> float:
         """An edge's share of `graph_bits`."""
         return self.graph_bits() / self.library_size

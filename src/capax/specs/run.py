@@ -19,7 +19,7 @@ from capax.specs.training import Training
 BUDGET = ("max_epochs", "min_steps", "max_steps")
 
 
-class _Open:
+class Open:
     """Of a field: any registered class of its kind, and the same in a JSON schema."""
 
     def __get_pydantic_core_schema__(self, source: type[Tagged], handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -42,8 +42,8 @@ def _any_of(source: type[Tagged], handler: GetJsonSchemaHandler) -> JsonSchemaVa
 class Run(Spec):
     """One measurement, whole: everything that can change its result, and nothing else."""
 
-    task: Annotated[Task, _Open()]
-    model: Annotated[Model, _Open()]
+    task: Annotated[Task, Open()]
+    model: Annotated[Model, Open()]
     training: Training = Training()
     protocol: Protocol = Mac()
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0

@@ -91,6 +91,15 @@ class Task(Tagged):
         """What a model has to know of it to be built; of tokens `vocab_size` and `context` (seq_len − 1)."""
         raise NotImplementedError(f"{type(self).__name__}.sizes")
 
+    def bound_sizes(self) -> dict[str, Any]:
+        """The sizes that bounds ask for, by the names of `capax.bounds`, and `bits_per_item` or `graph_bits`."""
+        sizes = self.sizes()
+        found: dict[str, Any] = {name: sizes[name] for name in ("vocab_size", "context_size") if name in sizes}
+        if "context" in sizes:
+            found |= {"seq_len": sizes["context"] + 1, "context_size": sizes["context"]}
+        bits = None if self.guess_probability() is None else self.bits_per_item()
+        return found | {"library_size": self.library_size, "bits_per_item": bits}
+
     def tokens(self, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size seq_len"]:
         """So many items, of which the last token is the target; for tasks of tokens without a library of their own."""
         raise NotImplementedError(f"{type(self).__name__}.tokens")

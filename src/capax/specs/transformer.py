@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -115,6 +115,15 @@ class Transformer(Model):
             Parameter("value", (h, c, v), Uniform.fan_in(c)),
             Parameter("out", (h, v, c), Uniform.fan_in(h * v)),
         )
+
+    def architecture(self, *, vocab_size: int | None = None, **_: Any) -> dict[str, Any]:
+        """Its fields; a label is a token, or a vector of d_model numbers."""
+        return self.model_dump(exclude={"model"}) | {
+            "d_value": self.d_value or self.d_head,
+            "d_out": self.d_model,
+            "n_classes": vocab_size,
+            "n_hidden": 4 * self.d_model if self.ffn == "mlp" else None,
+        }
 
     def floats_per_row(self, task: Task, purpose: Purpose) -> int:
         """Numbers in the widest activation of one sequence of one member."""

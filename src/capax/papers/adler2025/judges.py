@@ -16,9 +16,9 @@ from capax.seeds import numpy_generator
 from capax.tasks.embeddings import gaussian
 from capax.tasks.graph_classes import derangements
 from capax.tasks.graphs import derangement
-from capax.theory.relation_bounds import real_lower_bound
-from capax.theory.relations import construct
-from capax.theory.stored_bits import f1_information
+from capax.theory.bounds.relations import real
+from capax.theory.bounds.stored_bits import f1_information
+from capax.theory.construct.relations import build
 
 LAW = RelationLaw()
 TARGET = 0.99
@@ -244,7 +244,7 @@ def above_lower_bound(of: Evidence) -> Verdict:
     for run in cells:
         m, d, key_dim = _items(run), _width(run), run.total_key_dim or 0
         bits = f1_information(m, m, derangements(m).bits, TARGET)
-        least = real_lower_bound(bits, m, run.n_heads or 1, d).value or 0.0
+        least = real(bits, m, run.n_heads or 1, d).value or 0.0
         if key_dim < least:
             wrong.append(f"m {m}, d {d}: {key_dim} below {least:.3g}")
         nearest = min(nearest, key_dim / max(least, 1e-9))
@@ -257,7 +257,7 @@ def _built(place: int, m: int, d: int, onehot: bool) -> tuple[float, float, int]
     generator = numpy_generator(0, "reproduce relations", place)
     edges = np.stack([np.arange(m), derangement(m, generator)], axis=1)
     vectors = np.eye(m) if onehot else gaussian(m, d, generator)
-    built = construct(edges, vectors, generator=generator, method="onehot" if onehot else "whitened")
+    built = build(edges, vectors, generator=generator, method="onehot" if onehot else "whitened")
     return built.recognition.f1, built.constant or 0.0, built.weights.query.shape[0]
 
 

@@ -13,7 +13,7 @@ from capax.papers.recipe import Evidence, Scale, Verdict
 from capax.results import Measurement
 from capax.seeds import numpy_generator
 from capax.tasks.association_files import Examples
-from capax.theory.associations import construct, largest_library
+from capax.theory.construct.associations import build, largest_library
 
 LEAST_R2 = 0.98
 # a library recalled nearly whole bends the line, and is left out
@@ -99,7 +99,7 @@ def weights(of: Evidence) -> Verdict:
         items = largest_library(heads, n, d, d_head)
         shape = (items, n, d)
         examples = Examples(generator.random((items, d)), generator.random(shape), generator.standard_normal(items))
-        errors.append(construct(examples, n_heads=heads, d_head=d_head, generator=generator).max_error)
+        errors.append(build(examples, n_heads=heads, d_head=d_head, generator=generator).max_error)
     return ev.exactly(
         max(errors) < 1e-6,
         f"largest error {max(errors):.1g}",

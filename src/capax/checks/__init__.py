@@ -1,0 +1,1 @@
+"""Checks: of a model, of what a bound assumes, of what a trained layer does."""

@@ -1,0 +1,340 @@
+"""Embeddings of a Hugging Face language model, block by block: what its attention is asked and what it is asked about.
+
+Models come from local paths only; a config alone gives random weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from capax.checks.assumptions import AssumptionReport, Precision, report
+from capax.errors import EmbeddingError
+from capax.inputs import exists, read_json, regular
+
+BATCH = 16
+WEIGHTS = "*.safetensors"
+PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
+DESCRIPTIONS = ("config.json", "tokenizer_config.json", "*.safetensors.index.json")
+"""Files of a folder that could name code or weights of other kinds."""
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError, IndexError)
+
+Query = Literal["first", "last"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where the models of a kind keep what is asked for.
+
+    Attributes:
+        attended: a module of a block whose input or output is the residual stream after attention.
+        side: which of the two.
+        query: the token that sees the whole sequence.
+    """
+
+    attended: str
+    side: Literal["input", "output"]
+    query: Query
+
+
+FAMILIES = {
+    "bert": Family("attention", "output", "first"),
+    "roberta": Family("attention", "output", "first"),
+    "gpt2": Family("ln_2", "input", "last"),
+    "llama": Family("post_attention_layernorm", "input", "last"),
+    "mistral": Family("post_attention_layernorm", "input", "last"),
+    "qwen2": Family("post_attention_layernorm", "input", "last"),
+}
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """One representation of all sequences; the query is also one of the tokens of its context."""
+
+    name: str
+    queries: Float[np.ndarray, "items channels"]
+    contexts: Float[np.ndarray, "items context_size channels"]
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Every representation, and what was assumed to get them."""
+
+    representations: tuple[Embedded, ...]
+    notes: tuple[str, ...]
+
+
+def check_blocks(
+    model: Path,
+    text: Path,
+    *,
+    layer: int = 1,
+    query: Query | None = None,
+    context_size: int | None = None,
+    precision: Precision = "float32",
+    samples: int = 5000,
+    seed: int = 0,
+) -> AssumptionReport:
+    """Check what the memorization bound assumes, block by block (see `read` and `assumptions.represent`).
+
+    Raises:
+        EmbeddingError: as `read`.
+        LibraryError: as `assumptions.represent`.
+    """
+    found = read(model, text, layer=layer, query=query, context_size=context_size, precision=precision, seed=seed)
+    sets = [(one.name, one.queries, one.contexts) for one in found.representations]
+    return report(f"{model}, {text}", sets, samples=samples, seed=seed, precision=precision, notes=found.notes)
+
+
+def read(
+    model: Path,
+    text: Path,
+    *,
+    layer: int = 1,
+    query: Query | None = None,
+    context_size: int | None = None,
+    precision: Precision = "float32",
+    seed: int = 0,
+) -> Embeddings:
+    """Embeddings of each line of a text: as they enter the first block, after attention in a block, after that block.
+
+    After attention: the residual stream, in BERT and RoBERTa after its normalization. Models of kinds other than
+    `FAMILIES` go without it, and need `query`. Without a tokenizer, tokens are the line's bytes modulo the vocabulary.
+
+    Args:
+        model: a folder with config.json and maybe weights and a tokenizer, or a config.json.
+        text: one sequence a line.
+        layer: the block, from 1.
+        query: the token that is the query; the first of an encoder and the last of a decoder when not given.
+        context_size: tokens to which each line is cut; those of the shortest line when not given.
+        precision: in which the model runs.
+        seed: of random weights.
+
+    Raises:
+        EmbeddingError: when transformers is missing, the model cannot be read or has no such block, or a line is short;
+            it names the line (from 1).
+    """
+    transformers = _transformers()
+    with _quiet(transformers):
+        config = _config(transformers, model)
+        kind = str(config.model_type)
+        family = FAMILIES.get(kind)
+        if query is None:
+            if family is None:
+                raise EmbeddingError(f"query: say first or last; which token of {kind!r} sees all others is not known")
+            query = family.query
+        network, notes = _network(transformers, model, config, precision, seed)
+        tokens, said = _tokens(transformers, model, text, int(config.vocab_size), query, context_size)
+    notes += said
+    longest = getattr(config, "max_position_embeddings", None)
+    if longest is not None and tokens.shape[1] > longest:
+        raise EmbeddingError(f"context_size: at most the model's {longest} positions, got {tokens.shape[1]}")
+    blocks = _blocks(network, config)
+    if not 1 <= layer <= len(blocks):
+        raise EmbeddingError(f"layer: 1 to {len(blocks)}, got {layer}")
+    if family is None:
+        notes += (f"after attention: left out, as its place in {kind!r} is not known; known: {', '.join(FAMILIES)}",)
+    with _quiet(transformers):
+        found = _run(network, blocks, layer, family, tokens)
+    at = 0 if query == "first" else -1
+    return Embeddings(
+        tuple(Embedded(name, vectors[:, at], vectors) for name, vectors in found),
+        (*notes, f"the query is the {query} token, which is in the context too"),
+    )
+
+
+def _transformers() -> Any:
+    try:
+        import transformers
+    except ImportError:
+        raise EmbeddingError("hf: needs transformers: pip install 'capax[hf]'") from None
+    return transformers
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """No advice and no progress bars on stderr."""
+    logging = transformers.utils.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _config(transformers: Any, model: Path) -> Any:
+    if not exists(model, "hf", EmbeddingError):
+        raise EmbeddingError(f"hf: no such file or folder {str(model)!r} (nothing is downloaded)")
+    if model.is_dir() and not (model / "config.json").exists():
+        raise EmbeddingError(f"hf: {model} has no config.json")
+    _refuse_code(model)
+    try:
+        config = transformers.AutoConfig.from_pretrained(str(model), local_files_only=True, trust_remote_code=False)
+    except UNREADABLE as error:
+        raise EmbeddingError(f"hf: cannot read the config of {model}: {_line(error)}") from None
+    if getattr(config, "is_encoder_decoder", False) or getattr(config, "vocab_size", None) is None:
+        raise EmbeddingError(f"hf: encoders or decoders of text only, got {config.model_type!r}")
+    return config
+
+
+def _refuse_code(model: Path) -> None:
+    """Refuse what could run code: a model's own classes, and weights that are pickled, which says arbitrary code.
+
+    Raises:
+        EmbeddingError: that names the file.
+    """
+    folder = model.is_dir()
+    for path in sorted(model.iterdir()) if folder else ():
+        if not path.is_dir():
+            regular(path, "hf", EmbeddingError)  # transformers opens what it finds
+    described = [path for pattern in DESCRIPTIONS for path in sorted(model.glob(pattern))] if folder else [model]
+    for path in described:
+        said = read_json(path, "hf", EmbeddingError)
+        if "auto_map" in said:
+            raise EmbeddingError(f"hf: {path} names classes of its own (auto_map); their code is never run")
+        if "transformers_weights" in said or "/" in str(said.get("attn_implementation")):
+            raise EmbeddingError(f"hf: {path} names weights or attention from elsewhere; what they do is not known")
+        shards = said.get("weight_map")
+        for shard in shards.values() if isinstance(shards, dict) else ():
+            if not str(shard).endswith(".safetensors") or Path(str(shard)).name != shard:
+                raise EmbeddingError(f"hf: {path} names {shard!r:.80}, which is no .safetensors file of this folder")
+    if folder and (model / "adapter_config.json").exists():
+        raise EmbeddingError(f"hf: {model / 'adapter_config.json'}: adapters are not read; merge them into the model")
+    pickled = [path for pattern in PICKLED for path in sorted(model.glob(pattern))] if folder else []
+    if pickled and not any(model.glob(WEIGHTS)):
+        raise EmbeddingError(f"hf: {pickled[0]} is pickled, which can run code; save the weights as .safetensors")
+
+
+def _network(
+    transformers: Any, model: Path, config: Any, precision: str, seed: int
+) -> tuple[nn.Module, tuple[str, ...]]:
+    weights = model.is_dir() and any(model.glob(WEIGHTS))
+    try:
+        if weights:
+            network = transformers.AutoModel.from_pretrained(
+                str(model), config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True
+            )
+        else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                network = transformers.AutoModel.from_config(config, trust_remote_code=False)
+    except UNREADABLE as error:
+        raise EmbeddingError(f"hf: cannot make the model of {model}: {_line(error)}") from None
+    notes = () if weights else (f"weights are random (seed {seed}): {model} has only a config",)
+    return network.to(getattr(torch, precision)).eval(), notes
+
+
+def _tokens(
+    transformers: Any, model: Path, text: Path, vocab_size: int, query: Query, context_size: int | None
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Token ids (items, context size)."""
+    try:
+        lines = regular(text, "text", EmbeddingError).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EmbeddingError(f"text: cannot read {text}: {_line(error)}") from None
+    if lines == [""]:
+        raise EmbeddingError(f"text: {text} is empty")
+    if context_size is not None and context_size < 1:
+        raise EmbeddingError(f"context_size: at least 1, got {context_size}")
+    if model.is_dir() and any((model / name).is_file() for name in TOKENIZERS):
+        rows, notes = _tokenized(transformers, model, lines, context_size)
+    elif query == "first":
+        if vocab_size < 2:
+            raise EmbeddingError(f"hf: a vocabulary of at least 2, got {vocab_size}")
+        rows = [
+            [vocab_size - 1, *(byte % (vocab_size - 1) for byte in line.encode())] if line else [] for line in lines
+        ]
+        notes = (
+            f"tokens are bytes modulo {vocab_size - 1}, as there is no tokenizer; token {vocab_size - 1} stands first",
+        )
+    else:
+        rows = [[byte % vocab_size for byte in line.encode()] for line in lines]
+        notes = (f"tokens are bytes modulo {vocab_size}, as there is no tokenizer",)
+    shortest = min(range(len(rows)), key=lambda at: len(rows[at]))
+    wanted = context_size or max(len(rows[shortest]), 1)
+    if len(rows[shortest]) < wanted:
+        raise EmbeddingError(
+            f"text: line {shortest + 1} of {text} has {len(rows[shortest])} tokens, fewer than the context's {wanted}"
+        )
+    tokens = np.array([row[:wanted] for row in rows], np.int64)
+    repeated = len(tokens) - len(np.unique(tokens, axis=0))
+    if repeated:
+        notes += (f"{repeated} lines are equal to others once they are cut to {wanted} tokens",)
+    return tokens, notes
+
+
+def _tokenized(
+    transformers: Any, model: Path, lines: list[str], context_size: int | None
+) -> tuple[list[list[int]], tuple[str, ...]]:
+    """Ids of each line; special tokens stay where the tokenizer puts them, in lines that are cut, too."""
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            str(model), local_files_only=True, trust_remote_code=False
+        )
+
+        def ids(most: int | None) -> list[list[int]]:
+            return [list(tokenizer(line, truncation=most is not None, max_length=most)["input_ids"]) for line in lines]
+
+        rows = ids(context_size)
+        if context_size is None:
+            rows = ids(min(map(len, rows)))
+    except UNREADABLE as error:
+        raise EmbeddingError(f"hf: cannot use the tokenizer of {model}: {_line(error)}") from None
+    return rows, (f"tokens are those of {type(tokenizer).__name__}",)
+
+
+def _blocks(network: nn.Module, config: Any) -> nn.ModuleList:
+    lists = [
+        one for one in network.modules() if isinstance(one, nn.ModuleList) and len(one) == config.num_hidden_layers
+    ]
+    if not lists:
+        raise EmbeddingError(f"hf: no list of {config.num_hidden_layers} blocks in a {type(network).__name__}")
+    return lists[0]
+
+
+def _run(
+    network: nn.Module, blocks: nn.ModuleList, layer: int, family: Family | None, tokens: np.ndarray
+) -> list[tuple[str, np.ndarray]]:
+    """Each representation's name and vectors (items, context size, channels)."""
+    names = ["raw embeddings", f"after attention in block {layer}", f"after block {layer}"]
+    seen: dict[str, list[torch.Tensor]] = {name: [] for name in names}
+    block = blocks[layer - 1]
+
+    def taken(name: str, side: str) -> Any:
+        def hook(_: nn.Module, arguments: Any, keywords: dict[str, Any], output: Any) -> None:
+            value = output if side == "output" else (arguments[0] if arguments else keywords["hidden_states"])
+            seen[name].append((value[0] if isinstance(value, tuple) else value).clone())
+
+        return hook
+
+    watched = [(names[0], blocks[0], "input"), (names[2], block, "output")]
+    if family is not None:
+        watched.append((names[1], block.get_submodule(family.attended), family.side))
+    hooks = [module.register_forward_hook(taken(name, side), with_kwargs=True) for name, module, side in watched]
+    try:
+        with torch.no_grad():
+            for batch in torch.from_numpy(tokens).split(BATCH):
+                network(input_ids=batch)
+    except UNREADABLE as error:
+        raise EmbeddingError(f"hf: a {type(network).__name__} cannot run on these tokens: {_line(error)}") from None
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return [(name, torch.cat(seen[name]).numpy()) for name in names if seen[name]]
+
+
+def _line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,0 +1,121 @@
+"""A model that is checked: a copy of it, asked without a trace, and how to make another one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from capax.errors import SpecError
+from capax.models.factory import ModuleError, build, said, seeded
+from capax.models.module import reported
+from capax.models.module_traits import asked_positions
+from capax.seeds import torch_generator
+from capax.specs import Model, Module, Task
+from capax.specs.task import Scored
+
+ROWS = 8
+"""Random examples of a batch."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is asked: a copy of the module, the task's sizes, and how to make another one."""
+
+    name: str
+    module: nn.Module
+    task: Task
+    seed: int
+    make: Callable[[int], nn.Module] | None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the module's parameters are."""
+        return next(self.module.parameters()).device
+
+    @property
+    def vocab_size(self) -> int:
+        """Different tokens."""
+        return self.task.sizes()["vocab_size"]
+
+    @property
+    def every_position(self) -> bool:
+        """Whether the loss or the count covers more positions than the last."""
+        return "all" in (self.task.scored("loss"), self.task.scored("recall"))
+
+    def tokens(self, part: str, rows: int = ROWS) -> Tensor:
+        """Random contexts `(rows, seq_len − 1)`."""
+        generator = torch_generator(self.seed, f"check {part}")
+        shape = (rows, self.task.sizes()["context"])
+        return torch.randint(self.vocab_size, shape, generator=generator).to(self.device)
+
+    def ask(self, tokens: Tensor, training: bool = False, seed: int = 0) -> Tensor:
+        """Scores of a copy, `(rows, positions, vocab_size)`; those of the last position alone are one position."""
+        module = copy.deepcopy(self.module).train(training)
+        with reported(self.name), seeded(seed), torch.no_grad():
+            scores = module(tokens)
+        asked_positions(scores, tokens, self.vocab_size, self.name)
+        return scores if scores.dim() == 3 else scores[:, None]
+
+
+def subject_of(model: Any, task: Task, seed: int) -> Subject:
+    """What is asked of a module, of what makes one, or of a spec.
+
+    Raises:
+        SpecError: for something else.
+        ModuleError: when the module cannot be made, or copied.
+    """
+    make: Callable[[int], nn.Module] | None = None
+    sizes = task.sizes()
+    if isinstance(model, Module):
+        name = model.name
+        build_one = partial(build, model, vocab_size=sizes["vocab_size"], seq_len=sizes["context"] + 1)
+        make = lambda number: build_one(seed=number)  # noqa: E731
+    elif isinstance(model, Model):
+        name, make = type(model).__name__, lambda number: OneMember(model, task, number)
+    elif isinstance(model, nn.Module):
+        try:
+            return Subject(type(model).__name__, copy.deepcopy(model), task, seed, None)
+        except Exception as error:  # a module may hold anything
+            raise ModuleError(f"module: {type(model).__name__} cannot be copied ({said(error)})") from None
+    elif callable(model):
+        name, make = getattr(model, "__name__", type(model).__name__), lambda number: _called(model, number)
+    else:
+        raise SpecError(f"model: a torch.nn.Module, what makes one, or a spec, got {type(model).__name__}")
+    return Subject(name, make(seed), task, seed, make)
+
+
+def _called(factory: Callable[[], Any], seed: int) -> nn.Module:
+    with reported(getattr(factory, "__name__", "factory")), seeded(seed):
+        module = factory()
+    if not isinstance(module, nn.Module):
+        raise ModuleError(f"module: the factory should give a torch.nn.Module, got {type(module).__name__}")
+    return module
+
+
+class OneMember(nn.Module):
+    """One member of an ensemble as a module."""
+
+    def __init__(self, spec: Model, task: Task, seed: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.scored: Scored = "all" if "all" in (task.scored("loss"), task.scored("recall")) else "last"
+        generators = [torch_generator(seed, "weights", 0)]
+        ensemble = spec.ensemble_type().initialize(spec, task.sizes(), generators=generators)
+        for name, tensor in ensemble.parameters.items():
+            parameter = nn.Parameter(tensor[0].detach().clone(), tensor.requires_grad)
+            self.register_parameter(name.replace(".", "/"), parameter)
+
+    def ensemble(self) -> Any:
+        """An ensemble of one, of these parameters."""
+        return self.spec.ensemble_type()(self.spec, {n.replace("/", "."): p[None] for n, p in self.named_parameters()})
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Next-token scores at every position, or of the last alone where no more is scored."""
+        scores: Tensor = self.ensemble().logits(tokens[None], self.scored)[0]
+        return scores if self.scored == "all" else scores[:, 0]
