@@ -11,11 +11,11 @@ from pathlib import Path
 
 from PIL import Image
 
+from capax.figures.drawing import draw
 from capax.papers.catalogue import NAMES, recipes
 from capax.papers.figures import figures, fitted
 from capax.papers.reproduce import Reproduction
 from capax.reports import report
-from capax.reports.drawing import draw
 
 FOLDER = Path(__file__).with_name("reproduced")
 PAGE = Path(__file__).with_name("reproduced.md")

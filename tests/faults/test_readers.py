@@ -20,10 +20,11 @@ from matplotlib import rc_context
 import capax
 from capax.cli import main, output
 from capax.errors import FigureFailed, LawError, ReportError
+from capax.figures import curves, drawing, interactive, registry, saturation
+from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 from capax.laws.compare import compare
 from capax.measures.progress import Progress, Status
-from capax.reports import curves, drawing, interactive, registry, report, saturation
-from capax.reports.chart import Axis, Chart, Heat, Panel, Series
+from capax.reports import report
 from capax.reports.light import Light
 
 NAME = "a[red]b[/bold]$c$ :key: <b>&lt;"

@@ -82,7 +82,7 @@ def bounds(
     from capax.theory import catalogue
 
     if picture is not None:
-        from capax.reports.drawing import check_writable
+        from capax.figures.drawing import check_writable
 
         check_writable(picture, "figure")
     fields: dict[str, Any] = {} if model is None else {name: getattr(model, name) for name in model.model_fields_set}
@@ -97,8 +97,8 @@ def bounds(
         bits=bits,
     )
     if picture is not None:
-        from capax.reports.drawing import draw
-        from capax.reports.theory import chart
+        from capax.figures.drawing import draw
+        from capax.figures.theory import chart
 
         draw(chart(found, {}), picture, "figure")
     if as_json:

@@ -34,9 +34,9 @@ def demo(
     from capax import machine
     from capax.cli import output
     from capax.errors import printable
+    from capax.figures.drawing import check_writable, draw
+    from capax.figures.registry import charts
     from capax.measures.measure import measure
-    from capax.reports.drawing import check_writable, draw
-    from capax.reports.registry import charts
     from capax.specs import Sequences, Training, Transformer
     from capax.store import Store
     from capax.store_schema import Summary

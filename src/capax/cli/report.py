@@ -28,9 +28,9 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
     from capax import outputs
     from capax.cli import output
     from capax.errors import SpecError, printable
+    from capax.figures.words import of_runs
     from capax.laws.files import load_law
     from capax.reports import report as reports
-    from capax.reports.words import of_runs
 
     if not stores:
         raise SpecError("store: at least one file of finished runs")
@@ -58,10 +58,10 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
         A law to draw beside the data: a file of `capax fit --out`, reference, or published:harma2024.
     """
     from capax.errors import ReportError, SpecError, printable
+    from capax.figures.drawing import check_writable, draw
+    from capax.figures.registry import charts, figures, named
     from capax.laws.files import load_law
     from capax.reports import report as reports
-    from capax.reports.drawing import check_writable, draw
-    from capax.reports.registry import charts, figures, named
 
     check_writable(out, "out")
     named(name)

@@ -52,7 +52,7 @@ def saturation(
             raise CapaxError(f"out: a .npy file, got {out}")
         outputs.check(out)
     if picture is not None:
-        from capax.reports.drawing import check_writable
+        from capax.figures.drawing import check_writable
 
         check_writable(picture, "figure")
     memory = load(key, store)
@@ -65,8 +65,8 @@ def saturation(
         np.save(content, saturated(attention, threshold))
         outputs.write(out, content.getvalue())
     if picture is not None:
-        from capax.reports.drawing import draw
-        from capax.reports.saturation import chart
+        from capax.figures.drawing import draw
+        from capax.figures.saturation import chart
 
         draw(chart(found, saturated(attention, threshold), memory.run), picture, "figure")
     if as_json:

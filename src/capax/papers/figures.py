@@ -9,10 +9,10 @@ from sklearn.base import clone
 
 from capax import tables
 from capax.errors import CapaxError
+from capax.figures.chart import Chart
+from capax.figures.registry import FIGURES, Figure
 from capax.laws.law import Law
 from capax.papers.recipe import Recipe, Scale
-from capax.reports.chart import Chart
-from capax.reports.registry import FIGURES, Figure
 from capax.results import Measurement
 
 

@@ -20,13 +20,14 @@ from plotly.offline import get_plotlyjs
 
 from capax import outputs, tables
 from capax.errors import CapaxError, FigureFailed, ReportError
+from capax.figures import interactive, words
+from capax.figures.groups import alike, fields_of
+from capax.figures.registry import FIGURES, Figure, figures
 from capax.laws.law import Law
-from capax.reports import amounts, interactive, words
+from capax.reports import amounts
 from capax.reports.caveats import caveats
-from capax.reports.groups import alike, fields_of
 from capax.reports.light import Light
 from capax.reports.planner import planner
-from capax.reports.registry import FIGURES, Figure, figures
 from capax.results import Measurement
 from capax.store import Store
 from capax.store_schema import Failure

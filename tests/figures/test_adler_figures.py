@@ -8,13 +8,13 @@ from scipy.stats import ttest_1samp
 
 import capax
 from capax.errors import ReportError
+from capax.figures import adler, interactive
+from capax.figures.cells import GRAPH, cells, powers
+from capax.figures.drawing import draw
+from capax.figures.groups import alike
+from capax.figures.trainings import f1
 from capax.laws.relation import RelationLaw
 from capax.measures.replay import trainings
-from capax.reports import adler, interactive
-from capax.reports.adler_f1 import f1
-from capax.reports.drawing import draw
-from capax.reports.groups import alike
-from capax.reports.searches import GRAPH, cells, powers
 from capax.results import HeadCount, Interval, Measurement
 
 TRAINING = capax.Training(max_steps=30, batch_size=64, eval_steps=10)

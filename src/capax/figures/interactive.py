@@ -12,8 +12,8 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from capax.reports.chart import Axis, Chart, Heat, Place, Series
-from capax.reports.looks import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
+from capax.figures.chart import Axis, Chart, Heat, Place, Series
+from capax.figures.looks import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
 
 GREY = "#707070"
 DARK = dict(

@@ -6,7 +6,7 @@ import numpy as np
 from made import changed, made, trained
 
 import capax
-from capax.reports.groups import alike
+from capax.figures.groups import alike
 from capax.results import Measurement
 
 

@@ -12,10 +12,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from capax.figures.drawing import MARKERS, save
+from capax.figures.looks import COLORS
 from capax.measures.probes.probe import Probes
 from capax.measures.probes.shares import Share
-from capax.reports.drawing import MARKERS, save
-from capax.reports.looks import COLORS
 from capax.specs import Sequences
 
 CHANCE: dict[str, Any] = {"color": "0.3", "linestyle": ":", "label": "by luck"}

@@ -8,8 +8,8 @@ import pytest
 from made import changed, made, trained
 
 import capax
-from capax.reports import words
-from capax.reports.groups import alike
+from capax.figures import words
+from capax.figures.groups import alike
 from capax.reports.report import VARIED
 from capax.specs import Run, Spec
 

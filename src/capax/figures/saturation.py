@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from capax.errors import ReportError
+from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 from capax.laws.law import Law
-from capax.reports.chart import Axis, Chart, Heat, Panel, Series
 from capax.results import Measurement
 from capax.specs import Associations
 from capax.theory.saturation import Saturation, saturated, saturation

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from capax.laws.law import Law
-from capax.measures.units import scaled
-from capax.reports.chart import Axis, Chart, Panel, Series
-from capax.reports.groups import alike
-from capax.reports.harma import ARCHITECTURE, WIDTH, counted
-from capax.reports.lines import (
+from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.declared import ARCHITECTURE, WIDTH, counted
+from capax.figures.groups import alike
+from capax.figures.lines import (
     by,
     d_model,
     ends_of,
@@ -23,7 +21,9 @@ from capax.reports.lines import (
     seq_len,
     titled,
 )
-from capax.reports.words import of_heads
+from capax.figures.words import of_heads
+from capax.laws.law import Law
+from capax.measures.units import scaled
 from capax.results import Amount, Interval, Measurement
 from capax.specs import Mac
 

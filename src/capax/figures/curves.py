@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from capax.errors import ReportError
+from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.groups import alike
+from capax.figures.lines import or_error, titled
+from capax.figures.words import of_heads
 from capax.laws.law import Law
-from capax.reports.chart import Axis, Chart, Panel, Series
-from capax.reports.groups import alike
-from capax.reports.lines import or_error, titled
-from capax.reports.words import of_heads
 from capax.results import Curve, Measurement, Member
 from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Mac, Relations, Sequences, Transformer
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import nbinom
 
+from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.declared import ARCHITECTURE, counted
+from capax.figures.groups import alike
+from capax.figures.lines import d_model, n_heads, of_transformers, or_error, seq_len, titled
+from capax.figures.words import of_heads
 from capax.laws.law import Law
-from capax.reports.chart import Axis, Chart, Panel, Series
-from capax.reports.groups import alike
-from capax.reports.harma import ARCHITECTURE, counted
-from capax.reports.lines import d_model, n_heads, of_transformers, or_error, seq_len, titled
-from capax.reports.words import of_heads
 from capax.results import Measurement
 from capax.specs import Shatter
 

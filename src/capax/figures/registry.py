@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from capax.errors import ReportError
+from capax.figures import adler, curves, declared, mahdavi, predicted, saturation, shatter, theory, trainings, units
+from capax.figures.chart import Chart
 from capax.laws.law import Law
-from capax.reports import adler, adler_f1, curves, harma, harma_laws, harma_shatter, mahdavi, saturation, theory, units
-from capax.reports.chart import Chart
 from capax.results import Measurement
 
 Shown = Callable[[Sequence[Measurement], Law | None], list[Chart]]
@@ -37,31 +37,31 @@ FIGURES: dict[str, Figure] = {
     "width": Figure(
         "memorized against width, per heads and length, with a law's band",
         "Härmä et al. 2024, Fig. 7",
-        harma.memorized_against_width,
+        declared.memorized_against_width,
         "mac, of several widths",
     ),
     "measured-predicted": Figure(
         "measured against predicted",
         "Härmä et al. 2024, Fig. 8",
-        harma_laws.measured_against_predicted,
+        predicted.measured_against_predicted,
         "mac, in the domain of --law; without it at least 6 runs of several widths, to fit one",
     ),
     "slopes": Figure(
         "sequences per channel of width, against length",
         "Härmä et al. 2024, Fig. 9",
-        harma_laws.slopes,
+        predicted.slopes,
         "mac, of several lengths",
     ),
     "held-out-heads": Figure(
         "the largest number of heads, predicted from fewer",
         "Härmä et al. 2024, Fig. 10",
-        harma_laws.held_out_heads,
+        predicted.held_out_heads,
         "mac, of several numbers of heads",
     ),
     "parameters": Figure(
         "memorized against trainable parameters",
         "Härmä et al. 2024, Fig. 11",
-        harma_laws.memorized_against_parameters,
+        predicted.memorized_against_parameters,
         "mac, of several widths",
     ),
     "curves": Figure(
@@ -73,31 +73,31 @@ FIGURES: dict[str, Figure] = {
     "shatter": Figure(
         "epochs until the library is whole, with the fitted negative binomial",
         "Härmä et al. 2024, Fig. 5",
-        harma_shatter.epochs_to_shatter,
+        shatter.epochs_to_shatter,
         "shatter",
     ),
     "batch-size": Figure(
         "memorized against batch size",
         "Härmä et al. 2024, Fig. 6",
-        harma.memorized_against_batch_size,
+        declared.memorized_against_batch_size,
         "mac, of several batch_size",
     ),
     "mac-mls": Figure(
         "most recalled of one library (MAC) against largest recalled whole (MLS)",
         "Härmä et al. 2024, Fig. 4",
-        harma.mac_against_mls,
+        declared.mac_against_mls,
         "mac and mls, of one architecture",
     ),
     "trainable": Figure(
         "embeddings, positions and read-out trained or frozen",
         "Härmä et al. 2024, Fig. 3",
-        harma.trainable_parts,
+        declared.trainable_parts,
         "mac, of several embeddings, positions or readout",
     ),
     "ffn": Figure(
         "FFN trained, frozen to the identity, left out",
         "Härmä et al. 2024, Fig. 2",
-        harma.ffn_trained_or_identity,
+        declared.ffn_trained_or_identity,
         "mac, of several ffn",
     ),
     "units": Figure(
@@ -109,7 +109,7 @@ FIGURES: dict[str, Figure] = {
     "f1": Figure(
         "F1 against total key dimension",
         "Adler 2025, Fig. 1",
-        adler_f1.f1,
+        trainings.f1,
         "relations, by budget or mac at several head sizes",
     ),
     "best-heads": Figure("best number of heads", "Adler 2025, Fig. 2", adler.best_heads, "relations, by budget"),

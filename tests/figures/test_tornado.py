@@ -6,9 +6,9 @@ import pytest
 
 import capax
 from capax.errors import ReportError
+from capax.figures.tornado import TornadoBar, tornado
+from capax.figures.tornado_drawing import _labels, draw_tornado
 from capax.measures.sensitivity import Sensitivity
-from capax.reports.tornado import TornadoBar, tornado
-from capax.reports.tornado_drawing import _labels, draw_tornado
 from capax.specs import Run
 
 

@@ -5,19 +5,19 @@ from made import changed, made, trained
 
 import capax
 from capax.errors import ReportError
-from capax.reports.chart import Chart, Series
-from capax.reports.curves import MOST_CURVES, training_curves
-from capax.reports.harma import (
+from capax.figures.chart import Chart, Series
+from capax.figures.curves import MOST_CURVES, training_curves
+from capax.figures.declared import (
     ffn_trained_or_identity,
     mac_against_mls,
     memorized_against_batch_size,
     memorized_against_width,
     trainable_parts,
 )
-from capax.reports.harma_shatter import epochs_to_shatter
-from capax.reports.lines import limits
-from capax.reports.registry import charts
-from capax.reports.units import bits_per_parameter
+from capax.figures.lines import limits
+from capax.figures.registry import charts
+from capax.figures.shatter import epochs_to_shatter
+from capax.figures.units import bits_per_parameter
 from capax.results import Interval
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capax.errors import ReportError
-from capax.reports.chart import Axis
-from capax.reports.groups import Group
-from capax.reports.words import of_heads
+from capax.figures.chart import Axis
+from capax.figures.groups import Group
+from capax.figures.words import of_heads
 from capax.results import Measurement
 from capax.specs import Budget, KeyQueryChannel, Mac, Relations
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
+from capax.figures.cells import GRAPH, cell, of_relations, powers
+from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.groups import Group, alike
+from capax.figures.lines import or_error, titled
+from capax.figures.words import of_heads
 from capax.laws.law import Law
 from capax.measures.replay import trainings
-from capax.reports.chart import Axis, Chart, Panel, Series
-from capax.reports.groups import Group, alike
-from capax.reports.lines import or_error, titled
-from capax.reports.searches import GRAPH, cell, of_relations, powers
-from capax.reports.words import of_heads
 from capax.results import HeadCount, Measurement
 from capax.specs import Budget, Mac
 

@@ -11,9 +11,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from capax.reports.drawing import save
-from capax.reports.looks import COLORS
-from capax.reports.tornado import Tornado, TornadoBar
+from capax.figures.drawing import save
+from capax.figures.looks import COLORS
+from capax.figures.tornado import Tornado, TornadoBar
 
 NUMBERS = {
     "memorized_above_chance": "memorized above chance",

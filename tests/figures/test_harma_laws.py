@@ -8,16 +8,16 @@ from test_harma import points, shown
 import capax
 from capax import tables
 from capax.errors import ReportError
-from capax.laws.files import load_law
-from capax.laws.law import Law
-from capax.reports.expectations import expected
-from capax.reports.harma import memorized_against_width
-from capax.reports.harma_laws import (
+from capax.figures.declared import memorized_against_width
+from capax.figures.expectations import expected
+from capax.figures.predicted import (
     held_out_heads,
     measured_against_predicted,
     memorized_against_parameters,
     slopes,
 )
+from capax.laws.files import load_law
+from capax.laws.law import Law
 from capax.results import Interval
 
 LIBRARY, VOCABULARY = 4000, 100

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from capax.errors import ReportError
+from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.groups import Group, alike
+from capax.figures.lines import measured, or_error, said_of_bars, titled
+from capax.figures.words import protocol
 from capax.laws.law import Law
 from capax.measures.units import scaled
-from capax.reports.chart import Axis, Chart, Panel, Series
-from capax.reports.groups import Group, alike
-from capax.reports.lines import measured, or_error, said_of_bars, titled
-from capax.reports.words import protocol
 from capax.results import Interval, Measurement
 from capax.specs import Associations, AssociativeAttention, Mac
 from capax.theory.association_bounds import fresh_context_rank, mahdavi2024, shared_context_rank

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 from capax.errors import CapaxError, ReportError
+from capax.figures import words
+from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.expectations import expected
+from capax.figures.groups import Group
 from capax.laws.law import Law
-from capax.reports import words
-from capax.reports.chart import Axis, Chart, Panel, Series
-from capax.reports.expectations import expected
-from capax.reports.groups import Group
 from capax.results import Interval, Measurement
 from capax.specs import Mac, Sequences, Transformer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from capax.reports.groups import Group
+from capax.figures.groups import Group
 from capax.specs import (
     Associations,
     AssociativeAttention,

@@ -12,13 +12,13 @@ from typing import Literal
 
 import numpy as np
 
+from capax.figures.cells import GRAPH, Cell, cells, of_relations, powers
+from capax.figures.chart import Axis, Chart, Heat, Panel, Series
+from capax.figures.groups import Group, alike
+from capax.figures.lines import or_error, titled
+from capax.figures.words import protocol
 from capax.laws.law import Law
 from capax.laws.relation import RelationLaw
-from capax.reports.chart import Axis, Chart, Heat, Panel, Series
-from capax.reports.groups import Group, alike
-from capax.reports.lines import or_error, titled
-from capax.reports.searches import GRAPH, Cell, cells, of_relations, powers
-from capax.reports.words import protocol
 from capax.results import Measurement
 from capax.specs import Budget
 

@@ -17,8 +17,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from capax import outputs
 from capax.errors import ReportError
-from capax.reports.chart import Axis, Chart, Heat, Panel, Series
-from capax.reports.looks import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
+from capax.figures.chart import Axis, Chart, Heat, Panel, Series
+from capax.figures.looks import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINE = 0.22

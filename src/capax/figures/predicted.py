@@ -10,16 +10,11 @@ from sklearn.base import clone
 
 from capax import tables
 from capax.errors import CapaxError, ReportError
-from capax.laws.compare import Comparison, Score, compare
-from capax.laws.ecm import ECM, slopes_from_origin
-from capax.laws.law import Law
-from capax.laws.power import PowerLaw
-from capax.measures.units import above_chance, scaled
-from capax.reports.chart import Axis, Chart, Panel, Series
-from capax.reports.expectations import about, expected, speaks_of, unlike
-from capax.reports.groups import Group, alike
-from capax.reports.harma import ARCHITECTURE, WIDTH, counted
-from capax.reports.lines import (
+from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.declared import ARCHITECTURE, WIDTH, counted
+from capax.figures.expectations import about, expected, speaks_of, unlike
+from capax.figures.groups import Group, alike
+from capax.figures.lines import (
     GREY,
     MEMORIZED,
     by,
@@ -40,7 +35,12 @@ from capax.reports.lines import (
     seq_len,
     titled,
 )
-from capax.reports.words import of_heads, of_runs
+from capax.figures.words import of_heads, of_runs
+from capax.laws.compare import Comparison, Score, compare
+from capax.laws.ecm import ECM, slopes_from_origin
+from capax.laws.law import Law
+from capax.laws.power import PowerLaw
+from capax.measures.units import above_chance, scaled
 from capax.results import Interval, Measurement
 from capax.specs import Mac
 

@@ -9,9 +9,10 @@ import pytest
 import capax
 from capax.cli import main
 from capax.errors import ReportError
-from capax.reports import interactive, registry, report, theory
-from capax.reports.drawing import draw
-from capax.reports.saturation import chart as saturation_chart
+from capax.figures import interactive, registry, theory
+from capax.figures.drawing import draw
+from capax.figures.saturation import chart as saturation_chart
+from capax.reports import report
 from capax.results import Measurement
 from capax.theory.catalogue import bounds, exceeded
 from capax.theory.saturation import saturated, saturation

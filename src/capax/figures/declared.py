@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from capax.laws.law import Law
-from capax.measures.units import scaled
-from capax.reports import words
-from capax.reports.chart import Axis, Chart, Panel, Series
-from capax.reports.expectations import about
-from capax.reports.groups import Group, alike
-from capax.reports.lines import (
+from capax.figures import words
+from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.expectations import about
+from capax.figures.groups import Group, alike
+from capax.figures.lines import (
     MEMORIZED,
     by,
     d_model,
@@ -32,7 +30,9 @@ from capax.reports.lines import (
     seq_len,
     titled,
 )
-from capax.reports.words import of_heads
+from capax.figures.words import of_heads
+from capax.laws.law import Law
+from capax.measures.units import scaled
 from capax.results import Interval, Measurement
 from capax.specs import Mac, Mls, Transformer
 

@@ -8,8 +8,8 @@ from scipy.stats import linregress
 
 import capax
 from capax.errors import ReportError
-from capax.reports import interactive, mahdavi
-from capax.reports.drawing import draw
+from capax.figures import interactive, mahdavi
+from capax.figures.drawing import draw
 from capax.results import Measurement
 
 

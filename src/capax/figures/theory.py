@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from capax.errors import ReportError
+from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.words import of_heads, protocol
 from capax.laws.law import Law
-from capax.reports.chart import Axis, Chart, Panel, Series
-from capax.reports.words import of_heads, protocol
 from capax.results import Measurement
 from capax.specs import Budget
 from capax.theory.bounds import Bound

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from capax.reports.registry import FIGURES
+from capax.figures.registry import FIGURES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "figures.md").read_text(encoding="utf-8")
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from capax.errors import ReportError
-from capax.reports import drawing, interactive, looks, registry
-from capax.reports.chart import Axis, Chart, Panel, Series
+from capax.figures import drawing, interactive, looks, registry
+from capax.figures.chart import Axis, Chart, Panel, Series
 
 
 def chart(*series: Series, log: bool = False) -> Chart:
