@@ -8,15 +8,22 @@ from scipy.stats import ttest_1samp
 
 import capax
 from capax.errors import ReportError
-from capax.figures import adler, interactive
-from capax.figures.cells import GRAPH, cells, powers
+from capax.figures import interactive, key_dims
+from capax.figures.columns import powers
 from capax.figures.drawing import draw
 from capax.figures.groups import alike
-from capax.figures.trainings import f1
+from capax.figures.key_dims import GRAPH, cells
+from capax.figures.trainings import F1
 from capax.laws.relation import RelationLaw
 from capax.measures.replay import trainings
 from capax.results import HeadCount, Interval, Measurement
 
+FIGURES = (
+    key_dims.KEY_DIMENSION.shown,
+    key_dims.key_dimension_map,
+    key_dims.BEST_HEADS.shown,
+    key_dims.FIXED_COMPRESSION.shown,
+)
 TRAINING = capax.Training(max_steps=30, batch_size=64, eval_steps=10)
 
 
@@ -94,7 +101,7 @@ def test_a_search_of_another_version_is_not_followed(search: Measurement) -> Non
     first = search.per_heads[0].model_copy(update={"interval": Interval(low=0, high=0, level=0.5, of="")})
     other = search.model_copy(update={"per_heads": (first, *search.per_heads[1:])})
     assert trainings(other) is None
-    (chart,) = f1([other], None)
+    (chart,) = F1.shown([other], None)
     sizes = [count.total_key_dim for count in search.per_heads]
     assert [series.x for series in chart.panels[0].series[:2]] == [() if d is None else (d,) for d in sizes]
 
@@ -109,7 +116,7 @@ def test_f1_of_restarts_has_the_interval_of_a_t_test() -> None:
         )
         for h, d in [(1, 1), (1, 2), (2, 1)]
     ]
-    (chart,) = f1(runs, None)
+    (chart,) = F1.shown(runs, None)
     (panel,) = chart.panels
     one, two, target = panel.series
     assert (one.name, one.x, two.name, two.x) == ("1 head", (1, 2), "2 heads", (2,))
@@ -118,23 +125,23 @@ def test_f1_of_restarts_has_the_interval_of_a_t_test() -> None:
     ends = ttest_1samp(values, 0).confidence_interval(0.95)
     assert one.y[1] == pytest.approx(np.mean(values))
     assert (one.low[1], one.high[1]) == pytest.approx((max(ends.low, 0), min(ends.high, 1)))
-    with pytest.raises(ReportError, match="two or more sizes"):
-        f1(runs[:1], None)
+    with pytest.raises(ReportError, match="differ in d_head"):
+        F1.shown(runs[:1], None)
 
 
 def test_f1_of_searches_has_a_panel_a_graph_and_every_head_in_the_legend(search: Measurement) -> None:
     other = searched(head_counts=(4,), n_items=7)
-    (chart,) = f1([search, other], None)
-    assert [panel.title for panel in chart.panels] == ["7 items, d_model 4", "6 items, d_model 4"]
+    (chart,) = F1.shown([search, other], None)
+    assert [panel.title for panel in chart.panels] == ["6 items", "7 items"]
     for panel in chart.panels:
         assert [series.name for series in panel.series] == ["1 head", "2 heads", "4 heads", "F1 0.6"]
-    assert chart.panels[0].series[0].x == ()
+    assert chart.panels[1].series[0].x == ()
     legend = [trace for trace in interactive.figure(chart)["data"] if trace["showlegend"] and trace["x"]]
     assert [trace["name"] for trace in sorted(legend, key=lambda trace: trace["legendrank"])] == [
         "1 head", "2 heads", "4 heads", "F1 0.6",
     ]  # fmt: skip
     assert len(search.members) == sum(
-        int(text.split(" over ")[1].split()[0]) for series in chart.panels[1].series[:3] for text in series.texts
+        int(text.split(" over ")[1].split()[0]) for series in chart.panels[0].series[:3] for text in series.texts
     )
 
 
@@ -150,7 +157,7 @@ def test_cells_of_searches_that_differ_in_their_seeds_are_one(search: Measuremen
 
 
 def test_the_map_has_a_row_a_graph_and_a_column_a_width(grid: list[Measurement]) -> None:
-    (chart,) = adler.key_dimension_map(grid, None)
+    (chart,) = key_dims.key_dimension_map(grid, None)
     heat = chart.panels[0].heat
     assert (heat.x, heat.y) == (("16", "32"), ("16", "32", "64"))
     assert heat.z == ((math.log2(3), None), (3.0, 2.0), (None, None))
@@ -159,7 +166,7 @@ def test_the_map_has_a_row_a_graph_and_a_column_a_width(grid: list[Measurement])
 
 
 def test_the_law_is_drawn_through_the_geometric_mean(grid: list[Measurement]) -> None:
-    (chart,) = adler.key_dimension(grid, None)
+    (chart,) = key_dims.KEY_DIMENSION.shown(grid, None)
     sixteen, thirty_two, line = chart.panels[0].series
     assert (sixteen.y, thirty_two.y) == ((3, 8), (4,))
     assert sixteen.x == (math.log(16), pytest.approx(2 * math.log(32)))
@@ -173,21 +180,21 @@ def test_a_fitted_law_is_drawn_where_it_was_fitted(grid: list[Measurement]) -> N
     table = {"n_edges": [16, 32, 64, 32, 64, 128], "d_model": [16, 16, 32, 32, 32, 32]}
     keys = [3, 8, 8, 4, 9, 22]
     law = RelationLaw(n_bootstrap=20).fit(table, keys)
-    (chart,) = adler.key_dimension(grid, law)
-    band = chart.panels[0].series[0]
+    (chart,) = key_dims.KEY_DIMENSION.shown(grid, law)
+    (band,) = (series for series in chart.panels[0].series if series.x and series.kind == "band")
     shown = {"n_edges": np.array([16.0, 32, 32]), "d_model": np.array([16.0, 32, 16])}
     assert band.y == pytest.approx(law.predict(shown).tolist())
     assert "where the law relation" in chart.caption
     of_edges = RelationLaw(n_bootstrap=20, target="memorized").fit(table, keys)
-    assert "of memorized, not of D_K*, and not drawn" in adler.key_dimension(grid, of_edges)[0].caption
+    assert "of memorized, not of D_K*, and not drawn" in key_dims.KEY_DIMENSION.shown(grid, of_edges)[0].caption
     without = RelationLaw(n_bootstrap=20, logarithm=False).fit(table, keys)
-    (chart,) = adler.key_dimension(grid, without)
+    (chart,) = key_dims.KEY_DIMENSION.shown(grid, without)
     assert "not drawn" in chart.caption
     assert all(series.kind != "band" for series in chart.panels[0].series)
 
 
 def test_best_heads_are_those_of_the_smallest_key_dimension(grid: list[Measurement]) -> None:
-    (chart,) = adler.best_heads(grid, None)
+    (chart,) = key_dims.BEST_HEADS.shown(grid, None)
     sixteen, thirty_two = chart.panels[0].series
     assert (sixteen.x, sixteen.y) == ((1, 2), (1, 2))
     assert (sixteen.low, sixteen.high) == ((1, 1), (2, 2))
@@ -196,24 +203,23 @@ def test_best_heads_are_those_of_the_smallest_key_dimension(grid: list[Measureme
 
 
 def test_items_and_width_that_grow_together_are_a_line(grid: list[Measurement]) -> None:
-    (chart,) = adler.fixed_compression(grid, None)
+    (chart,) = key_dims.FIXED_COMPRESSION.shown(grid, None)
     keys, heads = chart.panels
-    assert [(series.name, series.x, series.y) for series in keys.series] == [("1 item a channel", (16, 32), (3, 4))]
+    assert [(series.name, series.x, series.y) for series in keys.series] == [("1 item per channel", (16, 32), (3, 4))]
     assert [series.y for series in heads.series] == [(1, 1)]
 
 
 def test_what_the_runs_do_not_fill_says_why(search: Measurement) -> None:
     unlike = [search, search.model_copy(update={"spec": search.spec.replace(training=capax.Training(max_steps=9))})]
-    for figure in (adler.key_dimension, adler.key_dimension_map, adler.best_heads, adler.fixed_compression):
-        with pytest.raises(ReportError, match="no search for D_K"):
+    for figure in FIGURES:
+        with pytest.raises(ReportError, match="by protocol budget"):
             figure([], None)
-        with pytest.raises(ReportError, match=r"fewer than two|no two graphs"):
+        with pytest.raises(ReportError, match=r"by protocol budget that differ in .*nothing else"):
             figure(unlike, None)
 
 
 def test_every_figure_is_drawn_both_ways(grid: list[Measurement], search: Measurement, tmp_path) -> None:
-    figures = (adler.key_dimension, adler.key_dimension_map, adler.best_heads, adler.fixed_compression)
-    charts = [figure(grid, None)[0] for figure in figures] + f1([search], None)
+    charts = [figure(grid, None)[0] for figure in FIGURES] + F1.shown([search], None)
     for chart in charts:
         draw(chart, tmp_path / "f.png")
         assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")

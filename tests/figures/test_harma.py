@@ -6,18 +6,13 @@ from made import changed, made, trained
 import capax
 from capax.errors import ReportError
 from capax.figures.chart import Chart, Series
+from capax.figures.columns import Column
 from capax.figures.curves import MOST_CURVES, training_curves
-from capax.figures.declared import (
-    ffn_trained_or_identity,
-    mac_against_mls,
-    memorized_against_batch_size,
-    memorized_against_width,
-    trainable_parts,
-)
-from capax.figures.lines import limits
+from capax.figures.declared import BATCH_SIZE, FFN_FIGURE, MAC_MLS, TRAINABLE_FIGURE, UNITS, WIDTH_FIGURE
+from capax.figures.groups import Group
+from capax.figures.lines import Lines, Shown, limits
 from capax.figures.registry import charts
 from capax.figures.shatter import epochs_to_shatter
-from capax.figures.units import bits_per_parameter
 from capax.results import Interval
 
 
@@ -38,7 +33,7 @@ def test_width_has_a_line_per_head_count_and_a_panel_per_length() -> None:
         for w in (16, 4, 8)
         if (h, w) != (2, 16)
     ]
-    (chart,) = memorized_against_width(runs, None)
+    (chart,) = WIDTH_FIGURE.shown(runs, None)
     assert [panel.title for panel in chart.panels] == ["4 tokens", "8 tokens"]
     for place, length in enumerate((4, 8)):
         lines, dots = shown(chart, place, "line"), shown(chart, place, "points", faint=True)
@@ -53,7 +48,7 @@ def test_intervals_are_drawn_from_three_restarts_on() -> None:
     few = [made(5, 4, d_model=w) for w in (4, 8)]
     many = [made(6, 5, 4, d_model=w) for w in (4, 8)]
     for runs, ends in ((few, None), (many, (5.0, 5.0))):
-        (chart,) = memorized_against_width(runs, None)
+        (chart,) = WIDTH_FIGURE.shown(runs, None)
         assert shown(chart, 0, "line")["1 head"].low == ends
         assert ("Bars" in chart.caption) == (ends is not None)
 
@@ -61,7 +56,7 @@ def test_intervals_are_drawn_from_three_restarts_on() -> None:
 def test_seeds_are_a_mean_without_an_interval() -> None:
     runs = [made(6, 5, 4, d_model=w, seed=seed) for w in (4, 8) for seed in (0, 1)]
     runs[0] = runs[0].model_copy(update={"memorized": 9})
-    (chart,) = memorized_against_width(runs, None)
+    (chart,) = WIDTH_FIGURE.shown(runs, None)
     line = shown(chart, 0, "line")["1 head"]
     assert points(line) == [(4, 7.5), (8, 6)]
     assert line.low is None
@@ -70,19 +65,19 @@ def test_seeds_are_a_mean_without_an_interval() -> None:
 
 def test_runs_of_different_kinds_are_never_one_line() -> None:
     runs = [made(3 + w, d_model=w, vocab_size=v) for w in (4, 8, 16) for v in (9, 12) if (w, v) != (16, 12)]
-    first, second = memorized_against_width(runs, None)
+    first, second = WIDTH_FIGURE.shown(runs, None)
     assert "vocab_size 9" in first.title
     assert "vocab_size 12" in second.title
     assert [len(shown(chart, 0, "line")["1 head"].x) for chart in (first, second)] == [3, 2]
-    with pytest.raises(ReportError, match="differ in width"):
-        memorized_against_width([made(3, d_model=4, vocab_size=9), made(3, d_model=8, vocab_size=12)], None)
+    with pytest.raises(ReportError, match="differ in d_model"):
+        WIDTH_FIGURE.shown([made(3, d_model=4, vocab_size=9), made(3, d_model=8, vocab_size=12)], None)
 
 
 def test_the_library_is_drawn_where_a_run_comes_near_it() -> None:
-    (chart,) = memorized_against_width([made(w, d_model=w) for w in (4, 10)], None)
+    (chart,) = WIDTH_FIGURE.shown([made(w, d_model=w) for w in (4, 10)], None)
     assert points(shown(chart, 0, "reference")["library"]) == [(4, 20), (10, 20)]
     assert points(shown(chart, 0, "reference")["by luck"]) == [(4, 20 / 9), (10, 20 / 9)]
-    (chart,) = memorized_against_width([made(w, d_model=w) for w in (4, 9)], None)
+    (chart,) = WIDTH_FIGURE.shown([made(w, d_model=w) for w in (4, 9)], None)
     assert "library" not in shown(chart, 0, "reference")
     assert "the library of 20 is beyond the axis" in chart.caption
 
@@ -90,31 +85,30 @@ def test_the_library_is_drawn_where_a_run_comes_near_it() -> None:
 def test_limits_follow_libraries_that_differ_within_a_panel() -> None:
     runs = [made(20, library_size=20), made(40, library_size=40, batch_size=8), made(40, library_size=20, batch_size=8)]
 
-    def batch(run: capax.Measurement) -> float:
-        return run.spec.training.batch_size
+    drawn = Shown(Group(tuple(runs), ""), runs, None)
 
     def library(chosen: list[capax.Measurement]) -> list[list[tuple[object, object]]]:
-        return [points(part) for part in limits(chosen, chosen, batch, (1, 512)) if part.name == "library"]
+        return [points(part) for part in limits(chosen, drawn, Column("batch_size")) if part.name == "library"]
 
-    assert library(runs[:1]) == [[(1, 20), (512, 20)]]
+    assert library(runs[:1]) == [[(8, 20), (512, 20)]]
     assert library(runs[:2]) == [[(8, 40), (512, 20)]]
     assert library(runs) == [[(8, 20), (512, 20)], [(8, 40)]]
 
 
 def test_batch_sizes_end_at_the_library() -> None:
     runs = [made(3 + n, seq_len=n, batch_size=b) for n in (4, 8) for b in (2, 8, 512)]
-    (chart,) = memorized_against_batch_size(runs, None)
+    (chart,) = BATCH_SIZE.shown(runs, None)
     lines = shown(chart, 0, "line")
     assert points(lines["4 tokens"]) == [(2, 7), (8, 7), (20, 7)]
     assert points(lines["8 tokens"]) == [(2, 11), (8, 11), (20, 11)]
     with pytest.raises(ReportError, match="batch_size"):
-        memorized_against_batch_size(runs[:1], None)
+        BATCH_SIZE.shown(runs[:1], None)
 
 
 def test_ffn_and_trained_parts_are_compared_per_architecture() -> None:
     kinds = {"mlp": 9, "identity": 5, "none": 4}
     runs = [made(count + w, d_model=w, ffn=ffn) for ffn, count in kinds.items() for w in (4, 8)]
-    (chart,) = ffn_trained_or_identity([*runs, made(3, n_heads=2)], None)
+    (chart,) = FFN_FIGURE.shown([*runs, made(3, n_heads=2)], None)
     lines = shown(chart, 0, "line")
     assert len(chart.panels) == 1
     assert {name: line.y[0] for name, line in lines.items()} == {
@@ -123,7 +117,7 @@ def test_ffn_and_trained_parts_are_compared_per_architecture() -> None:
         "no FFN": 8,
     }
     parts = [made(5, embeddings=e, readout=r) for e in ("frozen", "trained") for r in ("frozen", "trained")]
-    (chart,) = trainable_parts(parts, None)
+    (chart,) = TRAINABLE_FIGURE.shown(parts, None)
     assert set(shown(chart, 0, "line")) == {
         "trained: positions",
         "trained: positions, readout",
@@ -131,9 +125,9 @@ def test_ffn_and_trained_parts_are_compared_per_architecture() -> None:
         "trained: embeddings, positions, readout",
     }
     assert chart.panels[1].y.label == "trainable parameters"
-    for figure in (ffn_trained_or_identity, trainable_parts):
-        with pytest.raises(ReportError, match="no runs that differ"):
-            figure([made(3)], None)
+    for figure in (FFN_FIGURE, TRAINABLE_FIGURE):
+        with pytest.raises(ReportError, match=r"differ in (ffn|embeddings)"):
+            figure.shown([made(3)])
 
 
 def test_mac_and_mls_of_one_architecture_stand_together() -> None:
@@ -147,14 +141,14 @@ def test_mac_and_mls_of_one_architecture_stand_together() -> None:
         )
         for w in (4, 8)
     ]
-    (chart,) = mac_against_mls([*macs, *searched], None)
+    (chart,) = MAC_MLS.shown([*macs, *searched], None)
     lines = shown(chart, 0, "line")
     assert points(lines["MAC"]) == [(4, 13), (8, 17)]
     assert points(lines["MAC less luck"]) == [(4, 13 - 20 / 9), (8, 17 - 20 / 9)]
     assert points(lines["MLS"]) == [(4, 7), (8, 11)]
     assert lines["MLS"].low == (6, 10)
-    with pytest.raises(ReportError, match="both protocols"):
-        mac_against_mls(macs, None)
+    with pytest.raises(ReportError, match="differ in protocol"):
+        MAC_MLS.shown(macs, None)
 
 
 def test_curves_are_those_of_the_members() -> None:
@@ -179,9 +173,9 @@ def test_curves_of_other_tasks_say_their_sizes_and_loss() -> None:
         capax.Relations(n_items=6), capax.KeyQueryChannel(n_heads=2, d_model=4, d_head=3), training
     )
     one, other = training_curves([associations, relations], None)
-    assert {series.name for series in one.panels[0].series} == {"context 3, 2 heads of 4, width 8"}
+    assert {series.name for series in one.panels[0].series} == {"context 3, 2 heads, head size 4, width 8"}
     assert "mean squared error" in one.caption
-    assert {series.name for series in other.panels[0].series} == {"6 edges, 2 heads of 3, width 4"}
+    assert {series.name for series in other.panels[0].series} == {"6 items, 6 edges, 2 heads, head size 3, width 4"}
     (line,) = (series for series in other.panels[1].series if not series.faint)
     assert line.y == max(relations.members, key=lambda member: member.memorized).curve.loss
 
@@ -191,7 +185,7 @@ def test_of_many_runs_some_curves_are_drawn_from_least_to_most() -> None:
     (chart,) = training_curves(runs, None)
     names = {series.name for series in chart.panels[0].series}
     assert len(names) == MOST_CURVES
-    assert {"4 tokens, 1 head, width 4", "4 tokens, 1 head, width 22"} <= names
+    assert {"width 4", "width 22"} <= names
     assert chart.caption.startswith("7 of 19 runs")
 
 
@@ -215,7 +209,7 @@ def test_the_histogram_counts_every_trial_that_completed() -> None:
 
 def test_units_are_per_trainable_parameter() -> None:
     runs = [made(3, d_model=w) for w in (4, 8)]
-    (chart,) = bits_per_parameter(runs, None)
+    (chart,) = UNITS.shown(runs, None)
     lines = shown(chart, 0, "line")
     of = {unit.name: unit.per_trainable_parameter for unit in trained().units}
     assert {name: line.y[0] for name, line in lines.items()} == {
@@ -230,21 +224,21 @@ def test_units_have_the_intervals_of_their_amounts() -> None:
     told = Interval(low=2, high=5, level=0.95, of="test")
     units = tuple(unit.model_copy(update={"interval": told}) for unit in runs[0].units)
     runs[0] = runs[0].model_copy(update={"units": units, "memorized_per_restart": (3, 3, 3)})
-    (chart,) = bits_per_parameter(runs, None)
+    (chart,) = UNITS.shown(runs, None)
     trainable = runs[0].parameters.trainable
     for line in shown(chart, 0, "line").values():
         assert (line.low, line.high) == ((2 / trainable, None), (5 / trainable, None))
     assert "Bars: where the best of as many new restarts" in chart.caption
     of_two = runs[0].model_copy(update={"memorized_per_restart": (3, 3)})
-    (chart,) = bits_per_parameter([of_two, runs[1]], None)
+    (chart,) = UNITS.shown([of_two, runs[1]], None)
     assert all(line.low is None for line in shown(chart, 0, "line").values())
     assert "Bars" not in chart.caption
 
 
-@pytest.mark.parametrize("figure", [memorized_against_width, mac_against_mls, bits_per_parameter])
-def test_without_runs_of_its_protocol_there_is_no_figure(figure: object) -> None:
-    with pytest.raises(ReportError, match="no run of transformers on sequences by protocol mac"):
-        figure([], None)  # type: ignore[operator]
+@pytest.mark.parametrize("figure", [WIDTH_FIGURE, MAC_MLS, UNITS])
+def test_without_runs_of_its_protocol_there_is_no_figure(figure: Lines) -> None:
+    with pytest.raises(ReportError, match=r"no run by protocol mac.* d_model"):
+        figure.shown([])
 
 
 def test_a_store_without_runs_is_said_to_be_one() -> None:

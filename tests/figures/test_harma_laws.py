@@ -8,12 +8,11 @@ from test_harma import points, shown
 import capax
 from capax import tables
 from capax.errors import ReportError
-from capax.figures.declared import memorized_against_width
+from capax.figures.declared import PARAMETERS, WIDTH_FIGURE
 from capax.figures.expectations import expected
 from capax.figures.predicted import (
     held_out_heads,
     measured_against_predicted,
-    memorized_against_parameters,
     slopes,
 )
 from capax.laws.files import load_law
@@ -66,34 +65,34 @@ def test_a_law_is_silent_outside_its_domain(runs: list[capax.Measurement], law: 
     beyond = made(50, 49, 48, d_model=64, library_size=LIBRARY, vocab_size=VOCABULARY)
     other = made(50, 49, 48, d_model=8, library_size=LIBRARY, vocab_size=90)
     assert expected(law, [beyond, runs[0], other]).known == 1
-    (chart,) = memorized_against_width([*runs, beyond], law)
+    (chart,) = WIDTH_FIGURE.shown([*runs, beyond], law)
     assert shown(chart, 0, "band", faint=True)["law, 1 head"].y[-1] is None
     alien = [made(9, d_model=w, vocab_size=90) for w in (8, 16)]
-    (chart,) = memorized_against_width(alien, law)
+    (chart,) = WIDTH_FIGURE.shown(alien, law)
     assert not any(series.kind == "band" for series in chart.panels[0].series)
     assert "is not drawn: these runs lie outside its domain" in chart.caption
 
 
 def test_a_law_of_another_training_is_drawn_and_it_is_said(law: Law) -> None:
-    (chart,) = memorized_against_width(study(lr=0.01), law)
+    (chart,) = WIDTH_FIGURE.shown(study(lr=0.01), law)
     assert "law, 1 head" in shown(chart, 0, "band", faint=True)
     assert "The law's runs had lr 0.001, these 0.01." in chart.caption
-    (chart,) = memorized_against_width(study(), law)
+    (chart,) = WIDTH_FIGURE.shown(study(), law)
     assert "The law's runs had" not in chart.caption
 
 
 def test_budgets_that_differ_are_told_as_they_were_given(law: Law) -> None:
-    (chart,) = memorized_against_width(study(max_epochs=10), law)  # 4000 sequences in batches of 512: 8 an epoch
+    (chart,) = WIDTH_FIGURE.shown(study(max_epochs=10), law)  # 4000 sequences in batches of 512: 8 an epoch
     assert "The law's runs had a budget of 3 epochs (24 steps), these 10 epochs (80 steps)." in chart.caption
-    (chart,) = memorized_against_width(study(max_epochs=None, max_steps=90), law)
+    (chart,) = WIDTH_FIGURE.shown(study(max_epochs=None, max_steps=90), law)
     assert "The law's runs had a budget of 24 steps, these 90 steps." in chart.caption
-    (chart,) = memorized_against_width(study(max_epochs=None), law)
+    (chart,) = WIDTH_FIGURE.shown(study(max_epochs=None), law)
     assert "The law's runs had a budget of 3 epochs (24 steps), these none." in chart.caption
 
 
 def test_a_law_of_something_else_is_not_drawn(runs: list[capax.Measurement]) -> None:
-    (chart,) = memorized_against_width(runs, load_law("reference:relation"))
-    assert "not of memorized sequences" in chart.caption
+    (chart,) = WIDTH_FIGURE.shown(runs, load_law("reference:relation"))
+    assert "is not drawn: it is of total_key_dim, relations" in chart.caption
     assert measured_against_predicted(runs, load_law("reference:relation"))
 
 
@@ -185,8 +184,8 @@ def test_parameters_are_those_of_the_runs(runs: list[capax.Measurement], law: La
         run.model_copy(update={"parameters": run.parameters.model_copy(update={"trainable": 100 * place})})
         for place, run in enumerate(runs, 1)
     ]
-    (chart,) = memorized_against_parameters(sized, law)
+    (chart,) = PARAMETERS.shown(sized, law)
     assert points(shown(chart, 0, "line")["2 heads"]) == [(400 + 100 * k, sized[3 + k].memorized) for k in range(3)]
     assert shown(chart, 0, "band", faint=True)["law, 2 heads"].y == expected(law, sized[3:6]).values
-    with pytest.raises(ReportError, match="trainable parameters"):
-        memorized_against_parameters(runs[:1], None)
+    with pytest.raises(ReportError, match="differ in d_model"):
+        PARAMETERS.shown(runs[:1], None)

@@ -8,9 +8,12 @@ from scipy.stats import linregress
 
 import capax
 from capax.errors import ReportError
-from capax.figures import interactive, mahdavi
+from capax.figures import interactive
+from capax.figures.declared import ACCURACY, straightness
 from capax.figures.drawing import draw
 from capax.results import Measurement
+
+HEADS, CONTEXT, HEAD_SIZE = ACCURACY
 
 
 def run(
@@ -31,10 +34,10 @@ def heads() -> list[Measurement]:
 
 
 def test_a_line_a_library_against_heads(heads: list[Measurement]) -> None:
-    (chart,) = mahdavi.accuracy_heads(heads, None)
+    (chart,) = HEADS.shown(heads, None)
     (panel,) = chart.panels
     twenty, forty, theorem, luck = panel.series
-    assert (twenty.name, forty.name) == ("20 examples", "40 examples")
+    assert (twenty.name, forty.name) == ("library of 20", "library of 40")
     ordered = [heads[1], heads[2], heads[0]]
     assert twenty.x == (1, 2, 4)
     assert twenty.y == tuple(one.memorized / 20 for one in ordered)
@@ -42,18 +45,18 @@ def test_a_line_a_library_against_heads(heads: list[Measurement]) -> None:
     assert "Bars" not in chart.caption
     assert forty.y == tuple(one.memorized / 40 for one in (heads[4], heads[5], heads[3]))
     assert theorem.y == (4 / 20, 7 / 20, 13 / 20)
-    assert theorem.name == "theorem 1, 20 examples"  # and the limit of fixed weights, which is the same here
+    assert theorem.name == "theorem 1, library of 20"  # and the limit of fixed weights, which is the same here
     assert luck.x == (1, 2, 4)
     assert luck.y == tuple(one.chance / 20 for one in ordered)
     assert min(luck.y) > 0.25  # the commonest of four classes
     straight = linregress([1, 2, 4], twenty.y).rvalue ** 2
-    assert mahdavi.straightness(ordered, "n_heads") == pytest.approx(straight)
-    assert f"{straight:.3f} (20 examples)" in chart.caption
+    assert straightness(ordered) == pytest.approx(straight)
+    assert f"{straight:.3f} (library of 20)" in chart.caption
 
 
 def test_intervals_are_drawn_from_three_restarts_on() -> None:
     runs = [run(n_heads=h, restarts=3) for h in (1, 2)]
-    (chart,) = mahdavi.accuracy_heads(runs, None)
+    (chart,) = HEADS.shown(runs, None)
     line = chart.panels[0].series[0]
     assert line.low == tuple(one.interval.low / 20 for one in runs)
     assert line.high == tuple(one.interval.high / 20 for one in runs)
@@ -63,26 +66,26 @@ def test_intervals_are_drawn_from_three_restarts_on() -> None:
 
 def test_straightness_of_a_line_is_one_and_of_too_little_unknown(heads: list[Measurement]) -> None:
     line = [one.model_copy(update={"memorized": 3 * one.spec.model.n_heads + 1}) for one in heads[:3]]
-    assert mahdavi.straightness(line, "n_heads") == pytest.approx(1)
-    assert mahdavi.straightness(line[:2], "n_heads") is None
-    assert mahdavi.straightness([one.model_copy(update={"memorized": 1}) for one in line], "n_heads") is None
+    assert straightness(line) == pytest.approx(1)
+    assert straightness(line[:2]) is None
+    assert straightness([one.model_copy(update={"memorized": 1}) for one in line]) is None
 
 
 def test_the_bound_stops_rising_at_the_context_and_is_absent_where_it_is_not_proved() -> None:
     """d_head helps up to n = 4; n must be below d_model = 8."""
-    (chart,) = mahdavi.accuracy_head_size([run(d_head=d) for d in (2, 4, 8)], None)
+    (chart,) = HEAD_SIZE.shown([run(d_head=d) for d in (2, 4, 8)], None)
     shares = {series.name: series for series in chart.panels[0].series}
-    assert shares["theorem 1, 20 examples"].y == (3 / 20, 7 / 20, 7 / 20)
-    assert shares["rank limit, 20 examples"].y == (7 / 20,) * 3
-    (chart,) = mahdavi.accuracy_context([run(context_size=n) for n in (2, 4, 8)], None)
+    assert shares["theorem 1, library of 20"].y == (3 / 20, 7 / 20, 7 / 20)
+    assert shares["rank limit, library of 20"].y == (7 / 20,) * 3
+    (chart,) = CONTEXT.shown([run(context_size=n) for n in (2, 4, 8)], None)
     shares = {series.name: series for series in chart.panels[0].series}
-    assert shares["theorem 1, 20 examples"].x == (2, 4)
-    assert shares["20 examples"].x == (2, 4, 8)
+    assert shares["theorem 1, library of 20"].x == (2, 4)
+    assert shares["library of 20"].x == (2, 4, 8)
 
 
 def test_seeds_are_one_point(heads: list[Measurement]) -> None:
     other = run(n_heads=1, seed=1)
-    (chart,) = mahdavi.accuracy_heads([*heads[:3], other], None)
+    (chart,) = HEADS.shown([*heads[:3], other], None)
     line = chart.panels[0].series[0]
     assert line.y[0] == np.mean([heads[1].memorized / 20, other.memorized / 20])
     assert "Of several seeds the mean" in chart.caption
@@ -90,15 +93,15 @@ def test_seeds_are_one_point(heads: list[Measurement]) -> None:
 
 def test_panels_hold_what_else_differs(heads: list[Measurement], tmp_path: Path) -> None:
     wider = [run(n_heads=h, context_size=2) for h in (1, 2)]
-    (chart,) = mahdavi.accuracy_heads([*heads, *wider], None)
-    assert [panel.title for panel in chart.panels] == ["context_size 2", "context_size 4"]
+    (chart,) = HEADS.shown([*heads, *wider], None)
+    assert [panel.title for panel in chart.panels] == ["context 2", "context 4"]
     assert chart.panels[0].series[1].x == ()
     draw(chart, tmp_path / "f.pdf")
     assert interactive.figure(chart)["data"]
 
 
 def test_what_the_runs_do_not_fill_says_why(heads: list[Measurement]) -> None:
-    with pytest.raises(ReportError, match="no run on associations"):
-        mahdavi.accuracy_heads([], None)
-    with pytest.raises(ReportError, match="no runs that differ in context_size"):
-        mahdavi.accuracy_context(heads, None)
+    with pytest.raises(ReportError, match="no run by protocol mac that has context_size"):
+        HEADS.shown([], None)
+    with pytest.raises(ReportError, match="differ in context_size"):
+        CONTEXT.shown(heads, None)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import numpy as np
 
 from capax.errors import ReportError
+from capax.figures import words
 from capax.figures.chart import Axis, Chart, Panel, Series
-from capax.figures.groups import alike
-from capax.figures.lines import or_error, titled
-from capax.figures.words import of_heads
+from capax.figures.columns import SIZES, in_words, sizes
+from capax.figures.groups import Group, alike
+from capax.figures.lines import each, titled
 from capax.laws.law import Law
-from capax.results import Curve, Measurement, Member
-from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Mac, Relations, Sequences, Transformer
+from capax.results import Measurement
 
 MOST_CURVES = 7
 """Runs whose curves are told apart in one figure."""
 MOST_POINTS = 200
 """Points of a curve that is drawn."""
-SIZES = frozenset({"seq_len", "context_size", "n_items", "n_edges", "n_heads", "d_head", "d_model"})
-"""What the runs of one figure differ in."""
 
 
 def training_curves(
@@ -30,85 +29,56 @@ def training_curves(
 
     Args:
         whole: gives a run with its curves, where those of the runs are cut short (`light.Light`).
+
+    Raises:
+        ReportError: without runs by protocol mac that were evaluated more than once.
     """
-    told = [run for run in runs if isinstance(run.spec.protocol, Mac) and _sizes(run) is not None]
-    if not told:
-        raise ReportError("no run by protocol mac whose model is described by capax")
-    charts = []
-    for group in alike(told, SIZES):
-        chosen = _spread([run for run in group.runs if any(len(one.curve.epoch) > 1 for one in run.members)])
-        if not chosen:
-            continue
-        memorized: list[Series] = []
-        loss: list[Series] = []
-        for place, run in enumerate(map(whole, chosen)):
-            best = max(run.members, key=lambda member: member.memorized)
-            for member in run.members:
-                share, mean = _curves(run, member, place, member is not best)
-                memorized.append(share)
-                loss.append(mean)
-        some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest memorized to the most. "
-        epoch = Axis(label="epoch")
-        share_axis = Axis(label="share of the library memorized", from_zero=True)
-        charts.append(
-            Chart(
-                name="curves",
-                title=titled("Training curves", group),
-                caption=f"{some if len(chosen) < len(group.runs) else ''}The restart that memorized most; faint: the "
-                "others of its run. Loss: mean training loss since the evaluation before, "
-                f"{_loss(chosen[0])}. A run's count is that of its best evaluation. Ours: no paper has such a figure.",
-                panels=(
-                    Panel(title="memorized", x=epoch, y=share_axis, series=tuple(memorized)),
-                    Panel(title="loss", x=epoch, y=Axis(label="loss", from_zero=True), series=tuple(loss)),
-                ),
-                share_y=False,
-            )
-        )
-    return or_error(charts, "no run was evaluated more than once")
+    taken = [run for run in runs if run.spec.protocol.protocol == "mac"]
+    varied = list(chain(*(column.varied for column in SIZES)))
+    return each(alike(taken, varied), lambda group: _chart(group, whole), "no run by protocol mac")
 
 
-def _sizes(run: Measurement) -> dict[str, int] | None:
-    """What tells a run from others of its figure, in words and numbers; None of a user's module."""
-    match run.spec.task, run.spec.model:
-        case Sequences() as task, Transformer() as model:
-            return {f"{task.seq_len} tokens": task.seq_len, of_heads(model.n_heads): model.n_heads} | _width(model)
-        case Associations() as task, AssociativeAttention() as model:
-            heads = f"{of_heads(model.n_heads)} of {model.d_head}"
-            return {f"context {task.context_size}": task.context_size, heads: model.n_heads} | _width(model)
-        case Relations() as task, KeyQueryChannel() as model:
-            heads = f"{of_heads(model.n_heads)} of {model.d_head}"
-            return {f"{task.library_size} edges": task.library_size, heads: model.n_heads} | _width(model)
-    return None
-
-
-def _width(model: Transformer | AssociativeAttention | KeyQueryChannel) -> dict[str, int]:
-    return {f"width {model.d_model}": model.d_model}
-
-
-def _loss(run: Measurement) -> str:
-    match run.spec.task:
-        case Associations() as task:
-            return "nats per example" if task.labels == "classes" else "mean squared error"
-        case Relations():
-            return "binary cross-entropy in nats, summed over pairs by their importance"
-    return "nats per token that it covers"
+def _chart(group: Group, whole: Callable[[Measurement], Measurement]) -> Chart:
+    evaluated = [run for run in group.runs if any(len(one.curve.epoch) > 1 for one in run.members)]
+    if not evaluated:
+        raise ReportError("no run was evaluated more than once")
+    columns = sizes(group.runs)
+    chosen = sorted(_spread(evaluated), key=lambda run: [column(run) for column in columns])
+    memorized: list[Series] = []
+    loss: list[Series] = []
+    for place, run in enumerate(map(whole, chosen)):
+        best = max(run.members, key=lambda member: member.memorized)
+        name = in_words(columns, [column(run) for column in columns]) or run.key[:12]
+        for member in run.members:
+            curve, points = member.curve, _evenly(len(member.curve.epoch), MOST_POINTS)
+            shares = tuple(curve.memorized[point] / member.library_size for point in points)
+            for panel, heights in ((memorized, shares), (loss, tuple(curve.loss[point] for point in points))):
+                epochs = tuple(float(curve.epoch[point]) for point in points)
+                faint = member is not best
+                panel.append(Series(name=name, kind="line", x=epochs, y=heights, group=place, faint=faint))
+    some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest memorized to the most. "
+    epoch, share_axis = Axis(label="epoch"), Axis(label="share of the library memorized", from_zero=True)
+    return Chart(
+        name="curves",
+        title=titled("Training curves", group),
+        caption=f"{some if len(chosen) < len(group.runs) else ''}The restart that memorized most; faint: the others of "
+        f"its run. Loss: mean training loss since the evaluation before, {words.loss(chosen[0].spec)}. A run's count "
+        "is that of its best evaluation. Ours: no paper has such a figure.",
+        panels=(
+            Panel(title="memorized", x=epoch, y=share_axis, series=tuple(memorized)),
+            Panel(title="loss", x=epoch, y=Axis(label="loss", from_zero=True), series=tuple(loss)),
+        ),
+        share_y=False,
+    )
 
 
 def _spread(runs: list[Measurement]) -> list[Measurement]:
-    """At most so many runs, evenly from the fewest memorized to the most, in the order of their sizes."""
+    """At most so many runs, evenly from the fewest memorized to the most."""
     ordered = sorted(runs, key=lambda run: run.memorized / run.library_size)
-    places = np.unique(np.linspace(0, len(ordered) - 1, min(len(ordered), MOST_CURVES)).round().astype(int))
-    return sorted((ordered[place] for place in places), key=lambda run: tuple((_sizes(run) or {}).values()))
+    return [ordered[place] for place in _evenly(len(ordered), MOST_CURVES)]
 
 
-def _curves(run: Measurement, member: Member, group: int, faint: bool) -> tuple[Series, Series]:
-    name = ", ".join(_sizes(run) or ())
-    curve: Curve = member.curve
-    places = np.unique(np.linspace(0, len(curve.epoch) - 1, min(len(curve.epoch), MOST_POINTS)).round().astype(int))
-    epochs = tuple(float(curve.epoch[place]) for place in places)
-    shares = tuple(curve.memorized[place] / member.library_size for place in places)
-    losses = tuple(curve.loss[place] for place in places)
-    memorized, loss = (
-        Series(name=name, kind="line", x=epochs, y=values, group=group, faint=faint) for values in (shares, losses)
-    )
-    return memorized, loss
+def _evenly(number: int, most: int) -> list[int]:
+    """At most so many of so many places, the first and the last among them."""
+    places: list[int] = np.unique(np.linspace(0, number - 1, min(number, most)).round().astype(int)).tolist()
+    return places

@@ -1,286 +1,408 @@
-"""The figures of Härmä et al. 2024 (arXiv 2407.15425) that set measured counts side by side, of any runs on sequences.
+"""Figures of counts and of what follows from them, declared.
 
-Figures that need a law are in `harma_laws`, epochs to completion in `harma_shatter`. What the paper draws is
-known from its text and file names alone, so axes are ours.
+What Härmä et al. 2024 (arXiv 2407.15425) and Mahdavi et al. 2024 (arXiv 2306.02010) draw is known from their text, file
+names and code alone, so axes are ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
+
+from capax.errors import CapaxError
 from capax.figures import words
-from capax.figures.chart import Axis, Chart, Panel, Series
-from capax.figures.expectations import about
-from capax.figures.groups import Group, alike
-from capax.figures.lines import (
-    MEMORIZED,
+from capax.figures.chart import Series
+from capax.figures.columns import (
+    CONTEXT,
+    HEAD_SIZE,
+    HEADS,
+    LIBRARY,
+    SEQ_LEN,
+    TASK_SIZES,
+    WIDTH,
+    Column,
+    Of,
     by,
-    d_model,
-    ends_of,
-    has_law,
-    keys,
-    law_line,
-    limits,
-    log_axis,
-    measured,
-    n_heads,
-    of_transformers,
-    or_error,
-    said_of_lines,
-    seq_len,
-    titled,
+    decades,
+    free,
+    in_words,
+    value,
 )
-from capax.figures.words import of_heads
-from capax.laws.law import Law
+from capax.figures.lines import (
+    Lines,
+    Measure,
+    Shown,
+    across,
+    bars,
+    by_law,
+    counts,
+    law_line,
+    left_out,
+    limited,
+    limits,
+    same,
+)
 from capax.measures.units import scaled
-from capax.results import Interval, Measurement
-from capax.specs import Mac, Mls, Transformer
+from capax.results import Amount, Interval, Measurement
+from capax.specs import Mac, Mls
+from capax.theory.catalogue import Catalogue, bounds
 
-WIDTH = "width d_model"
-ARCHITECTURE = frozenset({"seq_len", "n_heads", "d_model"})
-PROTOCOLS = frozenset((*Mac.model_fields, *Mls.model_fields))
+HARMA = "Härmä et al. 2024"
+MAHDAVI = "Mahdavi et al. 2024, Fig. 2"
 
-Named = Callable[[Measurement], str]
+MEMORIZED = Measure(
+    "memorized {unit}",
+    lambda run: run.memorized,
+    lambda run: run.interval,
+    dots=lambda run: run.memorized_per_restart if run.spec.protocol.protocol == "mac" else (),
+)
+TRAINABLE = Column(
+    "trainable_parameters",
+    "trainable parameters",
+    scale=decades,
+    of=lambda run: run.parameters.trainable,
+    fields=("d_model",),
+)
+BATCH = Column(
+    "batch_size", "batch size", of=lambda run: min(run.spec.training.batch_size, run.library_size)
+)  # never larger than the library
+PROTOCOL = Column("protocol", of=lambda run: run.spec.protocol.protocol)
 
+WIDTH_FIGURE = Lines(
+    name="width",
+    title="memorized against width, per heads and length, with a law's band",
+    of=f"{HARMA}, Fig. 7",
+    heading="Memorized {unit} against width",
+    x=WIDTH,
+    y=(MEMORIZED,),
+    line=HEADS,
+    panel=TASK_SIZES,
+    reference=limits,
+    law=law_line,
+    caption=(counts, bars, limited, by_law, f"{HARMA} draw this in Fig. 7."),
+    needs="mac, several d_model",
+)
+PARAMETERS = Lines(
+    name="parameters",
+    title="memorized against trainable parameters",
+    of=f"{HARMA}, Fig. 11",
+    heading="Memorized {unit} against trainable parameters",
+    x=TRAINABLE,
+    y=(MEMORIZED,),
+    line=HEADS,
+    panel=TASK_SIZES,
+    reference=limits,
+    law=law_line,
+    caption=(
+        counts,
+        bars,
+        limited,
+        by_law,
+        "Parameters are counted from the tensors; frozen tables are not among them.",
+        f"{HARMA} draw this for 64 tokens in Fig. 11, which does not follow from their Table 1.",
+    ),
+    needs="mac, several d_model",
+)
+BATCH_SIZE = Lines(
+    name="batch-size",
+    title="memorized against batch size",
+    of=f"{HARMA}, Fig. 6",
+    heading="Memorized {unit} against batch size",
+    x=BATCH,
+    y=(MEMORIZED,),
+    line=SEQ_LEN,
+    panel=(CONTEXT, HEADS, WIDTH),
+    reference=limits,
+    caption=(
+        counts,
+        bars,
+        limited,
+        same,
+        "A larger batch has fewer steps in an epoch: where epochs end the training, it also learned for fewer steps. "
+        "A batch is never larger than the library.",
+        f"{HARMA} draw this in Fig. 6 for 32 and 128 tokens.",
+    ),
+    needs="mac, several batch_size",
+)
 
-def counted(group: Group) -> str:
-    """How the counts of a group were made, as the beginning of a caption."""
-    return f"Count: {words.protocol(group.runs[0].spec)}. "
-
-
-def memorized_against_width(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
-    """Fig. 7: memorized against width, a line per number of heads, a panel per length, with the law's band."""
-    charts = []
-    for group in alike(of_transformers(runs, Mac), ARCHITECTURE):
-        axis = log_axis(WIDTH, map(d_model, group.runs))
-        places = {heads: place for place, heads in enumerate(sorted({n_heads(run) for run in group.runs}))}
-        panels = []
-        for (length,), members in by(group.runs, seq_len).items():
-            if len({d_model(run) for run in members}) < 2:
-                continue
-            series = []
-            for (heads,), line in by(members, n_heads).items():
-                name, place = of_heads(int(heads)), places[int(heads)]
-                series += measured(line, d_model, name, place) + law_line(law, line, d_model, name, place)
-            series += limits(members, group.runs, d_model, ends_of(axis))
-            panels.append(Panel(title=f"{length} tokens", x=axis, y=MEMORIZED, series=tuple(series)))
-        if not panels:
-            continue
-        charts.append(
-            Chart(
-                name="width",
-                title=titled("Memorized sequences against width", group),
-                caption=f"{said_of_lines(group.runs, panels)}{about(law, group.runs, has_law(panels))} "
-                "Härmä et al. 2024 draw this in Fig. 7.",
-                panels=keys(panels),
-            )
-        )
-    return or_error(charts, "no runs that differ in width and in nothing else but heads and length")
-
-
-def memorized_against_batch_size(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
-    """Fig. 6: memorized against batch size, a line per length, a panel per architecture."""
-    charts = []
-    for group in alike(of_transformers(runs, Mac), ARCHITECTURE | {"batch_size"}):
-        swept = [
-            (architecture, members)
-            for architecture, members in by(group.runs, n_heads, d_model).items()
-            if len({_batch(run) for run in members}) > 1
-        ]
-        if not swept:
-            continue
-        shown = [run for _, members in swept for run in members]
-        axis = log_axis("batch size", map(_batch, shown))
-        places = {length: place for place, length in enumerate(sorted({seq_len(run) for run in shown}))}
-        panels = []
-        for (heads, width), members in swept:
-            series = []
-            for (length,), line in by(members, seq_len).items():
-                series += measured(line, _batch, f"{length} tokens", places[int(length)])
-            series += limits(members, shown, _batch, ends_of(axis))
-            title = f"{of_heads(int(heads))}, width {width}"
-            panels.append(Panel(title=title, x=axis, y=MEMORIZED, series=tuple(series)))
-        charts.append(
-            Chart(
-                name="batch-size",
-                title=titled("Memorized sequences against batch size", group),
-                caption=f"{said_of_lines(group.runs, panels)} A larger batch has fewer steps in an epoch: "
-                "where epochs end the training, it also learned for fewer steps. A batch is never larger than the "
-                "library. Härmä et al. 2024 draw this in Fig. 6 for 32 and 128 tokens.",
-                panels=keys(panels),
-            )
-        )
-    return or_error(charts, "no runs that differ in batch_size and in nothing else but the architecture and length")
-
-
-def _batch(run: Measurement) -> int:
-    return min(run.spec.training.batch_size, run.library_size)
-
-
-def ffn_trained_or_identity(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
-    """Fig. 2: memorized against width with the FFN trained, frozen to the identity, and left out."""
-    names = {"mlp": "FFN trained", "identity": "FFN the identity", "none": "no FFN"}
-    caption = (
-        "The identity adds norm(x) to the stream and has no weights that learn. Härmä et al. 2024 compare the first "
-        "two in Fig. 2, for two heads and two layers."
-    )
-    charts = _compared(
-        of_transformers(runs, Mac),
-        "ffn",
-        "FFN trained or not",
-        {"ffn"},
-        lambda run: names[_transformer(run).ffn],
-        caption,
-    )
-    return or_error(charts, "no runs that differ in ffn and in nothing else but the architecture and length")
-
-
-def _transformer(run: Measurement) -> Transformer:
-    assert isinstance(run.spec.model, Transformer)
-    return run.spec.model
-
+FFN = {"mlp": "FFN trained", "identity": "FFN the identity", "none": "no FFN"}
+FFN_KIND = Column("ffn", said="{}", of=lambda run: FFN.get(value(run, "ffn")))
+FFN_FIGURE = Lines(
+    name="ffn",
+    title="FFN trained, frozen to the identity, left out",
+    of=f"{HARMA}, Fig. 2",
+    heading="FFN trained or not: memorized {unit} against width",
+    x=WIDTH,
+    y=(MEMORIZED,),
+    line=FFN_KIND,
+    panel=(*TASK_SIZES, HEADS),
+    several=FFN_KIND,
+    wanted=("ffn",),
+    reference=limits,
+    caption=(
+        counts,
+        bars,
+        limited,
+        same,
+        "The identity adds norm(x) to the stream and has no weights that learn.",
+        f"{HARMA} compare the first two in Fig. 2, for two heads and two layers.",
+    ),
+    needs="mac, several ffn",
+)
 
 TABLES = ("embeddings", "positions", "readout")
 
 
-def trainable_parts(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
-    """Fig. 3: what training embeddings, positions and read-out does to counts and to trainable parameters."""
+def _trained(run: Measurement) -> str:
+    trained = [part for part in TABLES if value(run, part) == "trained"]
+    return f"trained: {', '.join(trained)}" if trained else "none of them trained"
 
-    def name(run: Measurement) -> str:
-        trained = [part for part in TABLES if getattr(_transformer(run), part) == "trained"]
-        return f"trained: {', '.join(trained)}" if trained else "none of them trained"
 
-    caption = (
+TRAINED = Column("trainable", said="{}", of=_trained, fields=TABLES)
+TRAINABLE_FIGURE = Lines(
+    name="trainable",
+    title="embeddings, positions and read-out trained or frozen",
+    of=f"{HARMA}, Fig. 3",
+    heading="Parts trained or frozen: memorized {unit} against width",
+    x=WIDTH,
+    y=(MEMORIZED, Measure("trainable parameters", TRAINABLE, scale=decades)),
+    line=TRAINED,
+    panel=(*TASK_SIZES, HEADS),
+    several=TRAINED,
+    wanted=TABLES,
+    reference=limits,
+    caption=(
+        counts,
+        bars,
+        limited,
+        same,
         "Parts that are not named are frozen as they were drawn; the blocks are trained in all. The last panels are "
-        "the numbers of trainable parameters, counted from the tensors. Fig. 3 of Härmä et al. 2024 is on trainable "
-        "parameters; what its axes are is not known."
-    )
-    charts = _compared(
-        of_transformers(runs, Mac), "trainable", "Parts trained or frozen", set(TABLES), name, caption, parameters=True
-    )
-    return or_error(
-        charts,
-        "no runs that differ in embeddings, positions or readout and in nothing else but architecture and length",
-    )
+        "the numbers of trainable parameters, counted from the tensors.",
+        f"Fig. 3 of {HARMA} is on trainable parameters; what its axes are is not known.",
+    ),
+    needs="mac, several embeddings, positions or readout",
+)
 
 
-def mac_against_mls(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
-    """Fig. 4: the most that is recalled of one large library (MAC) against the largest recalled whole (MLS)."""
-    both = of_transformers(runs, Mac, Mls)
-    charts = []
-    for group in alike(both, ARCHITECTURE | PROTOCOLS | {"library_size"}):
-        kinds = {
-            kind: alike([run for run in group.runs if isinstance(run.spec.protocol, kind)], ARCHITECTURE)
-            for kind in (Mac, Mls)
-        }
-        if not all(kinds.values()):
-            continue
-        lines: list[tuple[str, Callable[[Measurement], float] | None, Group]] = []
-        for found in kinds[Mac]:
-            lines += [(_told("MAC", found), None, found), (_told("MAC less luck", found), _less_luck, found)]
-        lines += [(_told("MLS", found), None, found) for found in kinds[Mls]]
-        axis = log_axis(WIDTH, map(d_model, group.runs))
-        panels = []
-        for architecture, members in by(group.runs, seq_len, n_heads).items():
-            if len({type(run.spec.protocol) for run in members}) < 2:
-                continue
-            series: list[Series] = []
-            for place, (name, value, found) in enumerate(lines):
-                here = by(found.runs, seq_len, n_heads).get(architecture, [])
-                series += measured(here, d_model, name, place, value, _interval_less_luck) if here else []
-            panels.append(Panel(title=_architecture(architecture), x=axis, y=MEMORIZED, series=tuple(series)))
-        if panels:
-            charts.append(
-                Chart(
-                    name="mac-mls",
-                    title=titled("MAC against MLS", group),
-                    caption="MAC: the most sequences of one large library that a training recalls, best of the "
-                    "restarts; less luck: without those that luck alone recalls, library_size / vocab_size in a random "
-                    "library. MLS: the largest library that is memorized whole in half of the trainings. Dots: each "
-                    "restart. Bars: 95 % intervals, of MAC for the best of as many new restarts (from 3 on), of MLS "
-                    "for its 50 % point. Härmä et al. 2024 draw this in Fig. 4; they call MLS a lower bound, though "
-                    "MAC less luck may be below it.",
-                    panels=keys(panels),
-                )
-            )
-    return or_error(charts, "no architecture that was measured by both protocols, mac and mls, with the same training")
+def _of(protocol: str, of: Of = lambda run: run.memorized) -> Of:
+    return lambda run: of(run) if run.spec.protocol.protocol == protocol else None
 
 
-def _less_luck(run: Measurement) -> float:
-    return run.memorized - run.chance
+MAC_MLS = Lines(
+    name="mac-mls",
+    title="most recalled of one library (MAC) against largest recalled whole (MLS)",
+    of=f"{HARMA}, Fig. 4",
+    heading="MAC against MLS",
+    x=WIDTH,
+    y=(
+        Measure(MEMORIZED.label, _of("mac"), MEMORIZED.interval, "MAC", dots=MEMORIZED.dots),
+        Measure(
+            MEMORIZED.label,
+            _of("mac", lambda run: run.memorized - run.chance),
+            lambda run: scaled(run.interval, lambda count: count - run.chance),
+            "MAC less luck",
+        ),
+        Measure(MEMORIZED.label, _of("mls"), MEMORIZED.interval, "MLS"),
+    ),
+    panel=(*TASK_SIZES, HEADS),
+    protocols=("mac", "mls"),
+    several=PROTOCOL,
+    settings=(*Mac.model_fields, *Mls.model_fields, "library_size"),
+    caption=(
+        "MAC: the most items of one large library that a training recalls, best of the restarts; less luck: without "
+        "those that luck alone recalls. MLS: the largest library that is memorized whole in half of the trainings. "
+        "Dots: each restart. Bars: 95 % intervals, of MAC for the best of as many new restarts (from 3 on), of MLS for "
+        "its 50 % point.",
+        same,
+        f"{HARMA} draw this in Fig. 4; they call MLS a lower bound, though MAC less luck may be below it.",
+    ),
+    needs="mac and mls, of one architecture",
+)
 
 
-def _interval_less_luck(run: Measurement) -> Interval | None:
-    return scaled(run.interval, lambda count: count - run.chance)
+def _amount(run: Measurement, unit: str) -> Amount | None:
+    return next((one for one in run.units if one.name == unit), None)
 
 
-def _told(name: str, group: Group) -> str:
-    words = group.apart
-    return f"{name} ({words})" if words else name
+def _per_parameter(unit: str) -> Of:
+    return lambda run: None if (one := _amount(run, unit)) is None else one.per_trainable_parameter
 
 
-def _architecture(values: Sequence[int | str]) -> str:
-    length, heads = values
-    return f"{length} tokens, {of_heads(int(heads))}"
+def _interval_per_parameter(unit: str) -> Callable[[Measurement], Interval | None]:
+    def interval(run: Measurement) -> Interval | None:
+        one = _amount(run, unit)
+        return None if one is None else scaled(one.interval, lambda amount: amount / run.parameters.trainable)
+
+    return interval
 
 
-def _compared(
-    runs: Sequence[Measurement],
-    figure: str,
-    title: str,
-    varied: Collection[str],
-    name: Named,
-    caption: str,
-    parameters: bool = False,
-) -> list[Chart]:
-    """Memorized against width, a line per choice, a panel per length and number of heads that has several choices."""
-    charts = []
-    for group in alike(runs, ARCHITECTURE | set(varied)):
-        compared = [
-            (architecture, members)
-            for architecture, members in by(group.runs, seq_len, n_heads).items()
-            if len({name(run) for run in members}) > 1
-        ]
-        if not compared:
-            continue
-        shown = [run for _, members in compared for run in members]
-        axis = log_axis(WIDTH, map(d_model, shown))
-        places = {choice: place for place, choice in enumerate(sorted({name(run) for run in shown}))}
-        panels = []
-        for architecture, members in compared:
-            series = []
-            for (choice,), line in by(members, name).items():
-                series += measured(line, d_model, str(choice), places[str(choice)])
-            series += limits(members, shown, d_model, ends_of(axis))
-            panels.append(Panel(title=_architecture(architecture), x=axis, y=MEMORIZED, series=tuple(series)))
-        if parameters:
-            panels += _sizes([run for _, members in compared for run in members], name, places, axis)
-        charts.append(
-            Chart(
-                name=figure,
-                title=titled(f"{title}: memorized sequences against width", group),
-                caption=f"{said_of_lines(group.runs, panels)} {caption}",
-                panels=keys(panels),
-                share_y=not parameters,
-            )
+UNITS = Lines(
+    name="units",
+    title="bits per trainable parameter, by every definition",
+    heading="Bits per trainable parameter",
+    x=WIDTH,
+    y=tuple(
+        Measure(
+            "bits per trainable parameter",
+            _per_parameter(unit),
+            _interval_per_parameter(unit),
+            name,
+            scale=free,
         )
-    return charts
-
-
-def _sizes(runs: Sequence[Measurement], name: Named, places: dict[str, int], axis: Axis) -> list[Panel]:
-    """Trainable parameters against width, a panel for each length and number of heads."""
-    return [
-        Panel(
-            title=_architecture(architecture),
-            x=axis,
-            y=Axis(label="trainable parameters", log=10),
-            series=tuple(
-                part
-                for (choice,), line in by(members, name).items()
-                for part in measured(
-                    line, d_model, str(choice), places[str(choice)], lambda run: run.parameters.trainable
-                )
-            ),
+        for unit, name in (
+            ("bits", "items above chance"),
+            ("morris_bits", "Morris et al. 2025"),
+            ("allen_zhu_bits", "Allen-Zhu and Li 2024"),
         )
-        for architecture, members in by(runs, seq_len, n_heads).items()
-    ]
+    ),
+    panel=(*TASK_SIZES, HEADS),
+    reference=across("nothing known", 0.0),
+    caption=(
+        counts,
+        "One run by three definitions. Items above chance: bits of the tokens that count as recalled. Morris et al. "
+        "2025: what the cross-entropy of an item is below that of a uniform guess, summed over the items where it is "
+        "below. Allen-Zhu and Li 2024: the same over all items, so that it may be negative. The last two count all "
+        "that the loss covers.",
+        bars,
+        same,
+    ),
+    needs="mac, several d_model",
+)
+
+SHARE = Measure(
+    "share of the library recalled",
+    lambda run: run.memorized / run.library_size,
+    lambda run: scaled(run.interval, lambda count: count / run.library_size),
+)
+THEORY = {
+    "theorem 1": (
+        ("mahdavi2024",),
+        "H(min(n, d_head) − 1) + 1 examples, to which the theorem's layer (no embedding, no positions) can give any "
+        "labels, as a share of the smallest library",
+    ),
+    "rank limit": (
+        ("shared_context_rank", "fresh_context_rank"),
+        "the most with query and key weights that do not depend on the labels, which trained ones do",
+    ),
+}
+"""Bounds by the name of their line: the first of them that applies, and what it is."""
+
+
+def in_theory(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
+    """What theory says of the smallest library, and what luck recalls of it."""
+    least = min(run.library_size for run in rows)
+    runs = {size: found[0] for (size,), found in by((run for run in rows if run.library_size == least), x).items()}
+    every = {size: _bounds(run) for size, run in runs.items()}
+    found: list[Series] = []
+    for place, (name, (bounds_of, _)) in enumerate(THEORY.items()):
+        values = {size: _first(catalogue, bounds_of) for size, catalogue in every.items()}
+        known = {size: min(number / least, 1.0) for size, number in values.items() if number is not None}
+        line = (tuple(known), tuple(known.values()))
+        if known and line not in [(one.x, one.y) for one in found]:  # one line where both are the same
+            told = f"{name}, {LIBRARY.words(least)}"
+            found.append(Series(name=told, kind="reference", x=line[0], y=line[1], group=place))
+    lucky = tuple(run.chance / least for run in runs.values())  # of each run's own library
+    return [*found, Series(name="by luck", kind="reference", x=tuple(runs), y=lucky, group=2)]
+
+
+def _bounds(run: Measurement) -> Catalogue | None:
+    try:
+        return bounds(run.spec)
+    except CapaxError:  # of a model that no bound is known for
+        return None
+
+
+def _first(catalogue: Catalogue | None, names: Sequence[str]) -> float | None:
+    known = {} if catalogue is None else {one.name: one for one in catalogue.bounds}
+    for name in names:
+        one = known.get(name)
+        if one is not None and one.value is not None and one.assumptions[0].met is not False:  # others: of the model
+            return one.value
+    return None
+
+
+def greys(shown: Shown) -> str:
+    """What the grey lines are."""
+    names = {one.name.split(",")[0] for panel in shown.panels for one in panel.series if one.kind == "reference"}
+    told = {name: text for name, (_, text) in THEORY.items()} | {"by luck": "what luck recalls"}
+    return f"Grey: {'; '.join(f'{name}: {text}' for name, text in told.items() if name in names)}."
+
+
+NAMED = 4
+"""Numbers that a caption lists one by one."""
+
+
+def straight_in_heads(shown: Shown) -> str:
+    """R² of a straight line through the shares recalled, of each line."""
+    columns = [LIBRARY, *(column for column in (CONTEXT, HEAD_SIZE, WIDTH) if len(set(map(column, shown.rows))) > 1)]
+    lines = by(shown.rows, *columns).items()
+    known = {in_words(columns, key): r for key, runs in lines if (r := straightness(runs)) is not None}
+    if not known:
+        return ""
+    if len(known) > NAMED:
+        ends = f"{min(known.values()):.3f} to {max(known.values()):.3f}"
+        return f"R² of a straight line in the heads: {ends} over {len(known)} lines."
+    return f"R² of a straight line in the heads: {', '.join(f'{r:.3f} ({line})' for line, r in known.items())}."
+
+
+def straightness(runs: Sequence[Measurement]) -> float | None:
+    """R² of a straight line in the heads; None below three of them, or where all shares are the same."""
+    x, y = np.array([HEADS(run) for run in runs], dtype=float), np.array([SHARE.of(run) for run in runs])
+    if len(set(x)) < 3 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1] ** 2)
+
+
+def _recalled(shown: Shown) -> str:
+    return f"Recalled examples of all, {words.protocol(shown.group.runs[0].spec)}."
+
+
+def _seeds(shown: Shown) -> str:
+    return "Of several seeds the mean." if len({run.spec.seed for run in shown.rows}) > 1 else ""
+
+
+def _accuracy(name: str, title: str, x: Column, *trend: Any) -> Lines:
+    return Lines(
+        name=name,
+        title=f"share recalled against {title}",
+        of=MAHDAVI,
+        heading=f"Share recalled against {x.label}",
+        x=x,
+        y=(SHARE,),
+        line=LIBRARY,
+        panel=tuple(column for column in (HEADS, CONTEXT, HEAD_SIZE, WIDTH) if column is not x),
+        wanted=("context_size", "n_heads", "d_head", "d_model"),
+        reference=in_theory,
+        caption=(
+            _recalled,
+            bars,
+            _seeds,
+            same,
+            greys,
+            *trend,
+            f"The paper's accuracies are not known to us. {MAHDAVI}.",
+            left_out,
+        ),
+        most_panels=8,
+        needs=f"associations, mac, several {x.name}",
+    )
+
+
+ACCURACY = (
+    _accuracy(
+        "accuracy-heads",
+        "heads",
+        HEADS,
+        straight_in_heads,
+        "The paper finds it linear in the heads (R² at least .98, read where others restate it).",
+    ),
+    _accuracy("accuracy-context", "context size", CONTEXT, "The paper finds that it rises with the context."),
+    _accuracy(
+        "accuracy-head-size",
+        "head size",
+        HEAD_SIZE,
+        "The paper finds that it rises with the head size up to the context's size n, and not beyond.",
+    ),
+)

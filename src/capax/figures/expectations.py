@@ -35,13 +35,13 @@ class Expected:
         return sum(value is not None for value in self.values)
 
 
-def speaks_of(law: Law | None) -> bool:
-    """Whether a law counts memorized sequences."""
-    return law is not None and law.task == "sequences" and law.target in COUNTS
+def speaks_of(law: Law | None, runs: Sequence[Measurement]) -> bool:
+    """Whether a law counts what these runs, which are of one task, memorize."""
+    return law is not None and bool(runs) and law.task == runs[0].spec.task.task and law.target in COUNTS
 
 
 def expected(law: Law | None, runs: Sequence[Measurement], band: bool = True, everywhere: bool = False) -> Expected:
-    """What a law expects of runs on sequences, as raw counts no larger than the library.
+    """What a law expects of runs of one task, as raw counts no larger than the library.
 
     A law of counts above chance is turned into raw counts by (1 - chance / library_size) · count + chance.
 
@@ -49,7 +49,7 @@ def expected(law: Law | None, runs: Sequence[Measurement], band: bool = True, ev
         everywhere: ask it outside its domain, too.
     """
     nothing = (None,) * len(runs)
-    if law is None or not speaks_of(law) or not runs:
+    if law is None or not speaks_of(law, runs):
         return Expected(nothing, nothing, nothing)
     places = np.arange(len(runs)) if everywhere else np.flatnonzero(_inside(law, runs))
     if not len(places):
@@ -69,6 +69,8 @@ def _inside(law: Law, runs: Sequence[Measurement]) -> np.ndarray:
     table = tables.table(runs)
     asked = {name: value for name, value in law.domain_.protocol.items() if name not in TRAINED}
     domain = law.domain_.model_copy(update={"protocol": asked})
+    if not set(law.columns) <= set(table.columns):
+        return np.zeros(len(runs), dtype=bool)
     return domain.inside({name: tables.numbers(table, name) for name in law.columns}, table)
 
 
@@ -78,20 +80,27 @@ def _raw(value: float, run: Measurement, law: Law) -> float:
     return min(float(run.library_size), value)
 
 
-def about(law: Law | None, runs: Sequence[Measurement], drawn: bool, band: bool = True) -> str:
-    """A sentence for a caption: what the law's line is, and how its data were trained otherwise than these runs."""
+def about(
+    law: Law | None, runs: Sequence[Measurement], drawn: bool, what: str = "the law {}", band: bool = True
+) -> str:
+    """A sentence for a caption: what the law's line is, and how its data were trained otherwise than these runs.
+
+    Args:
+        what: is drawn of the law, whose name stands for {}.
+    """
     if law is None:
         return ""
-    if not speaks_of(law):
-        return f" The law {law.name} ({law.source_}) is not drawn: it is not of memorized sequences."
-    if not drawn:
-        return f" The law {law.name} ({law.source_}) is not drawn: these runs lie outside its domain."
-    is_band = ", band: where it expects 95 % of new measurements" if band else ""
-    return f" Dashed: the law {law.name} ({law.source_}){is_band}.{unlike(law, runs)}"
+    named = f"{law.name} ({law.source_})"
+    if drawn:
+        is_band = ", band: where it expects 95 % of new measurements" if band else ""
+        return f"Dashed: {what.format(named)}{is_band}.{unlike(law, runs)}"
+    if law.task != runs[0].spec.task.task or law.target not in COUNTS:
+        return f"The law {named} is not drawn: it is of {law.target}, {law.task}."
+    return f"The law {named} is not drawn: these runs lie outside its domain."
 
 
 def unlike(law: Law, runs: Sequence[Measurement]) -> str:
-    """How a law's data were trained otherwise than some runs; empty where they were not, or where it is not known."""
+    """How a law's data were trained otherwise than some runs, with a space before it; empty where they were not."""
     table = tables.table(runs)
     differences = []
     for name, value in law.domain_.protocol.items():

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from capax.results import Measurement
-from capax.specs import Module, Run
+from capax.specs import Run
 
 KIND = ("task", "model", "protocol", "library", "graph", "contexts", "labels", "channel")
 """Fields that say what other fields there are, or mean: groups that differ in one are told apart by it alone."""
 
+_NOT = object()  # a module's argument that another's does not have
 Fields = Mapping[str, Any]
 
 
@@ -36,8 +37,10 @@ def fields_of(spec: Run, varied: Collection[str]) -> dict[str, Any]:
     contents = {name: fields.pop(name) for name in ("library_sha256", "source_sha256") if name in fields}
     for name in spec.task.files:
         fields[name] = f"{Path(fields[name]).name} {contents['library_sha256']:.8}"
-    if isinstance(spec.model, Module):
-        fields["factory"] = f"{spec.model.factory} {contents['source_sha256']:.8}"
+    if "source_sha256" in contents:
+        fields["factory"] = f"{fields['factory']} {contents['source_sha256']:.8}"
+        arguments = fields.pop("arguments")
+        fields |= {name if name not in fields else f"arguments.{name}": value for name, value in arguments.items()}
     return {name: value for name, value in fields.items() if name not in varied}
 
 
@@ -49,7 +52,9 @@ def apart(fields: Fields, others: Collection[Fields]) -> dict[str, Any]:
         if len(alike_so_far) < len(others) and name in fields:
             told.append(name)
         others = alike_so_far
-    told += [name for name in fields if name not in KIND and any(other[name] != fields[name] for other in others)]
+    told += [
+        name for name in fields if name not in KIND and any(other.get(name, _NOT) != fields[name] for other in others)
+    ]
     return {name: fields[name] for name in told}
 
 

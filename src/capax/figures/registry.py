@@ -9,13 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from capax.errors import ReportError
-from capax.figures import adler, curves, declared, mahdavi, predicted, saturation, shatter, theory, trainings, units
+from capax.figures import curves, declared, key_dims, predicted, saturation, shatter, theory, trainings
 from capax.figures.chart import Chart
+from capax.figures.lines import Lines
 from capax.laws.law import Law
 from capax.results import Measurement
-
-Shown = Callable[[Sequence[Measurement], Law | None], list[Chart]]
-"""From runs to charts, one for each kind of runs, the largest first; raises `ReportError` that says what it lacks."""
 
 
 @dataclass(frozen=True)
@@ -24,128 +22,58 @@ class Figure:
 
     Attributes:
         of: whose figure it is, in words; "capax" for ours.
+        shown: from runs to charts, one for each kind of runs, the largest first; raises `ReportError` that says what it
+            lacks.
         needs: the runs that fill it, in words.
     """
 
     title: str
     of: str
-    shown: Shown
+    shown: Callable[[Sequence[Measurement], Law | None], list[Chart]]
     needs: str = ""
 
 
+def _declared(figure: Lines) -> Figure:
+    return Figure(figure.title, figure.of, figure.shown, figure.needs)
+
+
 FIGURES: dict[str, Figure] = {
-    "width": Figure(
-        "memorized against width, per heads and length, with a law's band",
-        "Härmä et al. 2024, Fig. 7",
-        declared.memorized_against_width,
-        "mac, of several widths",
-    ),
+    "width": _declared(declared.WIDTH_FIGURE),
     "measured-predicted": Figure(
         "measured against predicted",
         "Härmä et al. 2024, Fig. 8",
         predicted.measured_against_predicted,
-        "mac, in the domain of --law; without it at least 6 runs of several widths, to fit one",
+        "mac, in the domain of --law; without it at least 6 runs, several d_model, to fit one",
     ),
-    "slopes": Figure(
-        "sequences per channel of width, against length",
-        "Härmä et al. 2024, Fig. 9",
-        predicted.slopes,
-        "mac, of several lengths",
-    ),
+    "slopes": Figure(predicted.SLOPES.title, "Härmä et al. 2024, Fig. 9", predicted.slopes, "mac, several seq_len"),
     "held-out-heads": Figure(
         "the largest number of heads, predicted from fewer",
         "Härmä et al. 2024, Fig. 10",
         predicted.held_out_heads,
-        "mac, of several numbers of heads",
+        "mac, several n_heads",
     ),
-    "parameters": Figure(
-        "memorized against trainable parameters",
-        "Härmä et al. 2024, Fig. 11",
-        predicted.memorized_against_parameters,
-        "mac, of several widths",
-    ),
-    "curves": Figure(
-        "training curves: memorized and loss against epoch",
-        "capax",
-        curves.training_curves,
-        "mac",
-    ),
+    "parameters": _declared(declared.PARAMETERS),
+    "curves": Figure("training curves: memorized and loss against epoch", "capax", curves.training_curves, "mac"),
     "shatter": Figure(
         "epochs until the library is whole, with the fitted negative binomial",
         "Härmä et al. 2024, Fig. 5",
         shatter.epochs_to_shatter,
         "shatter",
     ),
-    "batch-size": Figure(
-        "memorized against batch size",
-        "Härmä et al. 2024, Fig. 6",
-        declared.memorized_against_batch_size,
-        "mac, of several batch_size",
-    ),
-    "mac-mls": Figure(
-        "most recalled of one library (MAC) against largest recalled whole (MLS)",
-        "Härmä et al. 2024, Fig. 4",
-        declared.mac_against_mls,
-        "mac and mls, of one architecture",
-    ),
-    "trainable": Figure(
-        "embeddings, positions and read-out trained or frozen",
-        "Härmä et al. 2024, Fig. 3",
-        declared.trainable_parts,
-        "mac, of several embeddings, positions or readout",
-    ),
-    "ffn": Figure(
-        "FFN trained, frozen to the identity, left out",
-        "Härmä et al. 2024, Fig. 2",
-        declared.ffn_trained_or_identity,
-        "mac, of several ffn",
-    ),
-    "units": Figure(
-        "bits per trainable parameter, by every definition",
-        "capax",
-        units.bits_per_parameter,
-        "mac, of several widths",
-    ),
-    "f1": Figure(
-        "F1 against total key dimension",
-        "Adler 2025, Fig. 1",
-        trainings.f1,
-        "relations, by budget or mac at several head sizes",
-    ),
-    "best-heads": Figure("best number of heads", "Adler 2025, Fig. 2", adler.best_heads, "relations, by budget"),
-    "key-dimension": Figure(
-        "D_K* against the law", "Adler 2025, Fig. 3", adler.key_dimension, "relations, by budget, of several sizes"
-    ),
-    "fixed-compression": Figure(
-        "D_K* at fixed compression",
-        "Adler 2025, Fig. 4",
-        adler.fixed_compression,
-        "relations, by budget, of several sizes at one m/d",
-    ),
+    **{
+        figure.name: _declared(figure)
+        for figure in (
+            *(declared.BATCH_SIZE, declared.MAC_MLS, declared.TRAINABLE_FIGURE, declared.FFN_FIGURE, declared.UNITS),
+            *(trainings.F1, key_dims.BEST_HEADS, key_dims.KEY_DIMENSION, key_dims.FIXED_COMPRESSION),
+        )
+    },
     "key-dimension-map": Figure(
         "map of D_K*",
         "Adler 2025, Fig. 5",
-        adler.key_dimension_map,
-        "relations, by budget, of several n_items and d_model",
+        key_dims.key_dimension_map,
+        "relations, budget, several n_items or d_model",
     ),
-    "accuracy-heads": Figure(
-        "share recalled against heads",
-        "Mahdavi et al. 2024, Fig. 2",
-        mahdavi.accuracy_heads,
-        "associations, mac, of several n_heads",
-    ),
-    "accuracy-context": Figure(
-        "share recalled against context size",
-        "Mahdavi et al. 2024, Fig. 2",
-        mahdavi.accuracy_context,
-        "associations, mac, of several context_size",
-    ),
-    "accuracy-head-size": Figure(
-        "share recalled against head size",
-        "Mahdavi et al. 2024, Fig. 2",
-        mahdavi.accuracy_head_size,
-        "associations, mac, of several d_head",
-    ),
+    **{figure.name: _declared(figure) for figure in declared.ACCURACY},
     "saturation": Figure(
         "heads that attend to one token alone, each and together",
         "Mahdavi et al. 2024",

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from capax.errors import ReportError
+from capax.figures import words
 from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 from capax.laws.law import Law
 from capax.results import Measurement
-from capax.specs import Associations
 from capax.theory.saturation import Saturation, saturated, saturation
 
 MOST_PATTERNS = 20
@@ -25,7 +25,7 @@ def of_kept(kept: Mapping[str, Path], runs: Sequence[Measurement], law: Law | No
     Args:
         kept: stores that have weights, by the key of their run.
     """
-    layers = [run for run in runs if run.key in kept and isinstance(run.spec.task, Associations)]
+    layers = [run for run in runs if run.key in kept and words.attends(run.spec)]
     if not layers:
         raise ReportError("no layer on associations whose weights were kept (measure with --keep-weights)")
     from capax.memory import AssociativeMemory, load  # torch, which a page without them does not need

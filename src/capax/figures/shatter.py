@@ -8,39 +8,44 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import nbinom
 
+from capax.errors import ReportError
 from capax.figures.chart import Axis, Chart, Panel, Series
-from capax.figures.declared import ARCHITECTURE, counted
+from capax.figures.columns import HEADS, SIZES, TASK_SIZES, WIDTH, by, in_words
 from capax.figures.groups import alike
-from capax.figures.lines import d_model, n_heads, of_transformers, or_error, seq_len, titled
-from capax.figures.words import of_heads
+from capax.figures.lines import titled
+from capax.figures.words import protocol, unit
 from capax.laws.law import Law
 from capax.results import Measurement
-from capax.specs import Shatter
 
 MOST_BINS = 40
+VARIED = [field for column in (*TASK_SIZES, HEADS, WIDTH) for field in column.varied] + ["library_size"]
 
 
 def epochs_to_shatter(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
-    """Fig. 5: how many epochs trials took until their library was whole, with the fitted negative binomial."""
-    charts = []
-    for group in alike(of_transformers(runs, Shatter), ARCHITECTURE | {"library_size"}):
-        shown = [run for run in group.runs if run.shatter is not None and run.shatter.epochs]
-        if not shown:
-            continue
-        order = sorted(shown, key=lambda run: (seq_len(run), n_heads(run), d_model(run), run.library_size))
-        charts.append(
-            Chart(
-                name="shatter",
-                title=titled("Epochs until the whole library is memorized", group),
-                caption=f"{counted(group)}Library, weights and batch order are redrawn in each trial. Dashed: the "
-                "negative binomial of greatest likelihood, as the number of trials that it expects in each bar; trials "
-                "that had not completed when they were given up enter its fit as censored and have no bar. "
-                "Härmä et al. 2024 draw this in Fig. 5 (1000 trials, 16 sequences of 8 tokens, width 16).",
-                panels=tuple(_histogram(run) for run in order),
-                share_y=False,
-            )
+    """Fig. 5: how many epochs trials took until their library was whole, with the fitted negative binomial.
+
+    Raises:
+        ReportError: without runs by protocol shatter of which a trial completed.
+    """
+    taken = [run for run in runs if run.spec.protocol.protocol == "shatter"]
+    if not taken:
+        raise ReportError("no run by protocol shatter")
+    shown = [run for run in taken if run.shatter is not None and run.shatter.epochs]
+    if not shown:
+        raise ReportError("no trial completed its library")
+    return [
+        Chart(
+            name="shatter",
+            title=titled("Epochs until the whole library is memorized", group),
+            caption=f"Count: {protocol(group.runs[0].spec)}. Library, weights and batch order are redrawn in each "
+            "trial. Dashed: the negative binomial of greatest likelihood, as the number of trials that it expects in "
+            "each bar; trials that had not completed when they were given up enter its fit as censored and have no "
+            "bar. Härmä et al. 2024 draw this in Fig. 5 (1000 trials, 16 sequences of 8 tokens, width 16).",
+            panels=tuple(_histogram(run) for found in by(group.runs, *SIZES).values() for run in found),
+            share_y=False,
         )
-    return or_error(charts, "no trial completed its library")
+        for group in alike(shown, VARIED)
+    ]
 
 
 def _histogram(run: Measurement) -> Panel:
@@ -66,6 +71,12 @@ def _histogram(run: Measurement) -> Panel:
         series.append(
             Series(name="negative binomial", kind="band", x=middles, y=tuple((trials * shares).tolist()), group=1)
         )
-    title = f"{run.library_size} sequences of {seq_len(run)} tokens,\n{of_heads(n_heads(run))}, width {d_model(run)}"
+    columns = (*TASK_SIZES, HEADS, WIDTH)
+    sizes = in_words(columns, [column(run) for column in columns])
     told = f"epoch\n({never} of {trials} did not complete)" if never else f"epoch\n(all {trials} completed)"
-    return Panel(title=title, x=Axis(label=told), y=Axis(label="trials", from_zero=True), series=tuple(series))
+    return Panel(
+        title=f"{run.library_size} {unit(run.spec.task)}:\n{sizes}",
+        x=Axis(label=told),
+        y=Axis(label="trials", from_zero=True),
+        series=tuple(series),
+    )

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from capax.errors import ReportError
 from capax.figures.chart import Axis, Chart, Panel, Series
-from capax.figures.words import of_heads, protocol
+from capax.figures.columns import HEADS
+from capax.figures.words import protocol
 from capax.laws.law import Law
 from capax.results import Measurement
-from capax.specs import Budget
 from capax.theory.bounds import Bound
 from capax.theory.catalogue import Catalogue
 from capax.theory.catalogue import bounds as catalogue_of
@@ -35,7 +35,7 @@ def bounds(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     """Bounds for the run of most bits of each task, beside what it stored."""
     best: dict[str, Measurement] = {}
     for run in runs:
-        if isinstance(run.spec.protocol, Budget):
+        if run.spec.protocol.protocol == "budget":
             continue
         before = best.get(run.spec.task.task)
         if before is None or _rank(run) > _rank(before):
@@ -144,7 +144,7 @@ def _told(one: Bound) -> str:
 
 def _setting(found: Catalogue) -> str:
     model, count = found.model, found.parameters.trainable
-    heads = of_heads(model.n_heads) + ("" if model.d_head is None else f" of {model.d_head}")
+    heads = HEADS.words(model.n_heads) + ("" if model.d_head is None else f" of {model.d_head}")
     return f"{model.model.replace('_', ' ')}: {heads}, d_model {model.d_model}" + (
         "" if count is None else f", {count} trainable parameters"
     )

@@ -1,147 +1,138 @@
-"""F1 against the total key dimension (Adler 2025, arXiv 2509.22840, Fig. 1), as data."""
+"""F1 of every training against the total key dimension (Adler 2025, arXiv 2509.22840, Fig. 1)."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import t as student
 
-from capax.figures.cells import GRAPH, cell, of_relations, powers
-from capax.figures.chart import Axis, Chart, Panel, Series
-from capax.figures.groups import Group, alike
-from capax.figures.lines import or_error, titled
-from capax.figures.words import of_heads
-from capax.laws.law import Law
+from capax.figures.chart import Series
+from capax.figures.columns import EDGES, HEADS, ITEMS, WIDTH, Column, Of, powers, value
+from capax.figures.groups import Group
+from capax.figures.key_dims import GRAPH
+from capax.figures.lines import Lines, Measure, Shown, across, left_out, same
 from capax.measures.replay import trainings
-from capax.results import HeadCount, Measurement
-from capax.specs import Budget, Mac
+from capax.results import Measurement
 
 LEVEL = 0.95
 FEWEST = 3
 """Trainings that an interval of their mean is given for."""
-MOST_PANELS = 8
 TARGET = 0.99
+"""The F1 that counts as recognized where no search said another."""
 
 
-def f1(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
-    """Fig. 1: F1 against the total key dimension, a line per number of heads, a panel per graph and width."""
-    charts = []
-    varied = GRAPH | {"degree", "n_heads", "d_head"}
-    for group in alike(of_relations(runs, Mac, Budget), varied):
-        by_cell: dict[tuple[int, int, int], list[Measurement]] = defaultdict(list)
-        for run in group.runs:
-            by_cell[cell(run)].append(run)
-        filled = {graph: found for graph, found in sorted(by_cell.items(), key=_hardest) if _sizes(found) > 1}
-        shown = dict(list(filled.items())[:MOST_PANELS])
-        if not shown:
-            continue
-        curves = {graph: _curves(found) for graph, found in shown.items()}
-        heads = sorted({number for found in curves.values() for number in found})
-        target = getattr(group.runs[0].spec.protocol, "target_f1", TARGET)
-        charts.append(
-            Chart(
-                name="f1",
-                title=titled("F1 against total key dimension", group),
-                caption=f"Mean F1 over trainings; bars: 95 % intervals of the mean (Student's t), from {FEWEST} "
-                f"trainings on. {_trained(group)} Dashed: the F1 that counts as recognized. Adler 2025 draws this in "
-                "Fig. 1, for 10 trainings; its numbers are not known to us." + _left_out(len(filled), "graphs"),
-                panels=tuple(
-                    Panel(
-                        title=_titled(graph),
-                        x=powers("total key dimension D_K", [size for line in lines.values() for size in line]),
-                        y=Axis(label="F1", from_zero=True),
-                        series=(
-                            *(_f1_line(lines.get(number, {}), heads.index(number), number) for number in heads),
-                            _across([size for line in lines.values() for size in line], target, f"F1 {target:g}"),
-                        ),
-                    )
-                    for graph, lines in curves.items()
-                ),
-            )
-        )
-    return or_error(charts, "no graph whose channel was trained at two or more sizes")
+@dataclass(frozen=True)
+class Trained:
+    """F1 of the trainings of one graph, width, number of heads and total key dimension."""
+
+    n_edges: int
+    n_items: int
+    d_model: int
+    n_heads: int
+    total_key_dim: int
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return float(np.mean(self.values))
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The interval of the mean (Student's t); None of fewer than three."""
+        count = len(self.values)
+        if count < FEWEST:
+            return None
+        half = float(np.std(self.values, ddof=1) / math.sqrt(count) * student.ppf((1 + LEVEL) / 2, count - 1))
+        return max(self.mean - half, 0.0), min(self.mean + half, 1.0)
+
+    @property
+    def text(self) -> str:
+        """All of it in words."""
+        count = len(self.values)
+        over = f"{count} training{'s' * (count != 1)}"
+        return f"D_K {self.total_key_dim}, {HEADS.words(self.n_heads)}: F1 {self.mean:.3f} over {over}"
 
 
-def _sizes(runs: list[Measurement]) -> int:
-    """Different sizes of the channel; a search has tried several."""
-    if any(isinstance(run.spec.protocol, Budget) for run in runs):
-        return 2
-    return len({run.total_key_dim for run in runs})
+def _trained(group: Group) -> list[Trained]:
+    found: dict[tuple[int, int, int, int, int], list[float]] = defaultdict(list)
+    for run in group.runs:
+        for n_heads, size, f1 in _each(run):
+            found[EDGES(run), ITEMS(run), WIDTH(run), n_heads, size].append(f1)
+    return [
+        Trained(n_edges, n_items, d_model, n_heads, size, tuple(values))
+        for (n_edges, n_items, d_model, n_heads, size), values in found.items()
+    ]
 
 
-def _curves(runs: list[Measurement]) -> dict[int, dict[int, list[float]]]:
-    """F1 of every training by number of heads and total key dimension.
-
-    Of searches that this version cannot follow, there are only the sizes that they found.
-    """
-    found: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        if isinstance(run.spec.protocol, Mac):
-            assert run.n_heads is not None
-            assert run.total_key_dim is not None
-            found[run.n_heads][run.total_key_dim] += [member.metrics["f1"] for member in run.members]
-            continue
-        for count in _counts(run, trainings(run) is None):
-            found[count.n_heads][count.total_key_dim or 0].append(count.f1)
-        for n_heads, done in (trainings(run) or {}).items():
-            for one in done:
-                found[n_heads][n_heads * one.d_head].append(one.f1)
-    return found
+def _each(run: Measurement) -> Iterator[tuple[int, int, float]]:
+    """Heads, total key dimension and F1 of every training; of a search that cannot be followed, of what it found."""
+    if run.per_heads is None:
+        for member in run.members:
+            yield HEADS(run), value(run, "total_key_dim"), member.metrics["f1"]
+        return
+    done = trainings(run)
+    if done is None:
+        for count in run.per_heads:
+            if count.total_key_dim is not None:
+                yield count.n_heads, count.total_key_dim, count.f1
+        return
+    for n_heads, several in done.items():
+        for one in several:
+            yield n_heads, n_heads * one.d_head, one.f1
 
 
-def _counts(run: Measurement, wanted: bool) -> list[HeadCount]:
-    return [count for count in run.per_heads or () if wanted and count.total_key_dim is not None]
+def _target(rows: Sequence[Trained], shown: Shown, x: Of) -> list[Series]:
+    target = value(shown.group.runs[0], "target_f1") or TARGET
+    return across(f"F1 {target:g}", target)(rows, shown, x)
 
 
-def _f1_line(line: dict[int, list[float]], place: int, n_heads: int) -> Series:
-    sizes = sorted(line)
-    each = [np.array(line[size]) for size in sizes]
-    half = [_half_width(values) for values in each]
-    means = [float(values.mean()) for values in each]
-    return Series(
-        name=of_heads(n_heads),
-        kind="line",
-        x=tuple(sizes),
-        y=tuple(means),
-        low=tuple(None if h is None else max(mean - h, 0.0) for mean, h in zip(means, half, strict=True)),
-        high=tuple(None if h is None else min(mean + h, 1.0) for mean, h in zip(means, half, strict=True)),
-        texts=tuple(
-            f"D_K {size}, {of_heads(n_heads)}: F1 {mean:.3f} over {len(values)} training{'s' * (len(values) != 1)}"
-            for size, mean, values in zip(sizes, means, each, strict=True)
-        ),
-        group=place,
-    )
-
-
-def _half_width(values: np.ndarray) -> float | None:
-    if len(values) < FEWEST:
-        return None
-    return float(values.std(ddof=1) / math.sqrt(len(values)) * student.ppf((1 + LEVEL) / 2, len(values) - 1))
-
-
-def _trained(group: Group) -> str:
-    if isinstance(group.runs[0].spec.protocol, Budget):
+def _drawn_anew(shown: Shown) -> str:
+    if shown.group.runs[0].per_heads is not None:
         return "Every training of the searches: graph, vectors and weights were drawn anew in each."
     return "Restarts: the graph is the same, the weights are drawn anew; runs of other seeds have other graphs."
 
 
-def _hardest(item: tuple[tuple[int, int, int], Any]) -> tuple[float, tuple[int, int, int]]:
-    (edges, items, width), _ = item
-    return -edges / width, (edges, items, width)
+KEY_DIM = Column("key_dim", "total key dimension D_K", "", powers, lambda trained: trained.total_key_dim, ("d_head",))
+MORE_EDGES = replace(EDGES, of=lambda trained: None if trained.n_edges == trained.n_items else trained.n_edges)
+"""Edges where they are not as many as items."""
 
-
-def _titled(graph: tuple[int, int, int]) -> str:
-    edges, items, width = graph
-    return f"{items} items{'' if edges == items else f', {edges} edges'}, d_model {width}"
-
-
-def _left_out(number: int, what: str) -> str:
-    return "" if number <= MOST_PANELS else f" {MOST_PANELS} of {number} {what}, those of most edges a channel."
-
-
-def _across(x: Sequence[float], y: float, name: str) -> Series:
-    return Series(name=name, kind="reference", x=(min(x), max(x)), y=(y, y))
+F1 = Lines(
+    name="f1",
+    title="F1 against total key dimension",
+    of="Adler 2025, Fig. 1",
+    heading="F1 against total key dimension",
+    x=Column(
+        "total_key_dim", "total key dimension D_K", "", powers, lambda trained: trained.total_key_dim, ("d_head",)
+    ),
+    y=(
+        Measure(
+            "F1",
+            lambda trained: trained.mean,
+            lambda trained: trained.ends,
+            each=True,
+            said=lambda rows, shown: rows[0].text,
+        ),
+    ),
+    line=HEADS,
+    panel=(ITEMS, MORE_EDGES, WIDTH),
+    protocols=("mac", "budget"),
+    wanted=("n_items", "n_edges"),
+    varied=(*GRAPH, "degree"),
+    rows=_trained,
+    reference=_target,
+    caption=(
+        f"Mean F1 over trainings; bars: 95 % intervals of the mean (Student's t), from {FEWEST} trainings on.",
+        _drawn_anew,
+        "Dashed: the F1 that counts as recognized.",
+        same,
+        "Adler 2025 draws this in Fig. 1, for 10 trainings; its numbers are not known to us.",
+        left_out,
+    ),
+    most_panels=8,
+    needs="relations, budget, or mac at several d_head",
+)

@@ -18,17 +18,13 @@ from capax.specs import (
     Run,
     Sequences,
     Shatter,
+    Task,
     Training,
     Transformer,
 )
 
 MOST_VALUES = 6
 """Values that are named one by one."""
-
-
-def of_heads(number: int) -> str:
-    """So many heads."""
-    return f"{number} head{'s' * (number != 1)}"
 
 
 def of_runs(number: int) -> str:
@@ -211,6 +207,26 @@ def training(runs: Sequence[Run]) -> str:
         f"{rate}{warmup}, batches of {batch}, {spec.precision}{', compiled' if spec.compile else ''}, evaluated every "
         f"{unit if number == 1 else f'{number} {unit}s'}; until {' or '.join(ends)}"
     )
+
+
+def unit(task: Task) -> str:
+    """What is memorized of a task, in the plural."""
+    return {"relations": "edges"}.get(task.task, task.task)
+
+
+def attends(run: Run) -> bool:
+    """Whether a kept memory of it tells its attention weights, example by example."""
+    return isinstance(run.task, Associations)
+
+
+def loss(run: Run) -> str:
+    """What the training loss is, and its unit."""
+    match run.task:
+        case Associations() as spec:
+            return "nats per example" if spec.labels == "classes" else "mean squared error"
+        case Relations():
+            return "binary cross-entropy in nats, summed over pairs by their importance"
+    return "nats per token that it covers"
 
 
 def kind(group: Group) -> str:
