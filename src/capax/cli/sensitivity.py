@@ -86,11 +86,10 @@ def run(task: Task, model: Model, training: Training, protocol: Protocol, flags:
 
 
 def _draw(found: Sensitivity, path: Path) -> None:
-    from capax.figures.tornado import tornado
-    from capax.figures.tornado_drawing import draw_tornado
+    from capax.figures.tornado import draw_tornado
 
     size = f"protocol {found.spec.protocol.protocol}, library of {found.library_size}, seed {found.spec.seed}"
-    draw_tornado(tornado(found), path, f"{output.setting(found.spec)}; {size}")
+    draw_tornado(found, path, f"{output.setting(found.spec)}; {size}")
 
 
 def show(found: Sensitivity) -> None:

@@ -102,7 +102,7 @@ def _draw_symmetry(found: Probes, panel: Axes) -> None:
     panel.set_ylabel("η (1: symmetric, −1: antisymmetric)")
     panel.legend(fontsize="small", frameon=False)
     panel.grid(alpha=0.25)
-    panel.set_title("Symmetry of $W_Q W_K^T$")
+    panel.set_title("Symmetry of W_Q W_Kᵀ")
 
 
 def _draw_heads(found: Probes, panel: Axes) -> None:
