@@ -12,10 +12,10 @@ from pathlib import Path
 from PIL import Image
 
 from capax.figures.drawing import draw
+from capax.figures.runs import read
 from capax.papers.catalogue import NAMES, recipes
 from capax.papers.figures import figures, fitted
 from capax.papers.reproduce import Reproduction
-from capax.reports import report
 
 FOLDER = Path(__file__).with_name("reproduced")
 PAGE = Path(__file__).with_name("reproduced.md")
@@ -35,7 +35,7 @@ def draw_all() -> None:
     for one in found():
         if one.store is None:
             continue
-        runs = {run.key: run for run in report.read([FOLDER / one.store]).runs}
+        runs = {run.key: run for run in read([FOLDER / one.store]).runs}
         own = [recipe for recipe in recipes(one.paper) if recipe.chart is not None]
         law, drawn = fitted(own, runs, one.scale), figures(own, runs, one.scale)
         for recipe in own:

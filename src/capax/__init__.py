@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from capax.calibration.calibrate import calibrate as calibrate
     from capax.checks import check_model as check_model
     from capax.errors import CapaxError as CapaxError
+    from capax.figures.figure import figure as figure
     from capax.laws.bits import BitsLaw as BitsLaw
     from capax.laws.compare import compare as compare
     from capax.laws.ecm import ECM as ECM
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from capax.planning.plan import plan as plan
     from capax.planning.predict import predict as predict
     from capax.planning.verify import verify as verify
+    from capax.reports.report import report as report
     from capax.results import Measurement as Measurement
     from capax.specs import Associations as Associations
     from capax.specs import AssociativeAttention as AssociativeAttention
@@ -86,6 +88,7 @@ _HOMES = {
     "calibrate": "capax.calibration.calibrate",
     "check_model": "capax.checks",
     "compare": "capax.laws.compare",
+    "figure": "capax.figures.figure",
     "load": "capax.memory",
     "load_law": "capax.laws.files",
     "measure": "capax.measures.measure",
@@ -93,6 +96,7 @@ _HOMES = {
     "predict": "capax.planning.predict",
     "probe": "capax.measures.probes.probe",
     "read": "capax.tables",
+    "report": "capax.reports.report",
     "save_law": "capax.laws.files",
     "sensitivity": "capax.measures.sensitivity",
     "sweep": "capax.sweeps.sweep",

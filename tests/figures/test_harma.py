@@ -1,5 +1,7 @@
 """What the figures of counts show, as data."""
 
+from pathlib import Path
+
 import pytest
 from made import changed, made, trained
 
@@ -11,7 +13,6 @@ from capax.figures.curves import MOST_CURVES, training_curves
 from capax.figures.declared import BATCH_SIZE, FFN_FIGURE, MAC_MLS, TRAINABLE_FIGURE, UNITS, WIDTH_FIGURE
 from capax.figures.groups import Group
 from capax.figures.lines import Lines, Shown, limits
-from capax.figures.registry import charts
 from capax.figures.shatter import epochs_to_shatter
 from capax.results import Interval
 
@@ -241,7 +242,8 @@ def test_without_runs_of_its_protocol_there_is_no_figure(figure: Lines) -> None:
         figure.shown([])
 
 
-def test_a_store_without_runs_is_said_to_be_one() -> None:
+def test_a_store_without_runs_is_said_to_be_one(tmp_path: Path) -> None:
+    capax.Store(tmp_path / "empty.db").close()
     for name in ("width", "f1", "curves", "bounds"):
-        with pytest.raises(ReportError, match=r"^store: no finished runs"):
-            charts(name, [], None)
+        with pytest.raises(ReportError, match=r"^store: no finished runs in empty"):
+            capax.figure(tmp_path / "empty.db", name)

@@ -132,7 +132,7 @@ def test_a_report_has_the_saturation_of_layers_that_were_kept(
 ) -> None:
     store = tmp_path / "s.db"
     of_none, of_kept = layer(str(store), 0, kept=False), layer(str(store), 1, kept=True)
-    content = report.content("t", [store], None)
+    content = report.content(store)
     (figure,) = (shown for shown in report.figures_of(content)[0] if shown["id"] == "saturation-0")
     memory = capax.load(of_kept.key, store)
     attention = memory.attention()  # type: ignore[union-attr]
@@ -143,7 +143,7 @@ def test_a_report_has_the_saturation_of_layers_that_were_kept(
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"Figure: {tmp_path / 's.png'}")
     with pytest.raises(ReportError, match="whose weights were kept"):
-        registry.charts("saturation", [of_none], None, registry.figures({of_kept.key: store}, lambda run: run))
+        registry.figures({of_kept.key: store}, lambda run: run)["saturation"].shown([of_none], None)
 
 
 def test_commands_draw_or_refuse_before_they_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

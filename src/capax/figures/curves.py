@@ -28,7 +28,7 @@ def training_curves(
     """Share of the library that is memorized, and loss, against epoch; the best restart of each run.
 
     Args:
-        whole: gives a run with its curves, where those of the runs are cut short (`light.Light`).
+        whole: gives a run with its curves, where those of the runs are cut short (`runs.read`).
 
     Raises:
         ReportError: without runs by protocol mac that were evaluated more than once.

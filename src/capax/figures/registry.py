@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 from capax.errors import ReportError
 from capax.figures import curves, declared, key_dims, predicted, saturation, shatter, theory, trainings
@@ -107,23 +106,3 @@ def named(name: str) -> Figure:
     if name not in FIGURES:
         raise ReportError(f"figure: one of {', '.join(FIGURES)}, got {name!r}")
     return FIGURES[name]
-
-
-def charts(
-    name: str,
-    runs: Sequence[Measurement],
-    law: Law | None,
-    figures: Mapping[str, Figure] = MappingProxyType(FIGURES),
-) -> list[Chart]:
-    """The charts of a figure.
-
-    Args:
-        figures: the figures of runs that were read from stores (`figures`).
-
-    Raises:
-        ReportError: for an unknown figure, without runs, or when they cannot be shown in it.
-    """
-    named(name)
-    if not runs:
-        raise ReportError("store: no finished runs (capax runs --failed lists those that failed)")
-    return figures[name].shown(runs, law)

@@ -191,10 +191,11 @@ def _judged(recipe: Recipe, found: Mapping[str, Measurement], scale: Scale) -> J
 
 
 def _content(result: Reproduction, chosen: Sequence[Recipe], found: Mapping[str, Measurement], store: Path) -> Content:
+    from capax.figures import runs
     from capax.papers.figures import figures, fitted
     from capax.reports import report
 
-    measured = report.read([store])
+    measured = runs.read([store])
     keys = {run.key() for recipe in chosen for run in recipe.runs(result.scale)}
     return report.Content(
         title=f"{result.source}: {result.figure or 'all figures'} at scale {result.scale}",
