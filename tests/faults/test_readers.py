@@ -22,11 +22,11 @@ from capax.cli import main, output
 from capax.errors import FigureFailed, LawError, ReportError
 from capax.figures import curves, drawing, interactive, registry, saturation
 from capax.figures.chart import Axis, Chart, Heat, Panel, Series
+from capax.figures.light import Light
 from capax.figures.runs import read
 from capax.laws.compare import compare
 from capax.measures.progress import Progress, Status
 from capax.reports import report
-from capax.figures.light import Light
 
 NAME = "a[red]b[/bold]$c$ :key: <b>&lt;"
 """Markup of a terminal, an emoji, mathematics, tags and entities of HTML: all of them letters of a user's name."""

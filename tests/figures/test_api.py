@@ -1,14 +1,18 @@
 """Figures and reports in Python, of stores and of measurements at hand, whatever their task and model are."""
 
+import warnings
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pytest
 from made import made, trained
 
 import capax
-from capax.errors import CapaxError, ReportError, SpecError
+from capax.errors import CapaxError, FigureFailed, ReportError, SpecError
 from capax.figures.registry import FIGURES
 from capax.results import Measurement
+from capax.specs import Task
 
 WIDTHS = [made(3 + width, 4, d_model=width) for width in (4, 8)]
 
@@ -92,3 +96,43 @@ def test_numeric_arguments_of_a_module_are_columns(tmp_path: Path, monkeypatch: 
         assert f"kind {kind}" in chart.title
         (line,) = (series for series in chart.panels[0].series if series.kind == "line")
         assert line.x == (4, 8)
+
+
+class Marked(Task):
+    """A user's task: tokens whose target follows from a mark."""
+
+    task: Literal["marked_for_figures"] = "marked_for_figures"
+    n_marks: int = 5
+    library_size: int = 8
+
+    def sizes(self) -> dict[str, int]:
+        return {"vocab_size": 2 * self.n_marks, "context": 2}
+
+    def guess_probability(self) -> float:
+        return 1 / self.n_marks
+
+    def tokens(self, size: int, generator: np.random.Generator) -> np.ndarray:
+        pairs = generator.choice(self.n_marks**2, size, replace=False)
+        marks = np.stack([pairs % self.n_marks, pairs // self.n_marks], axis=1)
+        return np.concatenate([marks, generator.integers(0, self.n_marks, (size, 1))], axis=1)
+
+
+def test_a_users_task_has_figures_and_a_report(tmp_path: Path) -> None:
+    runs = [
+        capax.measure(
+            Marked(),
+            capax.Transformer(d_model=width, d_head=2),
+            capax.Training(max_epochs=3),
+            restarts=2,
+            device="cpu",
+        )
+        for width in (4, 8)
+    ]
+    for name in ("width", "parameters", "curves", "units"):
+        (chart,) = capax.figure(runs, name)
+        assert chart.panels[0].series[0].x
+    assert "items" in capax.figure(runs, "width")[0].title
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FigureFailed)
+        capax.report(runs, tmp_path / "r.html")
+    assert '"width-0"' in (tmp_path / "r.html").read_text(encoding="utf-8")

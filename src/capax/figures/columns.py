@@ -99,11 +99,12 @@ def value(row: Any, name: str) -> Any:
     if found is not None or not isinstance(row, Measurement):
         return found
     spec = row.spec
-    for part in (spec.task, spec.model, spec.training, spec.protocol):
-        if name in type(part).model_fields:
-            return getattr(part, name)
-    argument = getattr(spec.model, "arguments", {}).get(name)  # of a user's module
-    return argument if isinstance(argument, int | float) else None
+    for columns in (spec.task.columns(), spec.model.columns()):
+        if name in columns:
+            return columns[name]
+    return next(
+        (getattr(part, name) for part in (spec.training, spec.protocol) if name in type(part).model_fields), None
+    )
 
 
 def by(rows: Iterable[Any], *columns: Of) -> dict[tuple[Any, ...], list[Any]]:

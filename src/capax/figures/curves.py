@@ -56,13 +56,15 @@ def _chart(group: Group, whole: Callable[[Measurement], Measurement]) -> Chart:
                 epochs = tuple(float(curve.epoch[point]) for point in points)
                 faint = member is not best
                 panel.append(Series(name=name, kind="line", x=epochs, y=heights, group=place, faint=faint))
+    told = words.LOSSES.get(group.runs[0].spec.task.reads)
+    loss_is = f", {told}" if told else ""
     some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest memorized to the most. "
     epoch, share_axis = Axis(label="epoch"), Axis(label="share of the library memorized", from_zero=True)
     return Chart(
         name="curves",
         title=titled("Training curves", group),
         caption=f"{some if len(chosen) < len(group.runs) else ''}The restart that memorized most; faint: the others of "
-        f"its run. Loss: mean training loss since the evaluation before, {words.loss(chosen[0].spec)}. A run's count "
+        f"its run. Loss: mean training loss since the evaluation before{loss_is}. A run's count "
         "is that of its best evaluation. Ours: no paper has such a figure.",
         panels=(
             Panel(title="memorized", x=epoch, y=share_axis, series=tuple(memorized)),

@@ -268,7 +268,7 @@ class Lines:
         return found
 
     def _said(self, text: str, group: Group) -> str:
-        return text.format(unit=words.unit(group.runs[0].spec.task))
+        return text.format(unit=group.runs[0].spec.task.unit)
 
 
 # What is drawn across panels

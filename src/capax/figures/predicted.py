@@ -18,7 +18,7 @@ from capax.figures.declared import HARMA, WIDTH_FIGURE
 from capax.figures.expectations import about, expected, speaks_of, unlike
 from capax.figures.groups import Group, alike
 from capax.figures.lines import GREY, Lines, Measure, bars, counts, each, law_line, limited, titled
-from capax.figures.words import of_runs, protocol, unit
+from capax.figures.words import of_runs, protocol
 from capax.laws.compare import Comparison, Score, compare
 from capax.laws.ecm import ECM, slopes_from_origin
 from capax.laws.law import Law
@@ -100,7 +100,7 @@ def _chart(group: Group, title: str, panels: Sequence[Panel], said: str) -> Char
 
 
 def _unit(group: Group) -> str:
-    return unit(group.runs[0].spec.task)
+    return group.runs[0].spec.task.unit
 
 
 def _why(score: Score) -> str:
@@ -127,7 +127,7 @@ def _against(title: str, label: str, runs: Sequence[Measurement], predicted: Seq
     series = _marks(sorted(set(map(HEADS, runs))), points)
     ends = (0.8 * min(min(point[:2]) for point in points), 1.25 * max(max(point[:2]) for point in points))
     series.append(Series(name="both equal", kind="reference", x=ends, y=ends, group=0))
-    measured = f"measured, {unit(runs[0].spec.task)}" if raw else "measured above chance"
+    measured = f"measured, {runs[0].spec.task.unit}" if raw else "measured above chance"
     return Panel(title=title, x=decades(measured, ()), y=decades(label, ()), series=tuple(series))
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from capax.errors import ReportError
-from capax.figures import words
 from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 from capax.laws.law import Law
 from capax.results import Measurement
@@ -25,7 +24,7 @@ def of_kept(kept: Mapping[str, Path], runs: Sequence[Measurement], law: Law | No
     Args:
         kept: stores that have weights, by the key of their run.
     """
-    layers = [run for run in runs if run.key in kept and words.attends(run.spec)]
+    layers = [run for run in runs if run.key in kept and run.spec.task.reads == "examples"]
     if not layers:
         raise ReportError("no layer on associations whose weights were kept (measure with --keep-weights)")
     from capax.memory import AssociativeMemory, load  # torch, which a page without them does not need

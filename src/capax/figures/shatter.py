@@ -13,7 +13,7 @@ from capax.figures.chart import Axis, Chart, Panel, Series
 from capax.figures.columns import HEADS, SIZES, TASK_SIZES, WIDTH, by, in_words
 from capax.figures.groups import alike
 from capax.figures.lines import titled
-from capax.figures.words import protocol, unit
+from capax.figures.words import protocol
 from capax.laws.law import Law
 from capax.results import Measurement
 
@@ -75,7 +75,7 @@ def _histogram(run: Measurement) -> Panel:
     sizes = in_words(columns, [column(run) for column in columns])
     told = f"epoch\n({never} of {trials} did not complete)" if never else f"epoch\n(all {trials} completed)"
     return Panel(
-        title=f"{run.library_size} {unit(run.spec.task)}:\n{sizes}",
+        title=f"{run.library_size} {run.spec.task.unit}:\n{sizes}",
         x=Axis(label=told),
         y=Axis(label="trials", from_zero=True),
         series=tuple(series),

@@ -18,7 +18,6 @@ from capax.specs import (
     Run,
     Sequences,
     Shatter,
-    Task,
     Training,
     Transformer,
 )
@@ -209,24 +208,12 @@ def training(runs: Sequence[Run]) -> str:
     )
 
 
-def unit(task: Task) -> str:
-    """What is memorized of a task, in the plural."""
-    return {"relations": "edges"}.get(task.task, task.task)
-
-
-def attends(run: Run) -> bool:
-    """Whether a kept memory of it tells its attention weights, example by example."""
-    return isinstance(run.task, Associations)
-
-
-def loss(run: Run) -> str:
-    """What the training loss is, and its unit."""
-    match run.task:
-        case Associations() as spec:
-            return "nats per example" if spec.labels == "classes" else "mean squared error"
-        case Relations():
-            return "binary cross-entropy in nats, summed over pairs by their importance"
-    return "nats per token that it covers"
+LOSSES = {
+    "tokens": "nats per token that it covers",
+    "examples": "nats per example of classes, mean squared error of real labels",
+    "pairs": "binary cross-entropy in nats, summed over pairs by their importance",
+}
+"""What the training loss is, by what a task's model is given (`Task.reads`)."""
 
 
 def kind(group: Group) -> str:
