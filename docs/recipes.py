@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from capax.cli.output import duration
-from capax.papers.catalogue import NAMES, PAPERS, seconds
-from capax.papers.recipe import SCALES
+from capax.papers.recipe import PAPERS, SCALES, read_paper, seconds
 
 PAGE = Path(__file__).with_name("reproduce.md")
 BEGIN, END = "<!-- recipes: python docs/recipes.py -->\n", "<!-- end of recipes -->\n"
@@ -15,17 +14,17 @@ BEGIN, END = "<!-- recipes: python docs/recipes.py -->\n", "<!-- end of recipes 
 def tables() -> str:
     """A table for each paper: what is claimed, how we know, what is run."""
     lines = []
-    for paper, recipes in PAPERS.items():
-        times = ", ".join(f"{scale} {duration(seconds(recipes, scale))}" for scale in SCALES)
+    for paper in map(read_paper, PAPERS):
+        times = ", ".join(f"{scale} {duration(seconds(paper.recipes, scale))}" for scale in SCALES)
         lines += [
-            f"### {NAMES[paper]}: `capax reproduce {paper}`",
+            f"### {paper.source}: `capax reproduce {paper.name}`",
             "",
             f"Expected on two cores: {times}.",
             "",
             "| figure | what | the paper says (how we know) | runs: " + " / ".join(SCALES) + " |",
             "| --- | --- | --- | --- |",
         ]
-        for recipe in recipes:
+        for recipe in paper.recipes:
             claims = "<br>".join(
                 f"{claim.says}{f': {claim.value}' if claim.value else ''} ({claim.standing})" for claim in recipe.claims
             )

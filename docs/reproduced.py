@@ -13,9 +13,8 @@ from PIL import Image
 
 from capax.figures.drawing import draw
 from capax.figures.runs import read
-from capax.papers.catalogue import NAMES, recipes
-from capax.papers.figures import figures, fitted
-from capax.papers.reproduce import Reproduction
+from capax.papers.recipe import recipes
+from capax.papers.reproduce import Reproduction, figures, fitted
 
 FOLDER = Path(__file__).with_name("reproduced")
 PAGE = Path(__file__).with_name("reproduced.md")
@@ -51,7 +50,7 @@ def section(one: Reproduction) -> list[str]:
     """A paper at a scale: what it says, how we know, the verdict, what was found; then the pictures of its runs."""
     counts = Counter(claim.answer for recipe in one.recipes for claim in recipe.claims)
     lines = [
-        f"## {NAMES[one.paper]}, scale {one.scale}",
+        f"## {one.source}, scale {one.scale}",
         "",
         f"{', '.join(f'{counts[answer]} {answer}' for answer in MARKS)}. `capax reproduce {one.paper} --scale "
         f"{one.scale}`: {one.seconds / 60:.0f} min of processes; capax {one.versions['capax']}, torch "

@@ -126,9 +126,9 @@ def test_relations_run(said: Callable[[str], list[str]]) -> None:
 
 
 def test_looking_closer_runs(said: Callable[[str], list[str]]) -> None:
-    table, ruler, moved, page = said("capax bounds")
+    table, calibration, moved, page = said("capax bounds")
     assert re.search(r"mahdavi2024 .* 621 ", table)
-    assert "2 of 2 hold" in ruler
+    assert "2 of 2 hold" in calibration
     assert "loss" in moved
     assert Path("report.html").is_file()
     assert "report.html" in page

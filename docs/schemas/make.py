@@ -14,7 +14,8 @@ from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.measures.probes.probe import Probes
 from capax.measures.sensitivity import Sensitivity
-from capax.papers.reproduce import RecipeList, Reproduction
+from capax.papers.recipe import RecipeList
+from capax.papers.reproduce import Reproduction
 from capax.planning.associations import AssociationFrontier, AssociationPrediction
 from capax.planning.plan import Frontier
 from capax.planning.predict import Prediction

@@ -104,7 +104,7 @@ class SweepFailed(CapaxError):
     exit_code = 1
 
 
-class RulerOff(CapaxError):
-    """A system whose capacity is known was measured off by more than its tolerance."""
+class CalibrationFailed(CapaxError):
+    """A system of known capacity was measured off by more than its tolerance."""
 
     exit_code = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -123,6 +123,7 @@ class Member(Result):
     epochs: int
     steps: int
     stop_reason: StopReason
+    d_head: Annotated[int | None, Field(description="Its head size, where a search varies it.")] = None
     unreachable: Annotated[tuple[int, ...], Field(description="Targets that its frozen read-out can never put first.")]
     metrics: Annotated[dict[str, float], Field(description="What else the task measures, at the best evaluation.")] = {}
     curve: Curve
@@ -174,6 +175,16 @@ class HeadCount(Result):
     trainings: int
 
 
+class KeyDimensionSearch(Result):
+    """The smallest total key dimension that suffices, over head counts (protocol budget)."""
+
+    n_heads: Annotated[int | None, Field(description="The best number of heads; None where none was enough.")] = None
+    d_head: int | None = None
+    total_key_dim: Annotated[int | None, Field(description="n_heads · d_head (D_K*).")] = None
+    interval: Interval | None = None
+    per_heads: Annotated[tuple[HeadCount, ...], Field(description="The search of each head count, in order.")]
+
+
 SIGNIFICANCE = 0.01
 """Probability below which luck is ruled out."""
 
@@ -190,6 +201,13 @@ def beyond_luck(memorized: int, probability: float, library_size: int, trainings
         return False
     single = float(betainc(memorized, library_size - memorized + 1, probability)) if probability > 0 else 0.0
     return single < 1 and -math.expm1(max(trainings, 1) * math.log1p(-single)) <= SIGNIFICANCE
+
+
+OLDER = (
+    *("f1", "precision", "recall", "margin"),
+    *("n_heads", "d_head", "total_key_dim", "total_key_dim_interval", "per_heads"),
+)
+"""Fields that measurements of earlier versions had."""
 
 
 class Measurement(Result):
@@ -269,26 +287,51 @@ class Measurement(Result):
         Field(description="Targets out of reach of a member's frozen read-out; None where there is none."),
     ]
     members: tuple[Member, ...]
-    search: Search | None = None
+    search: Search | KeyDimensionSearch | None = None
     shatter: ShatterEpochs | None = None
-    f1: Annotated[float | None, Field(description="Of relations: micro-F1 over the counted pairs.")] = None
-    precision: float | None = None
-    recall: float | None = None
-    margin: Annotated[
-        float | None, Field(description="What the lowest score of an edge is above the highest of another pair.")
-    ] = None
-    n_heads: Annotated[int | None, Field(description="Of relations: heads; the best number for budget.")] = None
-    d_head: int | None = None
-    total_key_dim: Annotated[
-        int | None, Field(description="Of relations: n_heads · d_head; the smallest that suffices for budget (D_K*).")
-    ] = None
-    total_key_dim_interval: Interval | None = None
-    per_heads: Annotated[tuple[HeadCount, ...] | None, Field(description="The search of each head count.")] = None
     notes: tuple[str, ...] = ()
     spec: Run
     key: str
     versions: dict[str, str]
     schema_version: Literal[1] = SCHEMA_VERSION
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, fields: Any) -> Any:
+        """What runs on relations had as fields of their own is among the metrics and in the search."""
+        if not isinstance(fields, dict) or not set(OLDER) & set(fields):
+            return fields
+        kept = {name: value for name, value in fields.items() if name not in OLDER}
+        if fields.get("f1") is not None:
+            kept["metrics"] = {name: fields[name] for name in OLDER[:4]} | dict(fields.get("metrics") or {})
+        if fields.get("per_heads") is not None:
+            found = {name: fields.get(name) for name in ("n_heads", "d_head", "total_key_dim", "per_heads")}
+            kept["search"] = found | {"interval": fields.get("total_key_dim_interval")}
+        return kept
+
+    @property
+    def n_heads(self) -> int | None:
+        """Heads: those that a search found best, or the model's."""
+        return self._size("n_heads")
+
+    @property
+    def d_head(self) -> int | None:
+        """Channels of a head: those that a search found, or the model's."""
+        return self._size("d_head")
+
+    @property
+    def total_key_dim(self) -> int | None:
+        """n_heads · d_head: the smallest that suffices for protocol budget (D_K*), or the model's."""
+        return self._size("total_key_dim")
+
+    def _size(self, name: str) -> int | None:
+        found: int | None = getattr(self.key_search or self.spec.model, name, None)
+        return found
+
+    @property
+    def key_search(self) -> KeyDimensionSearch | None:
+        """The search of protocol budget."""
+        return self.search if isinstance(self.search, KeyDimensionSearch) else None
 
     @model_validator(mode="after")
     def _tested(self) -> Self:

@@ -194,10 +194,6 @@ def table(runs: Iterable[Measurement]) -> pl.DataFrame:
     return pl.DataFrame([_row(run) for run in runs], infer_schema_length=None)
 
 
-CHANNEL = ("n_heads", "d_head", "total_key_dim", "f1")
-"""What a run on relations found, in the columns of its architecture: those of a search are its best."""
-
-
 INFORMATION = ("morris_bits", "allen_zhu_bits")
 """Units that do not follow from the count."""
 
@@ -229,7 +225,11 @@ def _row(run: Measurement) -> dict[str, Any]:
         "steps": run.steps,
         "seconds": run.seconds,
         "stop_reason": run.stop_reason,
-    } | ({} if run.f1 is None else {name: getattr(run, name) for name in CHANNEL})
+    } | (
+        {}
+        if "f1" not in run.metrics
+        else {"f1": run.metrics["f1"]} | {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim")}
+    )
 
 
 def _cell(value: Any) -> Any:
@@ -258,9 +258,9 @@ def without_modules(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
 def from_file(path: Path | str) -> pl.DataFrame:
     """A table of somebody's measurements: a .csv or .parquet file with named columns, or `reference`.
 
-    `reference` is the study that ships with capax (examples/study.toml), `reference:depth` its deeper architectures,
-    `reference:associations` that of attention layers (examples/associations.toml), `reference:relations` that of
-    key-query channels (examples/relations.toml).
+    `reference` is the study that ships with capax (papers/harma2024/studies/grid-small.toml), `reference:depth` its
+    deeper architectures, `reference:associations` that of attention layers (examples/associations.toml),
+    `reference:relations` that of key-query channels (papers/adler2025/studies/budgets-small.toml).
 
     Raises:
         TableError: when it cannot be read, has another ending, or holds no rows.

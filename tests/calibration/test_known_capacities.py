@@ -13,7 +13,7 @@ from scipy.optimize import linprog, minimize
 from scipy.stats import binom, norm
 
 from capax.calibration import explicit, hopfield, linear_memory, perceptron
-from capax.calibration.ruler import one_by_one, search
+from capax.calibration.system import one_by_one, search
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, 16])
@@ -105,7 +105,7 @@ def recallable(size: int, generator: np.random.Generator) -> bool:
 
 
 def test_capacity_is_where_linear_programming_finds_it() -> None:
-    found = search("lp", one_by_one("lp", recallable), 0, first_size=4, largest_size=16, width=0.05, max_trials=120)
+    found = search("lp", one_by_one("lp", recallable), first_size=4, largest_size=16, width=0.05, max_trials=120)(0)
     assert linear_memory.capacity(4, draws=1000) == pytest.approx(found.value, rel=0.05)
 
 

@@ -34,23 +34,24 @@ def measured(capsys: pytest.CaptureFixture[str], *command: str | Path) -> dict[s
 
 def test_a_measurement(capsys: pytest.CaptureFixture[str], store: Path) -> None:
     found = measured(capsys, *DRAWN, *CHANNEL, "--store", store)
-    assert {"f1", "precision", "recall", "margin", "total_key_dim", "n_heads", "d_head"} <= found.keys()
-    assert (found["n_heads"], found["d_head"], found["total_key_dim"]) == (2, 6, 12)
-    assert 2 / (1 / found["precision"] + 1 / found["recall"]) == pytest.approx(found["f1"])
-    assert found["recall"] == found["memorized"] / 12
+    metrics = found["metrics"]
+    assert {"f1", "precision", "recall", "margin"} <= metrics.keys()
+    assert 2 / (1 / metrics["precision"] + 1 / metrics["recall"]) == pytest.approx(metrics["f1"])
+    assert metrics["recall"] == found["memorized"] / 12
     assert found["library_size"] == 12
-    assert found["per_heads"] is None
-    assert found["total_key_dim_interval"] is None
+    assert found["search"] is None
     assert found["notes"] == []
     shown = run(capsys, *DRAWN, *CHANNEL, "--store", store)
     assert "key-query channel, 2 heads of 6, width 8; permutation, 12 items, 12 edges; protocol mac" in shown
-    assert f"F1          {found['f1']:.4g} (precision" in shown
-    assert f"margin      {found['margin']:.4g}" in shown
+    rows = dict(line.split(None, 1) for line in shown.splitlines() if len(line.split()) > 1)
+    assert float(rows["f1"]) == pytest.approx(metrics["f1"], rel=1e-3)
+    assert float(rows["margin"]) == pytest.approx(metrics["margin"], rel=1e-3)
     assert "12 items" in run(capsys, "runs", "--store", store)
 
 
 def test_a_search_over_head_counts(capsys: pytest.CaptureFixture[str], store: Path) -> None:
-    found = measured(capsys, *BUDGET, "--store", store)
+    whole = measured(capsys, *BUDGET, "--store", store)
+    found = whole["search"]
     assert [count["n_heads"] for count in found["per_heads"]] == [1, 2]
     for count in found["per_heads"]:
         assert {"n_heads", "d_head", "total_key_dim", "interval", "f1"} <= count.keys()
@@ -59,10 +60,11 @@ def test_a_search_over_head_counts(capsys: pytest.CaptureFixture[str], store: Pa
     assert {name: found[name] for name in ("n_heads", "d_head", "total_key_dim")} == {
         name: best[name] for name in ("n_heads", "d_head", "total_key_dim")
     }
-    assert found["total_key_dim_interval"] == best["interval"]
-    assert {"f1", "precision", "recall", "margin"} <= found.keys()
+    assert found["interval"] == best["interval"]
+    assert {"f1", "precision", "recall", "margin"} <= whole["metrics"].keys()
+    assert {member["d_head"] for member in whole["members"]} <= set(range(1, 9))
     shown = run(capsys, *BUDGET, "--store", store)
-    assert f"key dimension  {best['total_key_dim']}: {best['n_heads']} x {best['d_head']}; " in shown
+    assert f"{best['total_key_dim']}: {best['n_heads']} x {best['d_head']}; " in shown
     assert "1 head " in shown
     assert "2 heads" in shown
 
@@ -71,12 +73,13 @@ def test_a_width_that_no_head_size_makes_enough(capsys: pytest.CaptureFixture[st
     command = [*BUDGET, "--store", str(tmp_path / "s.db")]
     for flag, value in (("--d-model", "2"), ("--n-heads", "1"), ("--max-steps", "40"), ("--target-f1", "1.0")):
         command[command.index(flag) + 1] = value
-    found = measured(capsys, *command)
+    whole = measured(capsys, *command)
+    found = whole["search"]
     assert found["n_heads"] is None
     assert found["total_key_dim"] is None
-    assert found["total_key_dim_interval"] is None
+    assert found["interval"] is None
     assert found["per_heads"][0]["interval"]["high"] is None
-    assert 0 <= found["f1"] < 1
+    assert 0 <= whole["metrics"]["f1"] < 1
     assert "no head size up to the width is enough" in run(capsys, *command)
 
 
@@ -86,7 +89,7 @@ def test_channels_that_route_values(
 ) -> None:
     command = (*DRAWN, *CHANNEL, "--channel", channel, "--store", tmp_path / "s.db")
     found = measured(capsys, *command)
-    assert found["f1"] == 1
+    assert found["metrics"]["f1"] == 1
     assert found["spec"]["model"]["aggregate"] == "sum"
     assert f"{words}, 2 heads of 6, width 8" in run(capsys, *command)
     assert "aggregate: channel" in refused(capsys, *command, "--aggregate", "max")

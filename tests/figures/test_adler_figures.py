@@ -15,8 +15,7 @@ from capax.figures.groups import alike
 from capax.figures.key_dims import GRAPH, cells
 from capax.figures.trainings import F1
 from capax.laws.relation import RelationLaw
-from capax.measures.replay import trainings
-from capax.results import HeadCount, Interval, Measurement
+from capax.results import HeadCount, Interval, KeyDimensionSearch, Measurement
 
 FIGURES = (
     key_dims.KEY_DIMENSION.shown,
@@ -62,11 +61,13 @@ def told(
     return base.model_copy(
         update={
             "spec": base.spec.replace(task=task, model=model, protocol=protocol, seed=seed),
-            "per_heads": counts,
-            "n_heads": best and best.n_heads,
-            "d_head": best and best.d_head,
-            "total_key_dim": best and best.total_key_dim,
-            "total_key_dim_interval": best and best.interval,
+            "search": KeyDimensionSearch(
+                n_heads=best and best.n_heads,
+                d_head=best and best.d_head,
+                total_key_dim=best and best.total_key_dim,
+                interval=best and best.interval,
+                per_heads=counts,
+            ),
         }
     )
 
@@ -82,27 +83,25 @@ def grid(search: Measurement) -> list[Measurement]:
 
 
 @pytest.mark.parametrize("criterion", ["half", "mean"])
-def test_a_search_is_followed_training_by_training(criterion: str) -> None:
+def test_a_search_is_drawn_training_by_training(criterion: str) -> None:
     """A size's trainings tell what the search said of it: mean F1 at the size that was found."""
     run = searched(criterion=criterion)
-    found = trainings(run)
-    assert [one.f1 for done in found.values() for one in done] == [m.metrics["f1"] for m in run.members]
-    for count in run.per_heads:
-        assert len(found[count.n_heads]) == count.trainings
+    assert run.key_search is not None
+    members = iter(run.members)
+    for count in run.key_search.per_heads:
+        trained = [next(members) for _ in range(count.trainings)]
         if count.d_head is not None:
-            near = min({one.d_head for one in found[count.n_heads]}, key=lambda size: abs(size - count.d_head))
-            values = [one.f1 for one in found[count.n_heads] if one.d_head == near]
+            near = min({one.d_head for one in trained}, key=lambda size: abs(size - count.d_head))
+            values = [one.metrics["f1"] for one in trained if one.d_head == near]
             assert np.mean(values) == pytest.approx(count.f1)
+    assert next(members, None) is None
 
 
-def test_a_search_of_another_version_is_not_followed(search: Measurement) -> None:
-    assert trainings(search.model_copy(update={"members": search.members[:-1]})) is None
-    assert trainings(search.model_copy(update={"members": (*search.members, search.members[0])})) is None
-    first = search.per_heads[0].model_copy(update={"interval": Interval(low=0, high=0, level=0.5, of="")})
-    other = search.model_copy(update={"per_heads": (first, *search.per_heads[1:])})
-    assert trainings(other) is None
-    (chart,) = F1.shown([other], None)
-    sizes = [count.total_key_dim for count in search.per_heads]
+def test_of_a_search_by_an_earlier_version_only_what_it_found_is_drawn(search: Measurement) -> None:
+    assert search.key_search is not None
+    older = tuple(member.model_copy(update={"d_head": None}) for member in search.members)
+    (chart,) = F1.shown([search.model_copy(update={"members": older})], None)
+    sizes = [count.total_key_dim for count in search.key_search.per_heads]
     assert [series.x for series in chart.panels[0].series[:2]] == [() if d is None else (d,) for d in sizes]
 
 

@@ -172,20 +172,20 @@ def found_over_heads(thresholds: dict[int, int]) -> Any:
 
 def test_ties_go_to_fewer_heads() -> None:
     found = found_over_heads({1: 8, 2: 4, 4: 2, 8: 3})
-    assert [count.total_key_dim for count in found.per_heads] == [8, 8, 8, 24]
+    assert [count.total_key_dim for count in found.search.per_heads] == [8, 8, 8, 24]
     assert found.best.parameters["trainable"] == 2 * 12 * 8 + 2
     assert found.best.metrics["f1"] == 1
 
 
 def test_the_best_head_count_has_the_smallest_total() -> None:
     found = found_over_heads({1: 13, 2: 7, 4: 3, 8: 2})
-    assert [count.total_key_dim for count in found.per_heads] == [None, 14, 12, 16]
+    assert [count.total_key_dim for count in found.search.per_heads] == [None, 14, 12, 16]
     assert found.best.parameters["trainable"] == 2 * 12 * 12 + 2
 
 
 def test_no_head_count_is_enough() -> None:
     found = found_over_heads({1: 13, 2: 13})
-    assert [count.total_key_dim for count in found.per_heads] == [None, None]
+    assert [count.total_key_dim for count in found.search.per_heads] == [None, None]
     assert found.best.metrics["f1"] == 0.8
 
 
@@ -199,19 +199,19 @@ def test_a_small_graph(criterion: Any) -> None:
     """24 items in 12 channels: everything that is reported is that of the best head count."""
     protocol = Budget(head_counts=(1, 2), restarts=2, max_trainings=12, criterion=criterion)
     run = capax.measure(TASK, MODEL, Training(max_steps=300), protocol=protocol)
-    assert run.per_heads is not None
-    assert [count.n_heads for count in run.per_heads] == [1, 2]
+    search = run.key_search
+    assert search is not None
+    assert [count.n_heads for count in search.per_heads] == [1, 2]
     assert run.total_key_dim is not None
-    assert run.total_key_dim_interval is not None
+    assert search.interval is not None
     assert 3 <= run.total_key_dim <= 20
     assert run.total_key_dim == (run.n_heads or 0) * (run.d_head or 0)
-    best = min((count for count in run.per_heads if count.total_key_dim), key=lambda count: count.total_key_dim or 0)
+    best = min((count for count in search.per_heads if count.total_key_dim), key=lambda count: count.total_key_dim or 0)
     assert run.total_key_dim == best.total_key_dim
-    assert run.total_key_dim_interval == best.interval
-    assert run.f1 is not None
-    assert run.f1 >= 0.99
+    assert search.interval == best.interval
+    assert run.metrics["f1"] >= 0.99
     assert run.parameters.trainable == 2 * 12 * run.total_key_dim + 2
-    assert len(run.members) == sum(count.trainings for count in run.per_heads)
+    assert len(run.members) == sum(count.trainings for count in search.per_heads)
     assert capax.Measurement.from_json(run.to_json()) == run
 
 

@@ -114,14 +114,30 @@ def test_distance_with_censoring_by_hand():
     assert fit.distance == pytest.approx(np.abs(steps - fit.cdf(np.arange(1, 7))).max())
 
 
+@pytest.mark.parametrize(
+    ("r", "last_epoch", "distance"),
+    [
+        (6, None, 0.027977586558710632),
+        (6, 75, 0.028991834429642316),
+    ],
+)
+def test_distances_are_those_of_kaplan_and_meier_written_out(r, last_epoch, distance):
+    """Numbers of an earlier version, which had the product of survivals written by hand."""
+    rng = np.random.default_rng(7)
+    completed, censored = simulate(rng, 6, r / 70, 200)
+    if last_epoch is not None:
+        completed, censored = simulate(rng, 6, r / 70, 200, last_epoch)
+    assert fit_negative_binomial(completed, censored).distance == pytest.approx(distance, rel=1e-13)
+
+
 @pytest.mark.parametrize("completed", [[], [3.5, 4], [0, 3], [float("nan")], ["a"], [True]])
 def test_a_bad_completed_epoch_is_refused_in_one_line(completed):
-    with pytest.raises(ValueError, match=r"^completed epochs: .*$"):
+    with pytest.raises(ValueError, match=r"^completed epochs: "):
         fit_negative_binomial(completed)
 
 
 def test_a_bad_censored_epoch_is_refused():
-    with pytest.raises(ValueError, match="censored epochs: must be a list of integers of at least 1, got"):
+    with pytest.raises(ValueError, match=r"^censored epochs: .*-1"):
         fit_negative_binomial([3, 4], [-1])
 
 

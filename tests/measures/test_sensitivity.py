@@ -243,7 +243,7 @@ def test_a_key_dimension_is_compared() -> None:
     base = capax.measure(task, model, training, protocol=protocol)
     assert found.compared == "total_key_dim"
     assert found.number == base.total_key_dim is not None
-    assert found.interval == base.total_key_dim_interval
+    assert found.interval == base.key_search.interval
     ((one,),) = (choice.alternatives for choice in found.choices)
     assert (one.number, one.change, one.beyond_noise) == (None, None, None)
     assert found.choices[0].swing is None

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from capax.papers.catalogue import recipes
-from capax.papers.recipe import Scale, Verdict
+from capax.papers.recipe import Scale, Verdict, recipes
 from capax.results import Interval, Measurement, Parameters
 from capax.specs import Run, Sequences
 

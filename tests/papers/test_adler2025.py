@@ -12,7 +12,7 @@ from capax.specs import KeyQueryChannel, Relations
 def f1(n_items: int, d_model: int, n_heads: int, d_head: int, seeds: int = 3) -> float:
     model = KeyQueryChannel(n_heads=n_heads, d_model=d_model, d_head=d_head)
     runs = [capax.measure(Relations(n_items=n_items), model, restarts=1, seed=seed) for seed in range(seeds)]
-    return float(np.mean([run.f1 for run in runs]))
+    return float(np.mean([run.metrics["f1"] for run in runs]))
 
 
 @pytest.mark.slow

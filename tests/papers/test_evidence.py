@@ -20,6 +20,21 @@ def test_trend_is_the_exact_permutation_test(order: list[int]) -> None:
     assert ev.trend_p(range(6), order) == pytest.approx(found.pvalue)
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "up", "down"),
+    [
+        ([1, 2, 2, 4], [1, 3, 2, 2], 5 / 12, 11 / 12),
+        (range(9), [3, 1, 4, 1, 5, 9, 2, 6, 5], 0.0865, 0.9391),
+    ],
+)
+def test_trends_with_ties_are_those_of_all_orders_or_of_seeded_ones(
+    x: list[float], y: list[float], up: float, down: float
+) -> None:
+    """Computed by counting over `itertools.permutations`, and over 9999 shuffles of `numpy.random.default_rng(0)`."""
+    assert ev.trend_p(x, y) == pytest.approx(up, abs=1e-15)
+    assert ev.trend_p(x, -np.array(y)) == pytest.approx(down, abs=1e-15)
+
+
 def test_a_long_trend_has_a_small_p() -> None:
     assert ev.trend_p(range(12), range(12)) == pytest.approx(1e-4)
     assert ev.trend_p(range(12), range(12, 0, -1)) == 1.0
@@ -49,6 +64,24 @@ def test_slope_and_interval_are_those_of_linregress() -> None:
     known, (found,) = stats.linregress(x, y), ev.slopes([x], y)
     half = stats.t.ppf(0.975, 7) * known.stderr
     assert (found.value, found.low, found.high) == pytest.approx((known.slope, known.slope - half, known.slope + half))
+
+
+def test_estimates_are_those_of_the_formulas_written_out() -> None:
+    """Numbers of an earlier version, which had Welch's, Student's and Fisher's formulas written by hand."""
+    rng = np.random.default_rng(3)
+    a, b, y = rng.normal(size=5), rng.normal(1, 3, size=8), rng.normal(size=8)
+    found = [ev.difference(a, b), ev.mean(a), ev.line_r2(b, y), ev.slopes([b], y)[0], ev.difference([1] * 3, [2, 3])]
+    numbers = [number for one in found for number in (one.value, one.low, one.high)]
+    assert numbers == pytest.approx(
+        [
+            *(-1.0667153814972106, -5.053961750325268, 2.920530987330847),
+            *(-0.2234131922883192, -2.2964034679439855, 1.849577083367347),
+            *(0.04176817820885315, 0.0, 0.6314038337799929),
+            *(0.02837523782902527, -0.10739192342945206, 0.16414239908750258),
+            *(-1.5, -7.853102368087347, 4.853102368087347),
+        ],
+        rel=2e-15,
+    )
 
 
 def test_slopes_give_each_group_its_level() -> None:

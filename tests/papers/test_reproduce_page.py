@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from capax.figures.runs import read
-from capax.papers.catalogue import PAPERS, recipes
+from capax.papers.recipe import PAPERS, recipes
 from capax.papers.reproduce import Reproduction
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -90,14 +90,15 @@ def test_runs_equal_but_for_their_seed_belong_together(tmp_path: Path) -> None:
     assert [runs[0].model.d_model for runs in together] == [8, 16]
 
 
-@pytest.mark.parametrize(("name", "runs"), [("study", 48), ("harma2024", 150)])
+@pytest.mark.parametrize(("name", "runs"), [("quick", 12), ("associations", 96)])
 def test_the_examples(name: str, runs: int) -> None:
     assert len(read_study(EXAMPLES / f"{name}.toml").runs) == runs
 
 
-def test_the_example_is_the_study_that_was_measured() -> None:
+def test_the_study_that_ships_is_the_one_that_was_measured() -> None:
     measured = tables.from_file("reference")["key"].to_list()
-    assert {run.key() for run in read_study(EXAMPLES / "study.toml").runs} == set(measured)
+    study = Path(capax.__file__).parent / "papers/harma2024/studies/grid-small.toml"
+    assert {run.key() for run in read_study(study).runs} == set(measured)
 
 
 @pytest.mark.parametrize(

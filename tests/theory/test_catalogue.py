@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import capax
 from capax import Associations, AssociativeAttention, KeyQueryChannel, Relations, Run, Sequences, Training, Transformer
 from capax.errors import SpecError
-from capax.results import HeadCount, Interval, Measurement, Parameters
+from capax.results import HeadCount, Interval, KeyDimensionSearch, Measurement, Parameters
 from capax.tasks import graph_classes
 from capax.theory.catalogue import Catalogue, bounds, exceeded
 
@@ -231,7 +231,7 @@ def test_impossible_key_dimensions_are_called_so(measured: list[Measurement]) ->
     for high, said in ((1, ["quantised"]), (2, []), (None, [])):
         interval = Interval(low=1, high=high, level=0.95, of="total key dimension")
         count = HeadCount(n_heads=1, d_head=1, total_key_dim=1, interval=interval, f1=1.0, trainings=8)
-        run = doctored(measured[6], 64, 6, spec=spec, per_heads=(count,))
+        run = doctored(measured[6], 64, 6, spec=spec, search=KeyDimensionSearch(per_heads=(count,)))
         assert [one.name for one in exceeded(run)] == said
 
 

@@ -168,7 +168,7 @@ def test_members_that_route_values_are_the_same_in_another_pack(channel: Any) ->
 def test_channels_that_route_values_learn(channel: Any) -> None:
     run = capax.measure(WHOLE, SMALL.replace(channel=channel), Training(max_steps=300), restarts=2)
     assert [member.memorized for member in run.members] == [12, 12]
-    assert run.f1 == 1
+    assert run.metrics["f1"] == 1
     assert run.parameters.trainable == 2 * 8 * 2 * 4 + 2 + 2 * 64 + (8 * 64 + 7 * 8 if channel == "block" else 0)
 
 
@@ -185,7 +185,7 @@ def test_a_block_needs_hardly_any_keys() -> None:
     """Its MLP stores the relations, as `capax.models.routing` says."""
     task, model = Relations(n_items=64), KeyQueryChannel(n_heads=1, d_model=16, d_head=1)
     f1 = {
-        channel: capax.measure(task, model.replace(channel=channel), Training(max_steps=200), restarts=1).f1 or 0
+        channel: capax.measure(task, model.replace(channel=channel), Training(max_steps=200), restarts=1).metrics["f1"]
         for channel in ("threshold", "block")
     }
     assert f1["threshold"] < 0.3
@@ -196,8 +196,7 @@ def test_a_block_needs_hardly_any_keys() -> None:
 def test_half_precision_trains_about_as_well(channel: Any) -> None:
     training = Training(max_steps=300, precision="bfloat16")
     run = capax.measure(WHOLE, SMALL.replace(d_head=8, channel=channel), training, restarts=2)
-    assert run.f1 is not None
-    assert run.f1 > 0.9
+    assert run.metrics["f1"] > 0.9
 
 
 def test_members_of_several_head_sizes_are_what_they_are_in_packs_of_their_own() -> None:
@@ -319,9 +318,8 @@ def test_a_complete_graph_is_learned_and_kept() -> None:
     task = Relations(graph="random", n_items=5, n_edges=20)
     run = capax.measure(task, SMALL, Training(max_steps=200), restarts=1)
     assert run.memorized == 20
-    assert (run.f1, run.stop_reason) == (1, "complete")
-    assert run.margin is not None
-    assert 0 < run.margin < math.inf
+    assert (run.metrics["f1"], run.stop_reason) == (1, "complete")
+    assert 0 < run.metrics["margin"] < math.inf
     assert run.memorized_above_chance == 0
     assert run.bits == 0
     assert capax.Measurement.from_json(run.to_json()) == run
@@ -338,11 +336,9 @@ def test_a_measurement_has_the_channels_facts(tmp_path: Path) -> None:
     run = capax.measure(WHOLE, SMALL, Training(max_steps=300), restarts=2, store=store)
     assert run.memorized == 12
     assert (run.n_heads, run.d_head, run.total_key_dim) == (2, 4, 8)
-    assert run.f1 is not None
-    assert run.f1 > 0.95
+    assert run.metrics["f1"] > 0.95
     assert run.parameters.trainable == 2 * 8 * 2 * 4 + 2
-    assert run.chance == pytest.approx(12 / run.precision * 12 / (12 * 11))
-    assert run.metrics == {}
+    assert run.chance == pytest.approx(12 / run.metrics["precision"] * 12 / (12 * 11))
     assert run.members[0].metrics.keys() == {"f1", "precision", "recall", "margin", "predicted_pairs"}
     assert capax.Measurement.from_json(run.to_json()) == run
     assert capax.measure(WHOLE, SMALL, Training(max_steps=300), restarts=2, store=store) == run
@@ -397,4 +393,4 @@ def test_a_kept_channel_recognizes_what_was_measured(tmp_path: Path, channel: An
     above = memory.outputs() > 0
     np.fill_diagonal(above, False)
     assert (above & (memory.signs > 0)).sum() == run.memorized
-    assert above.sum() == pytest.approx(run.memorized / run.precision)
+    assert above.sum() == pytest.approx(run.memorized / run.metrics["precision"])

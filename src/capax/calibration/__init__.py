@@ -1,1 +1,1 @@
-"""The ruler held against systems whose capacity is known."""
+"""Calibration: systems of known capacity, measured as any other."""

@@ -1,4 +1,4 @@
-"""`calibrate`: every system whose capacity is known, measured and held against it."""
+"""`calibrate`: every system of known capacity, measured and compared with what is known."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pydantic import Field
 
 from capax import machine
 from capax.calibration import explicit, hopfield, linear_memory, perceptron
-from capax.calibration.ruler import Reached, Standing, System, judge
+from capax.calibration.system import KnownCapacity, SearchEnd, System
 from capax.errors import SpecError
 from capax.measures.search import LEVEL
 from capax.results import Interval, Result
 
+# in the order in which they are measured
 SYSTEMS: dict[str, Callable[[], System]] = {
     "perceptron": perceptron.trained,
     "perceptron-exact": perceptron.exact,
@@ -27,28 +28,6 @@ SYSTEMS: dict[str, Callable[[], System]] = {
     "attention-memory": explicit.associations,
     "key-query": explicit.relations,
 }
-"""By name, in the order in which they are measured."""
-
-
-class KnownCapacity(Result):
-    """A capacity that is known before anything is measured."""
-
-    value: Annotated[float, Field(description="At the size that is measured; what the measurement is held against.")]
-    formula: str
-    source: str
-    standing: Annotated[
-        Standing,
-        Field(
-            description="textbook: exact and standard; secondary: read where others restate it; derived: ours, and "
-            "checked."
-        ),
-    ]
-    limit: Annotated[
-        float | None, Field(description="What the field quotes, of n → ∞, at this size; None where the value is exact.")
-    ]
-    limit_formula: str | None
-    limit_source: str | None
-    limit_standing: Standing | None
 
 
 class Allowance(Result):
@@ -69,7 +48,7 @@ class CalibratedSystem(Result):
     measured: Annotated[float, Field(description="The 50 % point of success; a whole count where luck has no part.")]
     interval: Interval
     trials: int
-    search_ended: Annotated[Reached, Field(description="A search that ended otherwise than precise is off.")]
+    search_ended: Annotated[SearchEnd, Field(description="A search that ended otherwise than precise is off.")]
     tolerance: Annotated[float, Field(description="The sum of the allowances.")]
     allowances: Annotated[
         tuple[Allowance, ...], Field(description="Stated from theory and finite size before anything is measured.")
@@ -80,7 +59,7 @@ class CalibratedSystem(Result):
 
 
 class Calibration(Result):
-    """The ruler against known capacities."""
+    """Systems of known capacity, known against measured."""
 
     systems: tuple[CalibratedSystem, ...]
     off: Annotated[tuple[str, ...], Field(description="Systems that are off by more than their tolerance.")]
@@ -93,7 +72,7 @@ class Calibration(Result):
 def calibrate(
     only: Sequence[str] | None = None, seed: int = 0, progress: Callable[[str], None] = lambda _: None
 ) -> Calibration:
-    """Measure systems whose capacity is known by the protocols and searches that measure a transformer.
+    """Measure systems of known capacity by the protocols and searches that measure a transformer.
 
     Args:
         only: names of systems, see `SYSTEMS`. [default: all]
@@ -131,35 +110,35 @@ def calibrate(
 
 
 def compare(system: System, seed: int = 0) -> CalibratedSystem:
-    """Measure a system and hold it against what is known.
+    """Measure a system and compare it with what is known.
 
     Args:
         system: one of ours, or of your own.
         seed: of all draws.
     """
     started = time.monotonic()
-    found = system.measure(seed)
-    reason = judge(system.known.value, system.tolerance, found)
+    measured = system.measure(seed)
+    fault = system.fault(measured)
     return CalibratedSystem(
         system=system.name,
         about=system.about,
         protocol=system.protocol,
         unit=system.unit,
-        known=KnownCapacity.model_validate(system.known, from_attributes=True),
-        measured=found.value,
+        known=system.known,
+        measured=measured.value,
         interval=Interval(
-            low=found.low,
-            high=found.high if math.isfinite(found.high) else None,
+            low=measured.low,
+            high=measured.high if math.isfinite(measured.high) else None,
             level=LEVEL,
             of="size at which half of the trials succeed",
         ),
-        trials=found.trials,
-        search_ended=found.reached,
+        trials=measured.trials,
+        search_ended=measured.search_ended,
         tolerance=system.tolerance,
         allowances=tuple(
-            Allowance(amount=part.share * system.known.value, reason=part.reason) for part in system.parts
+            Allowance(amount=part.share * system.known.value, reason=part.reason) for part in system.slack
         ),
-        verdict="holds" if reason is None else "off",
-        reason=reason,
+        verdict="holds" if fault is None else "off",
+        reason=fault,
         seconds=time.monotonic() - started,
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import brentq
 
-from capax.calibration.ruler import Found, Known, Part, System, one_by_one, sampling, search
+from capax.calibration.system import KnownCapacity, Measured, Slack, System, one_by_one, sampling, search
 from capax.specs import Associations
 from capax.tasks.association_files import Examples
 from capax.tasks.associations import draw
@@ -17,9 +17,8 @@ from capax.theory.heads import query_and_key
 from capax.theory.layer import attention, features
 from capax.theory.relations import construct
 
+# largest error of an exact read-out, over the largest label: rounding leaves 1e-11, one example too many 0.01
 RECALLED = 1e-6
-"""Largest error of an exact read-out, over the largest label: rounding leaves 1e-11, one example too many 0.01."""
-
 WIDTH = 0.05
 
 
@@ -42,16 +41,17 @@ def associations(n_heads: int = 4, context_size: int = 8, d_model: int = 16, d_h
         error = np.abs(mixed @ read_out - examples.labels).max()
         return bool(error <= RECALLED * np.abs(examples.labels).max())
 
-    def measured(seed: int) -> Found:
-        found = search(
-            name,
-            one_by_one(name, recalled),
-            seed,
-            first_size=max(bound // 4, 1),
-            largest_size=4 * bound,
-            width=0.5 / bound,
-        )
-        return replace(found, value=math.floor(found.value))  # the largest library, as protocol mls counts it
+    searched = search(
+        name,
+        one_by_one(name, recalled),
+        first_size=max(bound // 4, 1),
+        largest_size=4 * bound,
+        width=0.5 / bound,
+    )
+
+    def measured(seed: int) -> Measured:
+        point = searched(seed)
+        return replace(point, value=math.floor(point.value))  # the largest library, as protocol mls counts it
 
     return System(
         name=name,
@@ -59,13 +59,13 @@ def associations(n_heads: int = 4, context_size: int = 8, d_model: int = 16, d_h
         "labels are exact",
         protocol="threshold search",
         unit="examples",
-        known=Known(
-            float(bound),
-            "H(min(n, d_head) − 1) + 1, reached and (one context, d_head ≥ n) not passed",
-            "Mahdavi et al. 2024, theorem 1 and proposition 2, as others restate them",
-            "secondary",
+        known=KnownCapacity(
+            value=float(bound),
+            formula="H(min(n, d_head) − 1) + 1, reached and (one context, d_head ≥ n) not passed",
+            source="Mahdavi et al. 2024, theorem 1 and proposition 2, as others restate them",
+            standing="secondary",
         ),
-        parts=(Part(0.5 / bound, "rounding: success does not depend on luck, and counts are whole"),),
+        slack=(Slack(0.5 / bound, "rounding: success does not depend on luck, and counts are whole"),),
         measure=measured,
     )
 
@@ -101,17 +101,16 @@ def relations(n_items: int = 64) -> System:
         about=f"explicit key-query channel, one head, {n_items} one-hot items on a cycle: all pairs are right",
         protocol="threshold search, success rising",
         unit="channels",
-        known=Known(
-            float(brentq(birthday, lowest, 3 * lowest + 2)),
-            "Π_{i<m} (1 − i / 2^d_head) = 1/2",
-            "birthday problem, for capax's weights: no constant of Adler 2025 is known to us",
-            "derived",
+        known=KnownCapacity(
+            value=float(brentq(birthday, lowest, 3 * lowest + 2)),
+            formula="Π_{i<m} (1 − i / 2^d_head) = 1/2",
+            source="birthday problem, for capax's weights: no constant of Adler 2025 is known to us",
+            standing="derived",
         ),
-        parts=(sampling(WIDTH),),
-        measure=lambda seed: search(
+        slack=(sampling(WIDTH),),
+        measure=search(
             name,
             one_by_one(name, recognized),
-            seed,
             first_size=max(round(lowest), 1),
             largest_size=8 * n_items,
             width=WIDTH,

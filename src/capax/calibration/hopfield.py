@@ -14,13 +14,13 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erf
 from scipy.stats import norm
 
-from capax.calibration.ruler import Found, Known, Part, System, one_by_one, sampling, search
+from capax.calibration.system import KnownCapacity, Measured, Slack, System, one_by_one, sampling, search
 
 FIXED_WIDTH, RETRIEVAL_WIDTH = 0.05, 0.03
+# between the overlap that is left below the transition (0.97 by the theory) and above it (about 0.35)
 KEPT_OVERLAP = 0.7
-"""Between the overlap that is left below the transition (0.97 by the theory) and above it (about 0.35)."""
+# what simulations of finite networks gave for the third capacity, as Steffan and Kühn 1994 quote it
 SIMULATED, SIMULATED_ERROR = 0.145, 0.009
-"""What simulations of finite networks gave for the third capacity, as Steffan and Kühn 1994 quote it."""
 
 Patterns = Int[np.ndarray, "patterns neurons"]
 
@@ -40,55 +40,86 @@ def fixed(patterns: Patterns) -> Bool[np.ndarray, " patterns"]:
 def bit_fails(size: float, n: int) -> float:
     """Probability that a bit of a pattern is not kept, Φ(−√((n − 1)/(m − 1))).
 
-    Its field is n − 1 and the sum of (n − 1)(m − 1) independent signs, in units of the bit; that it is taken for
-    Gaussian moves m by less than 1 %.
+    Its field is n − 1 and the sum of (n − 1)(m − 1) independent signs, in units of the bit. Taking it for Gaussian
+    moves m by less than 1 %.
     """
     return float(norm.cdf(-math.sqrt((n - 1) / (size - 1))))
 
 
-def _size_where(value: Callable[[float], float], goal: float, n: int) -> float:
-    """The number of patterns at which a rising value reaches a goal."""
-    return float(brentq(lambda size: value(size) - goal, 2.0, n / 2, xtol=1e-4))
-
-
 def every_pattern(n: int = 1000) -> System:
     """Every pattern is a fixed point."""
-
-    def failures(size: float) -> float:
-        return -n * size * math.log1p(-bit_fails(size, n))
-
-    known = Known(
-        _size_where(failures, math.log(2), n),
-        "Φ(√((n − 1)/(m − 1)))^(n m) = 1/2",
-        "capax: bits fail independently",
-        "derived",
-        n / (4 * math.log(n)),
-        "n / (4 ln n)",
-        "McEliece et al. 1987",
-        "secondary",
+    return _fixed_points(
+        "hopfield-all",
+        "every pattern is a fixed point",
+        n,
+        bits=lambda size: n * size,
+        formula="Φ(√((n − 1)/(m − 1)))^(n m) = 1/2",
+        source="capax: bits fail independently",
+        limit=4,
+        succeeds=lambda size, generator: bool(fixed(draw(size, n, generator)).all()),
     )
-    paired = _size_where(failures, 2 * math.log(2), n) / known.value - 1
-    return _fixed_points("hopfield-all", n, "every pattern is a fixed point", known, paired, _all_fixed)
 
 
 def half_of_patterns(n: int = 1000) -> System:
     """At least half of the patterns are fixed points."""
-
-    def failures(size: float) -> float:
-        return -n * math.log1p(-bit_fails(size, n))
-
-    known = Known(
-        _size_where(failures, math.log(2), n),
-        "Φ(√((n − 1)/(m − 1)))^n = 1/2",
-        "capax: the bits of a pattern fail independently",
-        "derived",
-        n / (2 * math.log(n)),
-        "n / (2 ln n)",
-        "McEliece et al. 1987",
-        "secondary",
+    return _fixed_points(
+        "hopfield-half",
+        "half of the patterns are fixed points",
+        n,
+        bits=lambda size: n,
+        formula="Φ(√((n − 1)/(m − 1)))^n = 1/2",
+        source="capax: the bits of a pattern fail independently",
+        limit=2,
+        succeeds=lambda size, generator: bool(2 * fixed(draw(size, n, generator)).sum() >= size),
     )
-    paired = _size_where(failures, 2 * math.log(2), n) / known.value - 1
-    return _fixed_points("hopfield-half", n, "half of the patterns are fixed points", known, paired, _half_fixed)
+
+
+def _fixed_points(
+    name: str,
+    success: str,
+    n: int,
+    *,
+    bits: Callable[[float], float],
+    formula: str,
+    source: str,
+    limit: int,
+    succeeds: Callable[[int, np.random.Generator], bool],
+) -> System:
+    """A system that succeeds with probability 1/2 when so many bits all keep their state."""
+
+    def size_where(failures: float) -> float:
+        """The number of patterns at which so many bits fail, −log P(none fails)."""
+
+        def excess(size: float) -> float:
+            return -bits(size) * math.log1p(-bit_fails(size, n)) - failures
+
+        return float(brentq(excess, 2.0, n / 2, xtol=1e-4))
+
+    value = size_where(math.log(2))
+    paired = size_where(2 * math.log(2)) / value - 1
+    return System(
+        name=name,
+        about=f"Hopfield network of {n} neurons, Hebb's rule: {success}",
+        protocol="threshold search",
+        unit="patterns",
+        known=KnownCapacity(
+            value=value,
+            formula=formula,
+            source=source,
+            standing="derived",
+            limit=n / (limit * math.log(n)),
+            limit_formula=f"n / ({limit} ln n)",
+            limit_source="McEliece et al. 1987",
+            limit_standing="secondary",
+        ),
+        slack=(
+            sampling(FIXED_WIDTH),
+            Slack(
+                paired, "theory: bits taken to fail independently; were it two at a time, the point would be so far off"
+            ),
+        ),
+        measure=search(name, one_by_one(name, succeeds), first_size=max(n // 50, 1), largest_size=n, width=FIXED_WIDTH),
+    )
 
 
 def retrieval(small: int = 400, large: int = 1600) -> System:
@@ -99,39 +130,42 @@ def retrieval(small: int = 400, large: int = 1600) -> System:
     """
     name = "hopfield-retrieval"
     limit = retrieval_limit()
-    share = math.sqrt(large / small)
+    ratio = math.sqrt(large / small)
 
-    def measured(seed: int) -> Found:
-        low, high = (_search(f"{name} {n}", n, kept, seed, RETRIEVAL_WIDTH) for n in (small, large))
-        near, far = high.value / large, low.value / small
-        value = (share * near - far) / (share - 1)
-        half = math.hypot(share * (high.high - high.low) / large, (low.high - low.low) / small) / 2 / (share - 1)
-        reached = low.reached if high.reached == "precise" else high.reached
-        return Found(value, value - half, value + half, low.trials + high.trials, reached)
+    def settled(n: int) -> Callable[[int], Measured]:
+        learn = one_by_one(f"{name} {n}", lambda size, generator: kept(size, n, generator))
+        return search(f"{name} {n}", learn, first_size=max(n // 50, 1), largest_size=n, width=RETRIEVAL_WIDTH)
+
+    def measured(seed: int) -> Measured:
+        low, high = settled(small)(seed), settled(large)(seed)
+        value = (ratio * high.value / large - low.value / small) / (ratio - 1)
+        half = math.hypot(ratio * (high.high - high.low) / large, (low.high - low.low) / small) / 2 / (ratio - 1)
+        ended = low.search_ended if high.search_ended == "precise" else high.search_ended
+        return Measured(value, value - half, value + half, low.trials + high.trials, ended)
 
     return System(
         name=name,
         about=f"Hopfield networks of {small} and {large} neurons, Hebb's rule: started in a pattern, they settle at an "
         f"overlap above {KEPT_OVERLAP} with it; extrapolated to n → ∞ as n^(−1/2)",
         protocol="two threshold searches",
-        unit="patterns a neuron",
-        known=Known(
-            limit,
-            "max_y (erf y / (√2 y) − √(2/π) exp(−y²))², n → ∞",
-            "Amit, Gutfreund, Sompolinsky 1987, as Stojnic 2024 (arXiv 2403.01907) restates it",
-            "secondary",
-            0.138,
-            "0.138",
-            "Amit, Gutfreund, Sompolinsky 1987",
-            "secondary",
+        unit="patterns per neuron",
+        known=KnownCapacity(
+            value=limit,
+            formula="max_y (erf y / (√2 y) − √(2/π) exp(−y²))², n → ∞",
+            source="Amit, Gutfreund, Sompolinsky 1987, as Stojnic 2024 (arXiv 2403.01907) restates it",
+            standing="secondary",
+            limit=0.138,
+            limit_formula="0.138",
+            limit_source="Amit, Gutfreund, Sompolinsky 1987",
+            limit_standing="secondary",
         ),
-        parts=(
-            Part(
-                sampling(RETRIEVAL_WIDTH).share * math.hypot(share, 1) / (share - 1),
+        slack=(
+            Slack(
+                sampling(RETRIEVAL_WIDTH).share * math.hypot(ratio, 1) / (ratio - 1),
                 f"search: three standard errors of two searches of {RETRIEVAL_WIDTH:.0%}, as the extrapolation adds "
                 "them",
             ),
-            Part(
+            Slack(
                 (SIMULATED + SIMULATED_ERROR) / limit - 1,
                 f"finite n: no formula; published simulations gave {SIMULATED} ± {SIMULATED_ERROR} (as Steffan and "
                 "Kühn 1994 quote them), whose upper end is allowed",
@@ -142,20 +176,12 @@ def retrieval(small: int = 400, large: int = 1600) -> System:
 
 
 def retrieval_limit() -> float:
-    """Patterns a neuron up to which patterns are kept with few errors, for n → ∞ (replica-symmetric): 0.1379."""
+    """Patterns per neuron up to which patterns are kept with few errors, for n → ∞ (replica-symmetric): 0.1379."""
 
     def root(y: float) -> float:
         return float(erf(y) / (math.sqrt(2) * y) - math.sqrt(2 / math.pi) * math.exp(-(y**2)))
 
     return float(minimize_scalar(lambda y: -(root(y) ** 2), bounds=(1, 3), method="bounded").fun) * -1
-
-
-def _all_fixed(size: int, n: int, generator: np.random.Generator) -> bool:
-    return bool(fixed(draw(size, n, generator)).all())
-
-
-def _half_fixed(size: int, n: int, generator: np.random.Generator) -> bool:
-    return bool(2 * fixed(draw(size, n, generator)).sum() >= size)
 
 
 def kept(size: int, n: int, generator: np.random.Generator) -> bool:
@@ -173,31 +199,3 @@ def kept(size: int, n: int, generator: np.random.Generator) -> bool:
         fields -= 2 * state[flipped] * weights[flipped]
         state[flipped] *= -1
     return bool(patterns[0] @ state / n > KEPT_OVERLAP)
-
-
-def _fixed_points(
-    name: str,
-    n: int,
-    success: str,
-    known: Known,
-    paired: float,
-    succeeds: Callable[[int, int, np.random.Generator], bool],
-) -> System:
-    """The two systems of fixed points; `paired` is how far their point lies off when bits fail two at a time."""
-    reason = "theory: bits taken to fail independently; were it two at a time, the point would be so far off"
-    return System(
-        name=name,
-        about=f"Hopfield network of {n} neurons, Hebb's rule: {success}",
-        protocol="threshold search",
-        unit="patterns",
-        known=known,
-        parts=(sampling(FIXED_WIDTH), Part(paired, reason)),
-        measure=lambda seed: _search(name, n, succeeds, seed, FIXED_WIDTH),
-    )
-
-
-def _search(
-    name: str, n: int, succeeds: Callable[[int, int, np.random.Generator], bool], seed: int, width: float
-) -> Found:
-    learn = one_by_one(name, lambda size, generator: succeeds(size, n, generator))
-    return search(name, learn, seed, first_size=max(n // 50, 1), largest_size=n, width=width)

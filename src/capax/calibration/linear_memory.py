@@ -17,16 +17,14 @@ from scipy.special import betainc, roots_gegenbauer
 from scipy.stats import chi2
 
 from capax.calibration.pairs import recalls_all
-from capax.calibration.ruler import Known, Part, System, one_by_one, sampling, search
+from capax.calibration.system import KnownCapacity, Slack, System, one_by_one, sampling, search
 from capax.specs import Training
 
+# narrowest margin that a training need resolve, where W e_x has entries of variance 1
 MARGIN = 0.03
-"""Narrowest margin that a training need resolve, where W e_x has entries of variance 1."""
-
+# Cross-entropy is below ln 2 / p, so that no pair can be wrong, once W is ln(p² / ln 2) / margin times that scale: 290,
+# for p = 65. Adam moves a weight by lr a step: lr · steps / 2 = 1000.
 TRAINING = Training(lr=1.0, schedule="cosine", warmup=0.01, max_steps=2000, eval_steps=100)
-"""Cross-entropy is below ln 2 / p, so that no pair can be wrong, once W is ln(p² / ln 2) / margin times that scale:
-290, for p = 65. Adam moves a weight by lr a step: lr · steps / 2 = 1000."""
-
 TRAINED_WIDTH, EXACT_WIDTH = 0.1, 0.02
 DRAWS = 4000
 
@@ -34,6 +32,20 @@ DRAWS = 4000
 def limit(d_model: int) -> float:
     """The p of p ln p = d²/2."""
     return float(brentq(lambda p: p * math.log(p) - d_model**2 / 2, 1.0, d_model**2 + 2.0))
+
+
+def _known(value: float, d_model: int, formula: str, source: str) -> KnownCapacity:
+    """A value derived here, with the field's limit."""
+    return KnownCapacity(
+        value=value,
+        formula=formula,
+        source=source,
+        standing="derived",
+        limit=limit(d_model),
+        limit_formula="p ln p = d²/2",
+        limit_source="arXiv 2605.10795",
+        limit_standing="secondary",
+    )
 
 
 def unit(generator: np.random.Generator, *shape: int) -> np.ndarray:
@@ -83,28 +95,17 @@ def least_squares(d_model: int = 64) -> System:
         about=f"linear memory, d_model {d_model}, least squares: half of the pairs are recalled",
         protocol="threshold search",
         unit="pairs",
-        known=Known(
+        known=_known(
             float(brentq(lambda p: share_recalled(p, d_model) - 0.5, d_model + 1.0, 2.0 * d_model**2)),
+            d_model,
             "E_v[P(|v| c + (1 − s²/|v|²) √((h − h²) d/p) c' < s)^(p − 1)] = 1/2, h = d/p, v = h u + r, s = u · v",
             "capax: leverages h, and cosines c of random directions",
-            "derived",
-            limit(d_model),
-            "p ln p = d²/2",
-            "arXiv 2605.10795",
-            "secondary",
         ),
-        parts=(
+        slack=(
             sampling(EXACT_WIDTH),
-            Part(2 / d_model, "theory: leverages and the length of W e_x vary; terms of order 1/d, one of each"),
+            Slack(2 / d_model, "theory: leverages and the length of W e_x vary; terms of order 1/d, one of each"),
         ),
-        measure=lambda seed: search(
-            name,
-            one_by_one(name, half),
-            seed,
-            first_size=d_model,
-            largest_size=d_model**2,
-            width=EXACT_WIDTH,
-        ),
+        measure=search(name, one_by_one(name, half), first_size=d_model, largest_size=d_model**2, width=EXACT_WIDTH),
     )
 
 
@@ -161,28 +162,23 @@ def trained(d_model: int = 16, training: Training = TRAINING) -> System:
         about=f"linear memory, d_model {d_model}, trained on cross-entropy: all pairs are recalled",
         protocol="threshold search, a training each",
         unit="pairs",
-        known=Known(
+        known=_known(
             value,
+            d_model,
             "p δ(p) = d², δ: statistical dimension of the polar of {v: (u_x − u_y)·v ≥ 0 for all y}",
             "capax: a random subspace against p cones (Amelunxen et al. 2014)",
-            "derived",
-            limit(d_model),
-            "p ln p = d²/2",
-            "arXiv 2605.10795",
-            "secondary",
         ),
-        parts=(
+        slack=(
             sampling(TRAINED_WIDTH),
-            Part(1 / d_model, "theory: the cones share their outputs; terms of order 1/d"),
-            Part(
+            Slack(1 / d_model, "theory: the cones share their outputs; terms of order 1/d"),
+            Slack(
                 1 - capacity(d_model, MARGIN) / value,
                 f"training: margins under {MARGIN} need not be found (the same formula with them)",
             ),
         ),
-        measure=lambda seed: search(
+        measure=search(
             name,
-            lambda pairs, of: recalls_all(pairs, d_model, training, name, of),
-            seed,
+            lambda pairs, seed: recalls_all(pairs, d_model, training, name, seed),
             first_size=d_model,
             largest_size=d_model**2,
             width=TRAINED_WIDTH,

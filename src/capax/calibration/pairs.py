@@ -22,7 +22,7 @@ DTYPE = torch.float32
 
 
 class LinearMemory(Ensemble[Any]):
-    """One matrix `memory` (e, c, c) a member: inputs times it are scored against outputs."""
+    """One matrix `memory` (e, c, c) per member: inputs times it are scored against outputs."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class PairLibrary(Library[LinearMemory]):
         sizes = torch.tensor(self.sizes)[:, None]
         padding = torch.arange(self.rows) >= sizes
         absent = torch.zeros(padding.shape, dtype=DTYPE).masked_fill(padding, -math.inf)
-        return {"asked": model.parameters["memory"] @ self.outputs_of.mT, "absent": absent[:, None]}
+        return {"targets": model.parameters["memory"] @ self.outputs_of.mT, "padding": absent[:, None]}
 
     def outputs(
         self, model: LinearMemory, batch: PairBatch, purpose: Purpose, shared: dict[str, Tensor]
     ) -> Float[Tensor, "e b items"]:
         """The score of each output."""
-        return batch.inputs @ shared["asked"] + shared["absent"]
+        return batch.inputs @ shared["targets"] + shared["padding"]
 
     def losses(
         self, outputs: Float[Tensor, "e b items"], batch: PairBatch, weight: Float[Tensor, "e b"]
@@ -86,12 +86,12 @@ class PairLibrary(Library[LinearMemory]):
 
 
 def recalls_all(pairs: list[tuple[int, int]], d_model: int, training: Training, name: str, seed: int) -> list[bool]:
-    """Train one memory for each (library size, trial): does it come to recall its whole library within the budget?
+    """Train one memory for each (library size, trial): does it recall its whole library within the budget?
 
     Starts from W = 0: the problem is convex. The whole library is one batch.
     """
-    budget = training.budget(max(size for size, _ in pairs))
-    assert budget is not None
+    steps = training.budget(max(size for size, _ in pairs))
+    assert steps is not None
     sizes = tuple(size for size, _ in pairs)
     vectors = torch.zeros(2, len(pairs), max(sizes), d_model, dtype=DTYPE)
     for place, (size, trial) in enumerate(pairs):
@@ -104,9 +104,9 @@ def recalls_all(pairs: list[tuple[int, int]], d_model: int, training: Training, 
     learner = Learner(LinearMemory(None, {"memory": memory}), library, training, order, widest)
     done = [False] * len(pairs)
     left = list(range(len(pairs)))
-    for step in range(budget):
-        learner.step(training.lr_at(step, budget))
-        if (step + 1) % (training.eval_steps or 1) and step + 1 < budget:
+    for step in range(steps):
+        learner.step(training.lr_at(step, steps))
+        if (step + 1) % (training.eval_steps or 1) and step + 1 < steps:
             continue
         for place, evaluation in enumerate(learner.evaluate(list(range(len(left))))):
             done[left[place]] = evaluation.complete

@@ -1,4 +1,4 @@
-"""The perceptron: 2 random patterns a weight (Cover 1965, Gardner 1988), by training and by linear programming.
+"""The perceptron: 2 random patterns per weight (Cover 1965, Gardner 1988), by training and by linear programming.
 
 Attention over a context of one token gives it the weight 1, whatever query and key are: the layer is then
 f = W_Oᵀ W_Vᵀ E, linear in the token, and the arg-max of its two outputs the sign of w · x with any w in d channels.
@@ -12,19 +12,18 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.stats import norm
 
-from capax.calibration.ruler import Found, Known, Part, System, one_by_one, sampling, search
+from capax.calibration.system import KnownCapacity, Measured, Slack, System, one_by_one, sampling, search
 from capax.measures.measure import measure
+from capax.results import Search
 from capax.specs import Associations, AssociativeAttention, Mls, Training
 from capax.tasks.associations import draw
 
+# narrowest margin that a training need resolve, in standard deviations of w · x at |w| = 1
 MARGIN = 0.03
-"""Narrowest margin that a training need resolve, in standard deviations of w · x at |w| = 1."""
-
+# Cross-entropy is below ln 2 / p, so that no pattern can be wrong, once |w| is ln(p / ln 2) / margin: 8 per weight and
+# standard deviation for p = 2d = 32 and a margin of 0.03, 32 for each of the 16 weights. Adam moves a weight by lr a
+# step: lr · steps / 2 = 300.
 TRAINING = Training(lr=0.3, schedule="cosine", warmup=0.01, max_steps=2000, batch_size=4096, eval_steps=100)
-"""Cross-entropy is below ln 2 / p, so that no pattern can be wrong, once |w| is ln(p / ln 2) / margin: 8 a weight and
-standard deviation for p = 2d = 32 and a margin of 0.03, 32 for each of the 16 weights. Adam moves a weight by lr a
-step: lr · steps / 2 = 300."""
-
 TRAINED_WIDTH, EXACT_WIDTH = 0.1, 0.05
 
 
@@ -35,9 +34,14 @@ def task(library_size: int) -> Associations:
     )
 
 
-def known(d_model: int) -> Known:
+def known(d_model: int) -> KnownCapacity:
     """2d, exactly."""
-    return Known(2.0 * d_model, "2 d_model", "Cover 1965, Gardner 1988: exact at every size", "textbook")
+    return KnownCapacity(
+        value=2.0 * d_model,
+        formula="2 d_model",
+        source="Cover 1965, Gardner 1988: exact at every size",
+        standing="textbook",
+    )
 
 
 def narrow_margins(margin: float) -> float:
@@ -52,7 +56,7 @@ def narrow_margins(margin: float) -> float:
 def trained(d_model: int = 16, training: Training = TRAINING) -> System:
     """Attention over one token, trained and measured as any task by `capax.measure`."""
 
-    def measured(seed: int) -> Found:
+    def measured(seed: int) -> Measured:
         run = measure(
             task(8 * d_model),
             AssociativeAttention(n_heads=1, d_model=d_model, d_head=1),
@@ -60,10 +64,10 @@ def trained(d_model: int = 16, training: Training = TRAINING) -> System:
             protocol=Mls(first_size=d_model, seeds=32, max_trainings=400, interval_width=TRAINED_WIDTH),
             seed=seed,
         )
-        assert run.search is not None
+        assert isinstance(run.search, Search)
         assert run.interval is not None
         high = np.inf if run.interval.high is None else run.interval.high
-        return Found(run.search.threshold, run.interval.low, high, len(run.members), run.search.stop_reason)
+        return Measured(run.search.threshold, run.interval.low, high, len(run.members), run.search.stop_reason)
 
     return System(
         name="perceptron",
@@ -71,9 +75,11 @@ def trained(d_model: int = 16, training: Training = TRAINING) -> System:
         protocol="measure, protocol mls",
         unit="patterns",
         known=known(d_model),
-        parts=(
+        slack=(
             sampling(TRAINED_WIDTH),
-            Part(narrow_margins(MARGIN), f"training: margins under {MARGIN} need not be found (Gardner's p/d at them)"),
+            Slack(
+                narrow_margins(MARGIN), f"training: margins under {MARGIN} need not be found (Gardner's p/d at them)"
+            ),
         ),
         measure=measured,
     )
@@ -86,8 +92,8 @@ def exact(d_model: int = 16) -> System:
     def separable(size: int, generator: np.random.Generator) -> bool:
         examples = draw(task(size), size, d_model, generator)
         signed = examples.contexts[:, 0] * (2 * examples.labels[:, None] - 1)
-        found = linprog(np.zeros(d_model), A_ub=-signed, b_ub=-np.ones(size), bounds=(None, None), method="highs")
-        return bool(found.status == 0)
+        solution = linprog(np.zeros(d_model), A_ub=-signed, b_ub=-np.ones(size), bounds=(None, None), method="highs")
+        return bool(solution.status == 0)
 
     return System(
         name=name,
@@ -95,13 +101,8 @@ def exact(d_model: int = 16) -> System:
         protocol="threshold search",
         unit="patterns",
         known=known(d_model),
-        parts=(sampling(EXACT_WIDTH),),
-        measure=lambda seed: search(
-            name,
-            one_by_one(name, separable),
-            seed,
-            first_size=d_model,
-            largest_size=8 * d_model,
-            width=EXACT_WIDTH,
+        slack=(sampling(EXACT_WIDTH),),
+        measure=search(
+            name, one_by_one(name, separable), first_size=d_model, largest_size=8 * d_model, width=EXACT_WIDTH
         ),
     )

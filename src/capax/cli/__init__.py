@@ -22,7 +22,6 @@ def _app() -> App:
 
     from capax.cli import (
         bounds,
-        calibrate,
         check,
         check_model,
         construct,
@@ -33,7 +32,6 @@ def _app() -> App:
         plan,
         probe,
         report,
-        reproduce,
         runs,
         saturation,
         sweep,
@@ -58,7 +56,13 @@ def _app() -> App:
     app.command(plan.app)
     app.command(bounds.bounds)
     app.command(check.check)
-    app.command(calibrate.calibrate)
+    app.command(
+        "capax.cli.calibrate:calibrate",
+        name="calibrate",
+        help="Measure systems of known capacity by the protocols and searches that measure a transformer.\n\n"
+        "Exits with 1 if one is off by more than its tolerance, which follows from theory and finite size. About a "
+        "minute and a half on one core.",
+    )
     app.command(check_model.check_model)
     app.command(runs.runs)
     app.command(runs.merge)
@@ -68,7 +72,12 @@ def _app() -> App:
     app.command(saturation.saturation)
     app.command(report.report)
     app.command(report.figure)
-    app.command(reproduce.reproduce)
+    app.command(
+        "capax.cli.reproduce:reproduce",
+        name="reproduce",
+        help="Run a paper's figures and tables, and say of every claim whether our measurements agree, differ or "
+        "cannot tell.\n\nIf it is interrupted, start it again: only the missing runs are done.",
+    )
     app.command(demo.demo)
     app.command(info.info)
     return app
@@ -77,7 +86,7 @@ def _app() -> App:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and exit: 0 done, 2 bad input, 130 interrupted (by SIGTERM 143, by SIGHUP 129).
 
-    1 for what could not be written, for a run that could not be saved or trained, and for a ruler that is off.
+    1 for what could not be written, for a run that could not be saved or trained, and for a calibration that failed.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments

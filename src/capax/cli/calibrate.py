@@ -1,13 +1,16 @@
-"""`capax calibrate`: does the ruler measure what is known?"""
+"""`capax calibrate`: does capax measure what is known?"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from capax.calibration.calibrate import CalibratedSystem, Calibration
+from capax.calibration.calibrate import CalibratedSystem, Calibration
+from capax.calibration.calibrate import calibrate as measured
+from capax.cli.output import console, duration
+from capax.errors import CalibrationFailed
 
 
 def calibrate(
@@ -16,10 +19,10 @@ def calibrate(
     seed: int = 0,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    """Measure systems whose capacity is known, by the protocols and searches that measure a transformer.
+    """Measure systems of known capacity by the protocols and searches that measure a transformer.
 
-    Exits with 1 when one is off by more than its tolerance, which theory and finite size say beforehand. About a
-    minute and a half on one core.
+    Exits with 1 if one is off by more than its tolerance, which follows from theory and finite size. About a minute
+    and a half on one core.
 
     Parameters
     ----------
@@ -31,26 +34,18 @@ def calibrate(
     as_json
         Print one JSON object (docs/schemas/calibration.json).
     """
-    from capax.calibration.calibrate import calibrate as measured
-    from capax.cli.output import console
-    from capax.errors import RulerOff
-
     with console(stderr=True).status("") as status:
-        found = measured(only, seed, lambda name: status.update(name))
+        found = measured(only, seed, status.update)
     if as_json:
         print(found.model_dump_json())
     else:
         _show(found)
     if found.off:
         reasons = "; ".join(f"{one.system}: {one.reason}" for one in found.systems if one.verdict == "off")
-        raise RulerOff(f"the ruler is off: {reasons}")
+        raise CalibrationFailed(f"calibration failed: {reasons}")
 
 
 def _show(found: Calibration) -> None:
-    from rich.table import Table
-
-    from capax.cli.output import console, duration
-
     screen = console()
     table = Table(box=None, pad_edge=False)
     table.add_column("system", no_wrap=True)
@@ -58,24 +53,21 @@ def _show(found: Calibration) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for one in found.systems:
-        low, high = one.interval.low, one.interval.high
+        high = "∞" if one.interval.high is None else f"{one.interval.high:.4g}"
         table.add_row(
             one.system,
             f"{one.known.value:.4g}",
             f"{one.measured:.4g}",
-            f"{low:.4g} to {'∞' if high is None else f'{high:.4g}'}",
+            f"{one.interval.low:.4g} to {high}",
             f"± {one.tolerance:.3g}",
             one.verdict,
         )
     screen.print(table)
     for one in found.systems:
         screen.print(f"\n{one.system}", style="bold")
-        for line in _about(one):
-            screen.print(line)
-    screen.print(
-        f"\n{len(found.systems) - len(found.off)} of {len(found.systems)} hold; seed {found.seed}, "
-        f"{duration(found.seconds)}"
-    )
+        screen.print("\n".join(_about(one)))
+    holding = len(found.systems) - len(found.off)
+    screen.print(f"\n{holding} of {len(found.systems)} hold; seed {found.seed}, {duration(found.seconds)}")
 
 
 def _about(one: CalibratedSystem) -> list[str]:

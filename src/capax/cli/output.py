@@ -14,7 +14,7 @@ from rich.text import Text
 
 from capax.cli import streams
 from capax.errors import FigureFailed, printable
-from capax.results import Interval, Measurement
+from capax.results import Interval, KeyDimensionSearch, Measurement, Search
 from capax.specs import (
     Run,
     Training,
@@ -118,15 +118,15 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
     ]
     if run.interval is not None:
         rows.append(("interval", _range(run.interval)))
-    if run.search is not None:
+    if isinstance(run.search, Search):
         sure = run.search.largest_sure
         rows.append(
             ("search", f"{len(run.members)} trainings; every one succeeded up to {'no size' if sure is None else sure}")
         )
     if run.shatter is not None:
         rows += _shatter_rows(run)
-    if run.f1 is not None:
-        rows += _relation_rows(run)
+    if run.key_search is not None:
+        rows += _key_dimension_rows(run.key_search)
     rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in run.metrics.items()]
     rows += _unit_rows(run)
     if run.bits_per_item is not None and run.bits_per_item != run.bits_per_item_uniform:
@@ -187,19 +187,14 @@ def _unit_rows(run: Measurement) -> list[tuple[str, str]]:
     return rows
 
 
-def _relation_rows(run: Measurement) -> list[tuple[str, str]]:
-    rows = [
-        ("F1", f"{run.f1:.4g} (precision {run.precision:.4g}, recall {run.recall:.4g})"),
-        ("margin", f"{run.margin:.4g} from the highest other pair to the lowest edge"),
-    ]
-    if run.per_heads is None:
-        return rows
-    if run.total_key_dim is None:
+def _key_dimension_rows(search: KeyDimensionSearch) -> list[tuple[str, str]]:
+    rows = []
+    if search.total_key_dim is None:
         rows.append(("key dimension", "no head size up to the width is enough"))
     else:
-        range_ = "" if run.total_key_dim_interval is None else f"; {_range(run.total_key_dim_interval)}"
-        rows.append(("key dimension", f"{run.total_key_dim}: {run.n_heads} x {run.d_head}{range_}"))
-    for count in run.per_heads:
+        range_ = "" if search.interval is None else f"; {_range(search.interval)}"
+        rows.append(("key dimension", f"{search.total_key_dim}: {search.n_heads} x {search.d_head}{range_}"))
+    for count in search.per_heads:
         enough = (
             "no head size is enough"
             if count.total_key_dim is None

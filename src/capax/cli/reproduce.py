@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from capax.cli import streams
+from capax.cli import output, streams
+from capax.cli.output import duration
+from capax.cli.sweep import _progress
+from capax.errors import SpecError, SweepFailed
+from capax.papers import reproduce as papers
+from capax.papers.recipe import PAPERS, Answer, RecipeList, Scale, listed, read_paper, recipes, seconds
+from capax.sweeps.under_way import SweepProgress, Watch
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from capax.papers.reproduce import RecipeList, Reproduction
-    from capax.sweeps.under_way import SweepProgress, Watch
-
+# columns of a terminal that has room for the names of studies, and of a time such as 45 min
 STUDY_WIDTH, TIME_WIDTH = 110, 6
-"""Columns of a terminal that has room for the names of studies, and of a time such as 45 min."""
+STYLES: dict[Answer, str] = {"agrees": "green", "differs": "red", "cannot be judged": "yellow"}
 
 
 def reproduce(
     paper: str | None = None,
     figure: str | None = None,
     *,
-    scale: str = "demo",
+    scale: Scale = "demo",
     out: Annotated[Path, Parameter(alias="-o")] = Path("reproduction"),
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     workers: int | None = None,
@@ -33,7 +38,7 @@ def reproduce(
 ) -> None:
     """Run a paper's figures and tables, and say of every claim whether our measurements agree, differ or cannot tell.
 
-    Start it again after any fault, and only the rest is run.
+    If it is interrupted, start it again: only the missing runs are done.
 
     Parameters
     ----------
@@ -56,58 +61,44 @@ def reproduce(
     as_json
         Print one JSON object (docs/schemas/reproduction.json; with --list docs/schemas/recipes.json).
     """
-    from capax.errors import SpecError, SweepFailed
-    from capax.papers import catalogue
-    from capax.papers import reproduce as papers
-
     of = None if paper == "all" else paper
-    size = catalogue.check_scale(scale)
     if figure is not None and of is None:
         raise SpecError(f"figure: only with one paper, got {figure!r}")
     if list_:
-        rows = papers.listed(of, figure)
-        if as_json:
-            print(rows.model_dump_json())
-        else:
-            _show_list(rows)
+        rows = listed(of, figure)
+        print(rows.model_dump_json()) if as_json else _show_list(rows)
         return
     if paper is None:
-        raise SpecError(f"paper: one of {', '.join(catalogue.PAPERS)}, all, is required (or --list)")
+        raise SpecError(f"paper: one of {', '.join(PAPERS)}, all, is required (or --list)")
     if as_json and of is None:
         raise SpecError("json: prints one paper, got all; each has a .json file in the folder")
-    from capax.cli.output import console, failed_figures
-    from capax.cli.sweep import _progress
-
-    names = list(catalogue.PAPERS) if of is None else [of]
-    chosen = {name: catalogue.recipes(name, figure) for name in names}
+    chosen = {name: recipes(name, figure) for name in (PAPERS if of is None else [of])}
     unfinished = []
-    for name in names:
-        with failed_figures(), _progress(hidden=quiet or as_json) as (show, _):
-            told = show if quiet or as_json else _announced(show, name, size, catalogue.seconds(chosen[name], size))
-            found = papers.reproduce(
-                name, figure, scale=size, folder=out, workers=workers, device=device, progress=told
+    for name, some in chosen.items():
+        with output.failed_figures(), _progress(hidden=quiet or as_json) as (show, _):
+            watch = show if quiet or as_json else _announced(show, name, scale, seconds(some, scale))
+            result = papers.reproduce(
+                name, figure, scale=scale, folder=out, workers=workers, device=device, progress=watch
             )
-        if any(recipe.runs < recipe.of for recipe in found.recipes):
-            unfinished.append(found.store)
+        if any(recipe.runs < recipe.of for recipe in result.recipes):
+            unfinished.append(result.store)
         if as_json:
-            print(found.model_dump_json())
+            print(result.model_dump_json())
         else:
-            verdicts = "-".join(filter(None, (name, figure, size))) + ".json"
-            _show(found, [out / path for path in (found.report, verdicts, found.store) if path], console())
+            verdicts = "-".join(filter(None, (name, figure, scale))) + ".json"
+            _show(result, [out / path for path in (result.report, verdicts, result.store) if path], output.console())
     if unfinished:
         raise SweepFailed(f"runs failed: capax runs --failed --store {out / str(unfinished[0])} says why")
 
 
 def _announced(show: Watch, paper: str, scale: str, seconds: float) -> Watch:
     """Says, before the first run, how long all of them are expected to take."""
-    from capax.cli.output import duration
-
-    told = False
+    announced = False
 
     def watch(seen: SweepProgress) -> None:
-        nonlocal told
-        if not told:
-            told = True
+        nonlocal announced
+        if not announced:
+            announced = True
             streams.tell(
                 f"{paper}, scale {scale}: {seen.total} runs, {seen.stored} of them there; all take about "
                 f"{duration(seconds)} on two cores"
@@ -117,62 +108,52 @@ def _announced(show: Watch, paper: str, scale: str, seconds: float) -> Watch:
     return watch
 
 
-def _show(found: Reproduction, paths: list[Path], screen: Console) -> None:
-    from rich.table import Table
-
-    from capax.cli.output import duration
-
-    screen.print(f"\n{found.source}, scale {found.scale}", style="bold")
+def _table() -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("figure", no_wrap=True)
+    return table
+
+
+def _show(result: papers.Reproduction, paths: list[Path], screen: Console) -> None:
+    screen.print(f"\n{result.source}, scale {result.scale}", style="bold")
+    table = _table()
     table.add_column("the paper says", ratio=3)
     table.add_column("verdict", no_wrap=True)
     table.add_column("found", ratio=4)
-    styles = {"agrees": "green", "differs": "red", "cannot be judged": "yellow"}
-    from rich.text import Text
-
-    for recipe in found.recipes:
+    for recipe in result.recipes:
         for claim in recipe.claims:
             value = f" [{claim.value}]" if claim.value else ""
-            told = f"{claim.measured}; {claim.reason}" if claim.measured else claim.reason
             table.add_row(
                 recipe.figure,
                 Text(f"{claim.says}{value} ({claim.standing})"),
-                Text(claim.answer, style=styles[claim.answer]),
-                Text(told),
+                Text(claim.answer, style=STYLES[claim.answer]),
+                Text("; ".join(filter(None, (claim.measured, claim.reason)))),
             )
     screen.print(table)
-    for recipe in found.recipes:
+    for recipe in result.recipes:
         if recipe.command:
             screen.print(f"{recipe.figure}, on data of your own: {recipe.command}")
-    standings = {claim.standing for recipe in found.recipes for claim in recipe.claims}
-    for standing, words in found.standings.items():
+    standings = {claim.standing for recipe in result.recipes for claim in recipe.claims}
+    for standing, words in result.standings.items():
         if standing in standings:
             screen.print(f"({standing}) {words}", style="dim")
-    agree, differ = found.count("agrees"), found.count("differs")
+    agree, differ = result.count("agrees"), result.count("differs")
     screen.print(
-        f"{agree} agree{'s' * (agree == 1)}, {differ} differ{'s' * (differ == 1)}, {found.count('cannot be judged')} "
+        f"{agree} agree{'s' * (agree == 1)}, {differ} differ{'s' * (differ == 1)}, {result.count('cannot be judged')} "
         "cannot be judged"
     )
-    if found.seconds:
-        screen.print(f"runs took {duration(found.seconds)}, added up over processes and earlier calls")
+    if result.seconds:
+        screen.print(f"runs took {duration(result.seconds)}, added up over processes and earlier calls")
     for path in paths:
         screen.print(str(path), soft_wrap=True)
 
 
 def _show_list(rows: RecipeList) -> None:
-    from itertools import groupby
-
-    from rich.table import Table
-
-    from capax.cli.output import console, duration
-    from capax.papers.catalogue import NAMES
-
-    screen = console()
+    screen = output.console()
     for paper, group in groupby(rows.recipes, key=lambda row: row.paper):
-        screen.print(f"{paper}: {NAMES[paper]}", style="bold")
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column("figure", no_wrap=True, min_width=max(len(row.figure) for row in rows.recipes))
+        screen.print(f"{paper}: {read_paper(paper).source}", style="bold")
+        table = _table()
+        table.columns[0].min_width = max(len(row.figure) for row in rows.recipes)
         table.add_column("what", ratio=1)
         if screen.width >= STUDY_WIDTH:
             table.add_column("study", no_wrap=True, min_width=max(len(row.study or "") for row in rows.recipes))

@@ -82,7 +82,7 @@ def cells(group: Group) -> list[Cell]:
 def _cell(searches: list[Measurement]) -> Cell:
     ordered = sorted(searches, key=lambda run: math.inf if run.total_key_dim is None else run.total_key_dim)
     middle = ordered[(len(ordered) - 1) // 2]
-    ranges = [run.total_key_dim_interval for run in searches]
+    ranges = [None if run.key_search is None else run.key_search.interval for run in searches]
     lows = [interval.low for interval in ranges if interval is not None]
     highs = [interval.high for interval in ranges if interval is not None and interval.high is not None]
     return Cell(
@@ -100,12 +100,13 @@ def _cell(searches: list[Measurement]) -> Cell:
 
 
 def _also(run: Measurement) -> tuple[int | None, int | None]:
-    if run.total_key_dim_interval is None:
+    search = run.key_search
+    if search is None or search.interval is None:
         return None, None
-    high = run.total_key_dim_interval.high
+    high = search.interval.high
     good = [
         count.n_heads
-        for count in run.per_heads or ()
+        for count in search.per_heads
         if count.total_key_dim is not None and (high is None or count.total_key_dim <= high)
     ]
     return min(good), max(good)

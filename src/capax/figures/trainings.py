@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 from scipy.stats import t as student
@@ -15,7 +16,6 @@ from capax.figures.columns import EDGES, HEADS, ITEMS, WIDTH, Column, Of, powers
 from capax.figures.groups import Group
 from capax.figures.key_dims import GRAPH
 from capax.figures.lines import Lines, Measure, Shown, across, left_out, same
-from capax.measures.replay import trainings
 from capax.results import Measurement
 
 LEVEL = 0.95
@@ -70,20 +70,18 @@ def _trained(group: Group) -> list[Trained]:
 
 
 def _each(run: Measurement) -> Iterator[tuple[int, int, float]]:
-    """Heads, total key dimension and F1 of every training; of a search that cannot be followed, of what it found."""
-    if run.per_heads is None:
+    """Heads, total key dimension and F1 of every training; of a search by an earlier version, of what it found."""
+    if run.key_search is None:
         for member in run.members:
             yield HEADS(run), value(run, "total_key_dim"), member.metrics["f1"]
         return
-    done = trainings(run)
-    if done is None:
-        for count in run.per_heads:
-            if count.total_key_dim is not None:
-                yield count.n_heads, count.total_key_dim, count.f1
-        return
-    for n_heads, several in done.items():
-        for one in several:
-            yield n_heads, n_heads * one.d_head, one.f1
+    members = iter(run.members)
+    for count in run.key_search.per_heads:
+        trained = list(islice(members, count.trainings))
+        if all(one.d_head is not None for one in trained):
+            yield from ((count.n_heads, count.n_heads * (one.d_head or 0), one.metrics["f1"]) for one in trained)
+        elif count.total_key_dim is not None:
+            yield count.n_heads, count.total_key_dim, count.f1
 
 
 def _target(rows: Sequence[Trained], shown: Shown, x: Of) -> list[Series]:
@@ -92,7 +90,7 @@ def _target(rows: Sequence[Trained], shown: Shown, x: Of) -> list[Series]:
 
 
 def _drawn_anew(shown: Shown) -> str:
-    if shown.group.runs[0].per_heads is not None:
+    if shown.group.runs[0].key_search is not None:
         return "Every training of the searches: graph, vectors and weights were drawn anew in each."
     return "Restarts: the graph is the same, the weights are drawn anew; runs of other seeds have other graphs."
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from capax import machine
 from capax.measures import chance, units
 from capax.measures.procedures import Found
 from capax.results import Curve, Measurement, Member, Parameters
 from capax.seeds import numpy_generator
-from capax.specs import KeyQueryChannel, Mac, Mls, Relations, Run
+from capax.specs import Mac, Mls, Run
 from capax.training.pack import Outcome
 
 
@@ -63,7 +61,7 @@ def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = (
             parameters,
             worth,
         ),
-        metrics={} if isinstance(task, Relations) else best.metrics,
+        metrics=best.metrics,
         parameters=parameters,
         epochs=best.epochs if isinstance(run.protocol, Mac) else max(o.epochs for o in found.outcomes),
         steps=best.steps if isinstance(run.protocol, Mac) else max(o.steps for o in found.outcomes),
@@ -73,29 +71,11 @@ def assemble(run: Run, found: Found, seconds: float, packed: tuple[str, ...] = (
         members=tuple(_member(outcome, whole_curve=isinstance(run.protocol, Mac)) for outcome in found.outcomes),
         search=found.search,
         shatter=found.shatter,
-        **_of_channel(run, found),
         notes=tuple(notes),
         spec=run,
         key=run.key(),
         versions=machine.versions(),
     )
-
-
-def _of_channel(run: Run, found: Found) -> dict[str, Any]:
-    """What only relations have."""
-    model = run.model
-    if not isinstance(model, KeyQueryChannel):
-        return {}
-    facts: dict[str, Any] = {name: found.best.metrics[name] for name in ("f1", "precision", "recall", "margin")}
-    if found.per_heads is None:
-        return facts | {"n_heads": model.n_heads, "d_head": model.d_head, "total_key_dim": model.total_key_dim}
-    enough = [count for count in found.per_heads if count.total_key_dim is not None]
-    best = min(enough, key=lambda count: (count.total_key_dim, count.n_heads), default=None)
-    facts |= {"per_heads": found.per_heads}
-    if best is None:
-        return facts
-    sizes = {name: getattr(best, name) for name in ("n_heads", "d_head", "total_key_dim")}
-    return facts | sizes | {"total_key_dim_interval": best.interval}
 
 
 def _known(run: Run, found: Found) -> units.Known | None:
@@ -123,6 +103,7 @@ def _member(outcome: Outcome, whole_curve: bool) -> Member:
         epochs=outcome.epochs,
         steps=outcome.steps,
         stop_reason=outcome.stop_reason,
+        d_head=outcome.d_head,
         unreachable=outcome.unreachable,
         metrics=outcome.metrics,
         curve=Curve(epoch=epochs, memorized=memorized, loss=losses),

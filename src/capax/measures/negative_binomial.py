@@ -220,9 +220,6 @@ def _p_interval(
 
 def _distance(completed: Ints, censored: Ints, cdf: Callable[[Ints], Floats]) -> float:
     """The largest distance between the Kaplan–Meier estimate and `cdf`, up to the last epoch observed."""
-    ends = np.sort(np.concatenate([completed, censored]))
-    epochs = np.arange(1, ends[-1] + 1)
-    done = np.bincount(completed, minlength=len(epochs) + 1)[1:]
-    at_risk = len(ends) - np.searchsorted(ends, epochs, side="left")
-    remaining = np.cumprod(1 - done / at_risk)
-    return float(np.abs(1 - remaining - cdf(epochs)).max())
+    epochs = np.arange(1, max(completed.max(), censored.max(initial=0)) + 1)
+    trials = scipy.stats.CensoredData(uncensored=completed.astype(np.float64), right=censored.astype(np.float64))
+    return float(np.abs(scipy.stats.ecdf(trials).cdf.evaluate(epochs) - cdf(epochs)).max())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy
@@ -14,9 +15,9 @@ from capax.measures import budget
 from capax.measures.mac import LEVEL, best_of_restarts_interval
 from capax.measures.negative_binomial import fit_negative_binomial
 from capax.measures.search import ThresholdFit, Trial, fit_threshold, search_threshold
-from capax.results import HeadCount, Interval, NegativeBinomial, Search, ShatterEpochs
+from capax.results import Interval, KeyDimensionSearch, NegativeBinomial, Search, ShatterEpochs
 from capax.seeds import numpy_generator
-from capax.specs import Budget, KeyQueryChannel, Mac, Mls, Run, Shatter, Training
+from capax.specs import Budget, Mac, Mls, Run, Shatter, Training
 from capax.training.pack import Outcome
 
 Train = Callable[..., list[Outcome]]
@@ -32,9 +33,8 @@ class Found:
     outcomes: list[Outcome]
     library_size: int
     interval: Interval | None
-    search: Search | None = None
+    search: Search | KeyDimensionSearch | None = None
     shatter: ShatterEpochs | None = None
-    per_heads: tuple[HeadCount, ...] | None = None
 
 
 def _mac(run: Run, train: Train) -> Found:
@@ -128,10 +128,10 @@ def _shatter(run: Run, train: Train) -> Found:
 
 
 def _budget(run: Run, train: Train) -> Found:
-    protocol, model, size = run.protocol, run.model, run.task.library_size
+    protocol, size = run.protocol, run.task.library_size
+    model: Any = run.model
     assert isinstance(protocol, Budget)
-    assert isinstance(model, KeyQueryChannel)
-    outcomes: dict[int, list[tuple[int, Outcome]]] = {}
+    outcomes: dict[int, list[Outcome]] = {}
     guess = size * math.log2(max(size, 2)) / model.d_model
 
     def of(n_heads: int) -> Callable[[Sequence[tuple[int, int]]], list[float]]:
@@ -141,7 +141,9 @@ def _budget(run: Run, train: Train) -> Found:
             found = train(members, [size] * len(pairs), False, channel, d_heads)
             if any(_out_of_time(outcome, run.training) for outcome in found):
                 raise SpecError(f"time_limit: too short for the search, got {run.training.time_limit}")
-            outcomes.setdefault(n_heads, []).extend(zip(d_heads, found, strict=True))
+            outcomes.setdefault(n_heads, []).extend(
+                replace(outcome, d_head=d_head) for d_head, outcome in zip(d_heads, found, strict=True)
+            )
             return [outcome.metrics["f1"] for outcome in found]
 
         return learn
@@ -149,13 +151,21 @@ def _budget(run: Run, train: Train) -> Found:
     seed = int(numpy_generator(run.seed, "search").integers(2**31))
     counts = [budget.smallest(of(h), protocol, h, model.d_model, guess, seed) for h in protocol.head_counts]
     enough = [count for count in counts if count.total_key_dim is not None]
-    chosen = min(enough, key=lambda count: (count.total_key_dim, count.n_heads)) if enough else counts[-1]
-    wanted = chosen.d_head or model.d_model
-    near = min(outcomes[chosen.n_heads], key=lambda pair: (abs(pair[0] - wanted), -pair[1].metrics["f1"]))[1]
-    every = [outcome for pairs in outcomes.values() for _, outcome in pairs]
-    counted = model.replace(n_heads=chosen.n_heads, d_head=wanted).parameter_counts(**run.task.sizes())
-    best = replace(near, parameters=counted)
-    return Found(best.memorized, best, every, size, None, per_heads=tuple(counts))
+    chosen = min(enough, key=lambda count: (count.total_key_dim, count.n_heads)) if enough else None
+    counted = chosen or counts[-1]
+    wanted = counted.d_head or model.d_model
+    near = min(outcomes[counted.n_heads], key=lambda one: (abs((one.d_head or 0) - wanted), -one.metrics["f1"]))
+    sizes = model.replace(n_heads=counted.n_heads, d_head=wanted).parameter_counts(**run.task.sizes())
+    best = replace(near, parameters=sizes)
+    every = [outcome for done in outcomes.values() for outcome in done]
+    found = KeyDimensionSearch(
+        n_heads=None if chosen is None else chosen.n_heads,
+        d_head=None if chosen is None else chosen.d_head,
+        total_key_dim=None if chosen is None else chosen.total_key_dim,
+        interval=None if chosen is None else chosen.interval,
+        per_heads=tuple(counts),
+    )
+    return Found(best.memorized, best, every, size, None, search=found)
 
 
 def _median(epochs: list[int], censored: int) -> float | None:

@@ -198,7 +198,7 @@ def number(run: Measurement) -> float | None:
 def interval(run: Measurement) -> Interval | None:
     """The run's interval in units of its number: counts of restarts move to counts above chance as the best does."""
     if isinstance(run.spec.protocol, Budget):
-        return run.total_key_dim_interval
+        return None if run.key_search is None else run.key_search.interval
     if run.interval is None or not isinstance(run.spec.protocol, Mac):
         return run.interval  # mls: a library that is memorized whole counts whole
     ends = {

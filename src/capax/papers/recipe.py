@@ -1,20 +1,29 @@
-"""What a reproduction is made of: studies to run, claims of a paper, and verdicts on them that can fail."""
+"""A reproduction's parts: studies to run, claims of a paper, and verdicts on them; and the recipes that there are.
+
+Each paper is a folder: `recipes.toml` has its figures and claims, `studies/NAME-SCALE.toml` the runs behind them (study
+files, as `capax sweep` reads them), and Python modules the functions that judge a claim.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ImportString, model_validator
 
-from capax.errors import CapaxError
-from capax.laws.law import Law
+from capax.errors import CapaxError, SpecError
 from capax.results import Measurement, Result
 from capax.specs import Run
+from capax.sweeps.grid import read_study
 
 Scale = Literal["demo", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("demo", "small", "paper")
+PAPERS = {name: Path(__file__).parent / name for name in ("harma2024", "mahdavi2024", "adler2025")}
+"""The folder of each paper, by the paper's name."""
 
 Answer = Literal["agrees", "differs", "cannot be judged"]
 Standing = Literal["read", "secondary", "derived", "reconstructed", "ours"]
@@ -39,6 +48,21 @@ class Verdict(Result):
     reason: Annotated[str, Field(description="Why: the test and its threshold, or what is missing.")]
 
 
+def agrees(reason: str, measured: str | None = None) -> Verdict:
+    """The measurements show what the paper says."""
+    return Verdict(answer="agrees", measured=measured, reason=reason)
+
+
+def differs(reason: str, measured: str | None = None) -> Verdict:
+    """The measurements show the contrary."""
+    return Verdict(answer="differs", measured=measured, reason=reason)
+
+
+def cannot(reason: str, measured: str | None = None) -> Verdict:
+    """The claim cannot be judged."""
+    return Verdict(answer="cannot be judged", measured=measured, reason=reason)
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a claim is judged by: the measurements of its recipe's study, and the scale they were made at."""
@@ -47,102 +71,216 @@ class Evidence:
     scale: Scale
 
 
-@dataclass(frozen=True)
-class Claim:
+Judge = Callable[[Evidence], Verdict]
+
+
+class Claim(Result):
     """One thing that a paper says.
 
     Attributes:
-        says: it, in a sentence.
+        says: the claim, in a sentence.
         value: the number, as the paper has it; None where there is none, or none is known to us.
-        standing: how we know (`STANDINGS`).
-        judge: from the measurements to the verdict; raises `Unjudged`.
-        scaled: whether other sizes than the paper's may be why a verdict differs; not of arithmetic.
+        standing: how we know it (`STANDINGS`).
+        judge: from the measurements to the verdict; raises `Unjudged`. In TOML the function's full name.
+        unjudged: why nothing of ours can judge it, where there is no judge.
+        scaled: whether a verdict may differ because other sizes than the paper's were run; not of arithmetic.
+        self_check: whether it would differ only if capax itself were wrong: its verdict says nothing of the paper.
     """
 
     says: str
-    value: str | None
+    value: str | None = None
     standing: Standing
-    judge: Callable[[Evidence], Verdict]
+    judge: ImportString[Judge] | None = None
+    unjudged: str | None = None
     scaled: bool = True
+    self_check: bool = False
+
+    @model_validator(mode="after")
+    def _judged_or_not(self) -> Claim:
+        if (self.judge is None) == (self.unjudged is None):
+            raise ValueError(f"judge: either it or unjudged is given, of {self.says!r}")
+        return self
+
+    def verdict(self, evidence: Evidence, missing: int) -> Verdict:
+        """The verdict on the runs that are there, with a note on those that are missing."""
+        if self.judge is None or (missing and not evidence.runs):
+            return cannot(self.unjudged or "none of its runs was finished")
+        try:
+            found: Verdict = self.judge(evidence)
+        except CapaxError as error:
+            found = cannot(str(error))
+        notes = []
+        if self.self_check:
+            notes.append("a self-check: only a fault in capax would differ")
+        elif found.answer == "differs" and evidence.runs and self.scaled and evidence.scale != "paper":
+            notes.append(f"sizes and training of the {evidence.scale} scale are not the paper's")
+        if missing:
+            notes.append(f"{missing} of its runs are missing")
+        return found.model_copy(update={"reason": f"{found.reason} ({'; '.join(notes)})"}) if notes else found
 
 
-@dataclass(frozen=True)
-class Study:
-    """Runs that one or several figures are made of.
+class ScaledStudy(Result):
+    """A study at every scale: runs that one or several figures are made of.
 
     Attributes:
-        runs: at each scale.
+        name: what the paper's recipes call it.
+        folder: where its files are.
+        files: study files without their scale, where it is not one of its own name.
         seconds: expected on two cores, by scale: of demo and small as a whole call took, of paper from timed steps,
             which tell little where trainings end at a plateau.
-        law: the paper's, which is fitted to the runs, drawn beside them and planned with.
+        law: the paper's law (`Law`), which is fitted to the runs, drawn beside them and planned with. In TOML its full
+            name.
     """
 
     name: str
-    runs: Mapping[Scale, tuple[Run, ...]]
-    seconds: Mapping[Scale, float]
-    law: Law | None = None
+    folder: Path
+    files: tuple[str, ...] = ()
+    seconds: dict[Scale, float]
+    law: ImportString[Any] = None
+
+    def runs(self, scale: Scale) -> tuple[Run, ...]:
+        """The runs at a scale."""
+        files = (self.folder / f"{file}-{scale}.toml" for file in self.files or (self.name,))
+        return tuple(run for file in files for run in _runs(file))
 
 
-@dataclass(frozen=True)
-class Recipe:
+@cache
+def _runs(path: Path) -> tuple[Run, ...]:
+    return read_study(path).runs
+
+
+class Recipe(Result):
     """One figure, table or theorem of a paper.
 
     Attributes:
         figure: what the command line calls it.
-        study: what is run; None for what is computed at once.
         claims: what the paper says there.
+        study: what is run; None for what is computed at once.
         command: what judges it on the user's own data, where ours cannot.
-        chart: the figure of capax that shows its runs (`reports.registry.FIGURES`); None where there is nothing to
-            draw.
+        chart: the figure of capax that shows its runs; None where there is nothing to draw.
     """
 
     paper: str
     figure: str
     title: str
     claims: tuple[Claim, ...]
-    study: Study | None = None
+    study: ScaledStudy | None = None
     command: str | None = None
     chart: str | None = None
 
     def runs(self, scale: Scale) -> tuple[Run, ...]:
         """What is to be measured for it."""
-        return () if self.study is None else self.study.runs[scale]
+        return () if self.study is None else self.study.runs(scale)
 
     def seconds(self, scale: Scale) -> float:
         """Expected time of its runs alone."""
         return 0.0 if self.study is None else self.study.seconds[scale]
 
-    def of(self, found: Mapping[str, Measurement], scale: Scale) -> tuple[Measurement, ...]:
+    def of(self, measured: Mapping[str, Measurement], scale: Scale) -> tuple[Measurement, ...]:
         """Its runs, of those (by key) that are there."""
-        return tuple(found[run.key()] for run in self.runs(scale) if run.key() in found)
+        return tuple(measured[run.key()] for run in self.runs(scale) if run.key() in measured)
 
-    def judge(self, found: Mapping[str, Measurement], scale: Scale) -> tuple[Verdict, ...]:
+    def judge(self, measured: Mapping[str, Measurement], scale: Scale) -> tuple[Verdict, ...]:
         """A verdict for each claim, by the measurements of its runs (by key) that are there."""
-        runs = self.of(found, scale)
+        runs = self.of(measured, scale)
         missing = len(self.runs(scale)) - len(runs)
-        return tuple(_verdict(claim, Evidence(runs, scale), missing) for claim in self.claims)
+        return tuple(claim.verdict(Evidence(runs, scale), missing) for claim in self.claims)
 
 
-def _verdict(claim: Claim, evidence: Evidence, missing: int) -> Verdict:
-    if missing and not evidence.runs:
-        return cannot("none of its runs was finished")
-    try:
-        found = claim.judge(evidence)
-    except CapaxError as error:
-        found = cannot(str(error))
-    notes = []
-    if found.answer == "differs" and evidence.runs and claim.scaled and evidence.scale != "paper":
-        notes.append(f"sizes and training of the {evidence.scale} scale are not the paper's")
-    if missing:
-        notes.append(f"{missing} of its runs are missing")
-    return found.model_copy(update={"reason": f"{found.reason} ({'; '.join(notes)})"}) if notes else found
+class Paper(Result):
+    """A paper with its recipes.
+
+    Attributes:
+        source: authors, year and where it is to be found.
+    """
+
+    name: str
+    source: str
+    recipes: tuple[Recipe, ...]
 
 
-def cannot(reason: str, measured: str | None = None) -> Verdict:
-    """Cannot be judged, and why."""
-    return Verdict(answer="cannot be judged", measured=measured, reason=reason)
+@cache
+def _read(folder: Path) -> Paper:
+    tables = tomllib.loads((folder / "recipes.toml").read_text(encoding="utf-8"))
+    studies = {
+        name: ScaledStudy(name=name, folder=folder / "studies", **table) for name, table in tables["studies"].items()
+    }
+    recipes = tuple(
+        Recipe(paper=folder.name, **{**table, "study": studies[table["study"]] if "study" in table else None})
+        for table in tables["recipes"]
+    )
+    return Paper(name=folder.name, source=tables["source"], recipes=recipes)
 
 
-def unknown(reason: str) -> Callable[[Evidence], Verdict]:
-    """The judge of a claim that nothing of ours can judge."""
-    return lambda _: cannot(reason)
+def read_paper(name: str) -> Paper:
+    """A paper by its name.
+
+    Raises:
+        SpecError: for a paper that there is not.
+    """
+    if name not in PAPERS:
+        raise SpecError(f"paper: one of {', '.join(PAPERS)}, all, got {name!r}")
+    return _read(PAPERS[name])
+
+
+def recipes(name: str, figure: str | None = None) -> tuple[Recipe, ...]:
+    """The recipes of a paper, or of one of its figures.
+
+    Raises:
+        SpecError: for a paper or a figure that there is not.
+    """
+    every = read_paper(name).recipes
+    chosen = tuple(recipe for recipe in every if figure in (None, recipe.figure))
+    if not chosen:
+        known = ", ".join(recipe.figure for recipe in every)
+        raise SpecError(f"figure: of {name} one of {known}, got {figure!r}")
+    return chosen
+
+
+def seconds(some: Iterable[Recipe], scale: Scale) -> float:
+    """Expected time of some recipes: a study that several share is run once."""
+    return sum({(recipe.paper, recipe.study.name): recipe.seconds(scale) for recipe in some if recipe.study}.values())
+
+
+class RecipeRow(Result):
+    """A recipe before it is run."""
+
+    paper: str
+    figure: str
+    title: str
+    study: Annotated[str | None, Field(description="Runs that it shares with recipes of the same study, if any.")]
+    claims: tuple[str, ...]
+    runs: dict[Scale, int]
+    seconds: Annotated[dict[Scale, float], Field(description="Expected on two cores, of its study alone.")]
+    command: str
+
+
+class RecipeList(Result):
+    """Every recipe there is."""
+
+    recipes: tuple[RecipeRow, ...]
+    seconds: Annotated[dict[Scale, float], Field(description="Of all of them together, each study once.")]
+    schema_version: Literal[1] = 1
+
+
+def listed(name: str | None = None, figure: str | None = None) -> RecipeList:
+    """The recipes of a paper, or of all.
+
+    Raises:
+        SpecError: for a paper or a figure that there is not.
+    """
+    chosen = [recipe for each in ([name] if name else PAPERS) for recipe in recipes(each, figure)]
+    rows = tuple(
+        RecipeRow(
+            paper=recipe.paper,
+            figure=recipe.figure,
+            title=recipe.title,
+            study=None if recipe.study is None else recipe.study.name,
+            claims=tuple(claim.says for claim in recipe.claims),
+            runs={scale: len(recipe.runs(scale)) for scale in SCALES},
+            seconds={scale: recipe.seconds(scale) for scale in SCALES},
+            command=f"capax reproduce {recipe.paper} {recipe.figure}",
+        )
+        for recipe in chosen
+    )
+    return RecipeList(recipes=rows, seconds={scale: seconds(chosen, scale) for scale in SCALES})

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
+from sklearn.base import clone
 
-from capax import machine, outputs
-from capax.papers.catalogue import NAMES, PAPERS, recipes, seconds
-from capax.papers.recipe import STANDINGS, Answer, Recipe, Scale, Standing
+from capax import machine, outputs, tables
+from capax.errors import CapaxError, SpecError
+from capax.figures.chart import Chart
+from capax.figures.registry import FIGURES, Figure
+from capax.figures.runs import read
+from capax.laws.law import Law
+from capax.papers.recipe import SCALES, STANDINGS, Answer, Recipe, Scale, Standing, read_paper, recipes, seconds
+from capax.reports import report
 from capax.results import Measurement, Result
 from capax.store import Store
 from capax.sweeps.sweep import sweep
 from capax.sweeps.under_way import Watch
-
-if TYPE_CHECKING:
-    from capax.reports.report import Content
 
 
 class JudgedClaim(Result):
@@ -63,51 +67,6 @@ class Reproduction(Result):
         return sum(claim.answer == answer for recipe in self.recipes for claim in recipe.claims)
 
 
-class RecipeRow(Result):
-    """A recipe before it is run."""
-
-    paper: str
-    figure: str
-    title: str
-    study: Annotated[str | None, Field(description="Runs that it shares with recipes of the same study, if any.")]
-    claims: tuple[str, ...]
-    runs: dict[Scale, int]
-    seconds: Annotated[dict[Scale, float], Field(description="Expected on two cores, of its study alone.")]
-    command: str
-
-
-class RecipeList(Result):
-    """Every recipe there is."""
-
-    recipes: tuple[RecipeRow, ...]
-    seconds: Annotated[dict[Scale, float], Field(description="Of all of them together, each study once.")]
-    schema_version: Literal[1] = 1
-
-
-def listed(paper: str | None = None, figure: str | None = None) -> RecipeList:
-    """The recipes of a paper, or of all.
-
-    Raises:
-        SpecError: for a paper or a figure that there is not.
-    """
-    chosen = [recipe for name in ([paper] if paper else PAPERS) for recipe in recipes(name, figure)]
-    scales: tuple[Scale, ...] = ("demo", "small", "paper")
-    rows = tuple(
-        RecipeRow(
-            paper=recipe.paper,
-            figure=recipe.figure,
-            title=recipe.title,
-            study=None if recipe.study is None else recipe.study.name,
-            claims=tuple(claim.says for claim in recipe.claims),
-            runs={scale: len(recipe.runs(scale)) for scale in scales},
-            seconds={scale: recipe.seconds(scale) for scale in scales},
-            command=f"capax reproduce {recipe.paper} {recipe.figure}",
-        )
-        for recipe in chosen
-    )
-    return RecipeList(recipes=rows, seconds={scale: seconds(chosen, scale) for scale in scales})
-
-
 def reproduce(
     paper: str,
     figure: str | None = None,
@@ -121,8 +80,8 @@ def reproduce(
     """Run what a paper's recipes need and is not there yet, judge its claims, and write what was found.
 
     In the folder: `PAPER-SCALE.db` (runs; a second call measures nothing anew), `PAPER-SCALE.json` (this result; with
-    a figure `PAPER-FIGURE-SCALE.json`) and a page beside it (.html). A run that fails leaves its claims to be judged by
-    the others, which their reasons say.
+    a figure `PAPER-FIGURE-SCALE.json`) and a page beside it (.html). If a run fails, its claims are judged by the other
+    runs, and their reasons say so.
 
     Args:
         paper: harma2024, mahdavi2024 or adler2025.
@@ -132,89 +91,106 @@ def reproduce(
         workers, device, progress: as in `sweep`.
 
     Raises:
-        SpecError: for a paper or figure that there is not.
+        SpecError: for a paper, figure or scale that there is not.
         ReportError: for a folder that cannot be written to, before anything is run.
         StoreError: for a store that cannot be used.
     """
+    if scale not in SCALES:
+        raise SpecError(f"scale: one of {', '.join(SCALES)}, got {scale!r}")
     chosen = recipes(paper, figure)
     outputs.check_folder(folder)
     store = folder / f"{paper}-{scale}.db"
-    name = f"{paper}-{scale}" if figure is None else f"{paper}-{figure}-{scale}"
+    stem = "-".join(filter(None, (paper, figure, scale)))
     runs = {run.key(): run for recipe in chosen for run in recipe.runs(scale)}
-    found = {}
+    measured = {}
     if runs:
         with Store(store) as opened:
-            measured = sweep(runs.values(), opened, workers=workers, device=device, progress=progress)
-            found = {run.key: run for run in measured}
-    page = folder / f"{name}.html" if found else None
+            finished = sweep(runs.values(), opened, workers=workers, device=device, progress=progress)
+            measured = {run.key: run for run in finished}
+    page = folder / f"{stem}.html" if measured else None
     result = Reproduction(
         paper=paper,
-        source=NAMES[paper],
+        source=read_paper(paper).source,
         figure=figure,
         scale=scale,
         store=store.name if runs else None,
         report=None if page is None else page.name,
-        seconds=sum(run.seconds for run in found.values()),
+        seconds=sum(run.seconds for run in measured.values()),
         expected_seconds=seconds(chosen, scale),
-        standings={name: words for name, words in STANDINGS.items()},
-        recipes=tuple(_judged(recipe, found, scale) for recipe in chosen),
+        standings=dict(STANDINGS.items()),
+        recipes=tuple(_judged(recipe, measured, scale) for recipe in chosen),
         versions=machine.versions(),
     )
-    from capax.reports import report  # draws: not needed to list what there is
-
     if page is not None:
-        report.write(report.parts(_content(result, chosen, found, store)), page)
-    report.write(result.model_dump_json(indent=2) + "\n", folder / f"{name}.json")
+        report.write(report.parts(_content(result, chosen, measured, store)), page)
+    report.write(result.model_dump_json(indent=2) + "\n", folder / f"{stem}.json")
     return result
 
 
-def _judged(recipe: Recipe, found: Mapping[str, Measurement], scale: Scale) -> JudgedRecipe:
-    wanted = recipe.runs(scale)
+def _judged(recipe: Recipe, measured: Mapping[str, Measurement], scale: Scale) -> JudgedRecipe:
+    verdicts = zip(recipe.claims, recipe.judge(measured, scale), strict=True)
     return JudgedRecipe(
         figure=recipe.figure,
         title=recipe.title,
-        runs=sum(run.key() in found for run in wanted),
-        of=len(wanted),
+        runs=len(recipe.of(measured, scale)),
+        of=len(recipe.runs(scale)),
         command=recipe.command,
         claims=tuple(
-            JudgedClaim(
-                says=claim.says,
-                value=claim.value,
-                standing=claim.standing,
-                answer=verdict.answer,
-                measured=verdict.measured,
-                reason=verdict.reason,
-            )
-            for claim, verdict in zip(recipe.claims, recipe.judge(found, scale), strict=True)
+            JudgedClaim(says=claim.says, value=claim.value, standing=claim.standing, **dict(verdict))
+            for claim, verdict in verdicts
         ),
     )
 
 
-def _content(result: Reproduction, chosen: Sequence[Recipe], found: Mapping[str, Measurement], store: Path) -> Content:
-    from capax.figures import runs
-    from capax.papers.figures import figures, fitted
-    from capax.reports import report
-
-    measured = runs.read([store])
+def _content(
+    result: Reproduction, chosen: Sequence[Recipe], measured: Mapping[str, Measurement], store: Path
+) -> report.Content:
+    stored = read([store])
     keys = {run.key() for recipe in chosen for run in recipe.runs(result.scale)}
     return report.Content(
         title=f"{result.source}: {result.figure or 'all figures'} at scale {result.scale}",
         sources=(store.name,),
-        runs=tuple(found[run.key] for run in measured.runs if run.key in found),
-        failures=tuple(failure for failure in measured.failures if failure.key in keys),
-        law=fitted(chosen, found, result.scale),
-        figures=figures(chosen, found, result.scale),
+        runs=tuple(measured[run.key] for run in stored.runs if run.key in measured),
+        failures=tuple(failure for failure in stored.failures if failure.key in keys),
+        law=fitted(chosen, measured, result.scale),
+        figures=figures(chosen, measured, result.scale),
         claims=tuple(
             {
                 "figure": recipe.figure,
-                "says": claim.says,
-                "value": claim.value or "",
+                **{name: value or "" for name, value in claim},
                 "standing": STANDINGS[claim.standing],
-                "answer": claim.answer,
-                "measured": claim.measured or "",
-                "reason": claim.reason,
             }
             for recipe in result.recipes
             for claim in recipe.claims
         ),
     )
+
+
+def fitted(some: Sequence[Recipe], measured: Mapping[str, Measurement], scale: Scale) -> Law | None:
+    """The law of a paper, fitted to the runs of its study; None where there is no law, or too few runs."""
+    recipe = next((recipe for recipe in some if recipe.study is not None and recipe.study.law is not None), None)
+    runs = [] if recipe is None else [run for run in recipe.of(measured, scale) if run.above_chance]
+    if recipe is None or recipe.study is None or not runs:
+        return None
+    try:
+        return clone(recipe.study.law).fit(tables.table(runs))
+    except CapaxError:
+        return None
+
+
+def figures(some: Sequence[Recipe], measured: Mapping[str, Measurement], scale: Scale) -> dict[str, Figure]:
+    """The recipes' figures, each of its own runs, by the recipe's name; then those of `FIGURES` that no recipe has."""
+    drawn = {recipe.figure: (recipe, FIGURES[recipe.chart]) for recipe in some if recipe.chart is not None}
+    own = {
+        name: Figure(f"{name}: {recipe.title}", figure.of, partial(_shown, name, figure, recipe.of(measured, scale)))
+        for name, (recipe, figure) in drawn.items()
+    }
+    others = FIGURES.keys() - {recipe.chart for recipe, _ in drawn.values()}
+    return own | {name: figure for name, figure in FIGURES.items() if name in others}
+
+
+def _shown(
+    name: str, figure: Figure, own: Sequence[Measurement], runs: Sequence[Measurement], law: Law | None
+) -> list[Chart]:
+    """The charts of the recipe's own runs, of all that a page has, titled with the recipe's name."""
+    return [chart.model_copy(update={"title": f"{name}: {chart.title}"}) for chart in figure.shown(own, law)]

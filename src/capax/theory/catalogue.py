@@ -212,7 +212,9 @@ def _budget_exceeded(measurement: Measurement, task: Relations, least: float) ->
     shown = f1_information(*graph_size(task), least, protocol.target_f1) - SLACK - log2(task.library_size + 1)
     found = relations.quantised_lower_bound(shown, model.d_model, bits, constants=CHANNEL_CONSTANTS)
     assert found.value is not None
-    highest = [count.interval.high for count in measurement.per_heads or ()]
+    highest = (
+        [] if measurement.key_search is None else [count.interval.high for count in measurement.key_search.per_heads]
+    )
     return tuple(found for high in highest if high is not None and high < found.value)
 
 

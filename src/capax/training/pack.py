@@ -68,6 +68,7 @@ class Outcome:
         constant: the best constant answer to its library; None where items have no answers.
         one_start: whether all members begin with the same weights.
         weights: its parameters at its best evaluation, where they were to be kept.
+        d_head: its head size, where a search varies it.
         seconds_before: its share of the time that its pack was trained for before this process took it up.
     """
 
@@ -87,6 +88,7 @@ class Outcome:
     information: Information | None = None
     constant: Constant | None = None
     one_start: bool = False
+    d_head: int | None = None
     weights: dict[str, Tensor] | None = field(default=None, repr=False)
     seconds_before: float = field(default=0.0, repr=False, compare=False)
 

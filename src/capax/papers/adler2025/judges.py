@@ -1,0 +1,285 @@
+"""How the claims of Adler 2025 are judged: by measurements, and by weights that are built."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+
+from capax.laws.relation import RelationLaw
+from capax.papers import evidence as ev
+from capax.papers.evidence import field
+from capax.papers.recipe import Evidence, Scale, Unjudged, Verdict, agrees, cannot, differs
+from capax.results import Measurement
+from capax.seeds import numpy_generator
+from capax.tasks.embeddings import gaussian
+from capax.tasks.graph_classes import derangements
+from capax.tasks.graphs import derangement
+from capax.theory.relation_bounds import real_lower_bound
+from capax.theory.relations import construct
+from capax.theory.stored_bits import f1_information
+
+LAW = RelationLaw()
+TARGET = 0.99
+# of a claim that something is so somewhere: one place shows it, and only if none leaves it open it is not so
+ANSWERS = ("agrees", "cannot be judged", "differs")
+# difference of AIC from which one of two laws is taken to be the better one (Burnham and Anderson)
+LIKELIER = 4.0
+# items and channels of the channels that are built
+BUILT: dict[Scale, tuple[tuple[int, int], ...]] = {
+    "demo": ((64, 32), (128, 32), (128, 64), (256, 64)),
+    "small": ((128, 32), (128, 64), (256, 64), (512, 128), (512, 64)),
+    "paper": ((256, 64), (512, 128), (512, 64), (1024, 256), (1024, 128)),
+}
+
+
+def _items(run: Measurement) -> int:
+    """The number of items (here of edges, too: permutations)."""
+    return run.library_size
+
+
+def _width(run: Measurement) -> int:
+    return int(field(run, "d_model"))
+
+
+def _load(run: Measurement) -> float:
+    """The law's load m' log2 m' / d: what it says D_K* is proportional to."""
+    return _items(run) * math.log2(_items(run)) / _width(run)
+
+
+def _cells(of: Evidence) -> list[Measurement]:
+    """Cells in which some head size was enough."""
+    cells = [run for run in of.runs if run.total_key_dim is not None]
+    if not cells:
+        raise Unjudged("in no cell was any head size enough")
+    return cells
+
+
+def _key_dims(cells: list[Measurement]) -> np.ndarray:
+    return np.array([run.total_key_dim or 0 for run in cells], float)
+
+
+def _f1s(of: Evidence) -> dict[tuple[int, int], list[float]]:
+    """F1 of the trainings of each head count and total key dimension."""
+    f1s: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for run in of.runs:
+        heads = field(run, "n_heads")
+        f1s[heads, heads * (field(run, "d_head") or 0)].append(run.metrics["f1"])
+    return f1s
+
+
+def one_head_is_worse(of: Evidence) -> Verdict:
+    """F1 of the best of several heads above that of one, at the largest total key dimension of both."""
+    f1 = _f1s(of)
+    both = {total for heads, total in f1 if heads == 1} & {total for heads, total in f1 if heads > 1}
+    if not both:
+        raise Unjudged("at no total key dimension there are both one head and several")
+    largest = max(both)
+    several = max(
+        (heads for heads, total in f1 if total == largest and heads > 1), key=lambda h: np.mean(f1[h, largest])
+    )
+    return ev.larger(f1[several, largest], f1[1, largest], f"F1 of {several} heads at D_K {largest}", "F1 of one head")
+
+
+def sharp(of: Evidence) -> Verdict:
+    """For the best head count: D_K grows less than fourfold between the last F1 below a half and the first of .99."""
+    f1 = _f1s(of)
+    steps = []
+    for heads in {heads for heads, _ in f1}:
+        totals = sorted(total for other, total in f1 if other == heads)
+        high = [total for total in totals if np.mean(f1[heads, total]) >= TARGET]
+        low = [total for total in totals if np.mean(f1[heads, total]) <= 0.5]
+        if high and low:
+            steps.append((low[-1], high[0]))
+    if not steps:
+        raise Unjudged("no head count has both an F1 of a half or less and one of .99")
+    low_end, high_end = min(steps, key=lambda step: step[1] / step[0])
+    return ev.exactly(
+        high_end / low_end < 4,
+        f"half at {low_end}, .99 at {high_end}",
+        "mean F1; sharp: within a factor of 4 (ours)",
+    )
+
+
+def inverted_u(of: Evidence) -> Verdict:
+    """At one total key dimension the best head count is inside, and beats both ends; it takes one that shows it."""
+    f1 = _f1s(of)
+    verdicts: list[Verdict] = []
+    for total in sorted({total for _, total in f1}):
+        heads = sorted(count for count, other in f1 if other == total)
+        if len(heads) < 3:
+            continue
+        best = max(heads, key=lambda count: np.mean(f1[count, total]))
+        measured = f"D_K {total}: " + ", ".join(f"{np.mean(f1[count, total]):.2f} with {count}" for count in heads)
+        ends = (heads[0], heads[-1])
+        if best in ends:
+            verdicts.append(differs("the best number of heads is at an end", measured))
+        elif all(ev.difference(f1[best, total], f1[end, total]).low > 0 for end in ends):
+            verdicts.append(agrees("best inside, above both ends (Welch)", measured))
+        else:
+            verdicts.append(cannot("best inside, but not above both ends for sure (Welch)", measured))
+    if not verdicts:
+        raise Unjudged("at no total key dimension there are three numbers of heads")
+    return min(verdicts, key=lambda verdict: ANSWERS.index(verdict.answer))
+
+
+def grows_with_items(of: Evidence) -> Verdict:
+    """The best number of heads against m/d, by trend."""
+    cells = _cells(of)
+    ratios = [_items(run) / _width(run) for run in cells]
+    return ev.rises(ratios, [run.n_heads or 0 for run in cells], "the best number of heads", "items per channel")
+
+
+def _law_power(of: Evidence) -> ev.Estimate:
+    """The log-log slope of D_K* on m' log2 m' / d."""
+    cells = _cells(of)
+    return ev.exponent([_load(run) for run in cells], _key_dims(cells))
+
+
+def law_slope(of: Evidence) -> Verdict:
+    """The log-log slope of D_K* on m' log2 m' / d: 1."""
+    return ev.has_exponent(_law_power(of), 1.0, "m' log2 m' / d")
+
+
+def law_fits(of: Evidence) -> Verdict:
+    """R² of log D_K* on the law's logarithm: above a half, or not."""
+    cells = _cells(of)
+    r2 = ev.line_r2(np.log([_load(run) for run in cells]), np.log(_key_dims(cells)))
+    return ev.above(
+        r2,
+        f"R² {r2} in {len(cells)} cells",
+        "the law says at least half of the variance of log D_K*",
+        "the law says less than half of the variance",
+        "the 95 % interval of R² holds a half",
+        at=0.5,
+    )
+
+
+def logarithm(of: Evidence) -> Verdict:
+    """Whether D_K* follows m' log m' / d better than m' / d: least squares of the logarithms, by AIC."""
+    cells = _cells(of)
+    if len(cells) < 4:
+        raise Unjudged(f"two laws of {len(cells)} cells: at least 4 are needed")
+    dims = np.log(_key_dims(cells))
+    with_log, without = (
+        float(np.polynomial.Polynomial.fit(np.log(loads), dims, 1, full=True)[1][0].sum())
+        for loads in ([_load(run) for run in cells], [_items(run) / _width(run) for run in cells])
+    )
+    gain = len(cells) * math.log(max(without, 1e-12) / max(with_log, 1e-12))
+    measured = f"AIC {abs(gain):.2g} {'lower' if gain > 0 else 'higher'} with the logarithm, {len(cells)} cells"
+    if abs(gain) > LIKELIER:
+        return ev.exactly(gain > 0, measured, f"at least {LIKELIER:g} {'lower' if gain > 0 else 'higher'}")
+    return cannot(f"less than {LIKELIER:g} apart: m'/d describes the cells as well", measured)
+
+
+def one_head_suffices(of: Evidence) -> Verdict:
+    """Cells of one item per channel: whether one head reaches .99, and with the least key dimension."""
+    cells = [run for run in of.runs if _items(run) == _width(run)]
+    if not cells:
+        raise Unjudged("no cell has as many channels as items")
+    measured = ", ".join(f"m = d = {_width(run)}: {run.n_heads} x {run.d_head}" for run in cells)
+    reason = "the head count of the least total key dimension, ties to fewer"
+    return ev.exactly(all(run.n_heads == 1 for run in cells), measured, reason)
+
+
+def one_head_fails(of: Evidence) -> Verdict:
+    """Cells whose load is above the width: whether no size of one head is enough."""
+    tried = [
+        (run, count)
+        for run in of.runs
+        for count in (run.key_search.per_heads if run.key_search else ())
+        if count.n_heads == 1 and _load(run) > _width(run)
+    ]
+    if not tried:
+        raise Unjudged("one head was tried in no cell whose m' log2 m' / d is above d")
+    measured = ", ".join(f"m {_items(run)}, d {_width(run)}: best F1 {count.f1:.2f}" for run, count in tried)
+    none_is_enough = all(count.total_key_dim is None for _, count in tried)
+    return ev.exactly(none_is_enough, measured, "one head of any size up to the width (where m' log2 m' > d²)")
+
+
+def grows_on_the_diagonal(of: Evidence) -> Verdict:
+    """D_K* against the items at a fixed compression, by the intervals of its ends."""
+    cells = sorted(_cells(of), key=_items)
+    if len(cells) < 2:
+        raise Unjudged("fewer than two cells of that compression")
+    measured = ", ".join(f"m {_items(run)}: {run.total_key_dim} ({run.n_heads} heads)" for run in cells)
+    first, last = (None if run.key_search is None else run.key_search.interval for run in (cells[0], cells[-1]))
+    if first is None or last is None:
+        raise Unjudged("a cell has no interval")
+    if first.high is not None and last.low > first.high:
+        return agrees("the 95 % interval of the most items is above", measured)
+    if last.high is not None and last.high < first.low:
+        return differs("the 95 % interval of the most items is below", measured)
+    return cannot("the 95 % intervals of the fewest and the most items overlap", measured)
+
+
+def map_trend(of: Evidence) -> Verdict:
+    """Powers of m and of d that D_K* grows by."""
+    cells = _cells(of)
+    logs = [np.log([_items(run) for run in cells]), np.log([_width(run) for run in cells])]
+    more, wider = ev.slopes(logs, np.log(_key_dims(cells)))
+    measured = f"m to the {more}, d to the {wider}"
+    if more.low > 0 and wider.high < 0:
+        return agrees("both 95 % intervals are on their side of 0", measured)
+    if more.high < 0 or wider.low > 0:
+        return differs("a 95 % interval is on the other side of 0", measured)
+    return cannot("a 95 % interval holds 0", measured)
+
+
+def law_is_needed(of: Evidence) -> Verdict:
+    """Whether D_K* grows at least as the law: below an exponent of 1 it would fall behind any constant of it."""
+    power = _law_power(of)
+    if power.high < 1:
+        return differs("D_K* grows more slowly than m' log2 m' / d", str(power))
+    if power.low > 0.5:
+        reason = "not contradicted: the interval of the exponent reaches 1 (no measurement shows a lower bound)"
+        return agrees(reason, str(power))
+    return cannot("the interval of the exponent reaches 1, and below a half", str(power))
+
+
+def above_lower_bound(of: Evidence) -> Verdict:
+    """Every D_K* against the bound of real weights (LB-3), for graphs recognized to an F1 of .99."""
+    cells, wrong, nearest = _cells(of), [], math.inf
+    for run in cells:
+        m, d, key_dim = _items(run), _width(run), run.total_key_dim or 0
+        bits = f1_information(m, m, derangements(m).bits, TARGET)
+        least = real_lower_bound(bits, m, run.n_heads or 1, d).value or 0.0
+        if key_dim < least:
+            wrong.append(f"m {m}, d {d}: {key_dim} below {least:.3g}")
+        nearest = min(nearest, key_dim / max(least, 1e-9))
+    measured = f"at least {nearest:.3g} times the bound in {len(cells)} cells"
+    return ev.exactly(not wrong, measured, "; ".join(wrong) or "Warren's bound (LB-3), which has no logarithm")
+
+
+def _built(place: int, m: int, d: int, onehot: bool) -> tuple[float, float, int]:
+    """F1, c = D_K d / (m ln m) and heads of weights built for a random permutation."""
+    generator = numpy_generator(0, "reproduce relations", place)
+    edges = np.stack([np.arange(m), derangement(m, generator)], axis=1)
+    vectors = np.eye(m) if onehot else gaussian(m, d, generator)
+    built = construct(edges, vectors, generator=generator, method="onehot" if onehot else "whitened")
+    return built.recognition.f1, built.constant or 0.0, built.weights.query.shape[0]
+
+
+def one_hot(of: Evidence) -> Verdict:
+    """One head built for one-hot items: where ours is not enough, others may be."""
+    built = [_built(place, m, m, True) for place, (m, _) in enumerate(BUILT[of.scale])]
+    measured = f"least F1 {min(f1 for f1, _, _ in built):.3f}"
+    if all(f1 >= TARGET and heads == 1 for f1, _, heads in built):
+        return agrees(f"one head built for {len(built)} permutations", measured)
+    return cannot("our weights need more than one head, or do not reach an F1 of .99; others may do better", measured)
+
+
+def gaussian_items(of: Evidence) -> Verdict:
+    """Several heads built for Gaussian items: D_K within a constant of m log m / d.
+
+    That such weights exist is what is claimed: ours may show it, but where they do not, others may.
+    """
+    cells = BUILT[of.scale]
+    f1s, constants, _ = zip(*(_built(place, m, d, False) for place, (m, d) in enumerate(cells)), strict=True)
+    each = ", ".join(f"{c:.2g} (m {m}, d {d})" for (m, d), c in zip(cells, constants, strict=True))
+    measured = f"D_K / (m ln m / d): {each}; least F1 {min(f1s):.3f}"
+    if min(f1s) >= TARGET and max(constants) / min(constants) < 3:
+        return agrees("our weights; the constants are within threefold", measured)
+    missed = "do not reach an F1 of .99" if min(f1s) < TARGET else "have constants more than threefold apart"
+    return cannot(f"our weights {missed}; others may do better", measured)
