@@ -96,7 +96,7 @@ def build(store: Path, path: Path) -> None:
     from capax.reports import report
 
     outputs.check(path)
-    report.write(report.parts(report.content("capax report", [store], load_law("reference"))), path)
+    report.write(report.parts(report.content(store, law=load_law("reference"))), path)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from PIL import Image
 
+from capax.figures.drawing import draw
+from capax.figures.runs import read
 from capax.papers.recipe import recipes
 from capax.papers.reproduce import Reproduction, figures, fitted
-from capax.reports import report
-from capax.reports.drawing import draw
 
 FOLDER = Path(__file__).with_name("reproduced")
 PAGE = Path(__file__).with_name("reproduced.md")
@@ -34,7 +34,7 @@ def draw_all() -> None:
     for one in found():
         if one.store is None:
             continue
-        runs = {run.key: run for run in report.read([FOLDER / one.store]).runs}
+        runs = {run.key: run for run in read([FOLDER / one.store]).runs}
         own = [recipe for recipe in recipes(one.paper) if recipe.chart is not None]
         law, drawn = fitted(own, runs, one.scale), figures(own, runs, one.scale)
         for recipe in own:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from capax.checks.model import check_model as check_model
     from capax.checks.saturation import saturation as saturation
     from capax.errors import CapaxError as CapaxError
+    from capax.figures.figure import figure as figure
     from capax.laws.bits import BitsLaw as BitsLaw
     from capax.laws.compare import compare as compare
     from capax.laws.ecm import ECM as ECM
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from capax.planning.plan import plan as plan
     from capax.planning.predict import predict as predict
     from capax.planning.verify import verify as verify
+    from capax.reports.report import report as report
     from capax.results import Measurement as Measurement
     from capax.specs import Associations as Associations
     from capax.specs import AssociativeAttention as AssociativeAttention
@@ -93,6 +95,7 @@ _HOMES = {
     "compare": "capax.laws.compare",
     "construct": "capax.theory.construct.construct",
     "exceeded": "capax.theory.bounds.exceeded",
+    "figure": "capax.figures.figure",
     "load": "capax.memory",
     "load_law": "capax.laws.files",
     "measure": "capax.measures.measure",
@@ -100,6 +103,7 @@ _HOMES = {
     "predict": "capax.planning.predict",
     "probe": "capax.measures.probes.probe",
     "read": "capax.tables",
+    "report": "capax.reports.report",
     "save_law": "capax.laws.files",
     "saturation": "capax.checks.saturation",
     "sensitivity": "capax.measures.sensitivity",

@@ -20,7 +20,8 @@ import capax
 from capax import importing, memory, outputs, tables
 from capax.cli import main
 from capax.errors import OutputError, ReportError, StoreError, StoreWriteError
-from capax.reports import drawing, report
+from capax.figures import drawing
+from capax.reports import report
 from capax.store_merge import merge
 from capax.theory.construct.matrices import save_matrices
 

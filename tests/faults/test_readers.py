@@ -20,11 +20,13 @@ from matplotlib import rc_context
 import capax
 from capax.cli import main, output
 from capax.errors import FigureFailed, LawError, ReportError
+from capax.figures import curves, drawing, interactive, registry, saturation
+from capax.figures.chart import Axis, Chart, Heat, Panel, Series
+from capax.figures.light import Light
+from capax.figures.runs import read
 from capax.laws.compare import compare
 from capax.measures.progress import Progress, Status
-from capax.reports import curves, drawing, interactive, registry, report, saturation
-from capax.reports.chart import Axis, Chart, Heat, Panel, Series
-from capax.reports.light import Light
+from capax.reports import report
 
 NAME = "a[red]b[/bold]$c$ :key: <b>&lt;"
 """Markup of a terminal, an emoji, mathematics, tags and entities of HTML: all of them letters of a user's name."""
@@ -138,7 +140,7 @@ def test_no_error_of_one_figure_takes_the_page_with_it(
 
 
 def test_a_figure_that_fails_warns_and_an_interrupt_ends_the_page(eight_seeds: Path) -> None:
-    content = report.content("t", [eight_seeds], None)
+    content = report.content(eight_seeds)
     broken = replace(registry.FIGURES["units"], shown=fails(ValueError("no")))
     with pytest.warns(FigureFailed, match="figure units failed: ValueError: no"):
         report.build(replace(content, figures={"units": broken}))
@@ -314,7 +316,7 @@ def test_a_report_loads_curves_only_of_the_runs_whose_curves_it_draws(
 ) -> None:
     with capax.Store(long_curves) as store:
         whole = store.runs()
-    found = report.read([long_curves])
+    found = read([long_curves])
     assert all(len(member.curve.epoch) == 2 for run in found.runs for member in run.members)
     loaded = []
     find = capax.Store.find

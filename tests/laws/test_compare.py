@@ -9,8 +9,8 @@ from studies import REAL, WITH_PLATEAU, grid, study
 
 import capax
 from capax.errors import LawError, ReportError
+from capax.figures.predicted import compared
 from capax.laws.compare import compare
-from capax.reports.harma_laws import compared
 
 
 def test_the_law_that_made_the_data_wins() -> None:

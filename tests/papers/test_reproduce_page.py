@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from capax.figures.runs import read
 from capax.papers.recipe import PAPERS, recipes
 from capax.papers.reproduce import Reproduction
-from capax.reports import report
 
 DOCS = Path(__file__).parents[2] / "docs"
 KEPT = sorted((DOCS / "reproduced").glob("*.json"))
@@ -44,7 +44,7 @@ def test_the_runs_that_are_kept_give_the_verdicts(kept: Path, tmp_path: Path) ->
     told = Reproduction.model_validate_json(kept.read_text(encoding="utf-8"))
     assert told.store is not None
     store = Path(shutil.copy(kept.with_name(told.store), tmp_path))
-    runs = {run.key: run for run in report.read([store]).runs}
+    runs = {run.key: run for run in read([store]).runs}
     for recipe in recipes(told.paper):
         (said,) = (one for one in told.recipes if one.figure == recipe.figure)
         assert [claim.says for claim in said.claims] == [claim.says for claim in recipe.claims]

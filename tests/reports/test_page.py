@@ -15,9 +15,10 @@ import pytest
 import capax
 from capax import tables
 from capax.errors import CapaxError
+from capax.figures import interactive, looks
 from capax.laws.files import load_law
 from capax.planning.plan import Frontier
-from capax.reports import interactive, looks, report
+from capax.reports import report
 from capax.reports.planner import carried
 from capax.store_schema import Failure
 

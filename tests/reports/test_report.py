@@ -165,7 +165,7 @@ def test_a_file_of_weights_that_is_damaged_leaves_out_its_figure(tmp_path: Path)
     task = capax.Associations(context_size=2, library_size=8)
     model = capax.AssociativeAttention(n_heads=1, d_model=4, d_head=2)
     capax.measure(task, model, capax.Training(max_steps=5), restarts=1, store=store, keep_weights=True)
-    content = report.content("t", [store], None)
+    content = report.content(store)
     shown, missing = report.figures_of(content)
     assert "saturation-0" in [one["id"] for one in shown]
     (weights,) = (tmp_path / "a.db-weights").glob("*.safetensors")

@@ -13,7 +13,7 @@ import pytest
 import capax
 from capax import sweep_lock
 from capax.errors import SpecError, StoreError
-from capax.reports.groups import Fields
+from capax.figures.groups import Fields
 from capax.reports.watching import Point, StudyKeys, Watched, look
 from capax.results import Measurement
 from capax.store import Store

@@ -80,7 +80,7 @@ def bounds(
         Print one JSON object (docs/schemas/bounds.json).
     """
     if picture is not None:
-        from capax.reports.drawing import check_writable
+        from capax.figures.drawing import check_writable
 
         check_writable(picture, "figure")
     spec = Transformer(**given(model))
@@ -95,8 +95,8 @@ def bounds(
         bits=bits,
     )
     if picture is not None:
-        from capax.reports.drawing import draw
-        from capax.reports.theory import chart
+        from capax.figures.drawing import draw
+        from capax.figures.theory import chart
 
         draw(chart(found, {}), picture, "figure")
     if as_json:

@@ -34,9 +34,9 @@ def demo(
     from capax import machine
     from capax.cli import output
     from capax.errors import printable
+    from capax.figures.declared import WIDTH_FIGURE
+    from capax.figures.drawing import check_writable, draw
     from capax.measures.measure import measure
-    from capax.reports.drawing import check_writable, draw
-    from capax.reports.registry import charts
     from capax.specs import Sequences, Training, Transformer
     from capax.store import Store
     from capax.store_schema import Summary
@@ -69,6 +69,6 @@ def demo(
         f"Sequences memorized of {library_size}: one layer, vocabulary 100, loss on all positions, "
         f"best of 2 restarts, {training.max_epochs} epochs at most"
     )
-    (chart,) = charts("width", runs, None)
+    (chart,) = WIDTH_FIGURE.shown(runs)
     draw(chart.model_copy(update={"title": title}), picture, "picture")
     print(f"\n{title}.\nRuns: {printable(store)}. Picture: {printable(picture)}.")

@@ -78,7 +78,7 @@ def fit(
     if picture is not None and not compare:
         raise LawError("picture: only with --compare")
     if picture is not None:
-        from capax.reports.drawing import check_writable
+        from capax.figures.drawing import check_writable
 
         check_writable(picture)
     if out is not None:
@@ -113,8 +113,8 @@ def fit(
     laws = [LAWS[name](**options[name]) for name in rivals if name != "depth" or not one_depth]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
     if picture is not None and found.comparison is not None:
-        from capax.reports.drawing import draw
-        from capax.reports.harma_laws import compared
+        from capax.figures.drawing import draw
+        from capax.figures.predicted import compared
 
         draw(compared(found.comparison), picture, "picture")
     if out is not None:

@@ -51,12 +51,12 @@ def probe(
     from capax.memory import load
 
     if picture is not None:
-        from capax.reports.drawing import check_writable
+        from capax.figures.drawing import check_writable
 
         check_writable(picture)
     found = look(load(key, store), trials=trials, seed=seed)
     if picture is not None:
-        from capax.reports.probes import draw_probes
+        from capax.figures.probes import draw_probes
 
         draw_probes(found, picture)
     if as_json:

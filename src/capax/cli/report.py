@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from capax import outputs
+
 Out = Annotated[Path, Parameter(alias="-o")]
 
 
@@ -25,18 +27,14 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
         A law to draw beside the data, and to plan with: a file of `capax fit --out`, reference, or
         published:harma2024. [default: none is drawn, and the page plans with reference]
     """
-    from capax import outputs
     from capax.cli import output
-    from capax.errors import SpecError, printable
-    from capax.laws.files import load_law
+    from capax.errors import printable
+    from capax.figures.runs import the_law
+    from capax.figures.words import of_runs
     from capax.reports import report as reports
-    from capax.reports.words import of_runs
 
-    if not stores:
-        raise SpecError("store: at least one file of finished runs")
     outputs.check(out)
-    chosen = None if law is None else load_law(law)
-    content = reports.content(title, stores, chosen)
+    content = reports.content(stores, title, the_law(law))
     with output.failed_figures():
         reports.write(reports.parts(content), out)
     left_out = f"; imported rows left out: {sum(content.imported.values())}" if content.imported else ""
@@ -57,24 +55,9 @@ def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
     law
         A law to draw beside the data: a file of `capax fit --out`, reference, or published:harma2024.
     """
-    from capax.errors import ReportError, SpecError, printable
-    from capax.laws.files import load_law
-    from capax.reports import report as reports
-    from capax.reports.drawing import check_writable, draw
-    from capax.reports.registry import charts, figures, named
+    from capax.errors import printable
+    from capax.figures import figure as figures
 
-    check_writable(out, "out")
-    named(name)
-    if not stores:
-        raise SpecError("store: at least one file of finished runs")
-    there = reports.read(stores)
-    if not there.runs:
-        raise ReportError(reports.no_runs([path.name for path in stores], there.failures, there.imported))
-    drawn = figures(there.kept, there.with_curves)
-    found = charts(name, there.runs, None if law is None else load_law(law), drawn)
-    paths = [out, *(out.with_stem(f"{out.stem}-{place}") for place in range(2, len(found) + 1))]
-    for path in paths:
-        check_writable(path, "out")
-    for path, chart in zip(paths, found, strict=True):
-        draw(chart, path)
+    charts = figures.figure(stores, name, law=law, out=out)
+    for path, chart in zip(figures.numbered(out, charts), charts, strict=True):
         print(f"Figure: {printable(path)}: {printable(' '.join(chart.title.split()))}\n{printable(chart.caption)}")

@@ -58,7 +58,7 @@ def run(task: Task, model: Model, training: Training, protocol: Protocol, flags:
     if flags.keep_weights:
         raise SpecError("keep_weights: not with --sensitivity; measure the base alone to keep its weights")
     if flags.figure is not None:
-        from capax.reports.drawing import check_writable
+        from capax.figures.drawing import check_writable
 
         check_writable(flags.figure, "figure")
     found = sensitivity(
@@ -86,11 +86,10 @@ def run(task: Task, model: Model, training: Training, protocol: Protocol, flags:
 
 
 def _draw(found: Sensitivity, path: Path) -> None:
-    from capax.reports.tornado import tornado
-    from capax.reports.tornado_drawing import draw_tornado
+    from capax.figures.tornado import draw_tornado
 
     size = f"protocol {found.spec.protocol.protocol}, library of {found.library_size}, seed {found.spec.seed}"
-    draw_tornado(tornado(found), path, f"{output.setting(found.spec)}; {size}")
+    draw_tornado(found, path, f"{output.setting(found.spec)}; {size}")
 
 
 def show(found: Sensitivity) -> None:

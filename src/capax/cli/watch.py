@@ -25,7 +25,7 @@ from rich.text import Text
 from capax.errors import SpecError
 
 if TYPE_CHECKING:
-    from capax.reports.groups import Fields
+    from capax.figures.groups import Fields
     from capax.reports.watching import Watched
     from capax.store_schema import Failure, Summary
 

@@ -12,11 +12,12 @@ from sklearn.base import clone
 
 from capax import machine, outputs, tables
 from capax.errors import CapaxError, SpecError
+from capax.figures.chart import Chart
+from capax.figures.registry import FIGURES, Figure
+from capax.figures.runs import read
 from capax.laws.law import Law
 from capax.papers.recipe import SCALES, STANDINGS, Answer, Recipe, Scale, Standing, read_paper, recipes, seconds
 from capax.reports import report
-from capax.reports.chart import Chart
-from capax.reports.registry import FIGURES, Figure
 from capax.results import Measurement, Result
 from capax.store import Store
 from capax.sweeps.sweep import sweep
@@ -144,7 +145,7 @@ def _judged(recipe: Recipe, measured: Mapping[str, Measurement], scale: Scale) -
 def _content(
     result: Reproduction, chosen: Sequence[Recipe], measured: Mapping[str, Measurement], store: Path
 ) -> report.Content:
-    stored = report.read([store])
+    stored = read([store])
     keys = {run.key() for recipe in chosen for run in recipe.runs(result.scale)}
     return report.Content(
         title=f"{result.source}: {result.figure or 'all figures'} at scale {result.scale}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from capax.reports.words import of_runs
+from capax.figures.words import of_runs
 from capax.results import Measurement
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError
+from capax.figures.interactive import GREY, SYMBOLS
+from capax.figures.looks import COLORS
 from capax.laws import published
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import DEFAULT, load_law
@@ -18,8 +20,6 @@ from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.report import FittedParameter, report
 from capax.planning.candidates import choices, model, rows, vocabulary
-from capax.reports.interactive import GREY, SYMBOLS
-from capax.reports.looks import COLORS
 from capax.results import Result
 
 IN_PAGE = ("power", "depth", "ecm", "bits")

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from textwrap import shorten
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -20,15 +20,15 @@ from plotly.offline import get_plotlyjs
 
 from capax import outputs, tables
 from capax.errors import CapaxError, FigureFailed, ReportError
+from capax.figures import interactive, words
+from capax.figures.groups import alike, fields_of
+from capax.figures.registry import FIGURES, Figure, figures
+from capax.figures.runs import Given, none_in, of, the_law
 from capax.laws.law import Law
-from capax.reports import amounts, interactive, words
+from capax.reports import amounts
 from capax.reports.caveats import caveats
-from capax.reports.groups import alike, fields_of
-from capax.reports.light import Light
 from capax.reports.planner import planner
-from capax.reports.registry import FIGURES, Figure, figures
 from capax.results import Measurement
-from capax.store import Store
 from capax.store_schema import Failure
 
 VARIED = frozenset(
@@ -87,23 +87,54 @@ class Content:
     folders: tuple[Path, ...] = ()
 
 
-def content(title: str, stores: Sequence[Path], law: Law | None) -> Content:
-    """All that some stores hold, with every figure there is.
+def content(runs: Given, title: str = "capax report", law: Law | None = None) -> Content:
+    """All that stores, or measurements, are, with every figure there is.
 
     Raises:
+        SpecError: for neither stores nor measurements.
         StoreError: when one is missing or no store.
+        ReportError: where there is no finished run.
     """
-    found = read(stores)
+    found = of(runs)
     return Content(
         title,
-        tuple(path.name for path in stores),
+        tuple(path.name for path in found.sources) or ("measurements at hand",),
         tuple(found.runs),
         tuple(found.failures),
         law,
         figures=figures(found.kept, found.with_curves),
         imported=found.imported,
-        folders=tuple(path.parent for path in stores),
+        folders=tuple(path.parent for path in found.sources),
     )
+
+
+def report(
+    runs: Given,
+    out: Path | str = "report.html",
+    *,
+    title: str = "capax report",
+    law: Law | Path | str | None = None,
+) -> None:
+    """Write runs as one HTML file that opens anywhere, without a network or a server.
+
+    Args:
+        runs: a store or several of them, or measurements.
+        out: the file to write.
+        title: of the report.
+        law: a law to draw beside the data, and to plan with, or the name of one (`load_law`); without it none is drawn,
+            and the page plans with the law that ships with capax.
+
+    Warns:
+        FigureFailed: of each figure that failed for another reason than its runs; the page is written without it.
+
+    Raises:
+        ReportError: where there is no finished run, and for a file that cannot be written, before anything is read.
+        SpecError: for neither stores nor measurements.
+        StoreError: for a store that is missing or none.
+        LawError: for a law that there is not.
+    """
+    outputs.check(Path(out))
+    write(parts(content(runs, title, the_law(law))), Path(out))
 
 
 def build(content: Content) -> str:
@@ -118,7 +149,7 @@ def parts(content: Content) -> Iterator[str]:
         ReportError: when there are no runs.
     """
     if not content.runs:
-        raise ReportError(no_runs(content.sources, content.failures, content.imported))
+        raise ReportError(none_in(content.sources, content.failures, dict(content.imported)))
     content = without_folders(content)
     shown, missing = figures_of(content)
     rows = tables.table(content.runs).to_dict(as_series=False)
@@ -156,14 +187,6 @@ def parts(content: Content) -> Iterator[str]:
             }
         ),
     )
-
-
-def no_runs(sources: Iterable[str], failures: Sequence[Failure], imported: Mapping[str, int]) -> str:
-    """What is said of stores without a finished run."""
-    there = [f"{len(failures)} failed"] if failures else []
-    there += [f"imported rows, which are no runs: {sum(imported.values())}"] if imported else []
-    told = f" ({', '.join(there)})" if there else ""
-    return f"store: no finished runs in {', '.join(sources)}{told}"
 
 
 def without_folders(content: Content) -> Content:
@@ -296,53 +319,3 @@ def write(text: Iterable[str], path: Path) -> None:
         part.open("w", encoding="utf-8", errors="replace", newline="") as file,  # no text holds all names of files
     ):
         file.writelines([text] if isinstance(text, str) else text)
-
-
-class Read(NamedTuple):
-    """What some stores hold.
-
-    Attributes:
-        runs: light, without their curves (`light.Light`).
-        imported: by source, how many rows of others, which no report shows.
-        stores: the one that a run was read from, by its key.
-        kept: the store beside which the weights of a run lie, by its key.
-    """
-
-    runs: list[Measurement]
-    failures: list[Failure]
-    imported: dict[str, int]
-    stores: dict[str, Path]
-    kept: dict[str, Path]
-
-    def with_curves(self, run: Measurement) -> Measurement:
-        """One of the runs with its curves.
-
-        Raises:
-            StoreError: when its store cannot be read any more, or does not hold it any more.
-        """
-        with Store(self.stores[run.key], create=False) as opened:
-            return run.model_copy(update={"members": opened.find(run.key).members})
-
-
-def read(stores: Sequence[Path]) -> Read:
-    """The runs and failures of some stores; a run that several hold counts once.
-
-    Raises:
-        StoreError: when one is missing or no store.
-    """
-    runs: dict[str, Measurement] = {}
-    failures: dict[str, Failure] = {}
-    imported: dict[str, int] = {}
-    places: dict[str, Path] = {}
-    kept: dict[str, Path] = {}
-    light = Light()
-    for path in stores:
-        with Store(path, create=False) as opened:
-            found = {run.key: light.run(run) for run in opened.each()}
-            runs |= found
-            places |= dict.fromkeys(found, path)
-            kept |= {key: path for key in found if opened.weights_path(key).exists()}
-            failures |= {failure.key: failure for failure in opened.failures()}
-            imported |= opened.sources()
-    unfinished = [failure for key, failure in failures.items() if key not in runs]
-    return Read(list(runs.values()), unfinished, imported, places, kept)

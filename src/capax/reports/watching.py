@@ -11,7 +11,7 @@ from pathlib import Path
 
 from capax import sweep_lock
 from capax.errors import SpecError
-from capax.reports.groups import Fields, apart, fields_of, in_words
+from capax.figures.groups import Fields, apart, fields_of, in_words
 from capax.store import Store
 from capax.store_schema import Failure, Summary
 from capax.sweep_lock import Holder, State

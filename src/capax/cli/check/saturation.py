@@ -15,9 +15,9 @@ from capax.checks.saturation import Saturation, saturated
 from capax.checks.saturation import saturation as split
 from capax.cli import output
 from capax.errors import CapaxError, printable
+from capax.figures.drawing import check_writable, draw
+from capax.figures.saturation import chart
 from capax.memory import load
-from capax.reports.drawing import check_writable, draw
-from capax.reports.saturation import chart
 
 
 def saturation(

@@ -1,0 +1,89 @@
+"""Runs that may be drawn as one curve: alike in everything but what the figure varies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capax.results import Measurement
+from capax.specs import Run
+
+KIND = ("task", "model", "protocol", "library", "graph", "contexts", "labels", "channel")
+"""Fields that say what other fields there are, or mean: groups that differ in one are told apart by it alone."""
+
+_NOT = object()  # a module's argument that another's does not have
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one kind.
+
+    Attributes:
+        apart: what tells them from the other groups, in words; empty where there is one group.
+    """
+
+    runs: tuple[Measurement, ...]
+    apart: str
+
+
+def fields_of(spec: Run, varied: Collection[str]) -> dict[str, Any]:
+    """Everything that a run was asked for, but its seed and what is varied; a user's file by its name and content."""
+    parts = (spec.task, spec.model, spec.training, spec.protocol)
+    fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
+    contents = {name: fields.pop(name) for name in ("library_sha256", "source_sha256") if name in fields}
+    for name in spec.task.files:
+        fields[name] = f"{Path(fields[name]).name} {contents['library_sha256']:.8}"
+    if "source_sha256" in contents:
+        fields["factory"] = f"{fields['factory']} {contents['source_sha256']:.8}"
+        arguments = fields.pop("arguments")
+        fields |= {name if name not in fields else f"arguments.{name}": value for name, value in arguments.items()}
+    return {name: value for name, value in fields.items() if name not in varied}
+
+
+def apart(fields: Fields, others: Collection[Fields]) -> dict[str, Any]:
+    """Those of a group's fields that tell it from others: of another kind its kind, of its kind all that differ."""
+    told = []
+    for name in KIND:
+        alike_so_far = [other for other in others if other.get(name) == fields.get(name)]
+        if len(alike_so_far) < len(others) and name in fields:
+            told.append(name)
+        others = alike_so_far
+    told += [
+        name for name in fields if name not in KIND and any(other.get(name, _NOT) != fields[name] for other in others)
+    ]
+    return {name: fields[name] for name in told}
+
+
+def in_words(told: Fields) -> str:
+    """Fields and their values; of a task and a model the value alone says what it is."""
+    return ", ".join(_said(name, value) for name, value in told.items())
+
+
+def _said(name: str, value: Any) -> str:
+    if name in ("task", "model"):
+        return str(value).replace("_", " ")
+    if value is None:
+        return f"no {name}"
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+
+
+def alike(runs: Iterable[Measurement], varied: Collection[str]) -> list[Group]:
+    """The runs in groups that differ within in nothing but `varied` and their seeds; the largest group first."""
+    groups: dict[str, list[Measurement]] = defaultdict(list)
+    shared: dict[str, Fields] = {}
+    for run in runs:
+        fields = fields_of(run.spec, varied)
+        key = repr(fields)
+        groups[key].append(run)
+        shared[key] = fields
+    found = []
+    for key, members in groups.items():
+        told = apart(shared[key], list(shared.values()))
+        items = {run.spec.task.items for run in members}
+        of = f": {next(iter(items))}" if list(told) == ["task"] and len(items) == 1 else ""
+        found.append(Group(tuple(members), in_words(told) + of))
+    return sorted(found, key=lambda group: -len(group.runs))

@@ -1,0 +1,108 @@
+"""The figures that capax draws, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from capax.errors import ReportError
+from capax.figures import curves, declared, key_dims, predicted, saturation, shatter, theory, trainings
+from capax.figures.chart import Chart
+from capax.figures.lines import Lines
+from capax.laws.law import Law
+from capax.results import Measurement
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that runs may be shown in.
+
+    Attributes:
+        of: whose figure it is, in words; "capax" for ours.
+        shown: from runs to charts, one for each kind of runs, the largest first; raises `ReportError` that says what it
+            lacks.
+        needs: the runs that fill it, in words.
+    """
+
+    title: str
+    of: str
+    shown: Callable[[Sequence[Measurement], Law | None], list[Chart]]
+    needs: str = ""
+
+
+def _declared(figure: Lines) -> Figure:
+    return Figure(figure.title, figure.of, figure.shown, figure.needs)
+
+
+FIGURES: dict[str, Figure] = {
+    "width": _declared(declared.WIDTH_FIGURE),
+    "measured-predicted": Figure(
+        "measured against predicted",
+        "Härmä et al. 2024, Fig. 8",
+        predicted.measured_against_predicted,
+        "mac, in the domain of --law; without it at least 6 runs, several d_model, to fit one",
+    ),
+    "slopes": Figure(predicted.SLOPES.title, "Härmä et al. 2024, Fig. 9", predicted.slopes, "mac, several seq_len"),
+    "held-out-heads": Figure(
+        "the largest number of heads, predicted from fewer",
+        "Härmä et al. 2024, Fig. 10",
+        predicted.held_out_heads,
+        "mac, several n_heads",
+    ),
+    "parameters": _declared(declared.PARAMETERS),
+    "curves": Figure("training curves: memorized and loss against epoch", "capax", curves.training_curves, "mac"),
+    "shatter": Figure(
+        "epochs until the library is whole, with the fitted negative binomial",
+        "Härmä et al. 2024, Fig. 5",
+        shatter.epochs_to_shatter,
+        "shatter",
+    ),
+    **{
+        figure.name: _declared(figure)
+        for figure in (
+            *(declared.BATCH_SIZE, declared.MAC_MLS, declared.TRAINABLE_FIGURE, declared.FFN_FIGURE, declared.UNITS),
+            *(trainings.F1, key_dims.BEST_HEADS, key_dims.KEY_DIMENSION, key_dims.FIXED_COMPRESSION),
+        )
+    },
+    "key-dimension-map": Figure(
+        "map of D_K*",
+        "Adler 2025, Fig. 5",
+        key_dims.key_dimension_map,
+        "relations, budget, several n_items or d_model",
+    ),
+    **{figure.name: _declared(figure) for figure in declared.ACCURACY},
+    "saturation": Figure(
+        "heads that attend to one token alone, each and together",
+        "Mahdavi et al. 2024",
+        partial(saturation.of_kept, {}),
+        "associations, with --keep-weights",
+    ),
+    "bounds": Figure("every bound in bits, beside what was measured", "capax", theory.bounds, "any"),
+}
+
+
+def figures(kept: Mapping[str, Path], whole: Callable[[Measurement], Measurement]) -> dict[str, Figure]:
+    """All figures, of runs that were read from stores.
+
+    Args:
+        kept: the store beside which the weights of a run lie, by its key.
+        whole: gives a run with its curves.
+    """
+    own = {
+        "saturation": partial(saturation.of_kept, kept),
+        "curves": partial(curves.training_curves, whole=whole),
+    }
+    return FIGURES | {name: replace(FIGURES[name], shown=shown) for name, shown in own.items()}
+
+
+def named(name: str) -> Figure:
+    """A figure.
+
+    Raises:
+        ReportError: when there is none of this name; it lists them.
+    """
+    if name not in FIGURES:
+        raise ReportError(f"figure: one of {', '.join(FIGURES)}, got {name!r}")
+    return FIGURES[name]

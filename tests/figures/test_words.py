@@ -1,0 +1,143 @@
+"""A sentence for each kind of runs says all that was asked for."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made import changed, made, trained
+
+import capax
+from capax.figures import words
+from capax.figures.groups import alike
+from capax.reports.report import VARIED
+from capax.specs import Run, Spec
+
+
+def said(*specs: Run) -> str:
+    """The sentence for runs of one kind."""
+    (group,) = alike([trained().model_copy(update={"spec": spec}) for spec in specs], VARIED)
+    return words.kind(group)
+
+
+SEQUENCES = trained().spec
+ASSOCIATIONS = Run(task=capax.Associations(), model=capax.AssociativeAttention())
+BAG = ASSOCIATIONS.replace(task=capax.Associations(contexts="bag", labels="uniform", d_out=2))
+RELATIONS = Run(
+    task=capax.Relations(n_items=9, contexts="uniform", context_size=4), model=capax.KeyQueryChannel(d_head=2)
+)
+MLS = SEQUENCES.replace(protocol=capax.Mls())
+BUDGET = Run(task=capax.Relations(n_items=9), model=capax.KeyQueryChannel(), protocol=capax.Budget())
+
+
+def test_sizes_that_were_measured_are_named() -> None:
+    runs = [
+        made(3, seq_len=n, n_heads=h, d_model=w, n_layers=layers)
+        for n, h, w, layers in ((4, 1, 4, 1), (8, 2, 16, 1), (16, 3, 8, 2))
+    ]
+    text = said(*(run.spec for run in runs))
+    assert "20 random sequences of 4, 8 and 16 tokens over 9 tokens" in text
+    assert "a transformer of 1 and 2 layers, 1 to 3 heads of 2 channels, widths 4, 8 and 16;" in text
+    assert "FFN trained (gelu); positions trained; token table and read-out frozen." in text
+    text = said(*(changed(ASSOCIATIONS, library_size=n, d_head=d) for n, d in ((20, 1), (40, 4))))
+    assert text.startswith("libraries of 20 and 40 random associations: contexts of 32 tokens (shared by all), one of")
+    assert "an attention layer (plain), 1 head of 1 and 4 channels, width 64." in text
+    text = said(*(changed(BUDGET, n_items=n, head_counts=h) for n, h in ((8, (1, 2)), (16, (4,)))))
+    assert "8 and 16 relations: edges of a permutation graph of 8 and 16 items (Gaussian vectors)" in text
+    assert "1, 2 and 4 heads, their size searched for" in text
+
+
+def test_what_the_user_brought_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "mine.npy", np.arange(12).reshape(4, 3))
+    (tmp_path / "brought.py").write_text("def tiny(vocab_size, width=1): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    task = capax.Sequences(library=str(tmp_path / "mine.npy"))
+    text = said(Run(task=task, model=capax.Module(factory="brought:tiny", arguments={"width": 2})))
+    assert f"4 sequences of the user's mine.npy (sha256 {task.library_sha256:.8}…) of 3 tokens over 12 tokens" in text
+    assert "Model: the user's module brought:tiny(width=2) (sha256 " in text
+    (tmp_path / "graph.csv").write_text("source,target\n0,1\n1,2\n")
+    text = said(Run(task=capax.Relations(graph=str(tmp_path / "graph.csv")), model=capax.KeyQueryChannel(d_head=2)))
+    assert text.startswith("2 relations: edges of the user's graph.csv (sha256 ")
+
+
+def test_many_values_are_their_ends() -> None:
+    assert words.listed([5]) == "5"
+    assert words.listed([2, 1]) == "1 and 2"
+    assert words.listed([3, 1, 2, 2]) == "1 to 3"
+    assert words.listed([1, 2, 4, 8, 16, 32]) == "1, 2, 4, 8, 16 and 32"
+    assert words.listed([1, 2, 4, 8, 16, 32, 64]) == "1 to 64 (7 of them)"
+
+
+OTHERS: dict[str, list[tuple[Run, Any]]] = {
+    "seq_len": [(SEQUENCES, 5)],
+    "vocab_size": [(SEQUENCES, 12)],
+    "library_size": [(SEQUENCES, 30), (ASSOCIATIONS, 30), (MLS, 30)],
+    "loss": [(SEQUENCES, "last")],
+    "recall": [(SEQUENCES, "all")],
+    "duplicates": [(SEQUENCES, "keep")],
+    "context_size": [(ASSOCIATIONS, 7), (RELATIONS, 5)],
+    "contexts": [(ASSOCIATIONS, "fresh"), (BAG, "fresh"), (RELATIONS, "targets")],
+    "bag_size": [(BAG, 90)],
+    "entries": [(ASSOCIATIONS, "normal")],
+    "labels": [(BAG, "normal")],
+    "n_classes": [(ASSOCIATIONS, 7)],
+    "d_out": [(BAG, 3)],
+    "tolerance": [(BAG, 0.1)],
+    "n_items": [(RELATIONS, 12)],
+    "graph": [(RELATIONS, "tree")],
+    "embeddings": [(RELATIONS, "low_coherence"), (SEQUENCES, "trained")],
+    "n_layers": [(SEQUENCES, 2)],
+    "n_heads": [(SEQUENCES, 2), (ASSOCIATIONS, 2), (RELATIONS, 2)],
+    "d_model": [(SEQUENCES, 6), (ASSOCIATIONS, 6), (RELATIONS, 6)],
+    "d_head": [(SEQUENCES, 6), (ASSOCIATIONS, 6), (RELATIONS, 6)],
+    "d_value": [(SEQUENCES, 6), (ASSOCIATIONS, 6)],
+    "ffn": [(SEQUENCES, "identity"), (SEQUENCES, "none")],
+    "activation": [(SEQUENCES, "relu")],
+    "positions": [(SEQUENCES, "frozen")],
+    "readout": [(SEQUENCES, "trained")],
+    "norms": [(SEQUENCES, False)],
+    "skips": [(SEQUENCES, False)],
+    "profile": [(ASSOCIATIONS, "mahdavi2024")],
+    "aggregate": [(RELATIONS, "sum")],
+    "channel": [(BUDGET, "softmax")],
+    "lr": [(SEQUENCES, 0.5)],
+    "beta2": [(SEQUENCES, 0.9)],
+    "schedule": [(SEQUENCES, "cosine")],
+    "warmup": [(SEQUENCES, 0.1)],
+    "batch_size": [(SEQUENCES, 7)],
+    "eval_every": [(SEQUENCES, 2)],
+    "eval_steps": [(SEQUENCES, 3)],
+    "patience": [(SEQUENCES, 9)],
+    "min_loss_drop": [(SEQUENCES, 0.5)],
+    "stop_when_complete": [(SEQUENCES, False)],
+    "max_epochs": [(SEQUENCES, 9)],
+    "min_steps": [(SEQUENCES, 9)],
+    "max_steps": [(SEQUENCES, 9)],
+    "time_limit": [(SEQUENCES, 9.0)],
+    "precision": [(SEQUENCES, "float64")],
+    "compile": [(SEQUENCES, True)],
+    "restarts": [(SEQUENCES, 9), (BUDGET, 9)],
+    "first_size": [(MLS, 8)],
+    "seeds": [(MLS, 8)],
+    "max_trainings": [(MLS, 80), (BUDGET, 80)],
+    "interval_width": [(MLS, 0.2)],
+    "head_counts": [(BUDGET, (1, 3))],
+    "target_f1": [(BUDGET, 0.5)],
+    "criterion": [(BUDGET, "mean")],
+}
+TOLD_OTHERWISE = {"task", "model", "protocol", "library", "library_sha256", "n_edges", "degree", "strict", "trials"}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_field_is_told(name: str) -> None:
+    for spec, value in OTHERS[name]:
+        assert said(changed(spec, **{name: value})) != said(spec)
+
+
+def test_no_field_is_forgotten() -> None:
+    parts: list[Spec] = [
+        part
+        for spec in (SEQUENCES, ASSOCIATIONS, RELATIONS, MLS, BUDGET)
+        for part in (spec.task, spec.model, spec.training, spec.protocol)
+    ]
+    assert {name for part in parts for name in type(part).model_fields} <= set(OTHERS) | TOLD_OTHERWISE
