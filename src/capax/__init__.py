@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from capax.calibration.calibrate import calibrate as calibrate
     from capax.checks import check_model as check_model
     from capax.errors import CapaxError as CapaxError
-    from capax.laws.bits import BitsLaw as BitsLaw
     from capax.laws.compare import compare as compare
     from capax.laws.ecm import ECM as ECM
     from capax.laws.files import load_law as load_law
     from capax.laws.files import save_law as save_law
     from capax.laws.polynomial import Polynomial as Polynomial
     from capax.laws.power import AssociationLaw as AssociationLaw
+    from capax.laws.power import BitsLaw as BitsLaw
     from capax.laws.power import DepthLaw as DepthLaw
     from capax.laws.power import PowerLaw as PowerLaw
-    from capax.laws.relation import RelationLaw as RelationLaw
+    from capax.laws.power import RelationLaw as RelationLaw
     from capax.measures.measure import measure as measure
     from capax.measures.probes.probe import probe as probe
     from capax.measures.progress import Progress as Progress
@@ -60,7 +60,7 @@ _HOMES = {
     "AssociationLaw": "capax.laws.power",
     "Associations": "capax.specs",
     "AssociativeAttention": "capax.specs",
-    "BitsLaw": "capax.laws.bits",
+    "BitsLaw": "capax.laws.power",
     "Budget": "capax.specs",
     "CapaxError": "capax.errors",
     "DepthLaw": "capax.laws.power",
@@ -73,7 +73,7 @@ _HOMES = {
     "Polynomial": "capax.laws.polynomial",
     "PowerLaw": "capax.laws.power",
     "Progress": "capax.measures.progress",
-    "RelationLaw": "capax.laws.relation",
+    "RelationLaw": "capax.laws.power",
     "Relations": "capax.specs",
     "Run": "capax.specs",
     "Sensitivity": "capax.measures.sensitivity",

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from studies import study
 
-from capax.laws.bits import BitsLaw
+from capax.laws.power import BitsLaw
 from capax.laws.ecm import ECM
 from capax.laws.files import LAWS
 from capax.laws.law import Law

@@ -8,7 +8,7 @@ from scipy.stats import ttest_1samp
 
 import capax
 from capax.errors import ReportError
-from capax.laws.relation import RelationLaw
+from capax.laws.power import RelationLaw
 from capax.reports import adler, interactive
 from capax.reports.adler_f1 import f1
 from capax.reports.drawing import draw

@@ -90,7 +90,7 @@ def fit(
         raise TableError(f"store: {store} holds no runs")
     rows, modules = tables.without_modules(tables.where(rows, where))
     usual = "memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized"
-    counted = target or ("total_key_dim" if LAWS[law].task == "relations" else usual)
+    counted = target or ("total_key_dim" if LAWS[law].needed_for else usual)
     rows, luck = tables.above_luck(rows, counted)
     rows, left_out = (rows, 0) if data else tables.above_zero(rows, counted)
     options: dict[str, dict[str, Any]] = {name: {"target": counted} for name in LAWS}
@@ -109,7 +109,7 @@ def fit(
         fitted = LAWS[law](**options[law]).fit(rows)
     fitted.notes_.extend(notes)
     one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
-    rivals = [name for name, kind in LAWS.items() if kind.task == fitted.task]
+    rivals = [name for name, kind in LAWS.items() if kind.items == fitted.items]
     laws = [LAWS[name](**options[name]) for name in rivals if name != "depth" or not one_depth]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
     if picture is not None and found.comparison is not None:

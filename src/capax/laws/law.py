@@ -62,10 +62,11 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     columns: ClassVar[tuple[str, ...]]
     name: ClassVar[str]
-    task: ClassVar[str] = "sequences"
-    """What its measurements were of."""
-    censored: ClassVar[bool] = True
-    """Whether a count that is as large as its library is a lower bound."""
+    items: ClassVar[str] = "sequences"
+    """What it counts, as `Task.unit` names them, where the rows do not name their task."""
+    needed_for: ClassVar[str | None] = None
+    """Of a law of what is needed (a key dimension): the column that counts the items that it is needed for. What is
+    needed may exceed the library, and such a law is meant for more items than can be measured."""
     found: ClassVar[tuple[str, ...]] = ()
     """Columns that say what a measurement found, where of others they say how it was done."""
 
@@ -94,6 +95,10 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def reading_notes(self) -> list[str]:
         """What a reader must know of the options that were chosen."""
         return []
+
+    def options(self) -> dict[str, Any]:
+        """Its arguments, without those that were left open."""
+        return {name: value for name, value in self.get_params().items() if value is not None}
 
     # Fitting
 
@@ -348,7 +353,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         if tables.is_table(X):
             counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
             columns = {name: tables.numbers(X, name) for name in self.columns}
-            library = tables.numbers(X, LIBRARY) if self.censored and LIBRARY in tables.names(X) else None
+            library = tables.numbers(X, LIBRARY) if self.needed_for is None and LIBRARY in tables.names(X) else None
             if reset:
                 self.n_features_in_ = len(self.columns)
             label = self.target if y is None else "y"

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from capax.laws.law import Law
-from capax.laws.relation import RelationLaw
+from capax.laws.power import RelationLaw
 from capax.reports.chart import Axis, Chart, Heat, Panel, Series
 from capax.reports.groups import Group, alike
 from capax.reports.lines import or_error, titled
@@ -142,7 +142,7 @@ def _law_words(law: Law | None, drawn: list[Series]) -> str:
     if any(series.kind == "band" for series in drawn):
         return f" Band: where the law {law.name} ({law.source_}) expects 95 % of new measurements."
     if not isinstance(law, RelationLaw):
-        return f" The law {law.name} is of {law.task}, and not drawn."
+        return f" The law {law.name} is of {law.items}, and not drawn."
     if law.target != TARGET:
         return f" The law given is of {law.target}, not of D_K*, and not drawn."
     if not law.logarithm:

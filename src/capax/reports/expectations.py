@@ -37,7 +37,7 @@ class Expected:
 
 def speaks_of(law: Law | None) -> bool:
     """Whether a law counts memorized sequences."""
-    return law is not None and law.task == "sequences" and law.target in COUNTS
+    return law is not None and law.items == "sequences" and law.target in COUNTS
 
 
 def expected(law: Law | None, runs: Sequence[Measurement], band: bool = True, everywhere: bool = False) -> Expected:
