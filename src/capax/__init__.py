@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from capax.measures.sensitivity import sensitivity as sensitivity
     from capax.memory import load as load
     from capax.planning.plan import plan as plan
-    from capax.planning.predict import predict as predict
-    from capax.planning.verify import verify as verify
+    from capax.planning.plan import predict as predict
+    from capax.planning.plan import verify as verify
     from capax.results import Measurement as Measurement
     from capax.specs import Associations as Associations
     from capax.specs import AssociativeAttention as AssociativeAttention
@@ -90,13 +90,13 @@ _HOMES = {
     "load_law": "capax.laws.files",
     "measure": "capax.measures.measure",
     "plan": "capax.planning.plan",
-    "predict": "capax.planning.predict",
+    "predict": "capax.planning.plan",
     "probe": "capax.measures.probes.probe",
     "read": "capax.tables",
     "save_law": "capax.laws.files",
     "sensitivity": "capax.measures.sensitivity",
     "sweep": "capax.sweeps.sweep",
-    "verify": "capax.planning.verify",
+    "verify": "capax.planning.plan",
 }
 
 __all__ = [*_HOMES, "__version__"]
