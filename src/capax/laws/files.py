@@ -211,6 +211,12 @@ def load_law(name: Path | str = DEFAULT) -> Law:
 REFERENCE = ("power", "ecm", "bits", "association", "relation")
 
 
+def reference_of(items: str) -> str | None:
+    """The name of the law that ships for some kind of items; None where there is none."""
+    found = next((law for law in REFERENCE if LAWS[law].items == items), None)
+    return DEFAULT if found == REFERENCE[0] else found and f"{DEFAULT}:{found}"
+
+
 def _reference(name: str) -> Law:
     law = name.partition(":")[2] or REFERENCE[0]
     if law not in REFERENCE:

@@ -103,9 +103,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     # Fitting
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the law to measurements; what a law cannot use of a table of `capax.read` is left out, and noted.
-
-        That is runs of users' modules, and counts that are not significantly above chance.
+        """Fit the law to measurements; what it cannot use of a table of `capax.read` is left out, and noted (`usable`).
 
         Args:
             X: a table with the law's columns, or an array in the order of `columns`; `library_size` may be among them.
@@ -117,9 +115,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """
         notes: tuple[str, ...] = ()
         if isinstance(X, pl.DataFrame) and y is None:
-            X, modules = tables.without_modules(X)
-            X, luck = tables.above_luck(X, self.target)
-            notes = (*luck, *modules)
+            X, notes = self.usable(X)
         with saying(notes):
             self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
         self.notes_.extend(notes)
@@ -347,6 +343,18 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         }
 
     # Reading tables and arrays
+
+    def usable(self, table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+        """The rows of a table of `capax.read` that the law can use, and notes of those that it cannot.
+
+        Those are runs of models that lack one of its columns, and counts that are not significantly above chance.
+
+        Raises:
+            TableError: when no row is left.
+        """
+        table, lacking = tables.with_columns(table, self.columns)
+        table, luck = tables.above_luck(table, self.target)
+        return table, (*luck, *lacking)
 
     def read(self, X: Any, y: Any = None, reset: bool = True) -> Rows:
         """The rows of a table or an array, checked; the arguments and errors are those of `fit`."""

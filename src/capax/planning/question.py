@@ -45,14 +45,15 @@ class Question:
         self.kind = task_of(law)
         self.model = learner(law, self.kind)
         self.told = {name: value for name, value in law.domain_.protocol.items() if value is not None}
-        of_task = whole_fields(self.kind)
-        further = [name for name in law.columns if name not in (*of_task, *axes(self.model), *COUNTED)]
-        self.axes = (*further, *axes(self.model))
-        for name, value in given.items():
-            if name not in of_task and name not in whole_fields(self.model) and name not in self.axes:
-                allowed = ", ".join({**of_task, **dict.fromkeys(self.axes)})
-                raise LawError(f"{name}: no size of these; allowed are {allowed}, got {shown(value)}")
+        of_task, of_model = whole_fields(self.kind), whole_fields(self.model)
         given = {name: value for name, value in given.items() if value is not None}
+        further = [name for name in law.columns if name not in (*of_task, *COUNTED)]
+        further += [name for name in given if name in of_model and name not in of_task]
+        self.axes = (*(name for name in dict.fromkeys(further) if name not in axes(self.model)), *axes(self.model))
+        for name, value in given.items():
+            if name not in of_task and name not in self.axes:
+                allowed = ", ".join({**of_task, **of_model, **dict.fromkeys(self.axes)})
+                raise LawError(f"{name}: no such size; allowed are {allowed}; got {shown(value)}")
         if items is not None and law.needed_for is not None:
             given[law.needed_for] = items
         self.given = {name: whole(name, value, error=LawError) for name, value in given.items() if name in of_task}
@@ -105,7 +106,6 @@ class Question:
     def grid(self, multiple: int | None = None) -> dict[str, list[int]]:
         """Values of each axis; of a law of what is needed without the sizes that follow from that."""
         names = [name for name in self.axes if name in self.sizes or name not in self.law.found]
-        names = [*(name for name in self.sizes if name not in names), *names]
         by = dict(steps(self.model)) | ({} if multiple is None else {names[-1]: multiple})
         return {name: self.choices(name, by.get(name, 1)) for name in names}
 
