@@ -13,7 +13,7 @@ from capax import machine
 from capax.cli.numbers import integers
 from capax.cli.output import console, progress_bar, show_lines
 from capax.errors import LawError
-from capax.laws.answers import axes, learners, task_of, tasks, unit, whole_fields
+from capax.laws.answers import learners, task_of, tasks, unit, whole_fields
 from capax.laws.files import LAWS, load_law, reference_of
 from capax.laws.law import Law
 from capax.planning.plan import plan, verify
@@ -38,7 +38,7 @@ def _predict(
     extrapolate: bool | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    """What a law says of one architecture, with the interval of a new measurement.
+    """How many items an architecture holds, or what it needs for them, with the interval of a new measurement.
 
     Sizes that all the law's data had in common may be left out.
 
@@ -188,7 +188,7 @@ def _command(base: Callable[..., None], kind: type[Any], flags: Mapping[str, tup
         for name, (hint, text) in flags.items()
     ]
     command.__signature__ = inspect.Signature([*sizes, *options])  # type: ignore[attr-defined]
-    command.__doc__ = base.__doc__
+    command.__doc__ = (base.__doc__ or "").replace("items", unit(kind))
     return command
 
 
@@ -250,6 +250,7 @@ def _show_plan(found: Frontier, items: str) -> None:
         screen.print(f"No architecture in the domain ({found.domain.in_words()}) holds them. The nearest:")
     names = [name for name in rows[0].model_extra or {} if not name.startswith("gain_of_")]
     gains = [name for name in rows[0].model_extra or {} if name.startswith("gain_of_")]
+    gains = [name for name in gains if any(getattr(row, name) is not None for row in rows)]
     columns = {
         **{WORDS.get(name, name): [str(getattr(row, name)) for row in rows] for name in names},
         "trainable": [str(row.trainable_parameters) for row in rows],
@@ -288,9 +289,9 @@ def _few(value: float | None) -> str:
 
 
 def _size(count: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+    for prefix, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
-            return f"{count / size:.3g} {unit}"
+            return f"{count / size:.3g} {prefix}"
     return f"{count} B"
 
 

@@ -279,14 +279,15 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """
         if not 0 < level < 1:
             raise LawError(f"level: between 0 and 1, got {shown(level)}")
-        low, high = self._quantiles(X, ((1 - level) / 2, (1 + level) / 2))
+        low, high = self.quantiles(X, ((1 - level) / 2, (1 + level) / 2))
         return low, high
 
     def quantile(self, X: Any, probability: float) -> Vector:
         """The count below which a new measurement falls with this probability."""
-        return self._quantiles(X, (probability,))[0]
+        return self.quantiles(X, (probability,))[0]
 
-    def _quantiles(self, X: Any, probabilities: Sequence[float]) -> list[Vector]:
+    def quantiles(self, X: Any, probabilities: Sequence[float]) -> list[Vector]:
+        """The counts below which a new measurement falls with these probabilities, `(rows,)` each."""
         for probability in probabilities:
             if not 0 < probability < 1:
                 raise LawError(f"probability: between 0 and 1, got {probability}")
