@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from capax import outputs, tables
-from capax.cli.output import console
+from capax.cli import output
 from capax.errors import LawError, TableError, printable
 from capax.laws.compare import Comparison
 from capax.laws.compare import compare as compare_laws
@@ -138,7 +138,7 @@ def _made(name: str, given: dict[str, Any]) -> Law:
 
 
 def _show_fit(found: FitReport) -> None:
-    screen = console()
+    screen = output.console()
     rows = f"{found.n_rows} rows, of which {found.n_complete} complete" if found.n_complete else f"{found.n_rows} rows"
     scale = "counts" if found.law == "polynomial" else "log counts"
     screen.print(f"{found.law}: {rows}; mean error {found.mape:.1%} in sample, spread of {scale} {found.sigma:.3g}")
@@ -171,7 +171,7 @@ def _ends(low: float | None, high: float | None) -> str:
 
 
 def _show_comparison(found: Comparison) -> None:
-    screen = console()
+    screen = output.console()
     table = Table(box=None, pad_edge=False, title="\nMean error of each law", title_justify="left")
     table.add_column("law")
     left_out = (f"width {found.largest_width:g}", f"{found.largest_heads:g} head{'s' * (found.largest_heads != 1)}")

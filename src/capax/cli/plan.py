@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from capax import machine
+from capax.cli import output
 from capax.cli.numbers import integers
-from capax.cli.output import console, progress_bar, show_lines
 from capax.errors import LawError
 from capax.laws.answers import learners, task_of, tasks, unit, whole_fields
 from capax.laws.files import LAWS, load_law, reference_of
@@ -135,7 +135,7 @@ def _plan(
 
 def _verified(law: Law, frontier: Frontier, store: Path, seed: int, workers: int | None) -> Verification:
     processes = min(machine.cores(), 8) if workers is None else workers
-    with progress_bar() as progress:
+    with output.progress_bar() as progress:
         return verify(law, frontier, store=store, seed=seed, workers=processes, progress=progress)
 
 
@@ -217,7 +217,7 @@ _add_commands()
 
 
 def _show_prediction(found: Prediction, law: Law, items: str) -> None:
-    screen, interval, sizes = console(), found.interval, dict(found.model_extra or {})
+    screen, interval, sizes = output.console(), found.interval, dict(found.model_extra or {})
     rule = sizes.pop("rule", None)
     screen.print(", ".join(f"{name} {value}" for name, value in sizes.items()))
     says = f"memorizes about {found.value:.4g} {items}"
@@ -239,7 +239,7 @@ def _show_prediction(found: Prediction, law: Law, items: str) -> None:
 
 
 def _show_plan(found: Frontier, items: str) -> None:
-    screen, asked = console(), dict(found.model_extra or {})
+    screen, asked = output.console(), dict(found.model_extra or {})
     target = asked.pop(items)
     sizes = ", ".join(f"{name} {value}" for name, value in asked.items())
     screen.print(
@@ -263,7 +263,7 @@ def _show_plan(found: Frontier, items: str) -> None:
     }
     if rows[0].tokens_per_parameter is None:
         del columns["tokens/par."]
-    kept = show_lines(columns, spare=("size", "total", "tokens/par.", WORDS.get(names[0], names[0])))
+    kept = output.show_lines(columns, spare=("size", "total", "tokens/par.", WORDS.get(names[0], names[0])))
     steps = ", ".join(map(_more, gains))
     words = {
         "trainable": "trainable, total: parameters" if "total" in kept else "trainable: parameters",
