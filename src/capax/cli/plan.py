@@ -13,12 +13,14 @@ from capax import machine
 from capax.cli import output
 from capax.cli.numbers import integers
 from capax.errors import LawError
-from capax.laws.answers import learners, task_of, tasks, unit, whole_fields
+from capax.laws.answers import learners, size_fields, task_of
 from capax.laws.files import LAWS, load_law, reference_of
 from capax.laws.law import Law
 from capax.planning.plan import plan, verify
 from capax.planning.plan import predict as ask
 from capax.planning.results import Frontier, Prediction, Verification
+from capax.specs import Task
+from capax.specs.plugins import load_installed
 
 Flag = Parameter(negative="")
 WORDS = {"n_layers": "layers", "n_heads": "heads", "d_model": "width", "d_head": "head size"}
@@ -61,7 +63,7 @@ def _predict(
     if as_json:
         print(found.model_dump_json())
     else:
-        _show_prediction(found, asked, unit(kind))
+        _show_prediction(found, asked, kind.unit)
 
 
 def _plan(
@@ -116,7 +118,7 @@ def _plan(
     asked, given = _law(kind, law), {**sizes, **_further(size)}
     frontier = plan(
         asked,
-        given.pop(unit(kind)),
+        given.pop(kind.unit),
         probability=probability,
         multiple=multiple,
         max_parameters=max_parameters,
@@ -125,7 +127,7 @@ def _plan(
         **{name: integers(name, value) if isinstance(value, str) else value for name, value in given.items()},
     )
     if not as_json:
-        _show_plan(frontier, unit(kind))
+        _show_plan(frontier, kind.unit)
     checked = _verified(asked, frontier, store, seed, workers) if verify else None
     if as_json:
         print(frontier.model_copy(update={"verification": checked}).model_dump_json())
@@ -145,12 +147,12 @@ def _law(kind: type[Any], name: str | None) -> Law:
     Raises:
         LawError: when there is none, or it is of another task.
     """
-    chosen = name or reference_of(unit(kind))
+    chosen = name or reference_of(kind.unit)
     if chosen is None:
-        raise LawError(f"law: is required; none ships for {unit(kind)}")
+        raise LawError(f"law: is required; none ships for {kind.unit}")
     law = load_law(chosen)
     if task_of(law) is not kind:
-        raise LawError(f"law: one of {unit(kind)}, got {chosen!r}, which is of {unit(task_of(law))}")
+        raise LawError(f"law: one of {kind.unit}, got {chosen!r}, which is of {task_of(law).unit}")
     return law
 
 
@@ -188,25 +190,26 @@ def _command(base: Callable[..., None], kind: type[Any], flags: Mapping[str, tup
         for name, (hint, text) in flags.items()
     ]
     command.__signature__ = inspect.Signature([*sizes, *options])  # type: ignore[attr-defined]
-    command.__doc__ = (base.__doc__ or "").replace("items", unit(kind))
+    command.__doc__ = (base.__doc__ or "").replace("items", kind.unit)
     return command
 
 
 def _add_commands() -> None:
     """A command for each task; that of the law that is the default is the group's own, too."""
     counts = {law.needed_for for law in LAWS.values()}
-    for tag, kind in tasks().items():
-        of_task = whole_fields(kind)
-        of_models = {name: text for model in learners(kind) for name, text in whole_fields(model).items()}
+    load_installed()
+    for tag, kind in Task.registry.items():
+        of_task = size_fields(kind)
+        of_models = {name: text for model in learners(kind) for name, text in size_fields(model).items()}
         asked: dict[str, tuple[Any, str]] = {name: (int | None, text) for name, text in of_task.items()}
         one = asked | {name: (int | None, text) for name, text in of_models.items() if name not in of_task}
-        target: dict[str, tuple[Any, str]] = {unit(kind): (int, "How many are to be memorized.")}
+        target: dict[str, tuple[Any, str]] = {kind.unit: (int, "How many are to be memorized.")}
         several = {name: (str | None, text) for name, text in of_models.items() if name not in of_task}
         planned = target | {name: flag for name, flag in asked.items() if name not in counts} | several
         for app, base, flags in ((predict_app, _predict, one), (plan_app, _plan, planned)):
             command = _command(base, kind, flags)
             app.command(command, name=tag)
-            if app.default_command is None:
+            if kind.unit == Law.items:
                 app.default(command)
 
 

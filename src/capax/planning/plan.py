@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError, shown
-from capax.laws.answers import RULE, axes, of_size, recognized, task_of, tokens_per_parameter, unit
+from capax.laws.answers import axes, task_of
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.measures.measure import measure
@@ -59,7 +59,7 @@ def predict(
     low, high = law.predict_interval(table, level)
     told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes)}
     if law.needed_for is not None:
-        told["rule"] = RULE
+        told["rule"] = question.model.rule
     return Prediction(
         value=float(predicted(law, table)[0]),
         interval=Interval(low=float(low[0]), high=float(high[0]), level=level, of="a new measurement"),
@@ -103,7 +103,7 @@ def plan(
             leaves no candidate.
     """
     law = law if isinstance(law, Law) else load_law(law)
-    items = unit(task_of(law))
+    items = task_of(law).unit
     for name, value in ((items, target), ("multiple", multiple), ("max_parameters", max_parameters)):
         if value is not None or name == items:
             whole(name, value, error=LawError)
@@ -138,6 +138,7 @@ def plan(
     rows = {name: values[wanted] for name, values in table.items()}
     memorized = dict(zip(wanted, _holds(law, rows, None).tolist(), strict=True))
     at_least = dict(zip(wanted, _holds(law, rows, 1 - probability).tolist(), strict=True))
+    tokens = question.task.tokens_per_item
     found = [
         Architecture(
             **{name: int(table[name][at]) for name in question.axes},
@@ -146,7 +147,7 @@ def plan(
             bytes=int(total[at]) * BYTES[precision],
             memorized=memorized[at],
             at_least=at_least[at],
-            tokens_per_parameter=tokens_per_parameter(question.task, memorized[at], int(size[at])),
+            tokens_per_parameter=None if tokens is None else tokens * memorized[at] / int(size[at]),
             efficient=not any(
                 (size[other], total[other]) != (size[at], total[at])
                 and size[other] <= size[at]
@@ -247,13 +248,13 @@ def verify(
     """
     law = law if isinstance(law, Law) else load_law(law)
     asked = frontier.model_extra or {}
-    target = int(asked[unit(task_of(law))])
+    target = int(asked[task_of(law).unit])
     question = Question(law, {name: value for name, value in asked.items() if name in axes(task_of(law))}, target)
     chosen = architecture or (frontier.architectures[0] if frontier.architectures else frontier.nearest)
     assert chosen is not None
     sizes = {name: value for name, value in (chosen.model_extra or {}).items() if name in question.axes}
     run = measure(
-        of_size(question.kind, question.of(question.kind, files=True) | question.asked, target),
+        question.kind.of_size(target, **(question.of(question.kind, files=True) | question.asked)),
         question.spec(sizes),
         Training(**question.of(Training)),
         protocol=Mac(**question.of(Mac)),
@@ -262,5 +263,6 @@ def verify(
         workers=workers,
         progress=progress,
     )
-    held, missed = recognized(run, question.told), run.library_size - run.memorized
+    missed = run.library_size - run.memorized
+    held = missed == 0 if run.f1 is None else run.f1 >= question.told.get("target_f1", 0.99)
     return Verification(held=held, miss_percent=100 * missed / run.library_size, measurement=run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError, OutsideDomain, SpecError, shown
-from capax.laws.answers import axes, learner, of_size, parameter_counts, split, steps, task_of, whole_fields
+from capax.laws.answers import axes, model_of, size_fields, task_of
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import load_law
 from capax.laws.law import Law
@@ -43,9 +44,9 @@ class Question:
     def __init__(self, law: Law | str, given: Mapping[str, Any], items: int | None = None) -> None:
         self.law = law = law if isinstance(law, Law) else load_law(law)
         self.kind = task_of(law)
-        self.model = learner(law, self.kind)
+        self.model = model_of(law)
         self.told = {name: value for name, value in law.domain_.protocol.items() if value is not None}
-        of_task, of_model = whole_fields(self.kind), whole_fields(self.model)
+        of_task, of_model = size_fields(self.kind), size_fields(self.model)
         given = {name: value for name, value in given.items() if value is not None}
         further = [name for name in law.columns if name not in (*of_task, *COUNTED)]
         further += [name for name in given if name in of_model and name not in of_task]
@@ -60,7 +61,7 @@ class Question:
         self.sizes = {name: value for name, value in given.items() if name not in of_task}
         fixed = {name: self._fixed(name) for name in axes(self.kind) if name not in self.given}
         fields = self.of(self.kind) | {name: value for name, value in fixed.items() if value is not None} | self.given
-        self.task = of_size(self.kind, fields, items or 1)
+        self.task = self.kind.of_size(items or 1, **fields)
         self.asked = {name: getattr(self.task, name) for name in (*axes(self.kind), *self.given)}
 
     def of(self, kind: type[Spec], files: bool = False) -> dict[str, Any]:
@@ -106,7 +107,7 @@ class Question:
     def grid(self, multiple: int | None = None) -> dict[str, list[int]]:
         """Values of each axis; of a law of what is needed without the sizes that follow from that."""
         names = [name for name in self.axes if name in self.sizes or name not in self.law.found]
-        by = dict(steps(self.model)) | ({} if multiple is None else {names[-1]: multiple})
+        by = dict(self.model.steps) | ({} if multiple is None else {names[-1]: multiple})
         return {name: self.choices(name, by.get(name, 1)) for name in names}
 
     def models(self, grid: Mapping[str, Sequence[int]], probability: float | None = None) -> list[Any]:
@@ -135,20 +136,22 @@ class Question:
             return {}
         row = {name: np.array([value]) for name, value in {**self.asked, **sizes}.items()}
         needed = predicted(self.law, row) if probability is None else self.law.quantile(row, probability)
-        return split(float(needed[0]), self.task, sizes["d_model"], sizes.get("n_heads"))
+        return self.model.shaped(float(needed[0]), self.task, **sizes)
 
     def spec(self, sizes: Mapping[str, int]) -> Any:
         """A model of these sizes; what are no fields of it are arguments of a user's module."""
         fields = self.of(self.model) | {name: value for name, value in sizes.items() if name in self.model.model_fields}
         further = {name: value for name, value in sizes.items() if name not in self.model.model_fields}
-        return self.model(**fields, **({"arguments": further} if further else {}))
+        if "arguments" in fields:
+            fields["arguments"] = json.loads(fields["arguments"]) | further
+        return self.model(**fields)
 
     def table(self, models: Sequence[Any]) -> Columns:
         """One row per model, with every column that a law may want."""
-        counts = [parameter_counts(self.task, model) for model in models]
+        counts = [model.built_counts(**self.task.sizes()) for model in models]
         if max(count["total"] for count in counts) > LARGEST:
             raise LawError(f"{', '.join(self.axes)}: at most 2^63 - 1 parameters, got more")
-        known = [model.model_dump() | model.model_dump().get("arguments", {}) for model in models]
+        known = [model.columns() for model in models]
         return {
             **{name: np.full(len(models), value) for name, value in self.asked.items()},
             **{name: np.array([fields[name] for fields in known]) for name in self.axes},

@@ -10,7 +10,7 @@ import numpy as np
 
 from capax.errors import CapaxError
 from capax.laws import published
-from capax.laws.answers import axes, task_of, unit
+from capax.laws.answers import axes, task_of
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
@@ -89,7 +89,7 @@ def carried(law: Law) -> dict[str, Any]:
     """
     kind = task_of(law)
     if law.needed_for is not None:
-        raise CapaxError(f"the law {law.name} says what {unit(kind)} need; capax plan asks it")
+        raise CapaxError(f"the law {law.name} says what {kind.unit} need; capax plan asks it")
     if not law.domain_.usable:
         raise CapaxError(f"the law {law.name} ({law.source_}) is not usable as published")
     asked = {name: _values(law, name) for name in axes(kind) if name in law.domain_.ranges}
@@ -103,7 +103,7 @@ def carried(law: Law) -> dict[str, Any]:
     if not rows:
         raise CapaxError(f"the domain of the law {law.name} holds no architecture")
     return {
-        "items": unit(kind),
+        "items": kind.unit,
         "fixed": {name: value for name, value in question.asked.items() if name not in asked},
         "asked": asked,
         "axes": list(question.axes),
