@@ -59,7 +59,8 @@ def _predict(
         Print one JSON object (docs/schemas/prediction.json).
     """
     asked = _law(kind, law)
-    found = ask(asked, level=level, extrapolate=extrapolate, **sizes, **_further(size, single=True))
+    given = {**sizes, **_further(size, single=True)}
+    found = ask(asked, level=level, extrapolate=extrapolate, **given)
     if as_json:
         print(found.model_dump_json())
     else:
