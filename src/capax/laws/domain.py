@@ -131,11 +131,11 @@ def _further(table: Any, names: Sequence[str], skip: Sequence[str]) -> dict[str,
         *(Task.registry.get(tag) for tag in tags["task"]),
         *(Model.registry.get(tag) for tag in tags["model"]),
     ]
-    if len(kinds) != 2 or None in kinds:  # somebody's table
+    task, model = kinds if len(kinds) == 2 else (None, None)
+    if task is None or model is None:  # somebody's table
         return {}
-    task, model = kinds
     found: dict[str, Value] = {} if model is task.learner else {"model": model.tag()}
-    for name in dict.fromkeys(name for kind in kinds for name in kind.model_fields):
+    for name in dict.fromkeys(name for kind in (task, model) for name in kind.model_fields):
         if name not in known or name in (*FREE, *tables.PROTOCOL, *names, *skip, "model"):
             continue
         told = {_without(value, names) for value in tables.values(table, name)}

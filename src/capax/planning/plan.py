@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError, shown
-from capax.laws.answers import axes, task_of
+from capax.laws.answers import task_of
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.measures.measure import measure
@@ -58,6 +58,7 @@ def predict(
     outside = question.outside([row], extrapolate)
     low, high = law.predict_interval(table, level)
     told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes)}
+    told["trainable_parameters"] = row["trainable_parameters"]
     if law.needed_for is not None:
         told["rule"] = question.model.rule
     return Prediction(
@@ -66,7 +67,6 @@ def predict(
         inside_domain=not outside,
         outside=outside,
         **told,
-        trainable_parameters=row["trainable_parameters"],
         **_about(law),
     )
 
@@ -131,52 +131,62 @@ def plan(
     for place in np.flatnonzero(kept & (margin >= 1)).tolist():
         smallest.setdefault(keys[place][:-1], place)
     places = sorted(smallest.values(), key=lambda place: (size[place], total[place]))
-    shown_places = places or [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
-    stepped = [name for name in ("n_heads", question.axes[-1]) if name in question.axes]
-    following = {name: _next(keys, question.axes.index(name)) for name in dict.fromkeys(stepped)}
-    wanted = sorted({*shown_places, *(after[at] for after in following.values() for at in shown_places if at in after)})
-    rows = {name: values[wanted] for name, values in table.items()}
-    memorized = dict(zip(wanted, _holds(law, rows, None).tolist(), strict=True))
-    at_least = dict(zip(wanted, _holds(law, rows, 1 - probability).tolist(), strict=True))
-    tokens = question.task.tokens_per_item
-    found = [
-        Architecture(
-            **{name: int(table[name][at]) for name in question.axes},
-            trainable_parameters=int(size[at]),
-            total_parameters=int(total[at]),
-            bytes=int(total[at]) * BYTES[precision],
-            memorized=memorized[at],
-            at_least=at_least[at],
-            tokens_per_parameter=None if tokens is None else tokens * memorized[at] / int(size[at]),
-            efficient=not any(
-                (size[other], total[other]) != (size[at], total[at])
-                and size[other] <= size[at]
-                and total[other] <= total[at]
-                for other in places
-            ),
-            **{
-                f"gain_of_{GAINS.get(name, name)}": _gain(memorized, size, at, after.get(at))
-                for name, after in following.items()
-            },
-        )
-        for at in shown_places
-    ]
+    nearest = [] if places else [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
+    found = _described(question, table, keys, places or nearest, probability, precision)
+    sizes = {name: value for name, value in question.asked.items() if name != law.needed_for}
+    named: dict[str, Any] = {items: target, **sizes}
     return Frontier(
-        **{items: target},
-        **{name: value for name, value in question.asked.items() if name != law.needed_for},
+        **named,
         probability=probability,
         precision=precision,
         architectures=tuple(found if places else ()),
-        nearest=None if places else found[0],
+        nearest=found[0] if nearest else None,
         **_about(law, outside),
     )
 
 
-def _gain(memorized: Mapping[int, float], size: np.ndarray, at: int, after: int | None) -> float | None:
+def _described(
+    question: Question,
+    table: Columns,
+    keys: Sequence[tuple[int, ...]],
+    places: Sequence[int],
+    probability: float,
+    precision: Precision,
+) -> list[Architecture]:
+    """Some rows of a table with what they hold, and what a step along the axes would add."""
+    stepped = [name for name in dict.fromkeys(("n_heads", question.axes[-1])) if name in question.axes]
+    following = {name: _next(keys, question.axes.index(name)) for name in stepped}
+    wanted = sorted({*places, *(after[at] for after in following.values() for at in places if at in after)})
+    rows = {name: values[wanted] for name, values in table.items()}
+    memorized = dict(zip(wanted, _holds(question.law, rows, None).tolist(), strict=True))
+    at_least = dict(zip(wanted, _holds(question.law, rows, 1 - probability).tolist(), strict=True))
+    size, total = (table[f"{kind}_parameters"].tolist() for kind in ("trainable", "total"))
+    tokens, found = question.task.tokens_per_item, []
+    for at in places:
+        smaller = (one for one in places if size[one] <= size[at] and total[one] <= total[at])
+        named: dict[str, Any] = {name: int(table[name][at]) for name in question.axes}
+        for name, after in following.items():
+            named[f"gain_of_{GAINS.get(name, name)}"] = _gain(memorized, size, at, after.get(at))
+        found.append(
+            Architecture(
+                trainable_parameters=size[at],
+                total_parameters=total[at],
+                bytes=total[at] * BYTES[precision],
+                memorized=memorized[at],
+                at_least=at_least[at],
+                tokens_per_parameter=None if tokens is None else tokens * memorized[at] / size[at],
+                efficient=all((size[one], total[one]) == (size[at], total[at]) for one in smaller),
+                **named,
+            )
+        )
+    return found
+
+
+def _gain(memorized: Mapping[int, float], size: Sequence[int], at: int, after: int | None) -> float | None:
     """Items per 1000 trainable parameters from one row to another."""
     if after is None or size[after] == size[at]:
         return None
-    return 1000 * (memorized[after] - memorized[at]) / float(size[after] - size[at])
+    return 1000 * (memorized[after] - memorized[at]) / (size[after] - size[at])
 
 
 def _next(keys: Sequence[tuple[int, ...]], number: int) -> dict[int, int]:
@@ -247,12 +257,14 @@ def verify(
         CapaxError: when the library cannot be drawn (fewer prefixes than the target) or the run cannot be stored.
     """
     law = law if isinstance(law, Law) else load_law(law)
-    asked = frontier.model_extra or {}
-    target = int(asked[task_of(law).unit])
-    question = Question(law, {name: value for name, value in asked.items() if name in axes(task_of(law))}, target)
+    asked = dict(frontier.model_extra or {})
+    target = int(asked.pop(task_of(law).unit))  # type: ignore[arg-type]
+    question = Question(law, asked, target)
     chosen = architecture or (frontier.architectures[0] if frontier.architectures else frontier.nearest)
     assert chosen is not None
-    sizes = {name: value for name, value in (chosen.model_extra or {}).items() if name in question.axes}
+    sizes: dict[str, Any] = {
+        name: value for name, value in (chosen.model_extra or {}).items() if not name.startswith("gain_of_")
+    }
     run = measure(
         question.kind.of_size(target, **(question.of(question.kind, files=True) | question.asked)),
         question.spec(sizes),
@@ -264,5 +276,5 @@ def verify(
         progress=progress,
     )
     missed = run.library_size - run.memorized
-    held = missed == 0 if run.f1 is None else run.f1 >= question.told.get("target_f1", 0.99)
+    held = missed == 0 if run.f1 is None else run.f1 >= float(question.told.get("target_f1", 0.99))
     return Verification(held=held, miss_percent=100 * missed / run.library_size, measurement=run)
