@@ -49,6 +49,7 @@ COMMANDS = {
     "predict relations": "--n-edges 100 --d-model 32",
     "plan sequences": "--sequences 100 --seq-len 8 --n-heads 1",
     "plan associations": "--associations 200 --context-size 8",
+    "plan relations": "--edges 64",
     "bounds": "--seq-len 8 --vocab-size 10",
     "check": "q.npy c.npy --samples 10",
     "check-model": "--seq-len 3 --vocab-size 4 --library-size 4 --d-model 4 --d-head 2",

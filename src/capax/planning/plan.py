@@ -258,7 +258,7 @@ def verify(
     """
     law = law if isinstance(law, Law) else load_law(law)
     asked = dict(frontier.model_extra or {})
-    target = int(asked.pop(task_of(law).unit))  # type: ignore[arg-type]
+    target = int(asked.pop(task_of(law).unit))
     question = Question(law, asked, target)
     chosen = architecture or (frontier.architectures[0] if frontier.architectures else frontier.nearest)
     assert chosen is not None
