@@ -419,7 +419,7 @@ def test_a_count_below_zero_is_no_prediction_and_is_told_of_its_errors() -> None
 
 
 def test_what_is_no_law_is_refused() -> None:
-    for asks in (lambda: capax.plan(10, 8, law=17), lambda: capax.load_law(17)):  # type: ignore[arg-type]
+    for asks in (lambda: capax.plan(17, 10, seq_len=8), lambda: capax.load_law(17)):  # type: ignore[arg-type]
         with pytest.raises(LawError, match=r"^law: a fitted law, or the name of one, got 17$"):
             asks()
 

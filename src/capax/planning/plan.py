@@ -56,13 +56,16 @@ def predict(
     table = question.table([model])
     row = {name: values[0].item() for name, values in table.items() if name not in law.found}
     outside = question.outside([row], extrapolate)
+    value = float(predicted(law, table)[0])
+    if value < 0:
+        raise LawError(f"{law.name}: predicts {value:.4g} items; no count is below zero, so it does not hold here")
     low, high = law.predict_interval(table, level)
     told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes)}
     told["trainable_parameters"] = row["trainable_parameters"]
     if law.needed_for is not None:
         told["rule"] = question.model.rule
     return Prediction(
-        value=float(predicted(law, table)[0]),
+        value=value,
         interval=Interval(low=float(low[0]), high=float(high[0]), level=level, of="a new measurement"),
         inside_domain=not outside,
         outside=outside,
