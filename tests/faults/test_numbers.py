@@ -410,9 +410,8 @@ def test_a_count_below_zero_is_no_prediction_and_is_told_of_its_errors() -> None
     assert min(score.predicted_left_out or ()) < 0
     law.fit(rows)
     below = next(one for one in rows.to_dicts() if law.predict(pl.DataFrame([one]))[0] < 0)
-    model = capax.Transformer(n_heads=int(below["n_heads"]), d_model=int(below["d_model"]))
     with pytest.raises(LawError, match=r"polynomial: predicts -.* items; no count is below zero"):
-        capax.predict(law, model, int(below["seq_len"]))
+        capax.predict(law, **{name: int(below[name]) for name in law.columns})
 
 
 # What is no law, and specs that nobody checked

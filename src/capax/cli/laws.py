@@ -105,9 +105,9 @@ def fit(
             raise LawError(f"{name}: only for {', '.join(meant)}, not {law}")
     given |= {"target": counted} | ({"loss": rows["loss"][0]} if "loss" in rows.columns else {})
     chosen = _made(law, given)
-    rows, notes = chosen.usable(rows)
+    rows, unused = chosen.usable(rows)
     rows, left_out = (rows, 0) if data else tables.above_zero(rows, counted)
-    notes = [*notes]
+    notes = [*unused]
     if left_out:
         why = "that were not above chance" if chosen.needed_for is None else f"without a {counted}"
         notes.append(f"{left_out} runs {why} were left out")
