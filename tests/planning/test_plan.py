@@ -210,7 +210,7 @@ def test_a_plan_holds_when_it_is_trained(law: Law, tmp_path: Path) -> None:
     checked = capax.verify(law, found, store=tmp_path / "s.db")
     run = checked.measurement
     assert run.library_size == 120
-    assert run.spec.training.max_epochs == 600  # as many steps as 150 epochs of 2000 sequences
+    assert run.spec.training.max_steps == 600  # as many steps as 150 epochs of 2000 sequences
     assert run.spec.protocol.restarts == 3
     assert checked.miss_percent == pytest.approx(100 * (120 - run.memorized) / 120)
     assert checked.held == (run.memorized == 120)
