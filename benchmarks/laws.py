@@ -64,7 +64,7 @@ def main() -> None:
     print(f"laws  1000 bootstrap fits, 500 rows: {bootstrap:.1f} s on one core (goal 30 on two)", flush=True)
     intervals = seconds(fitted.parameter_intervals, 1)
     print(f"laws  profile intervals of {len(fitted.solution_.free)} parameters: {intervals:.2f} s", flush=True)
-    plan = seconds(lambda: capax.plan(2000, 32, law=fitted))
+    plan = seconds(lambda: capax.plan(fitted, 2000, seq_len=32))
     print(f"laws  a plan of {4 * 63} candidates: {plan * 1e3:.0f} ms (goal 200)", flush=True)
 
 

@@ -122,7 +122,7 @@ def test_relations_run(said: Callable[[str], list[str]]) -> None:
     built, searched, predicted = said("capax construct relations")
     assert "permutation, 256 items" in built
     assert re.search(r"key dimension +[345]: 1 x [345];", searched)
-    assert "need a total key dimension" in predicted
+    assert "total_key_dim of about" in predicted
 
 
 def test_looking_closer_runs(said: Callable[[str], list[str]]) -> None:

@@ -18,10 +18,7 @@ from capax.measures.probes.probe import Probes
 from capax.measures.sensitivity import Sensitivity
 from capax.papers.recipe import RecipeList
 from capax.papers.reproduce import Reproduction
-from capax.planning.associations import AssociationFrontier, AssociationPrediction
-from capax.planning.plan import Frontier
-from capax.planning.predict import Prediction
-from capax.planning.relations import RelationPrediction
+from capax.planning.results import Frontier, Prediction
 from capax.results import Info, Measurement, Recall, SweepSummary
 from capax.store_schema import Failure
 from capax.sweeps.preview import Preview
@@ -40,15 +37,12 @@ PRINTED: dict[str, Any] = {
     "preview": Preview,  # capax sweep --dry-run --json
     "fit": FitReport,  # capax fit --json
     "law": LawFile,  # capax fit --out
-    "prediction": Prediction,  # capax predict --json
+    "prediction": Prediction,  # capax predict … --json
     "bounds": Catalogue,  # capax bounds --json
     "check_assumptions": AssumptionReport,  # capax check assumptions … --json
     "calibration": Calibration,  # capax calibrate --json
     "check_model": ModelReport,  # capax check model … --json
-    "plan": Frontier,  # capax plan --json
-    "prediction_relations": RelationPrediction,  # capax predict relations --json
-    "prediction_associations": AssociationPrediction,  # capax predict associations --json
-    "plan_associations": AssociationFrontier,  # capax plan associations --json
+    "plan": Frontier,  # capax plan … --json
     "reproduction": Reproduction,  # capax reproduce PAPER --json
     "recipes": RecipeList,  # capax reproduce --list --json
     "check_saturation": Saturation,  # capax check saturation --json

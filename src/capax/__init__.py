@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from capax.checks.saturation import saturation as saturation
     from capax.errors import CapaxError as CapaxError
     from capax.figures.figure import figure as figure
-    from capax.laws.bits import BitsLaw as BitsLaw
     from capax.laws.compare import compare as compare
     from capax.laws.ecm import ECM as ECM
     from capax.laws.files import load_law as load_law
     from capax.laws.files import save_law as save_law
     from capax.laws.polynomial import Polynomial as Polynomial
     from capax.laws.power import AssociationLaw as AssociationLaw
+    from capax.laws.power import BitsLaw as BitsLaw
     from capax.laws.power import DepthLaw as DepthLaw
     from capax.laws.power import PowerLaw as PowerLaw
-    from capax.laws.relation import RelationLaw as RelationLaw
+    from capax.laws.power import RelationLaw as RelationLaw
     from capax.measures.measure import measure as measure
     from capax.measures.probes.probe import probe as probe
     from capax.measures.progress import Progress as Progress
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from capax.measures.sensitivity import sensitivity as sensitivity
     from capax.memory import load as load
     from capax.planning.plan import plan as plan
-    from capax.planning.predict import predict as predict
-    from capax.planning.verify import verify as verify
+    from capax.planning.plan import predict as predict
+    from capax.planning.plan import verify as verify
     from capax.reports.report import report as report
     from capax.results import Measurement as Measurement
     from capax.specs import Associations as Associations
@@ -66,7 +66,7 @@ _HOMES = {
     "AssociationLaw": "capax.laws.power",
     "Associations": "capax.specs",
     "AssociativeAttention": "capax.specs",
-    "BitsLaw": "capax.laws.bits",
+    "BitsLaw": "capax.laws.power",
     "Budget": "capax.specs",
     "CapaxError": "capax.errors",
     "DepthLaw": "capax.laws.power",
@@ -79,7 +79,7 @@ _HOMES = {
     "Polynomial": "capax.laws.polynomial",
     "PowerLaw": "capax.laws.power",
     "Progress": "capax.measures.progress",
-    "RelationLaw": "capax.laws.relation",
+    "RelationLaw": "capax.laws.power",
     "Relations": "capax.specs",
     "Run": "capax.specs",
     "Sensitivity": "capax.measures.sensitivity",
@@ -100,7 +100,7 @@ _HOMES = {
     "load_law": "capax.laws.files",
     "measure": "capax.measures.measure",
     "plan": "capax.planning.plan",
-    "predict": "capax.planning.predict",
+    "predict": "capax.planning.plan",
     "probe": "capax.measures.probes.probe",
     "read": "capax.tables",
     "report": "capax.reports.report",
@@ -108,7 +108,7 @@ _HOMES = {
     "saturation": "capax.checks.saturation",
     "sensitivity": "capax.measures.sensitivity",
     "sweep": "capax.sweeps.sweep",
-    "verify": "capax.planning.verify",
+    "verify": "capax.planning.plan",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -17,7 +17,7 @@ from capax import outputs
 from capax.errors import TableError
 from capax.inputs import regular
 from capax.results import Measurement
-from capax.specs import Model, Module, Task, Training
+from capax.specs import Model, Task, Training
 from capax.specs.spec import later_fields
 from capax.store import DEFAULT, Store
 
@@ -77,7 +77,6 @@ BUDGET = ("max_epochs", "min_steps", "max_steps", "batch_size")
 BEFORE = {name: Training.model_fields[name].default for name in later_fields(Training)}
 """How everything was measured before there were these columns."""
 
-MODULE = Module.model_fields["model"].default
 
 MOST_VALUES = 100_000_000
 """Rows times columns of a table that is read: 800 MB of numbers."""
@@ -208,20 +207,27 @@ def _cell(value: Any) -> Any:
     return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
-def without_modules(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """The rows whose heads and width are known, and a note of those that are of users' modules.
+def with_columns(rows: pl.DataFrame, columns: Iterable[str]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The runs whose task and model have all of some columns, and a note of those that do not.
 
     Raises:
-        TableError: when all are.
+        TableError: when no run has one of the columns.
     """
     if "model" not in rows.columns:
         return rows, ()
-    kept = rows.filter(pl.col("model").ne_missing(MODULE))
-    if kept.is_empty() and len(rows):
-        raise TableError(f"model: all rows are of users' modules ({MODULE!r}), whose heads and width are not known")
-    count = len(rows) - len(kept)
-    which = "1 run of a module was left out: its" if count == 1 else f"{count} runs of modules were left out: their"
-    return kept, (f"{which} heads and width are not known",) if count else ()
+    runs, notes = rows, []
+    for name in columns:
+        missing = pl.col(name).is_null() if name in rows.columns else pl.lit(value=True)
+        kept = rows.filter(~(missing & pl.col("model").is_not_null()))
+        if kept.is_empty() and len(rows):
+            models = ", ".join(rows["model"].unique().sort())
+            raise TableError(
+                f"{name}: no run has this column (model {models}); the table has {', '.join(runs.columns)}"
+            )
+        if count := len(rows) - len(kept):
+            notes.append(f"{count} run{'s were' if count > 1 else ' was'} left out: {name} is not known")
+        rows = kept
+    return rows, tuple(notes)
 
 
 def from_file(path: Path | str) -> pl.DataFrame:

@@ -28,7 +28,7 @@ def test_from_a_table_to_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
     predicted = run(capsys, "predict", "--n-heads", "2", "--d-model", "40", "--seq-len", "16", "--law", "power.json")
     assert "inside its domain" in predicted
     planned = run(capsys, "plan", "--sequences", "300", "--seq-len", "8", "--law", "power.json")
-    assert "300 sequences of 8 tokens from 100, with probability 90%" in planned
+    assert "300 sequences (seq_len 8, vocab_size 100), with probability 90%" in planned
     assert "law: power (44 measurements)" in planned
 
 
@@ -205,7 +205,7 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
         (("fit", "--data", STUDY, "--law", "power", "--level", "1.5"), ["level", "1.5"]),
         (("fit", "--data", STUDY, "--law", "power", "--out", "none/law.json"), ["out", "none/law.json"]),
         (("fit", "--data", STUDY, "--law", "power", "--picture", "p.png"), ["picture", "--compare"]),
-        (("predict", "--d-model", "16", "--seq-len", "8"), ["--n-heads"]),
+        (("predict", "--d-model", "16", "--seq-len", "8"), ["n_heads"]),
         (("predict", "--n-heads", "0", "--d-model", "16", "--seq-len", "8"), ["n_heads", "0", "at least 1"]),
         (("predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "1"), ["seq_len", "1"]),
         (

@@ -47,6 +47,7 @@ BASES: dict[str, list[str]] = {
     "plan": ["--sequences", "300", "--seq-len", "8"],
     "plan sequences": ["--sequences", "300", "--seq-len", "8"],
     "plan associations": ["--associations", "30", "--context-size", "8"],
+    "plan relations": ["--edges", "64"],
     "bounds": ["--seq-len", "4"],
     "check assumptions": ["q.npy", "c.npy", "--samples", "20"],
     "calibrate": ["--only", "none"],

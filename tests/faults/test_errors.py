@@ -49,6 +49,7 @@ COMMANDS = {
     "predict relations": "--n-edges 100 --d-model 32",
     "plan sequences": "--sequences 100 --seq-len 8 --n-heads 1",
     "plan associations": "--associations 200 --context-size 8",
+    "plan relations": "--edges 64",
     "bounds": "--seq-len 8 --vocab-size 10",
     "check assumptions": "q.npy c.npy --samples 10",
     "check model": "--seq-len 3 --vocab-size 4 --library-size 4 --d-model 4 --d-head 2",
@@ -248,7 +249,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["signal", "capax.cli", "cyclopts", "capax.planning.predict"])
+@pytest.mark.parametrize("module", ["signal", "capax.cli", "cyclopts", "capax.planning.plan"])
 def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> None:
     """At the first moment, before the command is known, in a library, and in a command, which keeps no runs."""
     done = subprocess.run(
@@ -418,16 +419,16 @@ OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
         for name in ("seq_len", "vocab_size", "context_size", "n_items", "n_edges", "library_size", "bits")
     },
     **{
-        f"plan.{name}": lambda value, name=name: capax.plan(**{"sequences": 9, "seq_len": 8, name: value})
-        for name in ("sequences", "seq_len", "vocab_size", "probability", "width_multiple")
+        f"plan.{name}": lambda value, name=name: capax.plan("reference", **{"target": 9, "seq_len": 8, name: value})
+        for name in ("target", "seq_len", "vocab_size", "probability", "multiple")
     },
     **{
-        f"plan.{name}": lambda value, name=name: capax.plan(9, 8, **{name: [value]})
+        f"plan.{name}": lambda value, name=name: capax.plan("reference", 9, seq_len=8, **{name: [value]})
         for name in ("n_heads", "n_layers", "d_model")
     },
     **{
         f"predict.{name}": lambda value, name=name: capax.predict(
-            capax.load_law(), capax.Transformer(), extrapolate=True, **{"seq_len": 8, name: value}
+            "reference", n_heads=1, d_model=32, extrapolate=True, **{"seq_len": 8, name: value}
         )
         for name in ("seq_len", "vocab_size", "level")
     },
@@ -447,7 +448,7 @@ def test_python_says_which_number_cannot_be(name: str, tmp_path: Path, monkeypat
     for value in (value for value in NUMBERS if isinstance(value, int) or not checked):
         with pytest.raises(CapaxError) as error:
             OF_NUMBERS[name](value)
-        assert name.partition(".")[2] in str(error.value)
+        assert {"target": "sequences"}.get(name.partition(".")[2], name.partition(".")[2]) in str(error.value)
         assert len(str(error.value)) <= LONGEST
 
 
@@ -460,7 +461,7 @@ OF_PATHS: dict[str, Callable[[str], Any]] = {
     "store: ": lambda path: capax.measure(TASK, MODEL, TRAINING, restarts=1, store=f"{path}/s.db"),
     "store:  ": lambda path: list(capax.sweep([], f"{path}/s.db")),
     "law": lambda path: capax.load_law(path),
-    "law:": lambda path: capax.plan(9, 8, law=path),
+    "law:": lambda path: capax.plan(path, 9, seq_len=8),
     "out": lambda path: capax.save_law(capax.load_law(), f"{path}/law.json"),
     "out:": lambda path: merge(["s.db"], f"{path}/merged.db"),
     "save": lambda path: save_matrices(Path(f"{path}/w.safetensors"), {}),

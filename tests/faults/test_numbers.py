@@ -20,8 +20,6 @@ from capax import tables
 from capax.cli import main, output
 from capax.errors import CapaxError, LawError, SpecError, TableError
 from capax.laws.files import from_json, load_law, to_json
-from capax.planning.associations import plan_associations
-from capax.planning.relations import predict_relations
 from capax.results import Measurement, beyond_luck
 from capax.seeds import numpy_generator
 from capax.specs import Spec
@@ -117,18 +115,21 @@ def test_a_flag_takes_a_fraction_that_is_whole(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: capax.plan(100.7, 8), "sequences: should be a whole number, got 100.7"),  # type: ignore[arg-type]
-        (lambda: capax.plan(100, 8.5), "seq_len: should be a whole number, got 8.5"),  # type: ignore[arg-type]
-        (lambda: capax.plan(100, 8, n_heads=[1.5]), "n_heads: should be a whole number, got 1.5"),  # type: ignore[list-item]
-        (lambda: capax.plan(float("inf"), 8), "sequences: should be a whole number, got inf"),  # type: ignore[arg-type]
-        (lambda: capax.plan(True, 8), "sequences: should be a whole number, got True"),
+        (lambda: capax.plan("reference", 100.7, seq_len=8), "sequences: should be a whole number, got 100.7"),  # type: ignore[arg-type]
+        (lambda: capax.plan("reference", 100, seq_len=8.5), "seq_len: should be a whole number, got 8.5"),  # type: ignore[arg-type]
+        (lambda: capax.plan("reference", 100, seq_len=8, n_heads=[1.5]), "n_heads: should be a whole number, got 1.5"),  # type: ignore[list-item]
+        (lambda: capax.plan("reference", float("inf"), seq_len=8), "sequences: should be a whole number, got inf"),  # type: ignore[arg-type]
+        (lambda: capax.plan("reference", True, seq_len=8), "sequences: should be a whole number, got True"),
         (
-            lambda: capax.predict(load_law(), capax.Transformer(), 8.5),  # type: ignore[arg-type]
+            lambda: capax.predict(load_law(), n_heads=1, d_model=32, seq_len=8.5),  # type: ignore[arg-type]
             "seq_len: should be a whole number, got 8.5",
         ),
-        (lambda: plan_associations(9.5, 8), "associations: should be a whole number, got 9.5"),  # type: ignore[arg-type]
         (
-            lambda: predict_relations(load_law("reference:relation"), 99.5, 32),  # type: ignore[arg-type]
+            lambda: capax.plan("reference:association", 9.5, context_size=8),
+            "associations: should be a whole number, got 9.5",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: capax.predict("reference:relation", n_edges=99.5, d_model=32),  # type: ignore[arg-type]
             "n_edges: should be a whole number, got 99.5",
         ),
         (lambda: capax.Transformer(n_heads=1.6), "n_heads: "),  # type: ignore[arg-type]
@@ -228,7 +229,7 @@ def test_a_law_whose_protocol_cannot_be_is_refused_when_it_is_asked(tmp_path: Pa
     file["domain"]["protocol"]["vocab_size"] = value
     (tmp_path / "law.json").write_text(json.dumps(file))
     with pytest.raises(CapaxError, match="vocab_size"):
-        capax.plan(100, 8, law=str(tmp_path / "law.json"))
+        capax.plan(str(tmp_path / "law.json"), 100, seq_len=8)
 
 
 def test_a_domain_without_end_is_not_written_out(tmp_path: Path) -> None:
@@ -236,7 +237,7 @@ def test_a_domain_without_end_is_not_written_out(tmp_path: Path) -> None:
     file["domain"]["ranges"]["n_heads"] = [1, 1e12]
     (tmp_path / "law.json").write_text(json.dumps(file))
     with pytest.raises(CapaxError, match=r"n_heads: 1 to 1e\+12 are too many"):
-        capax.plan(100, 8, law=str(tmp_path / "law.json"))
+        capax.plan(str(tmp_path / "law.json"), 100, seq_len=8)
 
 
 # Chance was that of a uniform guess where one constant answer recalls more
@@ -409,16 +410,15 @@ def test_a_count_below_zero_is_no_prediction_and_is_told_of_its_errors() -> None
     assert min(score.predicted_left_out or ()) < 0
     law.fit(rows)
     below = next(one for one in rows.to_dicts() if law.predict(pl.DataFrame([one]))[0] < 0)
-    model = capax.Transformer(n_heads=int(below["n_heads"]), d_model=int(below["d_model"]))
     with pytest.raises(LawError, match=r"polynomial: predicts -.* items; no count is below zero"):
-        capax.predict(law, model, int(below["seq_len"]))
+        capax.predict(law, **{name: int(below[name]) for name in law.columns})
 
 
 # What is no law, and specs that nobody checked
 
 
 def test_what_is_no_law_is_refused() -> None:
-    for asks in (lambda: capax.plan(10, 8, law=17), lambda: capax.load_law(17)):  # type: ignore[arg-type]
+    for asks in (lambda: capax.plan(17, 10, seq_len=8), lambda: capax.load_law(17)):  # type: ignore[arg-type]
         with pytest.raises(LawError, match=r"^law: a fitted law, or the name of one, got 17$"):
             asks()
 

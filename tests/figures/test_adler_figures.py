@@ -14,7 +14,7 @@ from capax.figures.drawing import draw
 from capax.figures.groups import alike
 from capax.figures.key_dims import GRAPH, cells
 from capax.figures.trainings import F1
-from capax.laws.relation import RelationLaw
+from capax.laws.power import RelationLaw
 from capax.results import HeadCount, Interval, KeyDimensionSearch, Measurement
 
 FIGURES = (

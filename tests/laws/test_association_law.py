@@ -13,7 +13,6 @@ import capax
 from capax import tables
 from capax.errors import CapaxError, LawError
 from capax.laws.files import from_json, to_json
-from capax.planning.associations import plan_associations, predict_associations
 from capax.specs import Associations, AssociativeAttention
 
 TRUTH = {"k": 2.0, "a": 1.1, "b": 0.7, "c": 0.3, "g": 0.5}
@@ -89,11 +88,13 @@ def law() -> capax.AssociationLaw:
 
 
 def test_each_layer_holds_and_the_next_smaller_head_does_not(law: capax.AssociationLaw) -> None:
-    found = plan_associations(60, 8, law, d_model=[16, 64], d_head=range(1, 33), n_heads=range(1, 9), extrapolate=True)
-    assert found.layers
-    sizes = [layer.trainable_parameters for layer in found.layers]
+    found = capax.plan(
+        law, 60, context_size=8, d_model=[16, 64], d_head=range(1, 33), n_heads=range(1, 9), extrapolate=True
+    )
+    assert found.architectures
+    sizes = [layer.trainable_parameters for layer in found.architectures]
     assert sizes == sorted(sizes)
-    for layer in found.layers:
+    for layer in found.architectures:
         assert layer.at_least >= 60
         assert layer.memorized >= layer.at_least
         if layer.d_head > 1:
@@ -104,12 +105,12 @@ def test_each_layer_holds_and_the_next_smaller_head_does_not(law: capax.Associat
         model = AssociativeAttention(**sizes_of, profile="mahdavi2024")
         assert layer.trainable_parameters == model.parameter_counts(**task.sizes())["trainable"]
         assert layer.bytes == 4 * layer.trainable_parameters
-    assert all(layer.d_head <= 8 for layer in found.layers), "a larger head adds parameters and no capacity"
+    assert all(layer.d_head <= 8 for layer in found.architectures), "a larger head adds parameters and no capacity"
 
 
 def test_the_nearest_is_told_where_nothing_holds(law: capax.AssociationLaw) -> None:
-    found = plan_associations(10**6, 16, law)
-    assert found.layers == ()
+    found = capax.plan(law, 10**6, context_size=16)
+    assert found.architectures == ()
     assert found.nearest is not None
     assert (found.nearest.n_heads, found.nearest.d_model) == (8, 64)
 
@@ -117,34 +118,34 @@ def test_the_nearest_is_told_where_nothing_holds(law: capax.AssociationLaw) -> N
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"associations": 0}, "associations: at least 1, got 0"),
+        ({"target": 0}, "associations: .*0"),
         ({"context_size": 64}, "outside the domain of association .*context_size"),
         ({"n_heads": [64]}, "outside the domain .*n_heads"),
         ({"n_heads": [0]}, "n_heads: at least 1, got 0"),
         ({"probability": 1.5}, "probability: between 0 and 1, got 1.5"),
         ({"precision": "int8"}, "precision: float32, float64, bfloat16, got 'int8'"),
         ({"max_parameters": 10}, "max_parameters: at least .* got 10"),
-        ({"size_multiple": 0}, "size_multiple: at least 1, got 0"),
+        ({"multiple": 0}, "multiple: .*0"),
     ],
 )
 def test_what_cannot_be_asked_is_named(law: capax.AssociationLaw, fields: dict[str, Any], said: str) -> None:
-    asked: dict[str, Any] = {"associations": 50, "context_size": 8, **fields}
+    asked: dict[str, Any] = {"target": 50, "context_size": 8, **fields}
     with pytest.raises(CapaxError, match=said):
-        plan_associations(law=law, **asked)
+        capax.plan(law, **asked)
 
 
 def test_predictions_are_the_laws(law: capax.AssociationLaw) -> None:
-    found = predict_associations(law, 8, n_heads=4, d_model=16, d_head=8)
+    found = capax.predict(law, context_size=8, n_heads=4, d_model=16, d_head=8)
     row = {"n_heads": [4], "context_size": [8], "d_head": [8], "d_model": [16]}
     assert found.value == law.predict(row)[0]
     assert found.interval.low == law.predict_interval(row)[0][0]
     assert found.inside_domain
     with pytest.raises(LawError, match="outside the domain"):
-        predict_associations(law, 8, n_heads=40, d_model=16, d_head=8)
-    far = predict_associations(law, 8, n_heads=40, d_model=16, d_head=8, extrapolate=True)
+        capax.predict(law, context_size=8, n_heads=40, d_model=16, d_head=8)
+    far = capax.predict(law, context_size=8, n_heads=40, d_model=16, d_head=8, extrapolate=True)
     assert not far.inside_domain
     with pytest.raises(LawError, match="level: between 0 and 1"):
-        predict_associations(law, 8, n_heads=4, d_model=16, d_head=8, level=1.0)
+        capax.predict(law, context_size=8, n_heads=4, d_model=16, d_head=8, level=1.0)
 
 
 def test_the_law_that_ships_is_that_of_the_study_that_ships() -> None:

@@ -16,12 +16,11 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from studies import study
 
-from capax.laws.bits import BitsLaw
 from capax.laws.ecm import ECM
 from capax.laws.files import LAWS
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
-from capax.laws.power import DepthLaw, PowerLaw
+from capax.laws.power import BitsLaw, DepthLaw, PowerLaw
 from capax.laws.rows import Columns, Rows
 
 COLUMNS = "draws X with another number of columns than the law's, which have names"

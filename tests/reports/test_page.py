@@ -17,7 +17,7 @@ from capax import tables
 from capax.errors import CapaxError
 from capax.figures import interactive, looks
 from capax.laws.files import load_law
-from capax.planning.plan import Frontier
+from capax.planning.results import Frontier
 from capax.reports import report
 from capax.reports.planner import carried
 from capax.store_schema import Failure
@@ -341,119 +341,103 @@ def held(page: Any) -> list[list[str]]:
     """Heads, width and trainable parameters of the planner's table."""
     lines = page.locator("#plan-table tbody tr")
     cells = [lines.nth(place).locator("td").all_text_contents() for place in range(lines.count())]
-    return [[line[1], line[2], line[3].replace(",", "")] for line in cells]
+    return [[line[2], line[3], line[4].replace(",", "")] for line in cells]
+
+
+def slide(page: Any, name: str, value: float) -> None:
+    """Move a slider to a value that it offers."""
+    slider = page.locator(f"#plan-{name}")
+    slider.fill(str(json.loads(slider.get_attribute("data-values")).index(value)))
 
 
 def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
     page = shared.page
-    page.get_by_label("Sequences", exact=True).fill("150")
-    page.get_by_label("Tokens in a sequence", exact=True).fill("20")
-    page.get_by_label("Heads to choose from").fill("2, 4")
-    expected = capax.plan(150, 20, 100, n_heads=[2, 4]).architectures
+    page.get_by_label("sequences", exact=True).fill("150")
+    slide(page, "seq_len", 20)
+    slide(page, "probability", 0.8)
+    page.get_by_label("n_heads to choose from").fill("2, 4")
+    expected = capax.plan("reference", 150, seq_len=20, n_heads=[2, 4], probability=0.8).architectures
     page.wait_for_function("document.querySelectorAll('#plan-table tbody tr').length == 2")
     assert held(page) == [[str(a.n_heads), str(a.d_model), str(a.trainable_parameters)] for a in expected]
-    assert page.locator("#plan-answer").text_content().startswith("150 sequences of 20 tokens from 100")
-    before = page.get_by_label("Sequences", exact=True).input_value()
-    page.get_by_label("Sequences, slider").focus()
+    page.locator("#plan-seq_len").focus()
     page.keyboard.press("Home")
-    assert int(page.get_by_label("Sequences", exact=True).input_value()) < int(before)
-    budget = page.get_by_label("Trainable parameters, at most", exact=True)
+    assert page.locator("label[for=plan-seq_len] output").text_content() == "8"
+    budget = page.get_by_label("trainable parameters, at most", exact=True)
     budget.fill("100")
     page.wait_for_selector("#plan-answer.refused")
     assert "max_parameters: at least" in page.locator("#plan-answer").text_content()
     budget.fill("")
-
-
-def test_the_planner_refuses_in_the_words_of_the_command(shared: Opened) -> None:
-    page = shared.page
-    with pytest.raises(CapaxError) as refused:
-        capax.plan(150, 500, 100)
-    page.get_by_label("Sequences", exact=True).fill("150")
-    page.get_by_label("Heads to choose from").fill("")
-    page.get_by_label("Tokens in a sequence", exact=True).fill("500")
+    page.get_by_label("n_heads to choose from").fill("one")
     page.wait_for_selector("#plan-answer.refused")
-    assert page.locator("#plan-answer").text_content() == str(refused.value)
-    page.get_by_label("extrapolate").check()
+    assert "n_heads: integers" in page.locator("#plan-answer").text_content()
+    page.get_by_label("n_heads to choose from").fill("")
     page.wait_for_selector("#plan-answer:not(.refused)")
-    assert "seq_len 500 is outside 8 to 32" in page.locator("#plan-answer").text_content()
-    page.get_by_label("extrapolate").uncheck()
-    page.get_by_label("Tokens in a sequence", exact=True).fill("16")
-    page.wait_for_selector("#plan-answer:not(.refused)")
-    page.get_by_label("Heads to choose from").fill("one")
-    page.wait_for_selector("#plan-answer.refused")
-    assert "integers separated by commas, got 'one'" in page.locator("#plan-answer").text_content()
 
 
-def question(rng: np.random.Generator, law: Any) -> dict[str, Any]:
-    """A question, one in four of which leads outside the law's domain."""
-    low, high = law.domain_.ranges["seq_len"]
-    some = [None, None, None, [1, 2], [3], [4, 2, 12]]
+def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
+    """A question that the page offers."""
+    some = [None, None, None, [1, 2], [3], [4, 2, 12], [10]]
     return {
-        "sequences": int(10 ** rng.uniform(0.5, 3.3)),
-        "seq_len": int(rng.integers(low, high + 1) if rng.random() < 0.85 else rng.integers(2, 4 * high)),
-        "vocab_size": None if rng.random() < 0.5 else (100 if rng.random() < 0.9 else 17),
-        "probability": round(float(rng.uniform(0.02, 0.999)), 4),
-        "n_heads": some[rng.integers(len(some))],
-        "d_model": None if rng.random() < 0.8 else [17, 33, 64],
-        "width_multiple": int(rng.choice([5, 8, 8, 12])),
-        "max_parameters": None if rng.random() < 0.6 else int(10 ** rng.uniform(3.7, 5.2)),
-        "extrapolate": bool(rng.random() < 0.3),
+        "target": int(10 ** rng.uniform(0.5, 3.3)),
+        "sizes": {name: int(rng.choice(values)) for name, values in table["asked"].items()},
+        "lists": {"n_heads": some[rng.integers(len(some))]},
+        "probability": float(rng.choice(table["probabilities"])),
+        "max_parameters": None if rng.random() < 0.6 else int(10 ** rng.uniform(3.2, 5.2)),
     }
 
 
 def test_a_hundred_plans_are_those_of_capax(browser: Any) -> None:
     rng = np.random.default_rng(8)
     depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files(["reference", "reference:depth"]))
-    laws = [load_law("reference"), load_law("reference:ecm"), load_law("reference:bits"), depth]
-    for law in laws:
-        law.draws_ = law.bootstrap()[:200]  # fewer make capax's own plans quicker
+    laws = [load_law("reference"), load_law("reference:ecm"), load_law("reference:association"), depth]
     page = browser.new_page()
     page.add_script_tag(path=Path(report.__file__).parent / "templates" / "planner.js")
     found, refused = 0, 0
     for law in laws:
-        asked = [question(rng, law) for _ in range(25)]
+        law.draws_ = law.bootstrap()[:200]  # fewer make capax's own plans quicker
+        table = carried(law)
+        asked = [question(rng, table) for _ in range(25)]
         answers = page.evaluate(
             """([law, asked]) => asked.map((question) => {
                 try { return capaxPlanner.plan(law, question); } catch (error) { return error.message; }
             })""",
-            [carried(law), asked],
+            [table, asked],
         )
         for one, answer in zip(asked, answers, strict=True):
             expected = planned(law, one)
+            assert isinstance(answer, str) == isinstance(expected, str), one
             if isinstance(expected, str):
-                assert answer == expected, one
                 refused += 1
                 continue
             compare(answer, expected)
             found += len(expected.architectures) > 0
     page.close()
-    assert found >= 35
-    assert refused >= 15
+    assert found >= 30
+    assert refused >= 8
 
 
 def planned(law: Any, asked: dict[str, Any]) -> Frontier | str:
     """What capax plans, or why it does not."""
+    heads = asked["lists"]["n_heads"]
+    if heads is not None:  # of those that are given the page has what lies in the law's domain
+        low, high = law.domain_.ranges["n_heads"]
+        heads = [one for one in heads if low <= one <= high]
     try:
-        return capax.plan(law=law, **asked)
+        options = {name: asked[name] for name in ("probability", "max_parameters")}
+        return capax.plan(law, asked["target"], n_heads=heads, **asked["sizes"], **options)
     except CapaxError as error:
         return str(error)
 
 
-def compare(answer: dict[str, Any], expected: Any) -> None:
-    assert answer["vocab_size"] == expected.vocab_size
-    assert len(answer["architectures"]) == len(expected.architectures)
-    assert (answer["nearest"] is None) == (expected.nearest is None)
+def compare(answer: dict[str, Any], expected: Frontier) -> None:
     pairs = list(zip(answer["architectures"], expected.architectures, strict=True))
+    assert (answer["nearest"] is None) == (expected.nearest is None)
     pairs += [(answer["nearest"], expected.nearest)] if expected.nearest else []
     for ours, theirs in pairs:
         told = theirs.model_dump()
-        assert ours.keys() == told.keys()
-        for name, value in told.items():
-            if isinstance(value, float):
-                assert ours[name] == pytest.approx(value, rel=1e-6), name
-            else:
-                assert ours[name] == value, name
-    assert set(answer["outside"]) == {note for note in expected.notes if note.startswith("outside the domain")}
+        shown = {name: value for name, value in told.items() if name in ours and value is not None}
+        assert {"n_heads", "d_model", "d_head", "trainable_parameters", "memorized", "at_least"} <= shown.keys()
+        assert {name: ours[name] for name in shown} == pytest.approx(shown, rel=1e-7)
 
 
 def test_a_hostile_name_does_no_harm_on_a_phone(
@@ -480,7 +464,7 @@ def test_a_hostile_name_does_no_harm_on_a_phone(
 
 
 def test_everything_that_is_operated_has_a_name(shared: Opened) -> None:
-    shared.page.get_by_label("Heads to choose from").fill("")
+    shared.page.get_by_label("n_heads to choose from").fill("")
     shared.draw_all()
     session = shared.page.context.new_cdp_session(shared.page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]

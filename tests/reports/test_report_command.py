@@ -175,8 +175,8 @@ def test_a_law_that_is_not_there(capsys: pytest.CaptureFixture[str], one: Path, 
 @pytest.mark.parametrize(
     ("law", "said"),
     [
-        ("reference:association", "the law association is of associations"),
-        ("reference:relation", "the law relation is of relations"),
+        ("reference:association", "Which model memorizes so many associations?"),
+        ("reference:relation", "No plan here: the law relation says what edges need"),
         ("published:harma2024:2", "is not usable as published"),
         ("published:harma2024", "Errata in the paper that printed it"),
         ("reference:ecm", "Empirical capacity model"),
@@ -189,14 +189,15 @@ def test_the_section_of_a_law(capsys: pytest.CaptureFixture[str], one: Path, law
     assert "It ships with capax and was not fitted" not in html
 
 
-def test_a_polynomial_is_not_computed_in_the_page(capsys: pytest.CaptureFixture[str], one: Path) -> None:
+def test_any_law_of_counts_plans_in_the_page(capsys: pytest.CaptureFixture[str], one: Path) -> None:
     from capax import tables
     from capax.laws.files import save_law
 
     save_law(capax.Polynomial(degree=1, n_bootstrap=10).fit(tables.from_file("reference")), "law.json")
     assert report(capsys, str(one), "--law", "law.json")[0] == 0
     html = Path("report.html").read_text(encoding="utf-8")
-    assert "No plan here: the law polynomial is not computed in the page" in html
+    assert "No plan here" not in html
+    assert 'data-values="[8, 9, ' in html
 
 
 def test_a_name_that_is_no_text_is_written_all_the_same(capsys: pytest.CaptureFixture[str], one: Path) -> None:

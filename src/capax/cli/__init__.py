@@ -23,9 +23,7 @@ def _app() -> App:
     from capax.cli import (
         demo,
         info,
-        laws,
         measure,
-        plan,
         probe,
         report,
         runs,
@@ -46,9 +44,9 @@ def _app() -> App:
     app.command(measure.app)
     app.command(sweep.sweep)
     app.command(watch.watch)
-    app.command(laws.fit)
-    app.command(laws.predict)
-    app.command(plan.app)
+    app.command("capax.cli.laws:fit", name="fit", help="Fit a law of capacity to measurements.")
+    app.command("capax.cli.plan:predict_app", name="predict", help="Ask a law how much an architecture memorizes.")
+    app.command("capax.cli.plan:plan_app", name="plan", help="Choose an architecture that holds a target.")
     app.command(
         "capax.cli.bounds:bounds",
         name="bounds",

@@ -1,74 +1,110 @@
-"""`capax plan`: a target in, architectures out."""
+"""`capax predict` and `capax plan`: a law asked, and inverted. The flags are the sizes of a task and of its models."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from capax import machine
+from capax.cli import output
 from capax.cli.numbers import integers
-
-if TYPE_CHECKING:
-    from capax.planning.associations import AssociationFrontier
-    from capax.planning.plan import Frontier, Verification
+from capax.errors import LawError
+from capax.laws.answers import learners, size_fields, task_of
+from capax.laws.files import LAWS, load_law, reference_of
+from capax.laws.law import Law
+from capax.planning.plan import plan, verify
+from capax.planning.plan import predict as ask
+from capax.planning.results import Frontier, Prediction, Verification
+from capax.specs import Task
+from capax.specs.plugins import load_installed
 
 Flag = Parameter(negative="")
+WORDS = {"n_layers": "layers", "n_heads": "heads", "d_model": "width", "d_head": "head size"}
+"""Heads of columns."""
 
-app = App(name="plan", help="Choose an architecture that holds a target.")
+predict_app = App(name="predict", help="Ask a law how much an architecture memorizes.")
+plan_app = App(name="plan", help="Choose an architecture that holds a target.")
 
 
-@app.default
-@app.command(name="sequences")
-def sequences(
+def _predict(
+    kind: type[Any],
+    sizes: Mapping[str, Any],
     *,
-    sequences: int,
-    seq_len: int,
-    vocab_size: int | None = None,
+    size: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    law: str | None = None,
+    level: float = 0.95,
+    extrapolate: bool | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """How many items an architecture holds, or what it needs for them, with the interval of a new measurement.
+
+    Sizes that all the law's data had in common may be left out.
+
+    Parameters
+    ----------
+    size
+        A size that has no flag, such as an argument of your module: name=value; may be given more than once.
+    law
+        A file of `capax fit --out`; reference (reference:NAME), fitted to the study that ships with capax; or
+        published:harma2024. [default: the one that ships for the task]
+    level
+        Of the interval.
+    extrapolate
+        Answer outside the domain of the law, too. [default: only a law of what is needed, a key dimension]
+    as_json
+        Print one JSON object (docs/schemas/prediction.json).
+    """
+    asked = _law(kind, law)
+    given = {**sizes, **_further(size, single=True)}
+    found = ask(asked, level=level, extrapolate=extrapolate, **given)
+    if as_json:
+        print(found.model_dump_json())
+    else:
+        _show_prediction(found, asked, kind.unit)
+
+
+def _plan(
+    kind: type[Any],
+    sizes: Mapping[str, Any],
+    *,
+    size: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     probability: float = 0.9,
-    n_heads: str | None = None,
-    n_layers: str | None = None,
-    d_model: str | None = None,
-    width_multiple: int = 8,
+    multiple: int | None = None,
     max_parameters: int | None = None,
     precision: Literal["float32", "float64", "bfloat16"] = "float32",
-    law: str = "reference",
-    extrapolate: Annotated[bool, Flag] = False,
+    law: str | None = None,
+    extrapolate: bool | None = None,
     verify: Annotated[bool, Flag] = False,
     seed: int = 0,
     workers: int | None = None,
     store: Path = Path("capax.db"),
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    """The smallest architecture of each number of heads that holds so many sequences, smallest first.
+    """The architectures that hold so many items, smallest first: of each number of heads (and so on) the smallest.
+
+    Of the model's sizes several values may be given, "1,2,4"; without them those of the law's domain are tried.
 
     Parameters
     ----------
-    sequences
-        How many are to be memorized.
-    seq_len
-        Tokens in a sequence.
-    vocab_size
-        Different tokens. [default: the law's]
+    size
+        A size that has no flag, such as an argument of your module: name=1,2,4; may be given more than once.
     probability
         With which a new measurement is to reach the target.
-    n_heads
-        Head counts to choose from: "1,2,4". [default: those of the law's domain]
-    n_layers
-        Depths to choose from. [default: those of the law's domain]
-    d_model
-        Widths to choose from. [default: multiples of the next in the law's domain]
-    width_multiple
-        What widths are multiples of.
+    multiple
+        What the tried widths of a transformer, or head sizes of an attention layer, are multiples of. [default: 8, 4]
     max_parameters
         Most trainable parameters.
     precision
         In which bytes are counted.
     law
-        A file of `capax fit --out`; reference (reference:ecm, reference:bits), fitted to the study that ships with
-        capax; or published:harma2024.
+        A file of `capax fit --out`; reference (reference:NAME), fitted to the study that ships with capax; or
+        published:harma2024. [default: the one that ships for the task]
     extrapolate
-        Go outside the domain of the law.
+        Go outside the domain of the law. [default: only a law of what is needed, a key dimension]
     verify
         Train the first architecture on a library of that size, and say whether it holds.
     seed
@@ -80,188 +116,186 @@ def sequences(
     as_json
         Print one JSON object (docs/schemas/plan.json).
     """
-    from capax.laws.files import load_law
-    from capax.planning.plan import plan
-
-    found = load_law(law)
+    asked, given = _law(kind, law), {**sizes, **_further(size)}
     frontier = plan(
-        sequences,
-        seq_len,
-        vocab_size,
-        found,
+        asked,
+        given.pop(kind.unit),
         probability=probability,
-        n_heads=None if n_heads is None else integers("n_heads", n_heads),
-        n_layers=None if n_layers is None else integers("n_layers", n_layers),
-        d_model=None if d_model is None else integers("d_model", d_model),
-        width_multiple=width_multiple,
+        multiple=multiple,
         max_parameters=max_parameters,
         precision=precision,
         extrapolate=extrapolate,
+        **{name: integers(name, value) if isinstance(value, str) else value for name, value in given.items()},
     )
     if not as_json:
-        _show(frontier)
-    checked = None
-    if verify:
-        from capax import machine
-        from capax.cli import output
-        from capax.planning.verify import verify as train
-
-        with output.progress_bar() as progress:
-            processes = min(machine.cores(), 8) if workers is None else workers
-            checked = train(frontier, found, store=store, seed=seed, workers=processes, progress=progress)
-        if not as_json:
-            _show_verification(checked)
+        _show_plan(frontier, kind.unit)
+    checked = _verified(asked, frontier, store, seed, workers) if verify else None
     if as_json:
         print(frontier.model_copy(update={"verification": checked}).model_dump_json())
+    elif checked is not None:
+        _show_verification(checked)
 
 
-@app.command
-def associations(
-    *,
-    associations: int,
-    context_size: int,
-    probability: float = 0.9,
-    n_heads: str | None = None,
-    d_model: str | None = None,
-    d_head: str | None = None,
-    size_multiple: int = 4,
-    max_parameters: int | None = None,
-    precision: Literal["float32", "float64", "bfloat16"] = "float32",
-    law: str = "reference:association",
-    extrapolate: Annotated[bool, Flag] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-) -> None:
-    """The attention layers that hold so many associations, smallest first: of each width and head count one head size.
+def _verified(law: Law, frontier: Frontier, store: Path, seed: int, workers: int | None) -> Verification:
+    processes = min(machine.cores(), 8) if workers is None else workers
+    with output.progress_bar() as progress:
+        return verify(law, frontier, store=store, seed=seed, workers=processes, progress=progress)
 
-    Parameters
-    ----------
-    associations
-        How many are to be memorized.
-    context_size
-        Tokens in a context.
-    probability
-        With which a new measurement is to reach the target.
-    n_heads
-        Head counts to choose from: "1,2,4". [default: those of the law's domain]
-    d_model
-        Widths to choose from. [default: multiples of 32 in the law's domain]
-    d_head
-        Head sizes to choose from. [default: multiples of the next in the law's domain]
-    size_multiple
-        What head sizes are multiples of.
-    max_parameters
-        Most trainable parameters.
-    precision
-        In which bytes are counted.
-    law
-        A file of `capax fit --law association --out`, or reference:association, fitted to the study that ships with
-        capax.
-    extrapolate
-        Go outside the domain of the law.
-    as_json
-        Print one JSON object (docs/schemas/plan_associations.json).
+
+def _law(kind: type[Any], name: str | None) -> Law:
+    """The law that is named, or the one that ships for a task.
+
+    Raises:
+        LawError: when there is none, or it is of another task.
     """
-    from capax.planning.associations import plan_associations
+    chosen = name or reference_of(kind.unit)
+    if chosen is None:
+        raise LawError(f"law: is required; none ships for {kind.unit}")
+    law = load_law(chosen)
+    if task_of(law) is not kind:
+        raise LawError(f"law: one of {kind.unit}, got {chosen!r}, which is of {task_of(law).unit}")
+    return law
 
-    found = plan_associations(
-        associations,
-        context_size,
-        law,
-        probability=probability,
-        n_heads=None if n_heads is None else integers("n_heads", n_heads),
-        d_model=None if d_model is None else integers("d_model", d_model),
-        d_head=None if d_head is None else integers("d_head", d_head),
-        size_multiple=size_multiple,
-        max_parameters=max_parameters,
-        precision=precision,
-        extrapolate=extrapolate,
+
+def _further(given: tuple[str, ...], single: bool = False) -> dict[str, Any]:
+    """Sizes given as name=value."""
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise LawError(f"size: name=value, got {text!r:.80}")
+        numbers = integers(name, value)
+        if single and len(numbers) > 1:
+            raise LawError(f"{name}: one value, got {value!r:.80}")
+        found[name.strip()] = numbers[0] if single else numbers
+    return found
+
+
+# Flags
+
+
+def _command(base: Callable[..., None], kind: type[Any], flags: Mapping[str, tuple[Any, str]]) -> Callable[..., None]:
+    """A command whose flags are sizes, and the options of a function that takes them."""
+
+    def command(**given: Any) -> None:
+        sizes = {name: given.pop(name, None) for name in flags}
+        base(kind, sizes, **given)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    needed = inspect.Parameter.empty
+    options = [one for one in inspect.signature(base, eval_str=True).parameters.values() if one.kind is keyword]
+    sizes = [
+        inspect.Parameter(
+            name, keyword, annotation=Annotated[hint, Parameter(help=text)], default=needed if hint is int else None
+        )
+        for name, (hint, text) in flags.items()
+    ]
+    command.__signature__ = inspect.Signature([*sizes, *options])  # type: ignore[attr-defined]
+    command.__doc__ = (base.__doc__ or "").replace("items", kind.unit)
+    return command
+
+
+def _add_commands() -> None:
+    """A command for each task; that of the law that is the default is the group's own, too."""
+    counts = {law.needed_for for law in LAWS.values()}
+    load_installed()
+    for tag, kind in Task.registry.items():
+        of_task = size_fields(kind)
+        of_models = {name: text for model in learners(kind) for name, text in size_fields(model).items()}
+        asked: dict[str, tuple[Any, str]] = {name: (int | None, text) for name, text in of_task.items()}
+        one = asked | {name: (int | None, text) for name, text in of_models.items() if name not in of_task}
+        target: dict[str, tuple[Any, str]] = {kind.unit: (int, "How many are to be memorized.")}
+        several = {name: (str | None, text) for name, text in of_models.items() if name not in of_task}
+        planned = target | {name: flag for name, flag in asked.items() if name not in counts} | several
+        for app, base, flags in ((predict_app, _predict, one), (plan_app, _plan, planned)):
+            command = _command(base, kind, flags)
+            app.command(command, name=tag)
+            if kind.unit == Law.items:
+                app.default(command)
+
+
+_add_commands()
+
+
+# What is shown
+
+
+def _show_prediction(found: Prediction, law: Law, items: str) -> None:
+    screen, interval, sizes = output.console(), found.interval, dict(found.model_extra or {})
+    rule = sizes.pop("rule", None)
+    screen.print(", ".join(f"{name} {value}" for name, value in sizes.items()))
+    says = f"memorizes about {found.value:.4g} {items}"
+    if law.needed_for is not None:
+        says = f"needs a {law.target} of about {found.value:.4g}"
+    screen.print(
+        f"{says}; a new measurement falls between {interval.low:.4g} and {interval.high:.4g} with probability "
+        f"{interval.level:.0%}"
     )
-    if as_json:
-        print(found.model_dump_json())
+    if rule is not None:
+        screen.print(f"heads: about {found.n_heads} of {found.d_head} ({rule})")
+    screen.print(f"law: {found.law} ({found.source})")
+    if found.inside_domain:
+        screen.print(f"inside its domain: {found.domain.in_words()}")
     else:
-        _show_layers(found)
-
-
-def _show_layers(found: AssociationFrontier) -> None:
-    from capax.cli.output import console, show_lines
-
-    screen = console()
-    screen.print(
-        f"{found.associations} associations in contexts of {found.context_size} tokens, with probability "
-        f"{found.probability:.0%}; law: {found.law} ({found.source})"
-    )
-    if not found.layers:
-        screen.print(f"No layer in the domain ({found.domain.in_words()}) holds them. The nearest:")
-    rows = found.layers or tuple(filter(None, (found.nearest,)))
-    shown = show_lines(
-        {
-            "heads": [str(row.n_heads) for row in rows],
-            "width": [str(row.d_model) for row in rows],
-            "head size": [str(row.d_head) for row in rows],
-            "parameters": [str(row.trainable_parameters) for row in rows],
-            "size": [_size(row.bytes) for row in rows],
-            "expected": [f"{row.memorized:.0f}" for row in rows],
-            "at least": [f"{row.at_least:.0f}" for row in rows],
-            "+head": [_gain(row.gain_of_head) for row in rows],
-            "+head size": [_gain(row.gain_of_head_size) for row in rows],
-        },
-        spare=("size",),
-    )
-    size = f"size: of all parameters as {found.precision}; " if "size" in shown else ""
-    screen.print(
-        f"{size}expected, at least: associations (the latter with {found.probability:.0%}); +head, +head size: "
-        "associations per 1000 parameters that one more head or the next head size adds"
-    )
+        screen.print(f"OUTSIDE its domain: {'; '.join(found.outside)}")
     for note in found.notes:
         screen.print(f"note: {note}")
 
 
-def _show(found: Frontier) -> None:
-    from capax.cli.output import console, show_lines
-
-    screen = console()
+def _show_plan(found: Frontier, items: str) -> None:
+    screen, asked = output.console(), dict(found.model_extra or {})
+    target = asked.pop(items)
+    sizes = ", ".join(f"{name} {value}" for name, value in asked.items())
     screen.print(
-        f"{found.sequences} sequences of {found.seq_len} tokens from {found.vocab_size}, with probability "
-        f"{found.probability:.0%}; law: {found.law} ({found.source})"
+        f"{target} {items} ({sizes}), with probability {found.probability:.0%}; law: {found.law} ({found.source})"
     )
-    shown = found.architectures or tuple(filter(None, (found.nearest,)))
+    rows = found.architectures or tuple(filter(None, (found.nearest,)))
     if not found.architectures:
         screen.print(f"No architecture in the domain ({found.domain.in_words()}) holds them. The nearest:")
-    columns = show_lines(
-        {
-            "layers": [str(row.n_layers) for row in shown],
-            "heads": [str(row.n_heads) for row in shown],
-            "width": [str(row.d_model) for row in shown],
-            "trainable": [str(row.trainable_parameters) for row in shown],
-            "total": [str(row.total_parameters) for row in shown],
-            "size": [_size(row.bytes) for row in shown],
-            "expected": [f"{row.memorized:.0f}" for row in shown],
-            "at least": [f"{row.at_least:.0f}" for row in shown],
-            "tokens/par.": [f"{row.tokens_per_parameter:.3g}" for row in shown],
-            "+head": [_gain(row.gain_of_head) for row in shown],
-            "+width": [_gain(row.gain_of_width) for row in shown],
-        },
-        spare=("size", "total", "tokens/par."),
-    )
-    words = {
-        "trainable": "trainable, total: parameters" if "total" in columns else "trainable: parameters",
-        "size": f"size: of all of them as {found.precision}",
-        "expected": f"expected, at least: sequences (the latter with {found.probability:.0%})",
-        "+head": "+head, +width: sequences per 1000 trainable parameters that one more head or the next width adds",
+    names = [name for name in rows[0].model_extra or {} if not name.startswith("gain_of_")]
+    gains = [name for name in rows[0].model_extra or {} if name.startswith("gain_of_")]
+    gains = [name for name in gains if any(getattr(row, name) is not None for row in rows)]
+    columns = {
+        **{WORDS.get(name, name): [str(getattr(row, name)) for row in rows] for name in names},
+        "trainable": [str(row.trainable_parameters) for row in rows],
+        "total": [str(row.total_parameters) for row in rows],
+        "size": [_size(row.bytes) for row in rows],
+        "expected": [f"{row.memorized:.0f}" for row in rows],
+        "at least": [f"{row.at_least:.0f}" for row in rows],
+        "tokens/par.": [_few(row.tokens_per_parameter) for row in rows],
+        **{_more(name): [_few(getattr(row, name)) for row in rows] for name in gains},
     }
-    screen.print("; ".join(text for name, text in words.items() if name in columns))
+    if rows[0].tokens_per_parameter is None:
+        del columns["tokens/par."]
+    kept = output.show_lines(columns, spare=("size", "total", "tokens/par.", WORDS.get(names[0], names[0])))
+    steps = ", ".join(map(_more, gains))
+    words = {
+        "trainable": "trainable, total: parameters" if "total" in kept else "trainable: parameters",
+        "size": f"size: of all of them as {found.precision}",
+        "expected": f"expected, at least: {items} (the latter with {found.probability:.0%})",
+        **(
+            {_more(gains[0]): f"{steps}: {items} per 1000 trainable parameters that one step more adds"}
+            if gains
+            else {}
+        ),
+    }
+    screen.print("; ".join(text for name, text in words.items() if name in kept))
     for note in found.notes:
         screen.print(f"note: {note}")
 
 
-def _gain(gain: float | None) -> str:
-    return "–" if gain is None else f"{gain:.3g}"
+def _more(gain: str) -> str:
+    return f"+{gain.removeprefix('gain_of_').replace('_', ' ')}"
+
+
+def _few(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
 
 
 def _size(count: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+    for prefix, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
-            return f"{count / size:.3g} {unit}"
+            return f"{count / size:.3g} {prefix}"
     return f"{count} B"
 
 

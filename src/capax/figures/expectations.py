@@ -37,7 +37,7 @@ class Expected:
 
 def speaks_of(law: Law | None, runs: Sequence[Measurement]) -> bool:
     """Whether a law counts what these runs, which are of one task, memorize."""
-    return law is not None and bool(runs) and law.task == runs[0].spec.task.task and law.target in COUNTS
+    return law is not None and bool(runs) and law.items == runs[0].spec.task.unit and law.target in COUNTS
 
 
 def expected(law: Law | None, runs: Sequence[Measurement], band: bool = True, everywhere: bool = False) -> Expected:
@@ -94,8 +94,8 @@ def about(
     if drawn:
         is_band = ", band: where it expects 95 % of new measurements" if band else ""
         return f"Dashed: {what.format(named)}{is_band}.{unlike(law, runs)}"
-    if law.task != runs[0].spec.task.task or law.target not in COUNTS:
-        return f"The law {named} is not drawn: it is of {law.target}, {law.task}."
+    if law.items != runs[0].spec.task.unit or law.target not in COUNTS:
+        return f"The law {named} is not drawn: it is of {law.target}, {law.items}."
     return f"The law {named} is not drawn: these runs lie outside its domain."
 
 

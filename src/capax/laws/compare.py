@@ -83,7 +83,7 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     laws = list(laws)
     luck: tuple[str, ...] = ()
     if isinstance(table, pl.DataFrame) and y is None and laws:
-        table, luck = tables.above_luck(table, laws[0].target)
+        table, luck = laws[0].usable(table)
     heads, widths = tables.numbers(table, "n_heads"), tables.numbers(table, "d_model")
     scores, counts = [], np.empty(0)
     for law in laws:

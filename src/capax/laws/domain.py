@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
@@ -10,9 +11,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from capax import tables
 from capax.errors import LawError
+from capax.specs import Model, Task
 
 ARCHITECTURE = ("seq_len", "n_heads", "d_model")
 """Columns whose ranges are kept even where the law does not look at them."""
+
+FREE = (
+    *("seq_len", "context_size", "n_items", "n_edges", "degree", "n_heads", "d_model"),
+    *("library_size", "library_sha256", "duplicates", "strict"),
+)
+"""Fields of tasks and models that may differ where the protocol is the same."""
 
 Value = bool | int | float | str | None
 
@@ -60,6 +68,7 @@ class Domain(BaseModel):
                     f"{name}: the rows mix {shown}; a law describes one: choose, say where {_choice(table, name)}"
                 )
             protocol[name] = values[0]
+        protocol |= _further(table, names, skip)
         further = [name for name in ARCHITECTURE if name in tables.names(table) and name not in (*names, *skip)]
         known = {**columns, **{name: tables.numbers(table, name) for name in further}}
         ranges = {name: (float(values.min()), float(values.max())) for name, values in known.items()}
@@ -101,6 +110,47 @@ class Domain(BaseModel):
         ]
         library = [] if self.largest_library is None else [f"libraries up to {self.largest_library:g}"]
         return ", ".join([*ranges, *told, *library])
+
+
+def _further(table: Any, names: Sequence[str], skip: Sequence[str]) -> dict[str, Value]:
+    """The model, where it is not the usual one of its task, and fields that only a plugin or a user's module has.
+
+    Raises:
+        LawError: when rows differ in them, but for the law's columns.
+    """
+    known = tables.names(table)
+    if "task" not in known or "model" not in known:
+        return {}
+    tags = {name: {tag for tag in tables.values(table, name) if tag is not None} for name in ("task", "model")}
+    if len(tags["model"]) > 1:
+        raise LawError(
+            f"model: the rows mix {', '.join(sorted(tags['model']))}; a law describes one: choose, say where "
+            f"model={min(tags['model'])}"
+        )
+    kinds = [
+        *(Task.registry.get(tag) for tag in tags["task"]),
+        *(Model.registry.get(tag) for tag in tags["model"]),
+    ]
+    task, model = kinds if len(kinds) == 2 else (None, None)
+    if task is None or model is None:  # somebody's table
+        return {}
+    found: dict[str, Value] = {} if model is task.learner else {"model": model.tag()}
+    for name in dict.fromkeys(name for kind in (task, model) for name in kind.model_fields):
+        if name not in known or name in (*FREE, *tables.PROTOCOL, *names, *skip, "model"):
+            continue
+        told = {_without(value, names) for value in tables.values(table, name)}
+        if len(told) > 1:
+            shown = ", ".join(map(str, sorted(told, key=str)[:5]))
+            raise LawError(f"{name}: the rows mix {shown}; a law describes one, or has {name} as one of its axes")
+        found[name] = told.pop()
+    return found
+
+
+def _without(value: Any, names: Sequence[str]) -> Any:
+    """A cell, of a JSON object without some of its names."""
+    if not isinstance(value, str) or not value.startswith("{"):
+        return value
+    return json.dumps({name: one for name, one in json.loads(value).items() if name not in names}, sort_keys=True)
 
 
 def _choice(table: Any, name: str) -> str:

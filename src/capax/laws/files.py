@@ -11,14 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from capax import outputs
 from capax.errors import LawError, TableError, shown
-from capax.laws.bits import BitsLaw
 from capax.laws.censored import Solution
 from capax.laws.domain import Domain
 from capax.laws.ecm import ECM
 from capax.laws.law import FEWEST_DRAWS, Law
 from capax.laws.polynomial import Polynomial
-from capax.laws.power import AssociationLaw, DepthLaw, PowerLaw
-from capax.laws.relation import RelationLaw
+from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, PowerLaw, RelationLaw
 from capax.laws.rows import checked_rows
 
 LAWS: dict[str, type[Law]] = {
@@ -26,8 +24,6 @@ LAWS: dict[str, type[Law]] = {
 }
 LawName = Literal["ecm", "polynomial", "bits", "power", "depth", "association", "relation"]
 DEFAULT = "reference"
-HIGHEST_DEGREE = 20
-"""Of a polynomial that is read: one of more has more coefficients than any study has rows."""
 
 
 class LawFile(BaseModel):
@@ -65,7 +61,7 @@ def to_json(law: Law) -> str:
     rows, solution = getattr(law, "rows_", None), law.solution_
     return LawFile(
         law=law.name,  # type: ignore[arg-type]
-        options=law.get_params(),
+        options=law.options(),
         values=solution.values,
         held=getattr(law, "held_", {}),
         undetermined=law.undetermined_,
@@ -133,11 +129,14 @@ def _law(file: LawFile) -> Law:
     for name, value in file.options.items():
         if name not in usual:
             raise LawError(f"not a law: options: {', '.join(usual)} are those of {file.law}, got {name}")
-        if type(value) is not type(usual[name]):
+        if usual[name] is not None and type(value) is not type(usual[name]):
             raise LawError(f"not a law: options.{name}: should be like {usual[name]!r}, got {value!r:.80}")
-    if not 1 <= file.options.get("degree", 1) <= HIGHEST_DEGREE:
-        raise LawError(f"not a law: options.degree: 1 to {HIGHEST_DEGREE}, got {file.options['degree']}")
-    return LAWS[file.law](**file.options)
+    law = LAWS[file.law](**file.options)
+    try:
+        _ = law.names
+    except LawError as error:
+        raise LawError(f"not a law: options.{error}") from None
+    return law
 
 
 def _check(file: LawFile, law: Law) -> None:
@@ -210,6 +209,12 @@ def load_law(name: Path | str = DEFAULT) -> Law:
 
 
 REFERENCE = ("power", "ecm", "bits", "association", "relation")
+
+
+def reference_of(items: str) -> str | None:
+    """The name of the law that ships for some kind of items; None where there is none."""
+    found = next((law for law in REFERENCE if LAWS[law].items == items), None)
+    return DEFAULT if found == REFERENCE[0] else found and f"{DEFAULT}:{found}"
 
 
 def _reference(name: str) -> Law:

@@ -62,10 +62,11 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     columns: ClassVar[tuple[str, ...]]
     name: ClassVar[str]
-    task: ClassVar[str] = "sequences"
-    """What its measurements were of."""
-    censored: ClassVar[bool] = True
-    """Whether a count that is as large as its library is a lower bound."""
+    items: ClassVar[str] = "sequences"
+    """What it counts, as `Task.unit` names them, where the rows do not name their task."""
+    needed_for: ClassVar[str | None] = None
+    """Of a law of what is needed (a key dimension): the column that counts the items that it is needed for. What is
+    needed may exceed the library, and such a law is meant for more items than can be measured."""
     found: ClassVar[tuple[str, ...]] = ()
     """Columns that say what a measurement found, where of others they say how it was done."""
 
@@ -95,12 +96,14 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """What a reader must know of the options that were chosen."""
         return []
 
+    def options(self) -> dict[str, Any]:
+        """Its arguments, without those that were left open."""
+        return {name: value for name, value in self.get_params().items() if value is not None}
+
     # Fitting
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the law to measurements; what a law cannot use of a table of `capax.read` is left out, and noted.
-
-        That is runs of users' modules, and counts that are not significantly above chance.
+        """Fit the law to measurements; what it cannot use of a table of `capax.read` is left out, and noted (`usable`).
 
         Args:
             X: a table with the law's columns, or an array in the order of `columns`; `library_size` may be among them.
@@ -112,9 +115,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """
         notes: tuple[str, ...] = ()
         if isinstance(X, pl.DataFrame) and y is None:
-            X, modules = tables.without_modules(X)
-            X, luck = tables.above_luck(X, self.target)
-            notes = (*luck, *modules)
+            X, notes = self.usable(X)
         with saying(notes):
             self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
         self.notes_.extend(notes)
@@ -278,14 +279,15 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """
         if not 0 < level < 1:
             raise LawError(f"level: between 0 and 1, got {shown(level)}")
-        low, high = self._quantiles(X, ((1 - level) / 2, (1 + level) / 2))
+        low, high = self.quantiles(X, ((1 - level) / 2, (1 + level) / 2))
         return low, high
 
     def quantile(self, X: Any, probability: float) -> Vector:
         """The count below which a new measurement falls with this probability."""
-        return self._quantiles(X, (probability,))[0]
+        return self.quantiles(X, (probability,))[0]
 
-    def _quantiles(self, X: Any, probabilities: Sequence[float]) -> list[Vector]:
+    def quantiles(self, X: Any, probabilities: Sequence[float]) -> list[Vector]:
+        """The counts below which a new measurement falls with these probabilities, `(rows,)` each."""
         for probability in probabilities:
             if not 0 < probability < 1:
                 raise LawError(f"probability: between 0 and 1, got {probability}")
@@ -343,12 +345,24 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     # Reading tables and arrays
 
+    def usable(self, table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+        """The rows of a table of `capax.read` that the law can use, and notes of those that it cannot.
+
+        Those are runs of models that lack one of its columns, and counts that are not significantly above chance.
+
+        Raises:
+            TableError: when no row is left.
+        """
+        table, lacking = tables.with_columns(table, self.columns)
+        table, luck = tables.above_luck(table, self.target)
+        return table, (*luck, *lacking)
+
     def read(self, X: Any, y: Any = None, reset: bool = True) -> Rows:
         """The rows of a table or an array, checked; the arguments and errors are those of `fit`."""
         if tables.is_table(X):
             counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
             columns = {name: tables.numbers(X, name) for name in self.columns}
-            library = tables.numbers(X, LIBRARY) if self.censored and LIBRARY in tables.names(X) else None
+            library = tables.numbers(X, LIBRARY) if self.needed_for is None and LIBRARY in tables.names(X) else None
             if reset:
                 self.n_features_in_ = len(self.columns)
             label = self.target if y is None else "y"

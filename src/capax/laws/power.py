@@ -1,35 +1,62 @@
-"""Power laws: capacity as a product of powers of the columns."""
+"""Power laws: a product of powers of numeric columns, one class for all of them."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from capax.errors import LawError
+from capax.errors import LawError, shown
 from capax.laws.censored import Vector
 from capax.laws.law import Law, Structure
 from capax.laws.rows import Columns, Rows
 
+TINY = float(np.finfo(float).tiny)
 
-class PowerLaw(Law):
-    """C = k · (N − 1)^(−p) · H^q · B^r: the fewest parameters that bend in each direction.
 
-    N is `seq_len`, H `n_heads`, B `d_model`. p = 1 means that a number of tokens is remembered, however they are cut
-    into sequences; r > 1 that capacity grows faster than linearly with the width. Ours: the paper has no such law.
+class Factor(NamedTuple):
+    """One factor of a power law: something made of columns, to a power.
+
+    Attributes:
+        exponent: the parameter's name; None for a power that is not fitted but 1.
+        base: what is raised to it, in words.
+        columns: what that is made of.
+        log: its logarithm from those columns.
+        usual: the exponent where the rows have one value only.
+        above: the first column has to be larger than this, and why; None where any positive value will do.
+    """
+
+    exponent: str | None
+    base: str
+    columns: tuple[str, ...]
+    log: Callable[..., Vector] = np.log
+    usual: float = 0.0
+    above: tuple[float, str] | None = None
+
+
+def _log_less_one(values: Vector) -> Vector:
+    return np.log(np.maximum(values - 1, TINY))
+
+
+class Product(Law):
+    """Base of the laws that are a product of powers, C = k · Π x^e, of what they declare as `factors`.
+
+    The logarithm of such a law is linear in its exponents: a regression of logarithms is where the fit begins, and an
+    exponent of something that has one value in all rows is held at its usual value.
 
     Args:
         target: column of counts that is fitted when `fit` gets a table without y.
         n_bootstrap: refits behind `predict_interval`.
         random_state: seed of those.
+
+    Attributes:
+        factors: what is multiplied, in the order of the parameters.
+        scale: the parameter in front.
     """
 
-    name: ClassVar[str] = "power"
-    columns: ClassVar[tuple[str, ...]] = ("seq_len", "n_heads", "d_model")
-    names: tuple[str, ...] = ("k", "p", "q", "r")
-    constant: ClassVar[tuple[float, ...]] = (1.0, 0.0, 1.0)
-    """Exponents that are held where a column has one value only: tokens are constant, heads add nothing, width counts
-    linearly."""
+    factors: tuple[Factor, ...]
+    scale: ClassVar[str] = "k"
 
     def __init__(
         self, *, target: str = "memorized_above_chance", n_bootstrap: int = 1000, random_state: int = 0
@@ -38,36 +65,111 @@ class PowerLaw(Law):
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state
 
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns of X."""
+        return tuple(dict.fromkeys(name for factor in self.factors for name in factor.columns))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The factor in front, and the exponents."""
+        return (self.scale, *(factor.exponent for factor in self.factors if factor.exponent is not None))
+
     def _capacity(self, theta: Vector, columns: Columns) -> tuple[Vector, np.ndarray]:
-        logs = self._logs(columns)
+        logs, fixed = self._logs(columns)
         with np.errstate(over="ignore"):
-            product = np.exp(np.clip(logs @ theta[1:], -600, 600))
+            product = np.exp(np.clip(logs @ theta[1:] + fixed, -600, 600))
         capacity = theta[0] * product
         return capacity, np.column_stack([product, capacity[:, None] * logs])
 
+    def _logs(self, columns: Columns) -> tuple[np.ndarray, Vector]:
+        """Logarithms of what the exponents are of, `(rows, exponents)`, and of all else, `(rows,)`."""
+        fixed = np.zeros(len(next(iter(columns.values()))))
+        fitted = []
+        for factor in self.factors:
+            log = factor.log(*(columns[name] for name in factor.columns))
+            if factor.exponent is None:
+                fixed = fixed + log
+            else:
+                fitted.append(log)
+        return np.column_stack(fitted) if fitted else np.empty((len(fixed), 0)), fixed
+
     def _structures(self, rows: Rows) -> list[Structure]:
-        exponents, logs, values = self.names[1:], self._logs(rows.columns), np.log(rows.counts)
-        held = {}
-        for exponent, base, usual, column in zip(exponents, self.bases, self.constant, logs.T, strict=True):
-            if np.ptp(column) == 0:
-                value = f" ({rows.columns[base][0]:g})" if base in rows.columns else ""
-                held[exponent] = (usual, f"one value of {base} only{value}; held at {usual:g}")
-        free = [place for place, exponent in enumerate(exponents) if exponent not in held]
-        fixed = np.array([held[exponent][0] if exponent in held else 0.0 for exponent in exponents])
-        found, *_ = np.linalg.lstsq(np.column_stack([np.ones(len(logs)), logs[:, free]]), values - logs @ fixed)
-        start = fixed.copy()
-        start[free] = found[1:]
-        return [Structure(held, [dict(zip(self.names, (float(np.exp(found[0])), *start.tolist()), strict=True))])]
+        self._refuse(rows.columns)
+        logs, fixed = self._logs(rows.columns)
+        free, held, exponents = np.ptp(logs, axis=0) > 0, {}, np.empty(logs.shape[1])
+        for place, factor in enumerate(factor for factor in self.factors if factor.exponent is not None):
+            exponents[place] = 0.0 if free[place] else factor.usual
+            if not free[place]:
+                value = f" ({rows.columns[factor.base][0]:g})" if factor.base in rows.columns else ""
+                held[self.names[1 + place]] = (
+                    factor.usual,
+                    f"one value of {factor.base} only{value}; held at {factor.usual:g}",
+                )
+        rest = np.log(rows.counts) - fixed - logs @ exponents
+        found, *_ = np.linalg.lstsq(np.column_stack([np.ones(len(logs)), logs[:, free]]), rest)
+        exponents[free] = found[1:]
+        return [Structure(held, [dict(zip(self.names, (float(np.exp(found[0])), *exponents.tolist()), strict=True))])]
+
+    def _refuse(self, columns: Columns) -> None:
+        for factor in self.factors:
+            if factor.above is None:
+                continue
+            name, (least, why) = factor.columns[0], factor.above
+            if (columns[name] <= least).any():
+                raise LawError(f"{name}: above {least:g} for this law ({why}), got {columns[name].min():g}")
+
+
+TOKENS = Factor("p", "seq_len", ("seq_len",), lambda seq_len: -_log_less_one(seq_len), 1.0)
+HEADS = Factor("q", "n_heads", ("n_heads",))
+WIDTH = Factor("r", "d_model", ("d_model",), usual=1.0)
+LAYERS = Factor("s", "n_layers", ("n_layers",))
+NAMED = {factor.base: factor for factor in (TOKENS, HEADS, WIDTH, LAYERS)}
+
+
+class PowerLaw(Product):
+    """C = k · (N − 1)^(−p) · H^q · B^r: the fewest parameters that bend in each direction.
+
+    N is `seq_len`, H `n_heads`, B `d_model`. p = 1 means that a number of tokens is remembered, however they are cut
+    into sequences; r > 1 that capacity grows faster than linearly with the width. Ours: the paper has no such law.
+
+    With `axes` it is a power law of other columns: each has an exponent of its name, but p, q, r and s are those of
+    1 / (N − 1), `n_heads`, `d_model` and `n_layers`.
+
+    Args:
+        axes: numeric columns that it depends on, fields of a model of your own among them; those above when not given.
+        target: column of counts that is fitted when `fit` gets a table without y.
+        n_bootstrap: refits behind `predict_interval`.
+        random_state: seed of those.
+    """
+
+    name: ClassVar[str] = "power"
+    usual: ClassVar[tuple[Factor, ...]] = (TOKENS, HEADS, WIDTH)
+
+    def __init__(
+        self,
+        *,
+        axes: Sequence[str] | None = None,
+        target: str = "memorized_above_chance",
+        n_bootstrap: int = 1000,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(target=target, n_bootstrap=n_bootstrap, random_state=random_state)
+        self.axes = axes
 
     @property
-    def bases(self) -> tuple[str, ...]:
-        """What the exponents are of."""
-        return self.columns
+    def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]
+        """What is multiplied.
 
-    def _logs(self, columns: Columns) -> np.ndarray:
-        """−log(N − 1), then the logarithms of the other columns, `(rows, exponents)`."""
-        first = -np.log(np.maximum(columns["seq_len"] - 1, np.finfo(float).tiny))
-        return np.column_stack([first, *(np.log(values) for name, values in columns.items() if name != "seq_len")])
+        Raises:
+            LawError: for axes that are no names, or repeat.
+        """
+        if self.axes is None:
+            return self.usual
+        axes = [] if isinstance(self.axes, str) else list(self.axes)
+        if not axes or len(set(axes)) < len(axes) or not all(isinstance(name, str) and name for name in axes):
+            raise LawError(f"axes: names of columns, each once, got {shown(self.axes)}")
+        return tuple(NAMED.get(name, Factor(name, name, (name,))) for name in axes)
 
 
 class DepthLaw(PowerLaw):
@@ -77,12 +179,10 @@ class DepthLaw(PowerLaw):
     """
 
     name: ClassVar[str] = "depth"
-    columns: ClassVar[tuple[str, ...]] = ("seq_len", "n_heads", "d_model", "n_layers")
-    names: tuple[str, ...] = ("k", "p", "q", "r", "s")
-    constant: ClassVar[tuple[float, ...]] = (1.0, 0.0, 1.0, 0.0)
+    usual: ClassVar[tuple[Factor, ...]] = (TOKENS, HEADS, WIDTH, LAYERS)
 
 
-class AssociationLaw(PowerLaw):
+class AssociationLaw(Product):
     """C = k · H^a · (n − 1)^b · min(d_head, n)^c · d^g: what a trained attention layer remembers of associations.
 
     H is `n_heads`, n `context_size`, d `d_model`. The bound of Mahdavi et al. 2024, H (min(n, d_head) − 1) + 1, grows
@@ -91,25 +191,102 @@ class AssociationLaw(PowerLaw):
     """
 
     name: ClassVar[str] = "association"
-    task: ClassVar[str] = "associations"
-    columns: ClassVar[tuple[str, ...]] = ("n_heads", "context_size", "d_head", "d_model")
-    names: tuple[str, ...] = ("k", "a", "b", "c", "g")
-    constant: ClassVar[tuple[float, ...]] = (1.0, 1.0, 0.0, 0.0)
+    items: ClassVar[str] = "associations"
+    factors = (
+        Factor("a", "n_heads", ("n_heads",), usual=1.0),
+        Factor("b", "context_size", ("context_size",), _log_less_one, 1.0, (1, "one token takes all attention")),
+        Factor("c", "min(d_head, context_size)", ("d_head", "context_size"), lambda d, n: np.log(np.minimum(d, n))),
+        Factor("g", "d_model", ("d_model",)),
+    )
+
+
+class BitsLaw(Product):
+    """C · bits = k · P: each of P trainable parameters holds k bits, however they are arranged.
+
+    A sequence costs (seq_len − 1) · log2(vocab_size) bits when the loss covers all positions and log2(vocab_size) when
+    it covers the last. The literature has constants for k (about 2 for knowledge in language models, 3.6 for random
+    strings); here k is fitted, and its failure to be one number is what the other laws explain.
+
+    Args:
+        loss: positions that the training asked for, `all` or `last`.
+        target: column of counts that is fitted when `fit` gets a table without y.
+        n_bootstrap: refits behind `predict_interval`.
+        random_state: seed of those.
+    """
+
+    name: ClassVar[str] = "bits"
+
+    def __init__(
+        self,
+        *,
+        loss: Literal["all", "last"] = "all",
+        target: str = "memorized_above_chance",
+        n_bootstrap: int = 1000,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(target=target, n_bootstrap=n_bootstrap, random_state=random_state)
+        self.loss = loss
 
     @property
-    def bases(self) -> tuple[str, ...]:
-        """What the exponents are of."""
-        return ("n_heads", "context_size", "min(d_head, context_size)", "d_model")
+    def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]
+        """Parameters per bit of a sequence."""
+        return (Factor(None, "parameters per bit", ("seq_len", "vocab_size", "trainable_parameters"), self._per_bit),)
+
+    def _per_bit(self, seq_len: Vector, vocab_size: Vector, parameters: Vector) -> Vector:
+        tokens = seq_len - 1 if self.loss == "all" else 1.0
+        return np.asarray(np.log(parameters / (tokens * np.log2(vocab_size))))
 
     def _structures(self, rows: Rows) -> list[Structure]:
-        self._refuse(rows.columns)
+        stated = self.domain_.protocol.get("loss", self.loss)
+        if self.loss not in ("all", "last") or stated != self.loss:
+            raise LawError(f"loss: the rows were trained on {stated!r} positions, the law is for {self.loss!r}")
         return super()._structures(rows)
 
-    def _refuse(self, columns: Columns) -> None:
-        if (columns["context_size"] <= 1).any():
-            raise LawError("context_size: above 1 for this law (one token takes all attention), got 1")
 
-    def _logs(self, columns: Columns) -> np.ndarray:
-        heads, context, head, width = (columns[name] for name in self.columns)
-        several = np.maximum(context - 1, np.finfo(float).tiny)
-        return np.log(np.column_stack([heads, several, np.minimum(head, context), width]))
+class RelationLaw(Product):
+    """D_K* = c · (m' log2 m' / d)^s: the total key dimension at which m' relations are recognized in d channels.
+
+    m' is `n_edges`, d `d_model`. The paper's law has s = 1; c and s are fitted here (log residuals). Without the
+    logarithm it is c · (m'/d)^s: on small grids the data do not tell the two apart, so compare them.
+
+    Args:
+        logarithm: whether m' is multiplied by its logarithm.
+        target: column of total key dimensions that is fitted when `fit` gets a table without y.
+        n_bootstrap: refits behind `predict_interval`.
+        random_state: seed of those.
+    """
+
+    name: ClassVar[str] = "relation"
+    items: ClassVar[str] = "edges"
+    needed_for: ClassVar[str | None] = "n_edges"
+    found: ClassVar[tuple[str, ...]] = ("n_heads", "d_head")
+    scale: ClassVar[str] = "c"
+
+    def __init__(
+        self,
+        *,
+        logarithm: bool = True,
+        target: str = "total_key_dim",
+        n_bootstrap: int = 1000,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(target=target, n_bootstrap=n_bootstrap, random_state=random_state)
+        self.logarithm = logarithm
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]
+        """The load of a channel."""
+        above = (1, "log 1 is 0") if self.logarithm else None
+        return (Factor("s", "the load", ("n_edges", "d_model"), self._log_load, 1.0, above),)
+
+    def _log_load(self, n_edges: Vector, d_model: Vector) -> Vector:
+        return np.asarray(np.log(np.maximum(self.load({"n_edges": n_edges, "d_model": d_model}), TINY)))
+
+    def load(self, columns: Columns) -> Vector:
+        """The load m' log2 m' / d, or m'/d."""
+        edges = columns["n_edges"]
+        return edges * (np.log2(edges) if self.logarithm else 1.0) / columns["d_model"]
+
+    def reading_notes(self) -> list[str]:
+        """What a reader must know of the options that were chosen."""
+        return [] if self.logarithm else ["without the logarithm: D_K* = c (m'/d)^s"]

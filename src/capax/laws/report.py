@@ -47,7 +47,7 @@ def report(law: Law, level: float = 0.95, comparison: Comparison | None = None) 
     aic, bic = law.information()
     return FitReport(
         law=law.name,
-        options=law.get_params(),
+        options=law.options(),
         parameters=tuple(
             FittedParameter(
                 name=name,

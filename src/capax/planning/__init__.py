@@ -1,1 +1,1 @@
-"""Laws turned round: a target in, architectures out."""
+"""Laws asked and inverted: what an architecture holds, and which architectures hold a target."""

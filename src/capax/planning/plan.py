@@ -1,164 +1,284 @@
-"""The architectures that hold a target, smallest first."""
+"""Predict, plan and verify, for every task whose law names its axes."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from pydantic import Field
+import numpy as np
 
-from capax.laws.domain import Domain
+from capax.errors import LawError, shown
+from capax.laws.answers import task_of
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
-from capax.measures.units import tokens_per_parameter
-from capax.planning.candidates import BYTES, Choice, Precision, check, choices, choose, model, rows, vocabulary
-from capax.results import Measurement, Result
+from capax.measures.measure import measure
+from capax.measures.progress import Callback
+from capax.planning.question import Columns, Question, predicted
+from capax.planning.results import Architecture, Frontier, Precision, Prediction, Verification
+from capax.results import Interval
+from capax.specs import Mac, Training
+from capax.specs.spec import whole
+from capax.store import Store
+from capax.training.workers import Workers
+
+BYTES: dict[str, int] = {"float32": 4, "float64": 8, "bfloat16": 2}
+GAINS = {"n_heads": "head", "d_model": "width", "d_head": "head_size"}
+"""What one more step along an axis is called where it has a shorter name."""
 
 
-class Architecture(Result):
-    """A transformer and what it is expected to hold."""
+def predict(
+    law: Law | str = DEFAULT, *, level: float = 0.95, extrapolate: bool | None = None, **sizes: int | None
+) -> Prediction:
+    """What a law says of one architecture.
 
-    n_layers: int
-    n_heads: int
-    d_model: int
-    d_head: int
-    trainable_parameters: int
-    total_parameters: int
-    bytes: Annotated[int, Field(description="Of all parameters at the plan's precision.")]
-    memorized: Annotated[float, Field(description="Items that it is expected to memorize.")]
-    at_least: Annotated[float, Field(description="Items that it memorizes with the plan's probability.")]
-    tokens_per_parameter: Annotated[
-        float, Field(description="seq_len · memorized / trainable parameters (Härmä et al. 2024, eq. 12).")
-    ]
-    gain_of_head: Annotated[
-        float | None,
-        Field(description="Items gained per 1000 trainable parameters by one more head, inside the domain."),
-    ]
-    gain_of_width: Annotated[
-        float | None, Field(description="Items gained per 1000 trainable parameters by the next width, in the domain.")
-    ]
-    efficient: Annotated[
-        bool,
-        Field(description="Whether no other architecture of the plan has fewer trainable and fewer total parameters."),
-    ]
+    Args:
+        law: a fitted law, or its name (`load_law`).
+        level: probability with which a new measurement falls into the interval.
+        extrapolate: answer outside the law's domain, too; by default a law of what is needed does, and no other.
+        sizes: those of the task and of the model by name: `seq_len=8, n_heads=2, d_model=32`. What all the law's data
+            had in common may be left out.
 
-
-class Verification(Result):
-    """A planned architecture, trained on a library of the target's size."""
-
-    held: Annotated[bool, Field(description="Whether every sequence of the target was memorized.")]
-    miss_percent: Annotated[float, Field(description="Share of the target that was not memorized, in percent.")]
-    measurement: Measurement
-
-
-class Frontier(Result):
-    """The smallest architecture of each depth and number of heads that holds the target, smallest first."""
-
-    sequences: Annotated[int, Field(description="The target.")]
-    seq_len: int
-    vocab_size: int
-    probability: Annotated[float, Field(description="With which each architecture holds the target.")]
-    precision: Precision
-    architectures: tuple[Architecture, ...]
-    nearest: Annotated[
-        Architecture | None, Field(description="When none holds the target: the one that comes nearest.")
-    ]
-    law: str
-    source: Annotated[str, Field(description="What the law was fitted to, or who published it.")]
-    domain: Domain
-    notes: tuple[str, ...]
-    verification: Verification | None = None
-    schema_version: Literal[1] = 1
+    Raises:
+        LawError: for a size that is missing or not allowed, outside the domain without `extrapolate`, or where the law
+            has no meaning.
+    """
+    question = Question(law, sizes)
+    law = question.law
+    if not 0 < level < 1:
+        raise LawError(f"level: between 0 and 1, got {shown(level)}")
+    grid = question.grid()
+    for name, values in grid.items():
+        if len(values) > 1:
+            raise LawError(f"{name}: is required, for the law depends on it")
+    (model,) = question.models(grid)
+    table = question.table([model])
+    row = {name: values[0].item() for name, values in table.items() if name not in law.found}
+    outside = question.outside([row], extrapolate)
+    value = float(predicted(law, table)[0])
+    if value < 0:
+        raise LawError(f"{law.name}: predicts {value:.4g} items; no count is below zero, so it does not hold here")
+    low, high = law.predict_interval(table, level)
+    told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes)}
+    told["trainable_parameters"] = row["trainable_parameters"]
+    if law.needed_for is not None:
+        told["rule"] = question.model.rule
+    return Prediction(
+        value=value,
+        interval=Interval(low=float(low[0]), high=float(high[0]), level=level, of="a new measurement"),
+        inside_domain=not outside,
+        outside=outside,
+        **told,
+        **_about(law),
+    )
 
 
 def plan(
-    sequences: int,
-    seq_len: int,
-    vocab_size: int | None = None,
-    law: Law | str | None = None,
+    law: Law | str,
+    target: int,
     *,
     probability: float = 0.9,
-    n_heads: Sequence[int] | None = None,
-    n_layers: Sequence[int] | None = None,
-    d_model: Sequence[int] | None = None,
-    width_multiple: int = 8,
+    multiple: int | None = None,
     max_parameters: int | None = None,
     precision: Precision = "float32",
-    extrapolate: bool = False,
+    extrapolate: bool | None = None,
+    **sizes: int | Sequence[int] | None,
 ) -> Frontier:
-    """The architectures that hold so many sequences with a probability, smallest first.
+    """The architectures that hold so many items with a probability, smallest first.
 
     Args:
-        sequences: how many are to be memorized.
-        seq_len: tokens in a sequence.
-        vocab_size: different tokens; the law's when not given.
-        law: a fitted law, or its name (`load_law`); `reference` when not given.
+        law: a fitted law, or its name (`load_law`).
+        target: how many items are to be memorized.
         probability: that a new measurement of the architecture reaches the target: its prediction interval is open
             above and of this level.
-        n_heads: head counts to choose from; those of the law's domain when not given.
-        n_layers: depths to choose from; those of the law's domain when not given.
-        d_model: widths to choose from; the multiples of `width_multiple` in the law's domain when not given.
-        width_multiple: what widths are multiples of.
+        multiple: what the values of the axis along which the smallest is sought are multiples of, where they follow
+            from the law's domain (8 for the width of a transformer, 4 for the head size of an attention layer).
         max_parameters: most trainable parameters.
         precision: in which the bytes are counted.
-        extrapolate: go outside the law's domain, where heads, depths or widths that are given lead there.
+        extrapolate: go outside the law's domain, where sizes that are given lead there; by default a law of what is
+            needed does, and no other.
+        sizes: those of the task by name, and values of the model's to choose from: `seq_len=8, n_heads=[1, 2]`; those
+            of the law's domain where none are given.
 
     Raises:
         LawError: for a value that is not allowed, outside the domain without `extrapolate`, or when `max_parameters`
             leaves no candidate.
     """
-    law = law if isinstance(law, Law) else load_law(DEFAULT if law is None else law)
-    check(
-        probability,
-        precision,
-        sequences=(sequences, 1),
-        seq_len=(seq_len, 2),
-        width_multiple=(width_multiple, 1),
-        max_parameters=(max_parameters, 1),
-    )
-    grid = {
-        "n_layers": choices("n_layers", n_layers, law),
-        "n_heads": choices("n_heads", n_heads, law),
-        "d_model": choices("d_model", d_model, law, width_multiple),
-    }
-    asked = {"seq_len": seq_len} | ({} if vocab_size is None else {"vocab_size": vocab_size})
-    tokens = vocabulary(law, vocab_size)
-    found = choose(
-        law,
-        sequences,
-        asked,
-        grid,
-        rows([model(law, *sizes) for sizes in itertools.product(*grid.values())], seq_len, tokens),
-        probability=probability,
-        max_parameters=max_parameters,
-        extrapolate=extrapolate,
-    )
+    law = law if isinstance(law, Law) else load_law(law)
+    items = task_of(law).unit
+    for name, value in ((items, target), ("multiple", multiple), ("max_parameters", max_parameters)):
+        if value is not None or name == items:
+            whole(name, value, error=LawError)
+    if not 0 < probability < 1:
+        raise LawError(f"probability: between 0 and 1, got {shown(probability)}")
+    if precision not in BYTES:
+        raise LawError(f"precision: {', '.join(BYTES)}, got {precision!r}")
+    question = Question(law, sizes, target)
+    grid = question.grid(multiple)
+    ends = [{**question.given, **{name: end(values) for name, values in grid.items()}} for end in (min, max)]
+    outside = question.outside(ends, extrapolate)
+    models = question.models(grid, probability)
+    table = question.table(models)
+    size, total = table["trainable_parameters"], table["total_parameters"]
+    kept = np.full(len(models), True) if outside or extrapolate else law.inside_domain(table)
+    if max_parameters is not None:
+        kept &= size <= max_parameters
+    if not kept.any():
+        raise LawError(
+            f"max_parameters: at least {size.min()} for the smallest architecture to choose from, got {max_parameters}"
+        )
+    margin = _margin(law, table, target, 1 - probability)
+    keys = list(zip(*(table[name].tolist() for name in question.axes), strict=True))
+    smallest: dict[tuple[int, ...], int] = {}
+    for place in np.flatnonzero(kept & (margin >= 1)).tolist():
+        smallest.setdefault(keys[place][:-1], place)
+    places = sorted(smallest.values(), key=lambda place: (size[place], total[place]))
+    nearest = [] if places else [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
+    found = _described(question, table, keys, places or nearest, probability, precision)
+    sizes = {name: value for name, value in question.asked.items() if name != law.needed_for}
+    named: dict[str, Any] = {items: target, **sizes}
     return Frontier(
-        sequences=sequences,
-        seq_len=seq_len,
-        vocab_size=tokens,
+        **named,
         probability=probability,
         precision=precision,
-        architectures=tuple(_architecture(found, place, seq_len, precision) for place in found.places),
-        nearest=None if found.nearest is None else _architecture(found, found.nearest, seq_len, precision),
-        law=law.name,
-        source=law.source_,
-        domain=law.domain_,
-        notes=(*law.notes_, *(f"outside the domain of the law: {reason}" for reason in found.outside)),
+        architectures=tuple(found if places else ()),
+        nearest=found[0] if nearest else None,
+        **_about(law, outside),
     )
 
 
-def _architecture(found: Choice, place: int, seq_len: int, precision: Precision) -> Architecture:
-    sizes = found.sizes(place, Architecture.model_fields)
-    memorized = float(found.memorized[place])
-    return Architecture(
-        **sizes,
-        bytes=sizes["total_parameters"] * BYTES[precision],
-        memorized=memorized,
-        at_least=float(found.at_least[place]),
-        tokens_per_parameter=tokens_per_parameter(memorized, seq_len, sizes["trainable_parameters"]),
-        gain_of_head=found.gain(place, "n_heads"),
-        gain_of_width=found.gain(place, "d_model"),
-        efficient=found.efficient(place),
+def _described(
+    question: Question,
+    table: Columns,
+    keys: Sequence[tuple[int, ...]],
+    places: Sequence[int],
+    probability: float,
+    precision: Precision,
+) -> list[Architecture]:
+    """Some rows of a table with what they hold, and what a step along the axes would add."""
+    stepped = [name for name in dict.fromkeys(("n_heads", question.axes[-1])) if name in question.axes]
+    following = {name: _next(keys, question.axes.index(name)) for name in stepped}
+    wanted = sorted({*places, *(after[at] for after in following.values() for at in places if at in after)})
+    rows = {name: values[wanted] for name, values in table.items()}
+    memorized = dict(zip(wanted, _holds(question.law, rows, None).tolist(), strict=True))
+    at_least = dict(zip(wanted, _holds(question.law, rows, 1 - probability).tolist(), strict=True))
+    size, total = (table[f"{kind}_parameters"].tolist() for kind in ("trainable", "total"))
+    tokens, found = question.task.tokens_per_item, []
+    for at in places:
+        smaller = (one for one in places if size[one] <= size[at] and total[one] <= total[at])
+        named: dict[str, Any] = {name: int(table[name][at]) for name in question.axes}
+        for name, after in following.items():
+            named[f"gain_of_{GAINS.get(name, name)}"] = _gain(memorized, size, at, after.get(at))
+        found.append(
+            Architecture(
+                trainable_parameters=size[at],
+                total_parameters=total[at],
+                bytes=total[at] * BYTES[precision],
+                memorized=memorized[at],
+                at_least=at_least[at],
+                tokens_per_parameter=None if tokens is None else tokens * memorized[at] / size[at],
+                efficient=all((size[one], total[one]) == (size[at], total[at]) for one in smaller),
+                **named,
+            )
+        )
+    return found
+
+
+def _gain(memorized: Mapping[int, float], size: Sequence[int], at: int, after: int | None) -> float | None:
+    """Items per 1000 trainable parameters from one row to another."""
+    if after is None or size[after] == size[at]:
+        return None
+    return 1000 * (memorized[after] - memorized[at]) / (size[after] - size[at])
+
+
+def _next(keys: Sequence[tuple[int, ...]], number: int) -> dict[int, int]:
+    """For each row the one that differs from it by the next larger value of one size."""
+    series: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for place, key in enumerate(keys):
+        series.setdefault((*key[:number], *key[number + 1 :]), []).append((key[number], place))
+    return {
+        place: after for members in series.values() for (_, place), (_, after) in itertools.pairwise(sorted(members))
+    }
+
+
+def _margin(law: Law, table: Columns, target: int, probability: float) -> np.ndarray:
+    """What each row holds with a probability, or has of what is needed, as a share of what it should."""
+    if law.needed_for is None:
+        return law.quantile(table, probability) / target
+    return table[law.target] / law.quantile(table, 1 - probability)
+
+
+def _holds(law: Law, table: Columns, probability: float | None) -> np.ndarray:
+    """Items that each row is expected to hold, or holds but for a probability."""
+    if law.needed_for is None:
+        return predicted(law, table) if probability is None else law.quantile(table, probability)
+    low, high = np.full((2, len(table[law.target])), [[2.0], [1e12]])
+    for _ in range(50):  # of a law of what is needed: the items for which what the row has is enough
+        items = np.sqrt(low * high)
+        asked = {**table, law.needed_for: items}
+        needed = predicted(law, asked) if probability is None else law.quantile(asked, 1 - probability)
+        enough = needed <= table[law.target]
+        low, high = np.where(enough, items, low), np.where(enough, high, items)
+    return low
+
+
+def _about(law: Law, outside: Sequence[str] = ()) -> dict[str, Any]:
+    return {
+        "law": law.name,
+        "source": law.source_,
+        "domain": law.domain_,
+        "notes": (*law.notes_, *(f"outside the domain of the law: {reason}" for reason in outside)),
+    }
+
+
+def verify(
+    law: Law | str,
+    frontier: Frontier,
+    architecture: Architecture | None = None,
+    *,
+    store: Store | Path | str | None = None,
+    seed: int = 0,
+    workers: int | Workers = 1,
+    progress: Callback | None = None,
+) -> Verification:
+    """Train an architecture of a plan on a library of the target's size, as the law's data were trained.
+
+    Its budget is as many steps as the law's data had: epochs of a smaller library have fewer.
+
+    Args:
+        law: the law that the plan was made with: loss, learning rate, stop rule and restarts are those of its data,
+            where it says.
+        frontier: the plan.
+        architecture: which one; the smallest when not given, or the nearest when none holds the target.
+        store: where the run is kept, so that a law can be fitted anew with it.
+        seed: names all random draws.
+        workers: processes, or a pool of them.
+        progress: called while training.
+
+    Raises:
+        CapaxError: when the library cannot be drawn (fewer prefixes than the target) or the run cannot be stored.
+    """
+    law = law if isinstance(law, Law) else load_law(law)
+    asked = dict(frontier.model_extra or {})
+    target = int(asked.pop(task_of(law).unit))
+    question = Question(law, asked, target)
+    chosen = architecture or (frontier.architectures[0] if frontier.architectures else frontier.nearest)
+    assert chosen is not None
+    sizes: dict[str, Any] = {
+        name: value for name, value in (chosen.model_extra or {}).items() if not name.startswith("gain_of_")
+    }
+    run = measure(
+        question.kind.of_size(target, **(question.of(question.kind, files=True) | question.asked)),
+        question.spec(sizes),
+        Training(**question.of(Training)),
+        protocol=Mac(**{name: value for name, value in question.of(Mac).items() if name != "protocol"}),
+        seed=seed,
+        store=store,
+        workers=workers,
+        progress=progress,
     )
+    missed = run.library_size - run.memorized
+    success = run.metrics.get("f1")  # of relations: that no other pair is taken for one counts, too
+    held = missed == 0 if success is None else success >= float(question.told.get("target_f1", 0.99))
+    return Verification(held=held, miss_percent=100 * missed / run.library_size, measurement=run)

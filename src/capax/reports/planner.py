@@ -1,33 +1,32 @@
-"""What the report's page needs to plan by itself, with the numbers of `capax plan`."""
+"""The planner of the report's page: what `capax plan` says on a grid, from which the page chooses."""
 
 from __future__ import annotations
 
-import base64
 import itertools
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
-from capax.errors import LawError
+from capax.errors import CapaxError
 from capax.figures.interactive import GREY, SYMBOLS
 from capax.figures.looks import COLORS
 from capax.laws import published
-from capax.laws.domain import OutsideDomainWarning
+from capax.laws.answers import axes, task_of
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.report import FittedParameter, report
-from capax.planning.candidates import choices, model, rows, vocabulary
+from capax.planning.question import Columns, Question, predicted
 from capax.results import Result
 
-IN_PAGE = ("power", "depth", "ecm", "bits")
-"""Laws that planner.js computes, too."""
 LEVEL = 0.95
-PROBABILITY = 0.9
-REACH = [1_000, 1_000_000_000]
-"""Parameters that the slider offers where the law's domain does not say."""
+PROBABILITIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+START = 0.9
+MOST_VALUES = 16
+"""Of one size of the task: if the law's domain has more, they are chosen evenly on a logarithmic scale."""
+MOST_ROWS = 20_000
+"""Of the table: some 2 MB of the page."""
 
 
 class Planner(Result):
@@ -38,7 +37,7 @@ class Planner(Result):
         formula: what the law says, in a sentence.
         parameters: with profile intervals, where the law has rows that it was fitted to.
         reason: why the page cannot plan with this law; None where it can.
-        carried: what planner.js reads: see `carried`.
+        carried: what planner.js reads, see `carried`.
     """
 
     law: str
@@ -57,7 +56,11 @@ class Planner(Result):
 def planner(given: Law | None) -> Planner:
     """The planner with a law, or with the one that ships with capax."""
     law = load_law(DEFAULT) if given is None else given
-    reason = refusal(law)
+    reason, table = None, None
+    try:
+        table = carried(law)
+    except CapaxError as error:
+        reason = str(error)
     assert law.__doc__ is not None
     return Planner(
         law=law.name,
@@ -70,56 +73,83 @@ def planner(given: Law | None) -> Planner:
         parameters=_parameters(law),
         level=LEVEL,
         reason=reason,
-        carried=None
-        if reason
-        else carried(law) | _start(law) | {"looks": {"colors": COLORS, "symbols": SYMBOLS, "grey": GREY}},
+        carried=table,
     )
 
 
-def refusal(law: Law) -> str | None:
-    """Why planner.js cannot plan with a law; None where it can."""
-    if law.task != "sequences":
-        return f"the law {law.name} is of {law.task}; the page plans for sequences (capax plan {law.task} does for it)"
-    if law.name not in IN_PAGE:
-        return f"the law {law.name} is not computed in the page; capax plan --law does it"
-    if not law.domain_.usable:
-        return f"the law {law.name} ({law.source_}) is not usable as published"
-    if not len(law.bootstrap()):
-        return f"the law {law.name} ({law.source_}) carries no refits, from which its intervals come"
-    return None
-
-
 def carried(law: Law) -> dict[str, Any]:
-    """A law as JSON from which planner.js computes what `capax.plan` does.
+    """What planner.js chooses from: the architectures of `capax plan` in the law's domain, and what each holds.
 
-    Numbers that decide are base64 of little-endian float64, exact and shorter than their decimals; of the bootstrap's
-    refits each column is such a text, or a single one where all agree.
+    Returns:
+        `rows`, one for each value of the sizes in `asked` and each architecture, in the order of `columns`: those
+        sizes, the `axes`, and what follows; the last is what the architecture holds with each of the `probabilities`.
+
+    Raises:
+        CapaxError: when nothing can be planned with the law.
     """
-    draws = law.bootstrap()
-    options = law.get_params()
-    known = ("seq_len", "vocab_size", "n_layers", "n_heads", "d_model", "d_head")
+    kind = task_of(law)
+    if law.needed_for is not None:
+        raise CapaxError(f"the law {law.name} says what {kind.unit} need; capax plan asks it")
+    if not law.domain_.usable:
+        raise CapaxError(f"the law {law.name} ({law.source_}) is not usable as published")
+    asked = {name: _values(law, name) for name in axes(kind) if name in law.domain_.ranges}
+    questions = [Question(law, dict(zip(asked, values, strict=True))) for values in itertools.product(*asked.values())]
+    question = questions[0]
+    if len(questions) * math.prod(map(len, question.grid().values())) > MOST_ROWS:
+        raise CapaxError(f"the domain of the law {law.name} is too large for a page; capax plan --law asks it")
+    models = question.models(question.grid())
+    tables = [question.table(models) for question in questions]
+    rows = _rows(question, {name: np.concatenate([table[name] for table in tables]) for name in tables[0]})
+    if not rows:
+        raise CapaxError(f"the domain of the law {law.name} holds no architecture")
     return {
-        "name": law.name,
-        "source": law.source_,
-        "columns": list(law.columns),
-        "options": {name: options[name] for name in ("as_printed", "loss") if name in options},
-        "values": _packed(list(law.solution_.values.values())),
-        "sigma": _packed([law.sigma_]),
-        "draws": [_packed(column[:1] if (column == column[0]).all() else column) for column in draws.T],
-        "noise": _packed(law.noise()),
-        "domain": {
-            "ranges": law.domain_.ranges,
-            "protocol": {name: [value, str(value)] for name, value in law.domain_.protocol.items() if name in known},
-            "usable": law.domain_.usable,
-            "words": law.domain_.in_words(),
+        "items": kind.unit,
+        "fixed": {name: value for name, value in question.asked.items() if name not in asked},
+        "asked": asked,
+        "axes": list(question.axes),
+        "columns": [*question.asked, *question.axes, *FOLLOWS],
+        "rows": rows,
+        "probabilities": PROBABILITIES,
+        "start": {
+            "target": _round(float(np.median([row[-1][PROBABILITIES.index(START)] for row in rows]))),
+            "probability": START,
         },
-        "model": model(law, None, 1, 1).model_dump(mode="json"),
-        "vocab_size": vocabulary(law, None),
+        "domain": law.domain_.in_words(),
+        "looks": {"colors": COLORS, "symbols": SYMBOLS, "grey": GREY},
     }
 
 
-def _packed(values: Any) -> str:
-    return base64.b64encode(np.asarray(values, dtype="<f8").tobytes()).decode()
+FOLLOWS = ("trainable_parameters", "total_parameters", "memorized", "tokens_per_parameter", "at_least")
+
+
+def _values(law: Law, name: str) -> list[int]:
+    """Values of one size of the task that the page offers."""
+    low, high = (int(end) for end in law.domain_.ranges[name])
+    if high - low < 2 * MOST_VALUES:
+        return list(range(low, high + 1))
+    return sorted({round(value) for value in np.geomspace(low, high, MOST_VALUES)})
+
+
+def _rows(question: Question, table: Columns) -> list[list[Any]]:
+    """Those of the architectures that lie in the law's domain, and what they hold."""
+    law, names = question.law, (*question.asked, *question.axes, "trainable_parameters", "total_parameters")
+    inside = law.inside_domain(table)
+    table = {name: values[inside] for name, values in table.items()}
+    if not inside.any():
+        return []
+    at_least = np.transpose(law.quantiles(table, [1 - probability for probability in PROBABILITIES]))
+    held = predicted(law, table)
+    tokens = seq_len * held / table["trainable_parameters"] if (seq_len := table.get("seq_len")) is not None else None
+    numbers = zip(*(table[name].tolist() for name in names), strict=True)
+    return [
+        [*row, _short(value), None if tokens is None else _short(tokens[place]), list(map(_short, at_least[place]))]
+        for place, (row, value) in enumerate(zip(numbers, held, strict=True))
+    ]
+
+
+def _short(value: float) -> float:
+    """To nine digits."""
+    return float(f"{value:.9g}")
 
 
 def _parameters(law: Law) -> tuple[FittedParameter, ...]:
@@ -138,28 +168,6 @@ def _errata(law: Law) -> tuple[str, ...]:
     """What is wrong in the paper whose parameters a law has."""
     kind, _, source = law.source_.partition(":")
     return tuple(published.data(source.partition(":")[0])["errata"]) if kind == "published" else ()
-
-
-def _start(law: Law) -> dict[str, Any]:
-    """A first question, in the middle of what a law knows, and from how few to how many parameters it reaches."""
-    low, high = law.domain_.ranges["seq_len"]
-    seq_len, tokens = max(round(math.sqrt(low * high)), 2), vocabulary(law, None)
-    start = {"sequences": 100, "seq_len": seq_len, "vocab_size": tokens, "probability": PROBABILITY}
-    try:
-        axes = [choices("n_layers", None, law), choices("n_heads", None, law), choices("d_model", None, law, 8)]
-        table = rows([model(law, *sizes) for sizes in itertools.product(*axes)], seq_len, tokens)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OutsideDomainWarning)
-            held = law.quantile(table, 1 - PROBABILITY)
-    except LawError:
-        return {"start": start, "reach": REACH}
-    size = table["trainable_parameters"]
-    widest = held[np.array(table["d_model"]) == max(axes[-1])]
-    return {
-        "start": start | {"sequences": _round(float(np.median(widest)) / 2)},
-        "reach": [int(size.min()), int(size.max())],
-        "several_depths": len(axes[0]) > 1,
-    }
 
 
 def _round(value: float) -> int:

@@ -173,7 +173,7 @@ def parts(content: Content) -> Iterator[str]:
         planner=plans,
         claims=content.claims,
         style=_asset("report.css"),
-        scripts=[_asset(name) for name in ("report.js", "planner.js", "planner_page.js")],
+        scripts=[_asset(name) for name in ("report.js", "planner.js")],
         plotly=_plotly,
         data=_pieces(
             {

@@ -30,6 +30,7 @@ class Associations(Task):
     reads: ClassVar[str] = "examples"
     learner: ClassVar = AssociativeAttention
     unit: ClassVar[str] = "associations"
+    axes: ClassVar[tuple[str, ...]] = ("context_size",)
     library_class: ClassVar[str] = "capax.tasks.associations:AssociationLibrary"
     memory_class: ClassVar[str] = "capax.memory:AssociativeMemory"
     usual_training: ClassVar[Mapping[str, Any]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -25,6 +26,8 @@ class AssociativeAttention(Model):
 
     reads: ClassVar[str] = "examples"
     ensemble_class: ClassVar[str] = "capax.models.associative:AssociativeEnsemble"
+    axes: ClassVar[tuple[str, ...]] = ("n_heads", "d_model", "d_head")
+    steps: ClassVar[Mapping[str, int]] = {"d_model": 32, "d_head": 4}
 
     model: Literal["associative_attention"] = "associative_attention"
     n_heads: Annotated[Size, Field(description="Attention heads.")] = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -28,6 +29,11 @@ class KeyQueryChannel(Model):
     """
 
     reads: ClassVar[str] = "pairs"
+    axes: ClassVar[tuple[str, ...]] = ("d_model", "n_heads", "d_head")
+    steps: ClassVar[Mapping[str, int]] = {"d_model": 16}
+    rule: ClassVar[str | None] = (
+        "rule of thumb: one head up to 2 items per channel, then one for 1 to 2 of them, and none above half the width"
+    )
 
     model: Literal["key_query_channel"] = "key_query_channel"
     n_heads: Annotated[Size, Field(description="Heads.")] = 1
@@ -59,6 +65,15 @@ class KeyQueryChannel(Model):
         whole = self.aggregate == "max" or self.channel != "threshold"
         scores = (self.n_heads if whole else 1) * task.sizes()["n_items"]
         return max(scores, 4 * self.d_model) if self.channel == "block" else scores
+
+    @classmethod
+    def shaped(cls, needed: float, task: Task, **sizes: int) -> dict[str, int]:
+        """Heads and their size that make up a total key dimension, by `rule` (`capax.theory.relation_design`)."""
+        width, compression = sizes["d_model"], task.sizes()["n_items"] / sizes["d_model"]
+        low, high = (1, 1) if compression <= 2 else (max(1, round(compression / 2)), math.ceil(compression))
+        usual = min(round(math.sqrt(low * high)), max(round(needed), 1))
+        count = sizes.get("n_heads") or max(usual, math.ceil(2 * needed / width))
+        return {"n_heads": count, "d_head": math.ceil(needed / count)}
 
     @property
     def total_key_dim(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from capax.specs.plugins import Registry, resolve
@@ -63,6 +64,10 @@ class Model(Tagged):
     Attributes:
         reads: what it is given of an item, as `Task.reads` says.
         ensemble_class: its members computed together (`capax.models.ensemble.Ensemble`), as `package.module:Class`.
+        axes: fields that capacity may depend on; the last is the one that a plan makes as small as its target allows.
+            None stands for all whole numbers.
+        steps: what the values of an axis that a plan tries are multiples of.
+        rule: how `shaped` chooses, in words.
         exact: whether a member is the same to the last bit in any pack of two or more.
     """
 
@@ -70,6 +75,9 @@ class Model(Tagged):
     registry: ClassVar[Registry] = Registry("model")
     reads: ClassVar[str] = "tokens"
     ensemble_class: ClassVar[str]
+    axes: ClassVar[tuple[str, ...]] = ()
+    steps: ClassVar[Mapping[str, int]] = {}
+    rule: ClassVar[str | None] = None
     exact: ClassVar[bool] = True
 
     if TYPE_CHECKING:
@@ -105,6 +113,10 @@ class Model(Tagged):
             "total": sum(math.prod(one.shape) for one in table),
         }
 
+    def built_counts(self, **sizes: int) -> dict[str, int]:
+        """`parameter_counts`, of a model that is built for it where they are not known beforehand."""
+        return self.parameter_counts(**sizes)
+
     def floats_per_row(self, task: Task, purpose: Purpose) -> int:
         """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it."""
         raise NotImplementedError(f"{type(self).__name__}.floats_per_row")
@@ -137,6 +149,15 @@ class Model(Tagged):
     def runs_code(self) -> str | None:
         """Code outside of capax that building it would import; None where there is none."""
         return None
+
+    @classmethod
+    def shaped(cls, needed: float, task: Task, **sizes: int) -> dict[str, int]:
+        """The rest of its sizes where so much is needed of what they make up, such as a total key dimension.
+
+        Args:
+            sizes: those that are known.
+        """
+        raise NotImplementedError(f"{cls.__name__}.shaped")
 
     def columns(self) -> dict[str, Any]:
         """What a table says of it: its fields."""

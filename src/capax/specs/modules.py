@@ -71,6 +71,21 @@ class Module(Model):
         """
         raise SpecError(f"model: the size of a user's module is not known beforehand, got {self.name}")
 
+    def built_counts(self, **sizes: int) -> dict[str, int]:
+        """Of one module that is built for it.
+
+        Raises:
+            SpecError: when the factory is not there any more, or has changed.
+            ModuleError: when it fails.
+        """
+        build = resolve("capax.models.factory:build")
+        built = build(self, vocab_size=sizes["vocab_size"], seq_len=sizes["context"] + 1, seed=0)
+        numbers = [(one.numel(), one.requires_grad) for one in built.parameters()]
+        return {
+            "trainable": sum(count for count, trained in numbers if trained),
+            "total": sum(count for count, _ in numbers),
+        }
+
     def floats_per_row(self, task: Task, purpose: Purpose) -> int:
         """Numbers in the widest activation of one sequence, found out by asking a module."""
         return int(self.ensemble_type().traits_for(self, task).floats_per_row)

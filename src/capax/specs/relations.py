@@ -36,6 +36,7 @@ class Relations(Task):
     reads: ClassVar[str] = "pairs"
     learner: ClassVar = KeyQueryChannel
     unit: ClassVar[str] = "edges"
+    axes: ClassVar[tuple[str, ...]] = ("n_items", "n_edges")
     library_class: ClassVar[str] = "capax.tasks.relations:RelationLibrary"
     memory_class: ClassVar[str] = "capax.memory:RelationMemory"
     # The paper's training is not known; ours takes the whole graph in each step.
@@ -93,6 +94,16 @@ class Relations(Task):
         str | None,
         Field(description="Content of the user's files: filled in when they are read, checked when they are used."),
     ] = None
+
+    @classmethod
+    def of_size(cls, size: int, **fields: Any) -> Self:
+        """Relations of so many edges: of the graph that is given where it can have them, else of a random one."""
+        edges, graph = fields.get("n_edges") or size, fields.get("graph", "permutation")
+        items = fields.get("n_items") or max(edges + (graph == "tree"), 2)
+        degree = {"degree": edges // items} if graph == "regular" else {}
+        follows = {"permutation": items, "tree": items - 1, "regular": items * (edges // items)}.get(graph, edges)
+        shape = {"graph": graph, **degree} if follows == edges else {"graph": "random"}
+        return cls(**{**fields, **shape, "n_items": items, "n_edges": edges})
 
     @property
     def library_size(self) -> int:

@@ -27,6 +27,7 @@ class Sequences(Task):
 
     learner: ClassVar = Transformer
     unit: ClassVar[str] = "sequences"
+    axes: ClassVar[tuple[str, ...]] = ("seq_len", "vocab_size")
     library_class: ClassVar[str] = "capax.tasks.sequences:SequenceLibrary"
 
     task: Literal["sequences"] = "sequences"

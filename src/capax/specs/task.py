@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from capax.specs.model import Model
 from capax.specs.plugins import Registry, resolve
@@ -35,6 +35,7 @@ class Task(Tagged):
         learner: the model that learns it where none is said.
         usual_training: training where a run gives nothing else.
         unit: what its items are called.
+        axes: fields that capacity may depend on, beside how many items there are; none stands for all whole numbers.
         library_class: its libraries (`capax.tasks.library.Library`), as `package.module:Class`.
         memory_class: a trained memory of it that was loaded (`capax.memory`).
     """
@@ -45,6 +46,7 @@ class Task(Tagged):
     learner: ClassVar[type[Model]]
     usual_training: ClassVar[Mapping[str, Any]] = {}
     unit: ClassVar[str] = "items"
+    axes: ClassVar[tuple[str, ...]] = ()
     library_class: ClassVar[str] = "capax.tasks.tokens:TokenLibrary"
     memory_class: ClassVar[str] = "capax.memory:Memory"
 
@@ -57,6 +59,11 @@ class Task(Tagged):
         @property
         def library_size(self) -> int:
             """Items to remember."""
+
+    @classmethod
+    def of_size(cls, size: int, **fields: Any) -> Self:
+        """A task of so many items."""
+        return cls(**{**fields, "library_size": size})
 
     def library_type(self) -> Any:
         """The class of its libraries, imported."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -23,6 +24,8 @@ class Transformer(Model):
     """
 
     ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
+    axes: ClassVar[tuple[str, ...]] = ("d_head", "n_layers", "n_heads", "d_model")
+    steps: ClassVar[Mapping[str, int]] = {"d_model": 8}
 
     model: Literal["transformer"] = "transformer"
     n_layers: Annotated[Size, Field(description="Blocks.")] = 1

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from capax.laws.relation import RelationLaw
+from capax.laws.power import RelationLaw
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
 from capax.papers.recipe import Evidence, Scale, Unjudged, Verdict, agrees, cannot, differs

@@ -1,0 +1,185 @@
+"""What is asked of a law: the sizes that are given, and the models that it may mean."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from capax.errors import LawError, OutsideDomain, SpecError, shown
+from capax.laws.answers import axes, model_of, size_fields, task_of
+from capax.laws.domain import OutsideDomainWarning
+from capax.laws.files import load_law
+from capax.laws.law import Law
+from capax.specs import Spec
+from capax.specs.spec import LARGEST, whole
+
+MOST_CHOICES = 10_000
+"""Values that a law's domain may offer along one axis."""
+MOST_CANDIDATES = 200_000
+COUNTED = ("trainable_parameters", "total_parameters", "total_key_dim")
+"""Columns that follow from the sizes."""
+
+Columns = dict[str, np.ndarray]
+
+
+class Question:
+    """A law, what it is asked about, and the models that it may mean.
+
+    Attributes:
+        kind, model: the classes of the task and of the model that the law's data were of.
+        told: what the law says of how its data were measured.
+        task: with the sizes that are asked about.
+        asked: those sizes.
+        given: those of them that the caller gave.
+        sizes: what the caller gave of the model's.
+        axes: the model's sizes that the law may depend on, the last varying fastest.
+    """
+
+    def __init__(self, law: Law | str, given: Mapping[str, Any], items: int | None = None) -> None:
+        self.law = law = law if isinstance(law, Law) else load_law(law)
+        self.kind = task_of(law)
+        self.model = model_of(law)
+        self.told = {name: value for name, value in law.domain_.protocol.items() if value is not None}
+        of_task, of_model = size_fields(self.kind), size_fields(self.model)
+        given = {name: value for name, value in given.items() if value is not None}
+        further = [name for name in law.columns if name not in (*of_task, *COUNTED)]
+        further += [name for name in given if name in of_model and name not in of_task]
+        self.axes = (*(name for name in dict.fromkeys(further) if name not in axes(self.model)), *axes(self.model))
+        for name, value in given.items():
+            if name not in of_task and name not in self.axes:
+                allowed = ", ".join({**of_task, **of_model, **dict.fromkeys(self.axes)})
+                raise LawError(f"{name}: no such size; allowed are {allowed}; got {shown(value)}")
+        if items is not None and law.needed_for is not None:
+            given[law.needed_for] = items
+        self.given = {name: whole(name, value, error=LawError) for name, value in given.items() if name in of_task}
+        self.sizes = {name: value for name, value in given.items() if name not in of_task}
+        fixed = {name: self._fixed(name) for name in axes(self.kind) if name not in self.given}
+        fields = self.of(self.kind) | {name: value for name, value in fixed.items() if value is not None} | self.given
+        self.task = self.kind.of_size(items or 1, **fields)
+        self.asked = {name: getattr(self.task, name) for name in (*axes(self.kind), *self.given)}
+
+    def of(self, kind: type[Spec], files: bool = False) -> dict[str, Any]:
+        """What the law's data say of a spec; where their items come from only where that is asked for."""
+        told = {name: value for name, value in self.told.items() if name in kind.model_fields}
+        return told if files else {name: value for name, value in told.items() if name != "library"}
+
+    def _fixed(self, name: str) -> int | None:
+        """A size of the task that is not given: what all the law's data had; None where they do not say.
+
+        Raises:
+            LawError: where they had several.
+        """
+        low, high = self.law.domain_.ranges.get(name, (None, None))
+        if low is not None and low == high:
+            return int(low)
+        if low is not None or name in self.law.columns:
+            raise LawError(f"{name}: is required, for the law depends on it")
+        told = self.told.get(name)
+        return told if isinstance(told, int) else None
+
+    def choices(self, name: str, multiple: int) -> list[int]:
+        """Values of one of the model's sizes: those that were given, or what the law's domain holds, rising."""
+        given = self.sizes.get(name)
+        if given is not None:
+            values = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+            if not values:
+                raise LawError(f"{name}: positive integers, got none")
+            return sorted({whole(name, value, error=LawError) for value in values})
+        field, domain = self.model.model_fields.get(name), self.law.domain_
+        if name in domain.ranges:
+            low, high = domain.ranges[name]
+            if (high - low) / multiple > MOST_CHOICES:
+                raise LawError(f"{name}: {low:g} to {high:g} are too many to choose from; give the values")
+            if found := list(range(math.ceil(low / multiple) * multiple, math.floor(high) + 1, multiple)):
+                return found
+        elif isinstance(told := self.told.get(name), int):
+            return [told]
+        elif field is not None and isinstance(field.default, int) and name not in self.law.columns:
+            return [field.default]
+        raise LawError(f"{name}: the law's domain ({domain.in_words()}) offers none; give the values to choose from")
+
+    def grid(self, multiple: int | None = None) -> dict[str, list[int]]:
+        """Values of each axis; of a law of what is needed without the sizes that follow from that."""
+        names = [name for name in self.axes if name in self.sizes or name not in self.law.found]
+        by = dict(self.model.steps) | ({} if multiple is None else {names[-1]: multiple})
+        return {name: self.choices(name, by.get(name, 1)) for name in names}
+
+    def models(self, grid: Mapping[str, Sequence[int]], probability: float | None = None) -> list[Any]:
+        """A model for each combination of a grid that there can be, of the kind of the law's data.
+
+        Raises:
+            SpecError: when there is none.
+        """
+        if (count := math.prod(len(values) for values in grid.values())) > MOST_CANDIDATES:
+            raise LawError(f"{', '.join(grid)}: at most {MOST_CANDIDATES} combinations, got {count}")
+        found, error = [], None
+        for values in itertools.product(*grid.values()):
+            sizes = dict(zip(grid, values, strict=True))
+            try:
+                found.append(self.spec(sizes | self._split(sizes, probability)))
+            except SpecError as refused:
+                error = refused
+        if not found:
+            assert error is not None
+            raise error
+        return found
+
+    def _split(self, sizes: Mapping[str, int], probability: float | None) -> dict[str, int]:
+        """The sizes that follow from what is needed, expected or with a probability."""
+        if self.law.needed_for is None or all(name in sizes for name in self.law.found):
+            return {}
+        row = {name: np.array([value]) for name, value in {**self.asked, **sizes}.items()}
+        needed = predicted(self.law, row) if probability is None else self.law.quantile(row, probability)
+        return self.model.shaped(float(needed[0]), self.task, **sizes)
+
+    def spec(self, sizes: Mapping[str, int]) -> Any:
+        """A model of these sizes; what are no fields of it are arguments of a user's module."""
+        fields = self.of(self.model) | {name: value for name, value in sizes.items() if name in self.model.model_fields}
+        further = {name: value for name, value in sizes.items() if name not in self.model.model_fields}
+        if "arguments" in fields:
+            fields["arguments"] = json.loads(fields["arguments"]) | further
+        return self.model(**fields)
+
+    def table(self, models: Sequence[Any]) -> Columns:
+        """One row per model, with every column that a law may want."""
+        counts = [model.built_counts(**self.task.sizes()) for model in models]
+        if max(count["total"] for count in counts) > LARGEST:
+            raise LawError(f"{', '.join(self.axes)}: at most 2^63 - 1 parameters, got more")
+        known = [model.columns() for model in models]
+        return {
+            **{name: np.full(len(models), value) for name, value in self.asked.items()},
+            **{name: np.array([fields[name] for fields in known]) for name in self.axes},
+            **{f"{kind}_parameters": np.array([count[kind] for count in counts]) for kind in ("trainable", "total")},
+            **{
+                name: np.array([getattr(one, name) for one in models])
+                for name in COUNTED[2:]
+                if hasattr(models[0], name)
+            },
+        }
+
+    def outside(self, ends: Iterable[Mapping[str, Any]], extrapolate: bool | None) -> tuple[str, ...]:
+        """Why some rows lie outside the law's domain.
+
+        Raises:
+            OutsideDomain: unless it may be left, as it may be by a law of what is needed where nothing is said.
+        """
+        found = tuple(dict.fromkeys(reason for end in ends for reason in self.law.domain_.outside_in_words(end)))
+        if found and not (self.law.needed_for is not None if extrapolate is None else extrapolate):
+            raise OutsideDomain(
+                f"outside the domain of {self.law.name} ({self.law.source_}): {'; '.join(found)}; "
+                "choose another law, or extrapolate all the same"
+            )
+        return found
+
+
+def predicted(law: Law, table: Columns) -> np.ndarray:
+    """What a law expects of some rows, wherever they lie."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideDomainWarning)
+        return law.predict(table)
