@@ -44,10 +44,11 @@ ifeq ($(shell uname -m),x86_64)
 		$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" $(CAPPED)
 endif
 
-lint: $(READY) ## check style, format and types
+lint: $(READY) ## check style, format, types, and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 docs: $(READY) ## build the documentation as a site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import capax
-from capax import tables
 from capax.laws.law import Law
+from capax.store import tables
 
 SEQUENCES = (
     "the study that ships with capax: vocabulary 100, loss on all positions, best of 3 restarts on libraries of 2000, "

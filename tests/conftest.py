@@ -60,7 +60,7 @@ def no_measurement_is_above_a_bound() -> Iterator[None]:
 
     What its probabilities know of a random library is no more than its weights' bits, but for a chance of 2^-64.
     """
-    from capax.measures import measure
+    from capax.protocols import measure
     from capax.specs import Associations, Sequences
     from capax.theory.bounds.catalogue import WEIGHT_BITS
     from capax.theory.bounds.exceeded import exceeded

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import capax
-from capax.measures.units import above_chance
+from capax.protocols.units import above_chance
 from capax.results import Curve, Interval, beyond_luck
 from capax.specs import Run, Spec
 

@@ -17,11 +17,11 @@ import pytest
 
 import capax
 from capax import store as stores
-from capax import store_schema
 from capax.errors import ReportError, StoreError, StoreWriteError, TableError
 from capax.results import Measurement
 from capax.store import Store, Summary
-from capax.store_merge import merge
+from capax.store import schema as store_schema
+from capax.store.merge import merge
 
 
 def measured(seed: int = 0) -> Measurement:

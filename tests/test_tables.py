@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 import capax
-from capax import tables
 from capax.errors import CapaxError, StoreError
 from capax.specs import (
     Associations,
@@ -19,6 +18,7 @@ from capax.specs import (
     Sequences,
     Transformer,
 )
+from capax.store import tables
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,13 @@ from capax.checks.model import ModelReport
 from capax.checks.saturation import Saturation
 from capax.laws.files import LawFile
 from capax.laws.report import FitReport
-from capax.measures.probes.probe import Probes
-from capax.measures.sensitivity import Sensitivity
 from capax.papers.recipe import RecipeList
 from capax.papers.reproduce import Reproduction
 from capax.planning.results import Frontier, Prediction
+from capax.probes.probe import Probes
+from capax.probes.sensitivity import Sensitivity
 from capax.results import Info, Measurement, Recall, SweepSummary
-from capax.store_schema import Failure
+from capax.store.schema import Failure
 from capax.sweeps.preview import Preview
 from capax.theory.bounds.catalogue import Catalogue
 from capax.theory.construct.report import ConstructionReport, RelationReport

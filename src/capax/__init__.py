@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from capax.laws.power import DepthLaw as DepthLaw
     from capax.laws.power import PowerLaw as PowerLaw
     from capax.laws.power import RelationLaw as RelationLaw
-    from capax.measures.measure import measure as measure
-    from capax.measures.probes.probe import probe as probe
-    from capax.measures.progress import Progress as Progress
-    from capax.measures.sensitivity import Sensitivity as Sensitivity
-    from capax.measures.sensitivity import sensitivity as sensitivity
     from capax.memory import load as load
     from capax.planning.plan import plan as plan
     from capax.planning.plan import predict as predict
     from capax.planning.plan import verify as verify
+    from capax.probes.probe import probe as probe
+    from capax.probes.sensitivity import Sensitivity as Sensitivity
+    from capax.probes.sensitivity import sensitivity as sensitivity
+    from capax.protocols.measure import measure as measure
+    from capax.protocols.progress import Progress as Progress
     from capax.reports.report import report as report
     from capax.results import Measurement as Measurement
     from capax.specs import Associations as Associations
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from capax.specs import Training as Training
     from capax.specs import Transformer as Transformer
     from capax.store import Store as Store
+    from capax.store.tables import read as read
     from capax.sweeps.sweep import sweep as sweep
-    from capax.tables import read as read
     from capax.theory.bounds.catalogue import bounds as bounds
     from capax.theory.bounds.exceeded import exceeded as exceeded
     from capax.theory.construct.construct import construct as construct
@@ -78,11 +78,11 @@ _HOMES = {
     "Module": "capax.specs",
     "Polynomial": "capax.laws.polynomial",
     "PowerLaw": "capax.laws.power",
-    "Progress": "capax.measures.progress",
+    "Progress": "capax.protocols.progress",
     "RelationLaw": "capax.laws.power",
     "Relations": "capax.specs",
     "Run": "capax.specs",
-    "Sensitivity": "capax.measures.sensitivity",
+    "Sensitivity": "capax.probes.sensitivity",
     "Sequences": "capax.specs",
     "Shatter": "capax.specs",
     "Store": "capax.store",
@@ -98,15 +98,15 @@ _HOMES = {
     "figure": "capax.figures.figure",
     "load": "capax.memory",
     "load_law": "capax.laws.files",
-    "measure": "capax.measures.measure",
+    "measure": "capax.protocols.measure",
     "plan": "capax.planning.plan",
     "predict": "capax.planning.plan",
-    "probe": "capax.measures.probes.probe",
-    "read": "capax.tables",
+    "probe": "capax.probes.probe",
+    "read": "capax.store.tables",
     "report": "capax.reports.report",
     "save_law": "capax.laws.files",
     "saturation": "capax.checks.saturation",
-    "sensitivity": "capax.measures.sensitivity",
+    "sensitivity": "capax.probes.sensitivity",
     "sweep": "capax.sweeps.sweep",
     "verify": "capax.planning.plan",
 }

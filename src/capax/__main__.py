@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-INTERRUPTED = 130
-
 TYPE_CHECKING = False  # as from typing, whose import takes a while in which Ctrl-C is not answered yet
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -37,7 +35,7 @@ def _end(*_: object) -> NoReturn:
     try:
         os.write(2, b"capax: interrupted\n")
     finally:
-        os._exit(INTERRUPTED)
+        os._exit(130)  # capax.interrupts.INTERRUPTED, which would have to be imported first
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from commands import refused, run
 from rich.console import Console
 
 from capax.cli import main, output
-from capax.measures.progress import Progress
+from capax.protocols.progress import Progress
 from capax.results import Info, Measurement
 from capax.store import Store
 from capax.training.pack import Status

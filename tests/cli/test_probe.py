@@ -9,7 +9,7 @@ import pytest
 from commands import refused, run
 
 import capax
-from capax.measures.probes.probe import Probes
+from capax.probes.probe import Probes
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from commands import refused, run
 
-from capax import tables
 from capax.specs import KeyQueryChannel, Relations
+from capax.store import tables
 
 MEASURE = ("measure", "relations", "--d-model", "8", "--max-steps", "100", "--workers", "1")
 DRAWN = (*MEASURE, "--n-items", "12")

@@ -33,8 +33,8 @@ from capax.cli.scatter import Scatter
 from capax.cli.watch import frame
 from capax.reports.watching import Point, Watched
 from capax.store import Store
-from capax.store_schema import Failure, Summary
-from capax.sweep_lock import Holder, Standing
+from capax.store.lock import Holder, Standing
+from capax.store.schema import Failure, Summary
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 HOSTILE = "no memory\n\x1b[2J\x07[bold]漢字[/] " + "why " * 1000

@@ -21,11 +21,12 @@ import pytest
 from cyclopts import App
 
 import capax
-from capax import machine, tables
-from capax.__main__ import INTERRUPTED
+from capax import machine
+from capax.interrupts import INTERRUPTED
 from capax.cli import _app, main, streams
 from capax.errors import LONGEST, CapaxError, one_line
-from capax.store_merge import merge
+from capax.store import tables
+from capax.store.merge import merge
 from capax.sweeps import executors
 from capax.sweeps.packs import whole_pack
 from capax.theory.construct.matrices import save_matrices
@@ -271,7 +272,7 @@ def test_an_interrupt_speaks_of_saved_runs_where_there_are_any(
     def interrupts(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    for path in ("capax.machine.versions", "capax.store.Store.each", "capax.measures.measure.perform"):
+    for path in ("capax.machine.versions", "capax.store.store.Store.each", "capax.protocols.measure.perform"):
         monkeypatch.setattr(path, interrupts)
     assert ended(command.split()) == INTERRUPTED
     assert capsys.readouterr().err == f"capax: interrupted{said}\n"

@@ -16,13 +16,13 @@ import torch
 from scipy.stats import binom
 
 import capax
-from capax import tables
 from capax.cli import main, output
 from capax.errors import CapaxError, LawError, SpecError, TableError
 from capax.laws.files import from_json, load_law, to_json
 from capax.results import Measurement, beyond_luck
 from capax.seeds import numpy_generator
 from capax.specs import Spec
+from capax.store import tables
 from capax.sweeps.executors import Processes
 from capax.tasks.associations import draw as draw_associations
 from capax.tasks.sequences import SequenceLibrary, draw

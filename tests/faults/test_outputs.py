@@ -17,12 +17,13 @@ import pytest
 from matplotlib.figure import Figure
 
 import capax
-from capax import importing, memory, outputs, tables
+from capax import memory, outputs
 from capax.cli import main
 from capax.errors import OutputError, ReportError, StoreError, StoreWriteError
 from capax.figures import drawing
 from capax.reports import report
-from capax.store_merge import merge
+from capax.store import importing, tables
+from capax.store.merge import merge
 from capax.theory.construct.matrices import save_matrices
 
 ROWS = pl.DataFrame({"seq_len": [4], "n_heads": [1]})

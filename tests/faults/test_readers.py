@@ -25,7 +25,7 @@ from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 from capax.figures.light import Light
 from capax.figures.runs import read
 from capax.laws.compare import compare
-from capax.measures.progress import Progress, Status
+from capax.protocols.progress import Progress, Status
 from capax.reports import report
 
 NAME = "a[red]b[/bold]$c$ :key: <b>&lt;"

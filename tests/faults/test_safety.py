@@ -15,7 +15,7 @@ import pytest
 import capax
 from capax.cli import main
 from capax.errors import CapaxError, EmbeddingError, SpecError, StoreError
-from capax.measures.measure import run_of
+from capax.protocols.measure import run_of
 from capax.results import Measurement, ResultError
 from capax.specs import Run
 

@@ -13,9 +13,9 @@ import pytest
 from sweeping import TASK, spec, sweep
 
 import capax
-from capax import sweep_lock
 from capax.errors import StoreError, StoreWriteError
 from capax.store import Store
+from capax.store import lock as sweep_lock
 from capax.training import loop
 
 

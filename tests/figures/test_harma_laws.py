@@ -6,7 +6,6 @@ from made import made
 from test_harma import points, shown
 
 import capax
-from capax import tables
 from capax.errors import ReportError
 from capax.figures.declared import PARAMETERS, WIDTH_FIGURE
 from capax.figures.expectations import expected
@@ -18,6 +17,7 @@ from capax.figures.predicted import (
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.results import Interval
+from capax.store import tables
 
 LIBRARY, VOCABULARY = 4000, 100
 

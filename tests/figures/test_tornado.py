@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 import capax
 from capax.errors import ReportError
 from capax.figures import tornado
-from capax.measures.sensitivity import Sensitivity
+from capax.probes.sensitivity import Sensitivity
 from capax.specs import Run
 
 

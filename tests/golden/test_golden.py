@@ -12,7 +12,7 @@ import torch
 
 import capax
 from capax.cli import main
-from capax.tables import read
+from capax.store.tables import read
 
 HERE = Path(__file__).parent
 

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 import capax
-from capax import tables
 from capax.errors import CapaxError, LawError
 from capax.laws.files import from_json, to_json
 from capax.specs import Associations, AssociativeAttention
+from capax.store import tables
 
 TRUTH = {"k": 2.0, "a": 1.1, "b": 0.7, "c": 0.3, "g": 0.5}
 

@@ -20,11 +20,11 @@ from sklearn.preprocessing import PolynomialFeatures
 from studies import REAL, TABLE_1, capacity, grid, study
 
 import capax
-from capax import tables
 from capax.errors import CapaxError, LawError, ReportError, TableError
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import LAWS, from_json, load_law, save_law, to_json
 from capax.laws.law import Law
+from capax.store import tables
 
 
 def real() -> pl.DataFrame:

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import capax
-from capax import tables
 from capax.errors import CapaxError, LawError
 from capax.laws.files import from_json, to_json
+from capax.store import tables
 
 
 def study(noise: float = 0.0, logarithm: bool = True) -> pl.DataFrame:

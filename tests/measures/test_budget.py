@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import capax
 from capax.errors import SpecError
-from capax.measures import budget
-from capax.measures.procedures import _budget
+from capax.protocols import budget
+from capax.protocols.procedures import _budget
 from capax.results import HeadCount
 from capax.specs import Budget, KeyQueryChannel, Relations, Run, Training
 from capax.training.pack import Outcome

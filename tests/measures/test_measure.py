@@ -8,9 +8,9 @@ import pytest
 
 import capax
 from capax.errors import SpecError
-from capax.measures import chance, units
-from capax.measures.mac import best_of_restarts_interval
-from capax.measures.measure import perform, perform_together
+from capax.protocols import chance, units
+from capax.protocols.mac import best_of_restarts_interval
+from capax.protocols.measure import perform, perform_together
 from capax.results import Measurement, ResultError
 from capax.specs import Run
 from capax.training import loop

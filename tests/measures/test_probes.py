@@ -17,13 +17,13 @@ from scipy.stats import binomtest
 import capax
 from capax.errors import SpecError
 from capax.figures.probes import draw_probes
-from capax.measures.probes.ablation import without_head
-from capax.measures.probes.basin import BasinPoint, corrupt, radius
-from capax.measures.probes.probe import Probes
-from capax.measures.probes.shares import Share, share, spread
-from capax.measures.probes.symmetry import degree_of_symmetry, drawn_again, scoring
 from capax.memory import Memory
 from capax.models.transformer import TransformerEnsemble
+from capax.probes.ablation import without_head
+from capax.probes.basin import BasinPoint, corrupt, radius
+from capax.probes.probe import Probes
+from capax.probes.shares import Share, share, spread
+from capax.probes.symmetry import degree_of_symmetry, drawn_again, scoring
 from capax.tasks.sequences import reachable_items, recallable_from
 
 TRIALS = 2000

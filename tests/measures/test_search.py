@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import binom, f
 
-from capax.measures.search import SLOPES, Trial, fit_threshold, search_threshold
+from capax.protocols.search import SLOPES, Trial, fit_threshold, search_threshold
 
 
 def noisy(threshold, slope, seed, rising=False):

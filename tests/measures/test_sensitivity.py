@@ -13,10 +13,10 @@ import pytest
 import capax
 from capax import devices
 from capax.errors import SpecError
-from capax.measures import choices as module
-from capax.measures.choices import allowed, plan, published, value_of, varied
-from capax.measures.mac import best_of_restarts_interval
-from capax.measures.sensitivity import beyond_noise, compare
+from capax.probes.choices import allowed, plan, published, value_of, varied
+from capax.probes.sensitivity import beyond_noise, compare
+from capax.protocols import choices as module
+from capax.protocols.mac import best_of_restarts_interval
 from capax.results import Interval, Measurement
 from capax.specs import Run
 from capax.store import Store

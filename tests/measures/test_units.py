@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import capax
-from capax.measures import units
+from capax.protocols import units
 from capax.results import Interval, Measurement, Parameters
 
 SHORT = capax.Training(max_epochs=40, lr=3e-3, batch_size=32)

@@ -5,8 +5,8 @@ import torch
 from reference import Member, assert_same, members_of, plain_logits, random_tokens, randomized
 from torch import Tensor
 
-from capax.measures.probes.ablation import without_head
-from capax.measures.probes.cue import wrong_tokens
+from capax.probes.ablation import without_head
+from capax.probes.cue import wrong_tokens
 from capax.specs import Transformer
 
 SPECS = {

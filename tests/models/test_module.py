@@ -12,12 +12,12 @@ import torch
 from reference import assert_same, random_tokens, randomized
 
 import capax
-from capax import tables
 from capax.errors import CapaxError, SpecError
 from capax.models import factory
 from capax.models.module import ModuleEnsemble
 from capax.models.module_traits import traits
 from capax.specs import Module, Run, Sequences, Training, Transformer
+from capax.store import tables
 from capax.sweeps.grid import read_study
 from capax.training.loop import Course, train
 from capax.training.pack import Pack

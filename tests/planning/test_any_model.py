@@ -14,11 +14,11 @@ import pytest
 from pydantic import model_validator
 
 import capax
-from capax import tables
 from capax.cli import main
 from capax.errors import CapaxError, LawError, TableError
 from capax.laws.files import load_law, save_law
 from capax.specs import Model
+from capax.store import tables
 
 TASK = capax.Sequences(seq_len=8, vocab_size=20, library_size=2000)
 FEW = {"n_bootstrap": 50}

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import capax
-from capax import tables
 from capax.errors import CapaxError
 from capax.figures import interactive, looks
 from capax.laws.files import load_law
 from capax.planning.results import Frontier
 from capax.reports import report
 from capax.reports.planner import carried
-from capax.store_schema import Failure
+from capax.store import tables
+from capax.store.schema import Failure
 
 HOSTILE = (
     "<script>document.title='harmed'</script>\"'`&</title></script><img src=x onerror=alert(1)>\u2028" + "x" * 10_000

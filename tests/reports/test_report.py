@@ -11,7 +11,7 @@ import capax
 from capax.errors import ReportError
 from capax.reports import report
 from capax.reports.caveats import caveats
-from capax.store_schema import Failure
+from capax.store.schema import Failure
 
 
 @pytest.fixture(scope="module")

@@ -190,8 +190,8 @@ def test_the_section_of_a_law(capsys: pytest.CaptureFixture[str], one: Path, law
 
 
 def test_any_law_of_counts_plans_in_the_page(capsys: pytest.CaptureFixture[str], one: Path) -> None:
-    from capax import tables
     from capax.laws.files import save_law
+    from capax.store import tables
 
     save_law(capax.Polynomial(degree=1, n_bootstrap=10).fit(tables.from_file("reference")), "law.json")
     assert report(capsys, str(one), "--law", "law.json")[0] == 0

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import capax
-from capax import sweep_lock
 from capax.errors import SpecError, StoreError
 from capax.figures.groups import Fields
 from capax.reports.watching import Point, StudyKeys, Watched, look
 from capax.results import Measurement
 from capax.store import Store
-from capax.sweep_lock import Standing
+from capax.store import lock as sweep_lock
+from capax.store.lock import Standing
 from capax.sweeps.adaptive import sweep_adaptively
 from capax.sweeps.executors import Executor, Job, Report, do
 
@@ -232,7 +232,7 @@ SWEEPER = """
 import sys
 from capax.results import Measurement
 from capax.store import Store
-from capax.sweep_lock import Standing
+from capax.store.lock import Standing
 with Store("new.db") as store, store.sweeping() as tell:
     for number, line in enumerate(sys.stdin):
         store.add(Measurement.from_json(line))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import capax
-from capax import tables
+from capax.store import tables
 from capax.sweeps.grid import StudyError, read_study, shapes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -16,8 +16,8 @@ from torch import Tensor
 
 import capax
 from capax.errors import LibraryError
-from capax.measures import chance
 from capax.memory import RelationMemory
+from capax.protocols import chance
 from capax.seeds import numpy_generator
 from capax.specs import KeyQueryChannel, Relations, Run, Training
 from capax.tasks import contexts, graphs

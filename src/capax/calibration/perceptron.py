@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from scipy.stats import norm
 
 from capax.calibration.system import KnownCapacity, Measured, Slack, System, one_by_one, sampling, search
-from capax.measures.measure import measure
+from capax.protocols.measure import measure
 from capax.results import Search
 from capax.specs import Associations, AssociativeAttention, Mls, Training
 from capax.tasks.associations import draw

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from capax.measures.search import ThresholdFit, search_threshold
+from capax.protocols.search import ThresholdFit, search_threshold
 from capax.results import Result
 from capax.seeds import numpy_generator
 

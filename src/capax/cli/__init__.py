@@ -9,10 +9,9 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from capax.__main__ import INTERRUPTED
 from capax.cli import streams
 from capax.errors import CapaxError, OutputError, OutsideDomain, StoreWriteError, one_line
-from capax.interrupts import Ended, ending_as_ctrl_c
+from capax.interrupts import INTERRUPTED, Ended, ending_as_ctrl_c
 
 USAGE = 2
 

@@ -36,10 +36,10 @@ def demo(
     from capax.errors import printable
     from capax.figures.declared import WIDTH_FIGURE
     from capax.figures.drawing import check_writable, draw
-    from capax.measures.measure import measure
+    from capax.protocols.measure import measure
     from capax.specs import Sequences, Training, Transformer
     from capax.store import Store
-    from capax.store_schema import Summary
+    from capax.store.schema import Summary
     from capax.training.workers import Workers
 
     lengths, heads, widths = ((8,), (1, 2), (8, 16)) if quick else ((4, 8, 16), (1, 2), (16, 32, 64))

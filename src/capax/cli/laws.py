@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from rich.table import Table
 
-from capax import outputs, tables
+from capax import outputs
 from capax.cli import output
 from capax.errors import LawError, TableError, printable
 from capax.figures.drawing import check_writable, draw
@@ -19,6 +19,7 @@ from capax.laws.files import LAWS, LawName, save_law
 from capax.laws.law import Law
 from capax.laws.report import FitReport, report
 from capax.laws.rows import saying
+from capax.store import tables
 
 Flag = Parameter(negative="")
 

@@ -324,7 +324,7 @@ def _measure(task: Task, model: Model, training: Training, protocol: Protocol, r
     flags = run or RunFlags()
     from capax import devices, machine
     from capax.cli import output, sensitivity
-    from capax.measures.measure import measure
+    from capax.protocols.measure import measure
 
     if flags.sensitivity is not None:
         sensitivity.run(task, model, training, protocol, flags)

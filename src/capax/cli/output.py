@@ -19,11 +19,11 @@ from capax.specs import (
     Run,
     Training,
 )
-from capax.store_schema import Failure, Summary
+from capax.store.schema import Failure, Summary
 from capax.text import duration
 
 if TYPE_CHECKING:
-    from capax.measures import progress as measuring
+    from capax.protocols import progress as measuring
     from capax.training.stopping import StopReason
 
 PIPE_WIDTH = 200

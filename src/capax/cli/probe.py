@@ -11,9 +11,9 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from capax.measures.probes.basin import BasinPoint
-    from capax.measures.probes.probe import Probes
-    from capax.measures.probes.shares import Share
+    from capax.probes.basin import BasinPoint
+    from capax.probes.probe import Probes
+    from capax.probes.shares import Share
 
 ROWS = 12
 """Rows of a table at most: of longer curves it shows some, evenly spread; the JSON holds them all."""
@@ -47,8 +47,8 @@ def probe(
         Print one JSON object (docs/schemas/probe.json).
     """
     from capax.errors import printable
-    from capax.measures.probes.probe import probe as look
     from capax.memory import load
+    from capax.probes.probe import probe as look
 
     if picture is not None:
         from capax.figures.drawing import check_writable

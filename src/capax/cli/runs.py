@@ -75,7 +75,7 @@ def _check_choice(actions: dict[str, object], where: bool, as_json: bool) -> Non
 
 
 def _rows(store: Path, where: tuple[str, ...]) -> pl.DataFrame:
-    from capax import tables
+    from capax.store import tables
 
     return tables.where(tables.read(store), where)
 
@@ -136,7 +136,7 @@ def _list_failures(store: Path, as_json: bool) -> None:
 
 
 def _export(store: Path, where: tuple[str, ...], path: Path) -> None:
-    from capax import tables
+    from capax.store import tables
 
     tables.check_export(path)
     rows = _rows(store, where)
@@ -159,9 +159,8 @@ def _delete(store: Path, start: str) -> None:
 
 
 def _import(store: Path, path: Path) -> None:
-    from capax import tables
-    from capax.importing import importable
-    from capax.store import Store
+    from capax.store import Store, tables
+    from capax.store.importing import importable
 
     rows = importable(tables.from_file(path))  # before the store is made: bad rows leave nothing behind
     with Store(store) as opened:
@@ -182,7 +181,7 @@ def merge(
     out
         The new file.
     """
-    from capax.store_merge import merge as merge_stores
+    from capax.store.merge import merge as merge_stores
 
     count = merge_stores(stores, out)
     print(f"{count} run{'s' * (count != 1)} in {printable(out)}")

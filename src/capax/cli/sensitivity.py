@@ -14,8 +14,8 @@ from capax.specs.protocols import Protocol
 
 if TYPE_CHECKING:
     from capax.cli.measure import RunFlags
-    from capax.measures.choices import Source, Value
-    from capax.measures.sensitivity import Alternative, Sensitivity
+    from capax.probes.choices import Source, Value
+    from capax.probes.sensitivity import Alternative, Sensitivity
 
 
 def parse(words: str) -> dict[str, list[Value] | None]:
@@ -51,7 +51,7 @@ def run(task: Task, model: Model, training: Training, protocol: Protocol, flags:
         ReportError: for a figure that cannot be written, before anything is trained.
     """
     from capax import machine
-    from capax.measures.sensitivity import sensitivity
+    from capax.probes.sensitivity import sensitivity
 
     assert flags.sensitivity is not None
     choices = parse(flags.sensitivity)
@@ -94,7 +94,7 @@ def _draw(found: Sensitivity, path: Path) -> None:
 
 def show(found: Sensitivity) -> None:
     """Print the base, a block of lines per choice, and when a change counts."""
-    from capax.measures.choices import text
+    from capax.probes.choices import text
 
     budget = found.compared == "total_key_dim"
     what = "D_K*" if budget else "above chance"

@@ -27,7 +27,7 @@ from capax.errors import SpecError
 if TYPE_CHECKING:
     from capax.figures.groups import Fields
     from capax.reports.watching import Watched
-    from capax.store_schema import Failure, Summary
+    from capax.store.schema import Failure, Summary
 
 PIPE = (80, 24)
 TALL = 30

@@ -44,7 +44,7 @@ from capax.figures.lines import (
     limits,
     same,
 )
-from capax.measures.units import scaled
+from capax.protocols.units import scaled
 from capax.results import Amount, Interval, Measurement
 from capax.specs import Mac, Mls
 from capax.theory.bounds.catalogue import Catalogue, bounds

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capax import tables
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.law import Law
 from capax.results import Measurement
 from capax.specs import Mac, Training
+from capax.store import tables
 
 TRAINED = frozenset((*Training.model_fields, *Mac.model_fields)) - {"protocol"}
 """Fields that say how long and how well runs were trained, not what of: a law may be set beside runs that differ in

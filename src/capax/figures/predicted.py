@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from sklearn.base import clone
 
-from capax import tables
 from capax.errors import CapaxError, ReportError
 from capax.figures.chart import Chart, Panel, Series
 from capax.figures.columns import HEADS, SEQ_LEN, TASK_SIZES, WIDTH, Of, decades, in_words
@@ -23,8 +22,9 @@ from capax.laws.compare import Comparison, Score, compare
 from capax.laws.ecm import ECM, slopes_from_origin
 from capax.laws.law import Law
 from capax.laws.power import PowerLaw
-from capax.measures.units import above_chance, scaled
+from capax.protocols.units import above_chance, scaled
 from capax.results import Interval, Measurement
+from capax.store import tables
 
 REFITS = 100
 """Refits behind the band of a law that is fitted for one figure."""

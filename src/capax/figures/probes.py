@@ -14,8 +14,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from capax.figures.drawing import MARKERS, save
 from capax.figures.looks import COLORS
-from capax.measures.probes.probe import Probes
-from capax.measures.probes.shares import Share
+from capax.probes.probe import Probes
+from capax.probes.shares import Share
 from capax.specs import Sequences
 
 CHANCE: dict[str, Any] = {"color": "0.3", "linestyle": ":", "label": "by luck"}

@@ -12,7 +12,7 @@ from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.results import Measurement
 from capax.store import Store
-from capax.store_schema import Failure
+from capax.store.schema import Failure
 
 Given = Path | str | Measurement | Iterable[Path | str | Measurement]
 """A store or several of them, or measurements."""

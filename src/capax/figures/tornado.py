@@ -15,8 +15,8 @@ from matplotlib.patheffects import withStroke
 from capax.errors import ReportError
 from capax.figures.drawing import save
 from capax.figures.looks import COLORS
-from capax.measures.choices import text
-from capax.measures.sensitivity import Alternative, Choice, Sensitivity
+from capax.probes.choices import text
+from capax.probes.sensitivity import Alternative, Choice, Sensitivity
 
 NUMBERS = {
     "memorized_above_chance": "memorized above chance",

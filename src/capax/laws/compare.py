@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
-from capax import tables
 from capax.errors import CapaxError, LawError
 from capax.laws.law import Law
 from capax.laws.rows import Rows
+from capax.store import tables
 
 FOLDS = 5
 ONE_CONFIGURATION = "left out: all rows are of one configuration, so that none is left to fit without it"

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from capax import tables
 from capax.errors import LawError
 from capax.specs import Model, Task
+from capax.store import tables
 
 ARCHITECTURE = ("seq_len", "n_heads", "d_model")
 """Columns whose ranges are kept even where the law does not look at them."""

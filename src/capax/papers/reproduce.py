@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from sklearn.base import clone
 
-from capax import machine, outputs, tables
+from capax import machine, outputs
 from capax.errors import CapaxError, SpecError
 from capax.figures.chart import Chart
 from capax.figures.registry import FIGURES, Figure
@@ -19,7 +19,7 @@ from capax.laws.law import Law
 from capax.papers.recipe import SCALES, STANDINGS, Answer, Recipe, Scale, Standing, read_paper, recipes, seconds
 from capax.reports import report
 from capax.results import Measurement, Result
-from capax.store import Store
+from capax.store import Store, tables
 from capax.sweeps.sweep import sweep
 from capax.sweeps.under_way import Watch
 

@@ -13,10 +13,10 @@ from capax.errors import LawError, shown
 from capax.laws.answers import task_of
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
-from capax.measures.measure import measure
-from capax.measures.progress import Callback
 from capax.planning.question import Columns, Question, predicted
 from capax.planning.results import Architecture, Frontier, Precision, Prediction, Verification
+from capax.protocols.measure import measure
+from capax.protocols.progress import Callback
 from capax.results import Interval
 from capax.specs import Mac, Training
 from capax.specs.spec import whole

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from capax import outputs, tables
+from capax import outputs
 from capax.errors import CapaxError, FigureFailed, ReportError
 from capax.figures import interactive, words
 from capax.figures.groups import alike, fields_of
@@ -29,7 +29,8 @@ from capax.reports import amounts
 from capax.reports.caveats import caveats
 from capax.reports.planner import planner
 from capax.results import Measurement
-from capax.store_schema import Failure
+from capax.store import tables
+from capax.store.schema import Failure
 
 VARIED = frozenset(
     (

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from capax import sweep_lock
 from capax.errors import SpecError
 from capax.figures.groups import Fields, apart, fields_of, in_words
 from capax.store import Store
-from capax.store_schema import Failure, Summary
-from capax.sweep_lock import Holder, State
+from capax.store import lock as sweep_lock
+from capax.store.lock import Holder, State
+from capax.store.schema import Failure, Summary
 
 VARIED = frozenset({"n_heads", "d_model", "head_counts"})
 """What the marks and the axis of one plot tell."""

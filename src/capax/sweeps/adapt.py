@@ -16,7 +16,6 @@ import scipy
 from scipy.special import ndtr
 from sklearn.base import clone
 
-from capax import tables
 from capax.errors import LawError, SpecError
 from capax.laws.domain import Domain
 from capax.laws.law import LEAST, Law
@@ -24,6 +23,7 @@ from capax.laws.rows import LIBRARY, Columns, check_positive
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.spec import whole
+from capax.store import tables
 
 RIDGE = 1e-6
 """What is known beforehand of each parameter, in measurements: so little that any measurement outweighs it."""

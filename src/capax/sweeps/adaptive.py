@@ -12,7 +12,7 @@ from capax.laws.law import Law
 from capax.results import Measurement
 from capax.specs import Run
 from capax.store import Store
-from capax.sweep_lock import Standing
+from capax.store.lock import Standing
 from capax.sweeps import adapt
 from capax.sweeps.executors import Executor
 from capax.sweeps.preview import estimate_seconds

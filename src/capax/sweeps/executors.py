@@ -25,7 +25,7 @@ import torch
 
 from capax import interrupts, machine
 from capax.errors import CapaxError
-from capax.measures.measure import perform, perform_together
+from capax.protocols.measure import perform, perform_together
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.spec import whole

@@ -13,8 +13,8 @@ from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.spec import whole
 from capax.store import Store
-from capax.store_file import check_path
-from capax.sweep_lock import Standing
+from capax.store.file import check_path
+from capax.store.lock import Standing
 from capax.sweeps.executors import Executor, local
 from capax.sweeps.grid import read_study
 from capax.sweeps.under_way import SweepProgress, UnderWay, Watch

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from capax import tables
 from capax.laws.ecm import ECM
 from capax.laws.polynomial import Polynomial
 from capax.laws.published import data
-from capax.measures.negative_binomial import fit_negative_binomial
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
+from capax.protocols.negative_binomial import fit_negative_binomial
 from capax.results import Measurement
+from capax.store import tables
 
 LAW = ECM(n_bootstrap=200)
 # share of a library from which on its size, and not the model, sets the count

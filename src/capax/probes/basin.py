@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Bool, Int
 from pydantic import Field
 
-from capax.measures.probes.asking import right
-from capax.measures.probes.shares import Share, share, spread
 from capax.models.transformer import TransformerEnsemble
+from capax.probes.asking import right
+from capax.probes.shares import Share, share, spread
 from capax.results import Result
 
 

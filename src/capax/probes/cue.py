@@ -10,8 +10,8 @@ from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor
 
-from capax.measures.probes.shares import Share, share
 from capax.models.transformer import TransformerEnsemble
+from capax.probes.shares import Share, share
 from capax.results import Result
 from capax.tasks.sequences import recallable_from
 

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Int
 from pydantic import Field
 
-from capax.measures.probes.asking import recalled, right
-from capax.measures.probes.basin import corrupt
-from capax.measures.probes.shares import Share, share, spread
 from capax.models.transformer import TransformerEnsemble
+from capax.probes.asking import recalled, right
+from capax.probes.basin import corrupt
+from capax.probes.shares import Share, share, spread
 from capax.results import Result
 
 

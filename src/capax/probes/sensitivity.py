@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from capax import devices
-from capax.measures import units
-from capax.measures.choices import Plan, Source, Value, Variation, plan, text
-from capax.measures.measure import measure, run_of
-from capax.measures.progress import Callback
+from capax.probes.choices import Plan, Source, Value, Variation, plan, text
+from capax.protocols import units
+from capax.protocols.measure import measure, run_of
+from capax.protocols.progress import Callback
 from capax.results import Interval, Measurement, Result, StopReason
 from capax.specs import Budget, Mac, Mls, Model, Run, Shatter, Task, Training
 from capax.store import Store
@@ -113,7 +113,7 @@ def sensitivity(
 
     Args:
         task, model, training, protocol, restarts, seed, store, fresh, device, workers, threads: as in `measure`.
-        choices: names of `capax.measures.choices.CHOICES`, whose alternatives are then the papers'; or a mapping of
+        choices: names of `capax.probes.choices.CHOICES`, whose alternatives are then the papers'; or a mapping of
             names to the values to try (None: the papers').
         announce: called with what is measured next; it gives a context with a progress callback for that run.
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from capax import sweep_lock
 from capax.errors import SpecError, StoreError, StoreWriteError
 from capax.results import Measurement, ResultError
 from capax.specs import Run
-from capax.store_file import check_names, check_path, has_other_names, identity, is_writable
-from capax.store_schema import (
+from capax.store import lock as sweep_lock
+from capax.store.file import check_names, check_path, has_other_names, identity, is_writable
+from capax.store.schema import (
     APPLICATION_ID,
     CREATION,
     FAILURE_COLUMNS,
@@ -253,7 +253,7 @@ class Store:
             TableError: for a missing column, or a value that is not a positive finite number.
             StoreWriteError: as `add`.
         """
-        from capax.importing import importable  # polars: most who open a store import no rows
+        from capax.store.importing import importable  # polars: most who open a store import no rows
 
         rows = [(source, json.dumps(row, default=str)) for row in importable(table).to_dicts()]
         with self._writing("the rows were not imported") as connection:

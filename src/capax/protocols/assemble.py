@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from capax import machine
-from capax.measures import chance, units
-from capax.measures.procedures import Found
+from capax.protocols import chance, units
+from capax.protocols.procedures import Found
 from capax.results import Curve, Measurement, Member, Parameters
 from capax.seeds import numpy_generator
 from capax.specs import Mac, Mls, Run

@@ -11,10 +11,10 @@ import numpy as np
 import scipy
 
 from capax.errors import SpecError
-from capax.measures import budget
-from capax.measures.mac import LEVEL, best_of_restarts_interval
-from capax.measures.negative_binomial import fit_negative_binomial
-from capax.measures.search import ThresholdFit, Trial, fit_threshold, search_threshold
+from capax.protocols import budget
+from capax.protocols.mac import LEVEL, best_of_restarts_interval
+from capax.protocols.negative_binomial import fit_negative_binomial
+from capax.protocols.search import ThresholdFit, Trial, fit_threshold, search_threshold
 from capax.results import Interval, KeyDimensionSearch, NegativeBinomial, Search, ShatterEpochs
 from capax.seeds import numpy_generator
 from capax.specs import Budget, Mac, Mls, Run, Shatter, Training

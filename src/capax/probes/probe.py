@@ -8,14 +8,14 @@ import torch
 from pydantic import Field
 
 from capax.errors import SpecError
-from capax.measures.probes.ablation import AblationProbe, ablation_probe
-from capax.measures.probes.asking import recalled
-from capax.measures.probes.basin import BasinProbe, basin_probe
-from capax.measures.probes.cue import CueProbe, cue_probe
-from capax.measures.probes.shares import LEVEL
-from capax.measures.probes.symmetry import SymmetryProbe, drawn_again, symmetry_probe
 from capax.memory import AssociativeMemory, Memory, RelationMemory
 from capax.models.transformer import TransformerEnsemble
+from capax.probes.ablation import AblationProbe, ablation_probe
+from capax.probes.asking import recalled
+from capax.probes.basin import BasinProbe, basin_probe
+from capax.probes.cue import CueProbe, cue_probe
+from capax.probes.shares import LEVEL
+from capax.probes.symmetry import SymmetryProbe, drawn_again, symmetry_probe
 from capax.results import Result
 from capax.seeds import numpy_generator
 from capax.specs import Run

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from capax.measures.search import search_threshold
+from capax.protocols.search import search_threshold
 from capax.results import HeadCount, Interval
 from capax.specs import Budget
 

@@ -21,8 +21,8 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from capax.errors import StoreError, StoreWriteError
-from capax.store_file import identity
-from capax.store_schema import Time, now
+from capax.store.file import identity
+from capax.store.schema import Time, now
 
 PATIENCE_SECONDS = 0.5
 """A lock that is held for no longer is somebody's look at it, not a sweep."""

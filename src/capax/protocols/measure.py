@@ -10,9 +10,9 @@ from typing import Literal
 
 from capax import devices, memory
 from capax.errors import SpecError, StoreWriteError
-from capax.measures.assemble import assemble
-from capax.measures.procedures import PROCEDURES, best_of_restarts
-from capax.measures.progress import Callback, Tracker
+from capax.protocols.assemble import assemble
+from capax.protocols.procedures import PROCEDURES, best_of_restarts
+from capax.protocols.progress import Callback, Tracker
 from capax.results import Measurement
 from capax.specs import PROTOCOLS, Budget, Mac, Mls, Model, Run, Shatter, Task, Training
 from capax.store import Store

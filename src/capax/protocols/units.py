@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from capax.measures.mac import best_of_restarts_interval
+from capax.protocols.mac import best_of_restarts_interval
 from capax.results import Amount, Interval, Parameters, UnitName
 from capax.specs import Task
 

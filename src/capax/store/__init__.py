@@ -1,0 +1,4 @@
+"""Where measurements are kept: the file, who holds it, and its runs as tables."""
+
+from capax.store.store import DEFAULT as DEFAULT
+from capax.store.store import Store as Store
