@@ -54,6 +54,17 @@ def torch_state_is_left_alone(torch_on_one_thread: Any) -> Iterator[None]:
         pytest.fail(f"the test changed torch's global {', '.join(changed)}", pytrace=False)
 
 
+@pytest.fixture
+def only_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the tasks and models that other tests have registered."""
+    from capax.specs import Model, Task
+
+    for kind in (Task, Model):
+        foreign = [tag for tag, found in kind.registry.items() if not found.__module__.startswith("capax.")]
+        for tag in foreign:
+            monkeypatch.delitem(kind.registry, tag)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_measurement_is_above_a_bound() -> Iterator[None]:
     """Check every measurement of the suite against the bounds that are proved for what it counts.

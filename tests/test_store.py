@@ -16,12 +16,13 @@ import polars as pl
 import pytest
 
 import capax
-from capax import store as stores
 from capax.errors import ReportError, StoreError, StoreWriteError, TableError
 from capax.results import Measurement
-from capax.store import Store, Summary
+from capax.store import Store
 from capax.store import schema as store_schema
+from capax.store import store as stores
 from capax.store.merge import merge
+from capax.store.schema import Summary
 
 
 def measured(seed: int = 0) -> Measurement:
@@ -217,7 +218,7 @@ def test_a_killed_migration_leaves_the_older_version(tmp_path: Path, three: list
     path = older(tmp_path / "s.db", three)
     code = """
 import os, signal
-from capax import store
+from capax.store import store
 class Killing(tuple):
     def __iter__(self):
         yield from tuple.__iter__(self)

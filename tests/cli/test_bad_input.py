@@ -11,7 +11,7 @@ import pytest
 from commands import refused
 
 from capax.cli import main
-from capax.store import APPLICATION_ID
+from capax.store.schema import APPLICATION_ID
 
 
 @pytest.fixture(autouse=True)

@@ -41,7 +41,7 @@ def test_kinds_are_numbered_files(capsys: pytest.CaptureFixture[str], store: Pat
         (["width", "-o", "f.png"], "capax: store: at least one file"),
         (["width", "none.db", "-o", "f.png"], "capax: store: "),
         (["width", "empty.db", "-o", "f.png"], "capax: store: no finished runs in empty.db"),
-        (["shatter", "s.db", "-o", "f.png"], "capax: no run of transformers on sequences by protocol shatter"),
+        (["shatter", "s.db", "-o", "f.png"], "capax: no run by protocol shatter"),
         (["width", "s.db", "-o", "f.png", "--law", "none.json"], "capax: law: "),
     ],
 )

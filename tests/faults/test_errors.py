@@ -22,9 +22,9 @@ from cyclopts import App
 
 import capax
 from capax import machine
-from capax.interrupts import INTERRUPTED
 from capax.cli import _app, main, streams
 from capax.errors import LONGEST, CapaxError, one_line
+from capax.interrupts import INTERRUPTED
 from capax.store import tables
 from capax.store.merge import merge
 from capax.sweeps import executors
@@ -141,6 +141,7 @@ def unwritable(capfd: pytest.CaptureFixture[str], sink: Callable[[], io.TextIOWr
 
 
 @pytest.mark.usefixtures("_there")
+@pytest.mark.usefixtures("only_our_own")
 def test_no_command_ends_in_a_traceback_where_stdout_takes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     """Each command with one of the sinks: what is done about them does not know which command it is."""
     every = set(leaves(_app()))

@@ -309,6 +309,7 @@ def test_a_store_that_cannot_be_is_damaged(stored: bytes, statement: str, said: 
         everything("s.db")
 
 
+@pytest.mark.usefixtures("only_our_own")
 def test_every_command_has_a_base_that_the_generator_changes() -> None:
     assert set(BASES) == set(table())
     assert len(list(draw(0, 50, {"sequences": "a", "associations": "b", "relations": "c"}))) == 50

@@ -92,7 +92,7 @@ def test_budgets_that_differ_are_told_as_they_were_given(law: Law) -> None:
 
 def test_a_law_of_something_else_is_not_drawn(runs: list[capax.Measurement]) -> None:
     (chart,) = WIDTH_FIGURE.shown(runs, load_law("reference:relation"))
-    assert "is not drawn: it is of total_key_dim, relations" in chart.caption
+    assert "is not drawn: it is of total_key_dim, edges" in chart.caption
     assert measured_against_predicted(runs, load_law("reference:relation"))
 
 

@@ -50,7 +50,7 @@ def test_a_hostile_name_stays_text(runs: list[capax.Measurement], name: str) -> 
     ours = html.replace(get_plotlyjs(), "")
     assert "<script>alert" not in ours
     assert ours.count("</title>") == 1
-    assert ours.count("</script>") == 5  # data, plotly, and three of ours
+    assert ours.count("</script>") == 4  # data, plotly, and two of ours
     embedded(html)
 
 

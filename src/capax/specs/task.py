@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from capax.specs.model import Model
 from capax.specs.plugins import Registry, resolve
 from capax.specs.spec import Tagged
+from capax.specs.transformer import Transformer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +44,7 @@ class Task(Tagged):
     tag_field: ClassVar[str] = "task"
     registry: ClassVar[Registry] = Registry("task")
     reads: ClassVar[str] = "tokens"
-    learner: ClassVar[type[Model]]
+    learner: ClassVar[type[Model]] = Transformer
     usual_training: ClassVar[Mapping[str, Any]] = {}
     unit: ClassVar[str] = "items"
     axes: ClassVar[tuple[str, ...]] = ()
