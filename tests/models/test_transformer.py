@@ -27,7 +27,7 @@ from scipy import stats
 from torch import Tensor
 from x_transformers import Decoder, TransformerWrapper
 
-from capax.models import attention, transformer
+from capax.models.mixers import softmax
 from capax.models.transformer import Scored, TransformerEnsemble
 from capax.specs import Sequences, Training, Transformer
 from capax.tasks.sequences import SequenceLibrary
@@ -69,8 +69,8 @@ def paths_of(spec: Transformer) -> dict[str, Path]:
 def logits_by(path: Path, ensemble: TransformerEnsemble, tokens: Tensor) -> Tensor:
     """The logits along one path, whether it pays or not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transformer, "_factoring_pays", lambda *sizes: path.factors)
-        patch.setattr(attention, "mixes_inputs", lambda *sizes: path.mixes)
+        patch.setattr(softmax, "factoring_pays", lambda *sizes: path.factors)
+        patch.setattr(softmax, "mixes_inputs", lambda *sizes: path.mixes)
         shared = ensemble.shared(path.scored, path.sequences)
         assert {"asked", "token_part"} & shared.keys() == ({path.sign} if path.sign else set())
         return ensemble.logits(tokens, path.scored, shared)
@@ -236,7 +236,7 @@ def test_every_path_equals_the_plain_computation(
 def test_the_number_of_sequences_changes_the_path_but_not_the_result(
     scored: Scored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transformer, "LOOK_UP", 1)
+    monkeypatch.setattr(softmax, "LOOK_UP", 1)
     ensemble = randomized(Transformer(n_heads=2, d_model=16), vocab_size=50, context=12, members=2, seed=0)
     tokens = random_tokens(2, 64, 12, 50, seed=0)
     few, many = (ensemble.shared(scored, number) for number in (1, 64))
@@ -257,7 +257,7 @@ def test_chain_is_the_product_in_either_order(sizes: tuple[int, int, int, int], 
         for shape in ((2, 1 if shared_rows else 3, rows, i), (2, 3, i, j), (2, 3, j, k))
     )
     expected = torch.einsum("ehri,ehij,ehjk->ehrk", x.expand(2, 3, rows, i), first, second)
-    assert_same(attention.chain(x, first, second), expected, 1e-12, "product")
+    assert_same(softmax.chain(x, first, second), expected, 1e-12, "product")
 
 
 # micro-batches
@@ -309,7 +309,7 @@ def trained(learner: Learner, steps: int) -> dict[str, Tensor]:
 def test_micro_batches_change_nothing(
     fields: dict[str, Any], loss: Scored, vocab_size: int, sign: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transformer, "LOOK_UP", 1)
+    monkeypatch.setattr(softmax, "LOOK_UP", 1)
     spec = Transformer(**{"n_heads": 2, "d_model": 6, "d_head": 4, **fields})
     task = Sequences(seq_len=5, vocab_size=vocab_size, library_size=30, loss=loss)
     pieces: list[int] = []

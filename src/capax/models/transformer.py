@@ -1,7 +1,7 @@
 """An ensemble of transformers: every parameter carries a leading member axis, and members never mix.
 
 The block is x-transformers' (pre-norm, gains without biases, attention without biases, exact GELU, 4× FFN, final norm,
-absolute positions scaled by 1/√d_model, untied read-out without bias). Letters as in `attention.py`.
+absolute positions scaled by 1/√d_model, untied read-out without bias). Letters as in `mixers/mixer.py`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.models import attention
 from capax.models.ensemble import TokenEnsemble
+from capax.models.mixers.mixer import Inputs, Mixer, normed, with_gain
 from capax.specs import Transformer
+from capax.specs.plugins import resolve
 from capax.specs.task import Scored
 
-NORM_EPS = 1e-5
-LOOK_UP = 8
-"""Sequences per token of the vocabulary from which looking projections up is faster than computing them (measured)."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
@@ -30,25 +28,21 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class TransformerEnsemble(TokenEnsemble[Transformer]):
-    """`n_members` transformers of one shape, computed together."""
+    """`n_members` transformers of one shape, computed together. The spec says which mixer their blocks have."""
+
+    def __init__(self, spec: Transformer, parameters: dict[str, Tensor]) -> None:
+        super().__init__(spec, parameters)
+        self._mixer_class: type[Mixer] = resolve(spec.mixer_class)
+        self._mixed = [one.name for one in spec.mixer_parameters()]
 
     def shared(self, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
-        """What all sequences of a step share, computed once (speed rules 3 and 4); differentiable in the parameters.
+        """What all sequences of a step share, computed once; differentiable in the parameters.
 
-        Which tensors there are says how the first attention layer is computed: `token_part` for the factored last
-        query, `asked` for looked-up queries and values, neither for projecting every vector. The choice counts
-        operations for `n_sequences` sequences.
+        The position rows, and what the first block's mixer makes of them and of the vocabulary's rows.
         """
-        token, position = self.parameters["token"], self._position()
-        (t, c), n = token.shape[-2:], position.shape[-2]
-        shared = {"position": position}
-        if scored == "last" and self.spec.n_layers == 1:
-            if _factoring_pays(n_sequences, n, t, c, self.spec.n_heads):
-                shared |= self._factored_input(token, position)
-        elif t * LOOK_UP <= n_sequences and attention.mixes_inputs(self._weights(0), n):
-            inputs = self._normed(token[:, None] + position[:, :, None])
-            shared |= attention.tabulate(inputs, self._weights(0))
-        return shared
+        inputs = Inputs(self.parameters["token"], self._position(), self.spec.norms)
+        answered: Scored = scored if self.spec.n_layers == 1 else "all"
+        return {"position": inputs.position} | self.mixer(0).shared(inputs, answered, n_sequences)
 
     def logits(
         self,
@@ -66,22 +60,16 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
         if shared is None:
             shared = self.shared(scored, tokens.shape[1])
         depth = self.spec.n_layers
-        factored = "token_part" in shared
-        ahead = tokens[:, :, -1:] if factored else tokens
-        x = self._embed(ahead, shared["position"][:, -ahead.shape[2] :])
+        mixed = self.mixer(0).from_shared(shared, tokens)
+        read = tokens if mixed is None else tokens[:, :, -mixed.shape[2] :]
+        x = self._embed(read, shared["position"][:, -read.shape[2] :])
         for layer in range(depth):
-            weights = self._weights(layer)
-            if scored == "last" and layer == depth - 1:
-                if factored:
-                    parts = (shared["token_part"], shared["position_part"], shared.get("inverse_deviation"))
-                    mixed = attention.last_query_factored(*parts, tokens, weights)
+            if layer or mixed is None:
+                if scored == "last" and layer == depth - 1:
+                    mixed = self.mixer(layer).last_query(self._normed(x))[:, :, None]
+                    x = x[:, :, -1:]
                 else:
-                    mixed = attention.last_query(self._normed(x), weights)
-                x, mixed = x[:, :, -1:], mixed[:, :, None]
-            elif layer == 0 and "asked" in shared:
-                mixed = attention.all_queries_from_tables(shared, tokens)
-            else:
-                mixed = attention.all_queries(self._normed(x), weights)
+                    mixed = self.mixer(layer).all_queries(self._normed(x))
             x = x + mixed if self.spec.skips else mixed
             x = self._feed_forward(x, layer)
         return self._read_out(x)
@@ -101,7 +89,7 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
         inputs = []
         for layer in range(self.spec.n_layers):
             inputs.append(torch.cat([before[layer], self._normed(x)], 2))
-            mixed = attention.last_query(inputs[-1], self._weights(layer))[:, :, None]
+            mixed = self.mixer(layer).last_query(inputs[-1])[:, :, None]
             x = self._feed_forward(x + mixed if self.spec.skips else mixed, layer)
         return self._read_out(x)[:, :, 0], torch.stack(inputs)
 
@@ -115,37 +103,16 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
         table = self.parameters["position"]
         return table * table.shape[-1] ** -0.5
 
+    def mixer(self, layer: int) -> Mixer:
+        """A block's mixer."""
+        weights = {name: self.parameters[f"layers.{layer}.{name}"] for name in self._mixed}
+        return self._mixer_class(self.spec, weights, self._gain(f"layers.{layer}.norm"))
+
     def _normed(self, x: Float[Tensor, "*batch c"]) -> Float[Tensor, "*batch c"]:
-        """The norm without its gain: that is multiplied into the matrices that follow, which are smaller."""
-        return F.layer_norm(x, x.shape[-1:], eps=NORM_EPS) if self.spec.norms else x
+        return normed(x, self.spec.norms)
 
-    def _gained(self, matrix: Float[Tensor, "e *h c d"], gain: str) -> Float[Tensor, "e *h c d"]:
-        """A matrix with the gain of the norm before it."""
-        if not self.spec.norms:
-            return matrix
-        scale = self.parameters[gain]
-        return matrix * scale.view(scale.shape[0], *(1,) * (matrix.dim() - 3), -1, 1)
-
-    def _weights(self, layer: int) -> attention.Weights:
-        query, key, value = (
-            self._gained(self.parameters[f"layers.{layer}.{name}"], f"layers.{layer}.norm")
-            for name in ("query", "key", "value")
-        )
-        return attention.Weights(query, key, value, self.parameters[f"layers.{layer}.out"])
-
-    def _factored_input(self, token: Float[Tensor, "e t c"], position: Float[Tensor, "e n c"]) -> dict[str, Tensor]:
-        """Token and position rows whose scaled sum is the normed input; the deviation comes from inner products."""
-        if not self.spec.norms:
-            return {"token_part": token, "position_part": position}
-        token = token - token.mean(-1, keepdim=True)
-        position = position - position.mean(-1, keepdim=True)
-        squares = position.square().sum(-1)[:, :, None] + token.square().sum(-1)[:, None]
-        variance = (squares + 2 * position @ token.mT).clamp_min(0) / token.shape[-1]  # e n t
-        return {
-            "token_part": token,
-            "position_part": position,
-            "inverse_deviation": (variance + NORM_EPS).rsqrt(),
-        }
+    def _gain(self, name: str) -> Tensor | None:
+        return self.parameters[name] if self.spec.norms else None
 
     def _feed_forward(self, x: Float[Tensor, "e b p c"], layer: int) -> Float[Tensor, "e b p c"]:
         if self.spec.ffn == "none":
@@ -155,21 +122,13 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
             up, up_bias, down, down_bias = (
                 self.parameters[f"layers.{layer}.{name}"] for name in ("up", "up_bias", "down", "down_bias")
             )
-            hidden = torch.baddbmm(up_bias[:, None], y.flatten(1, 2), self._gained(up, gain))
+            hidden = torch.baddbmm(up_bias[:, None], y.flatten(1, 2), with_gain(up, self._gain(gain)))
             y = torch.baddbmm(down_bias[:, None], ACTIVATIONS[self.spec.activation](hidden), down).view(y.shape)
         elif self.spec.norms:
             y = y * self.parameters[gain][:, None, None]
         return x + y if self.spec.skips else y
 
     def _read_out(self, x: Float[Tensor, "e b p c"]) -> Float[Tensor, "e b p t"]:
-        table = self._gained(self.parameters["readout"].mT, "final_norm")
+        table = with_gain(self.parameters["readout"].mT, self._gain("final_norm"))
         return (self._normed(x).flatten(1, 2) @ table).view(*x.shape[:3], -1)
 
-
-def _factoring_pays(b: int, n: int, t: int, c: int, h: int) -> bool:
-    """Whether scoring and mixing token and position rows costs less than forming and reading every input vector.
-
-    Counts multiplications; a vector that is gathered and normed is charged as many as were measured to take as long.
-    """
-    gathered = 24
-    return 2 * b * h * (t + n) * c + n * t * c < b * n * c * (2 * h * 2 + gathered)

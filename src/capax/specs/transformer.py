@@ -21,11 +21,15 @@ class Transformer(Model):
 
     Pre-norm blocks of causal attention (no biases) and a 4× FFN, gains without biases in the norms, absolute positions
     scaled by 1/√d_model, a final norm and an untied read-out without bias. Initialisation as in x-transformers.
+
+    Attributes:
+        mixer_class: how its blocks mix positions (`capax.models.mixers.mixer.Mixer`), as `package.module:Class`.
     """
 
     ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
     axes: ClassVar[tuple[str, ...]] = ("d_head", "n_layers", "n_heads", "d_model")
     steps: ClassVar[Mapping[str, int]] = {"d_model": 8}
+    mixer_class: ClassVar[str] = "capax.models.mixers.softmax:Softmax"
 
     model: Literal["transformer"] = "transformer"
     n_layers: Annotated[Size, Field(description="Blocks.")] = 1
@@ -110,7 +114,7 @@ class Transformer(Model):
         return {kind: one[kind] + (self.n_layers - 1) * (two[kind] - one[kind]) for kind in one}
 
     def mixer_parameters(self) -> tuple[Parameter, ...]:
-        """The tensors of one block's attention."""
+        """The tensors of one block's mixer."""
         c, h, d, v = self.d_model, self.n_heads, self.d_head, self.d_value or self.d_head
         return (
             Parameter("query", (h, c, d), Uniform.fan_in(c)),

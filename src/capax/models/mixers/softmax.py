@@ -1,10 +1,9 @@
-"""Causal self-attention of an ensemble, contracted in the cheapest order.
+"""Causal softmax attention, contracted in the cheapest order.
 
 Every function computes softmax(Q Kᵀ / √d_head) V W_O over the positions up to each query's own. They differ in how the
 inputs are given (as vectors, as rows of a table, as token + position) and in which queries they answer (all, or the
-last one). `transformer.py` chooses by what is scored and by size; the result is the same (tested to 1e-10 in float64).
-
-Letters: e members, b sequences, n positions, h heads, c channels (d_model), d d_head, v d_value, t vocabulary.
+last one). `Softmax` chooses by what is scored and by size; the result is the same (tested to 1e-10 in float64).
+Letters as in `mixer.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +14,49 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from capax.models.mixers.mixer import Inputs, Mixer, with_gain
+from capax.specs.task import Scored
+
+LOOK_UP = 8
+"""Sequences per token of the vocabulary from which looking projections up is faster than computing them (measured)."""
+
+
+class Softmax(Mixer):
+    """Softmax attention by whichever of its fast ways costs least."""
+
+    def all_queries(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b n c"]:
+        """The definition's result."""
+        return all_queries(x, self._gained_weights())
+
+    def last_query(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b c"]:
+        """The definition's result at the last position."""
+        return last_query(x, self._gained_weights())
+
+    def shared(self, inputs: Inputs, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
+        """What all sequences of a step share, computed once (speed rules 3 and 4); differentiable in the parameters.
+
+        Which tensors there are says how the result is computed: `token_part` for the factored last query, `asked` for
+        looked-up queries and values, neither for projecting every vector. The choice counts operations.
+        """
+        (t, c), n = inputs.token.shape[-2:], inputs.position.shape[-2]
+        if scored == "last":
+            pays = factoring_pays(n_sequences, n, t, c, self.weights["query"].shape[1])
+            return inputs.parts() if pays else {}
+        if t * LOOK_UP > n_sequences or not mixes_inputs(self.weights["key"], self.weights["value"], n):
+            return {}
+        return tabulate(inputs.vectors(), self._gained_weights())
+
+    def from_shared(self, shared: dict[str, Tensor], tokens: Int[Tensor, "e b n"]) -> Float[Tensor, "e b p c"] | None:
+        """The first block's result (p = n or 1) from what `shared` gave; None where that holds nothing for it."""
+        if "token_part" in shared:
+            parts = (shared["token_part"], shared["position_part"], shared.get("inverse_deviation"))
+            return last_query_factored(*parts, tokens, self._gained_weights())[:, :, None]
+        return all_queries_from_tables(shared, tokens) if "asked" in shared else None
+
+    def _gained_weights(self) -> Weights:
+        query, key, value = (with_gain(self.weights[name], self.gain) for name in ("query", "key", "value"))
+        return Weights(query, key, value, self.weights["out"])
 
 
 @dataclass(frozen=True)
@@ -49,13 +91,12 @@ def causal_softmax(scores: Float[Tensor, "e b n h n"]) -> Float[Tensor, "e b n h
     return (scores + future[:, None]).softmax(-1)
 
 
-def mixes_inputs(weights: Weights, n: int) -> bool:
+def mixes_inputs(key: Float[Tensor, "e h c d"], value: Float[Tensor, "e h c v"], n: int) -> bool:
     """Whether to score and mix the inputs themselves, with W_Q W_Kᵀ and W_V W_O as one matrix each.
 
     Counts multiplications per query and head: inputs are c wide, but keys and values then need not be formed.
     """
-    c, d = weights.key.shape[-2:]
-    v = weights.value.shape[-1]
+    (c, d), v = key.shape[-2:], value.shape[-1]
     return 2 * c * (c + n) < (2 * c + n) * (d + v)
 
 
@@ -72,7 +113,7 @@ def joined_value(weights: Weights) -> Float[Tensor, "e h c c"]:
 def all_queries(x: Float[Tensor, "e b n c"], weights: Weights) -> Float[Tensor, "e b n c"]:
     """Every position asks; inputs are vectors."""
     e, b, n, c = x.shape
-    if mixes_inputs(weights, n):
+    if mixes_inputs(weights.key, weights.value, n):
         asked = (x.flatten(1, 2) @ joined_query(weights)).view(e, b, -1, c)  # e b nh c
         attention = causal_softmax((asked @ x.mT).view(e, b, n, -1, n))
         mixed = attention.flatten(2, 3) @ x  # e b nh c
@@ -143,3 +184,12 @@ def last_query_factored(
     per_token = torch.zeros(e, h, b, t, dtype=attention.dtype, device=attention.device).scatter_add(3, slot, attention)
     mixed = per_token.flatten(1, 2) @ token + attention.flatten(1, 2) @ position
     return chain(mixed.view(e, h, b, -1), weights.value, weights.out).sum(1)
+
+
+def factoring_pays(b: int, n: int, t: int, c: int, h: int) -> bool:
+    """Whether scoring and mixing token and position rows costs less than forming and reading every input vector.
+
+    Counts multiplications; a vector that is gathered and normed is charged as many as were measured to take as long.
+    """
+    gathered = 24
+    return 2 * b * h * (t + n) * c + n * t * c < b * n * c * (2 * h * 2 + gathered)

@@ -1,0 +1,1 @@
+"""Sequence mixers: how the positions of a block exchange information."""

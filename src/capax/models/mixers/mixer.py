@@ -1,0 +1,133 @@
+"""What a sequence mixer is: its definition, and what a subclass may compute faster.
+
+Letters: e members, b sequences, n positions, h heads, g key and value heads, c channels (d_model), d d_head,
+v d_value, t vocabulary, p positions that are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from capax.specs.task import Scored
+
+NORM_EPS = 1e-5
+
+
+class Mixer:
+    """One block's sequence mixer, of all members of an ensemble. This one is causal attention by its definition.
+
+    `definition` says what a mixer computes, in the plainest way; the other methods may compute the same faster. A
+    mixer of your own overrides `heads` (what queries, keys and values are), or `definition` (a recurrence, say), and
+    nothing else until speed matters; `capax.testing.MixerSuite` tests that what is fast equals the definition.
+
+    Attributes:
+        spec: the model's.
+        weights: one block's tensors `(e, ...)`, by the names of `spec.mixer_parameters()`.
+        gain: that of the norm before the mixer `(e, c)`, which inputs do not have yet; None where there is no norm.
+
+    Example:
+        >>> class Mean(Mixer):
+        ...     def definition(self, x):
+        ...         return self.gained(x).cumsum(2) / torch.arange(1, x.shape[2] + 1)[:, None]
+    """
+
+    def __init__(self, spec: Any, weights: Mapping[str, Tensor], gain: Tensor | None = None) -> None:
+        self.spec, self.weights, self.gain = spec, weights, gain
+
+    def gained(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b n c"]:
+        """Inputs with the gain of the norm before them."""
+        return x if self.gain is None else x * self.gain[:, None, None]
+
+    def heads(
+        self, x: Float[Tensor, "e b n c"]
+    ) -> tuple[Float[Tensor, "e b h n d"], Float[Tensor, "e b g n d"], Float[Tensor, "e b g n v"]]:
+        """Queries, keys and values; h / g heads share a key and a value."""
+        x = self.gained(x)
+        query, key, value = (
+            torch.einsum("ebnc,ehcd->ebhnd", x, self.weights[name]) for name in ("query", "key", "value")
+        )
+        return query, key, value
+
+    def definition(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b n c"]:
+        """What every position makes of itself and of those before it: softmax(Q Kᵀ / √d) V W_O.
+
+        Args:
+            x: the block's inputs, normed where the model has norms, but without the norm's gain.
+        """
+        query, key, value = (part.flatten(0, 1) for part in self.heads(x))
+        grouped = query.shape[1] != key.shape[1]
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=grouped)
+        return torch.einsum("ebhnv,ehvc->ebnc", mixed.unflatten(0, x.shape[:2]), self.weights["out"])
+
+    def all_queries(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b n c"]:
+        """The definition's result."""
+        return self.definition(x)
+
+    def last_query(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b c"]:
+        """The definition's result at the last position."""
+        return self.definition(x)[:, :, -1]
+
+    def shared(self, inputs: Inputs, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
+        """What all sequences of a step share where this is the first block's mixer; differentiable.
+
+        Args:
+            scored: positions that are answered.
+            n_sequences: in a step; by it a mixer decides what pays.
+        """
+        return {}
+
+    def from_shared(self, shared: dict[str, Tensor], tokens: Int[Tensor, "e b n"]) -> Float[Tensor, "e b p c"] | None:
+        """The first block's result (p = n or 1) from what `shared` gave; None where that holds nothing for it."""
+        return None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The first block's inputs before tokens are known: sums of a token's row and a position's, normed where `norms`.
+
+    Attributes:
+        token: rows of the vocabulary `(e, t, c)`.
+        position: rows of the positions `(e, n, c)`.
+    """
+
+    token: Tensor
+    position: Tensor
+    norms: bool
+
+    def vectors(self) -> Float[Tensor, "e n t c"]:
+        """Every position's input for each token, without the norm's gain."""
+        return normed(self.token[:, None] + self.position[:, :, None], self.norms)
+
+    def parts(self) -> dict[str, Tensor]:
+        """Token and position rows whose scaled sum is the input; the deviation comes from inner products."""
+        token, position = self.token, self.position
+        if not self.norms:
+            return {"token_part": token, "position_part": position}
+        token = token - token.mean(-1, keepdim=True)
+        position = position - position.mean(-1, keepdim=True)
+        squares = position.square().sum(-1)[:, :, None] + token.square().sum(-1)[:, None]
+        variance = (squares + 2 * position @ token.mT).clamp_min(0) / token.shape[-1]  # e n t
+        return {
+            "token_part": token,
+            "position_part": position,
+            "inverse_deviation": (variance + NORM_EPS).rsqrt(),
+        }
+
+
+def normed(x: Float[Tensor, "*batch c"], norms: bool = True) -> Float[Tensor, "*batch c"]:
+    """The norm without its gain: that is multiplied into the matrices that follow, which are smaller."""
+    return F.layer_norm(x, x.shape[-1:], eps=NORM_EPS) if norms else x
+
+
+def with_gain(matrix: Float[Tensor, "e *h c d"], gain: Float[Tensor, "e c"] | None) -> Float[Tensor, "e *h c d"]:
+    """A matrix with the gain of the norm before it."""
+    if gain is None:
+        return matrix
+    return matrix * gain.view(gain.shape[0], *(1,) * (matrix.dim() - 3), -1, 1)
