@@ -48,13 +48,19 @@ if TYPE_CHECKING:
     from capax.specs import KeyQueryChannel as KeyQueryChannel
     from capax.specs import Mac as Mac
     from capax.specs import Mls as Mls
+    from capax.specs import Model as Model
     from capax.specs import Module as Module
     from capax.specs import Relations as Relations
     from capax.specs import Run as Run
     from capax.specs import Sequences as Sequences
     from capax.specs import Shatter as Shatter
+    from capax.specs import Task as Task
     from capax.specs import Training as Training
     from capax.specs import Transformer as Transformer
+    from capax.specs.model import Constant as Constant
+    from capax.specs.model import Normal as Normal
+    from capax.specs.model import Parameter as Parameter
+    from capax.specs.model import Uniform as Uniform
     from capax.store import Store as Store
     from capax.store.tables import read as read
     from capax.sweeps.sweep import sweep as sweep
@@ -69,13 +75,17 @@ _HOMES = {
     "BitsLaw": "capax.laws.power",
     "Budget": "capax.specs",
     "CapaxError": "capax.errors",
+    "Constant": "capax.specs.model",
     "DepthLaw": "capax.laws.power",
     "ECM": "capax.laws.ecm",
     "KeyQueryChannel": "capax.specs",
     "Mac": "capax.specs",
     "Measurement": "capax.results",
     "Mls": "capax.specs",
+    "Model": "capax.specs",
     "Module": "capax.specs",
+    "Normal": "capax.specs.model",
+    "Parameter": "capax.specs.model",
     "Polynomial": "capax.laws.polynomial",
     "PowerLaw": "capax.laws.power",
     "Progress": "capax.protocols.progress",
@@ -86,8 +96,10 @@ _HOMES = {
     "Sequences": "capax.specs",
     "Shatter": "capax.specs",
     "Store": "capax.store",
+    "Task": "capax.specs",
     "Training": "capax.specs",
     "Transformer": "capax.specs",
+    "Uniform": "capax.specs.model",
     "bounds": "capax.theory.bounds.catalogue",
     "calibrate": "capax.calibration.calibrate",
     "check_assumptions": "capax.checks.assumptions",

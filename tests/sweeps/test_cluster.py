@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import small
-from test_executors import ExecutorContract
 
 import capax
 from capax.sweeps.cluster import ClusterError, RayTasks
 from capax.sweeps.executors import Executor
+from capax.testing import ExecutorSuite
+from capax.testing.executors import small
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves its log files open
@@ -24,7 +24,7 @@ pytestmark = [
 
 
 @pytest.mark.slow
-class TestRayTasks(ExecutorContract):
+class TestRayTasks(ExecutorSuite):
     @pytest.fixture
     def executor(self) -> Iterator[Executor]:
         with RayTasks("local", slots=2) as executor:
@@ -38,11 +38,9 @@ from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
 
-sys.path.insert(0, {tests!r})
-from jobs import small
-
 import capax
 from capax.sweeps.cluster import RayTasks
+from capax.testing.executors import small
 
 if __name__ == "__main__":
     store, epochs, lose = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "lose"
@@ -61,14 +59,14 @@ if __name__ == "__main__":
         found += sweep
     cluster.shutdown()
     assert len(found) == 6, len(found)
-    print("swept", len({{run.key for run in found}}))
+    print("swept", len({run.key for run in found}))
 """
 
 
 def swept(tmp_path: Path, epochs: int, *, lose: bool) -> dict[str, capax.Measurement]:
     """A sweep on two nodes in a process of its own; one of them is killed after the first result, or not."""
     script = tmp_path / "cluster.py"
-    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent)))
+    script.write_text(SCRIPT)
     command = [sys.executable, script, tmp_path / "s.db", str(epochs), "lose" if lose else "keep"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert "swept 6" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""What every executor does: the contract, to be inherited."""
+"""Local processes keep the executors' contract, and what is theirs alone."""
 
 from __future__ import annotations
 
@@ -9,78 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import endless, impossible, small
 
 import capax
-from capax.sweeps.executors import Executor, Job, Processes, Report
-
-PATIENCE = 120
-
-
-def all_reports(executor: Executor, count: int) -> list[Report]:
-    """The next reports, in any order."""
-    reports: list[Report] = []
-    deadline = time.monotonic() + PATIENCE
-    while len(reports) < count:
-        assert time.monotonic() < deadline, "a job was not reported"
-        reports += executor.wait(1.0)
-    assert executor.wait(0.0) == []
-    return reports
-
-
-class ExecutorContract:
-    """Tests that any executor passes; a subclass gives `executor` with two slots."""
-
-    @pytest.fixture
-    def ending(self, executor: Executor) -> Executor:
-        """One that a test may end; another one, where tests share theirs."""
-        return executor
-
-    def test_jobs_are_reported_once_with_the_results_of_measure(self, executor: Executor) -> None:
-        jobs = [Job((small(seed),)) for seed in range(2)]
-        for job in jobs:
-            executor.submit(job)
-        reports = all_reports(executor, 2)
-        assert {report.job for report in reports} == set(jobs)
-        for report in reports:
-            assert report.trouble is None
-            (found,), run = report.measurements, report.job.runs[0]
-            alone = capax.measure(run.task, run.model, run.training, restarts=2, seed=run.seed, device="cpu")
-            assert found.model_copy(update={"seconds": 0.0}) == alone.model_copy(update={"seconds": 0.0})
-
-    def test_runs_of_one_shape_train_together(self, executor: Executor) -> None:
-        executor.submit(Job(tuple(small(seed) for seed in range(3))))
-        (report,) = all_reports(executor, 1)
-        assert [found.spec.seed for found in report.measurements] == [0, 1, 2]
-        alone = [
-            capax.measure(r.task, r.model, r.training, restarts=2, seed=r.seed, device="cpu") for r in report.job.runs
-        ]
-        assert [f.members for f in report.measurements] == [a.members for a in alone]
-
-    def test_a_job_without_memory_harms_no_other(self, executor: Executor) -> None:
-        executor.submit(Job((impossible(),)))
-        executor.submit(Job((small(),)))
-        reports = {report.job.runs[0]: report for report in all_reports(executor, 2)}
-        assert reports[small()].trouble is None
-        assert reports[impossible()].trouble in ("memory", "raised", "died")
-        assert reports[impossible()].message
-        assert "\n" not in reports[impossible()].message
-
-    def test_stopped_jobs_are_reported_and_go_on_from_their_checkpoints(self, ending: Executor, tmp_path: Path) -> None:
-        ending.submit(Job((endless(),), checkpoints=tmp_path))
-        assert ending.wait(2.0) == []
-        ending.stop()
-        (report,) = all_reports(ending, 1)
-        assert report.trouble == "stopped"
-        assert report.measurements == ()
-        assert list(tmp_path.rglob("*")), "it left a checkpoint"
-
-    def test_closing_ends_everything(self, ending: Executor) -> None:
-        ending.submit(Job((endless(),)))
-        ending.wait(1.0)
-        ending.close()
-        assert ending.wait(0.0) == []
-
+from capax.sweeps.executors import Executor, Job, Processes
+from capax.testing import ExecutorSuite
+from capax.testing.executors import all_reports, endless, small
 
 @pytest.fixture(scope="module")
 def executor() -> Iterator[Executor]:
@@ -88,7 +21,7 @@ def executor() -> Iterator[Executor]:
         yield executor
 
 
-class TestProcesses(ExecutorContract):
+class TestProcesses(ExecutorSuite):
     @pytest.fixture
     def ending(self) -> Iterator[Executor]:
         with Processes(1) as executor:
@@ -115,10 +48,8 @@ class TestProcesses(ExecutorContract):
         import subprocess
         import sys
 
-        code = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from jobs import endless
+        code = """
+from capax.testing.executors import endless
 from capax.sweeps.executors import Job, Processes
 if __name__ == "__main__":
     executor = Processes(1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from jobs import small
 
 import capax
 from capax.sweeps import packs
 from capax.sweeps.executors import Job, do
+from capax.testing.executors import small
 from capax.training.workers import split
 
 

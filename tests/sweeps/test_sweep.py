@@ -13,13 +13,13 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from jobs import impossible, small
 
 import capax
 from capax.errors import StoreError, SweepFailed
 from capax.results import Measurement
 from capax.sweeps.executors import Executor, Job, Report, do
 from capax.sweeps.under_way import SweepProgress, together
+from capax.testing.executors import impossible, small
 
 STUDY = """
 store = "s.db"

@@ -1,0 +1,54 @@
+"""A model of one's own: a transformer whose query heads share keys and values (Ainslie et al. 2023, arXiv 2305.13245).
+
+`capax measure sequences --plugin gqa.py --model gqa --n-heads 4 --n-kv-heads 2`
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+import capax
+from capax.models.mixers.mixer import Mixer
+
+
+class GQA(capax.Transformer):
+    """Grouped-query attention: n_heads queries, and a key and a value for each of n_kv_heads groups of them."""
+
+    mixer_class: ClassVar[str] = f"{__name__}:GroupedQueries"
+
+    model: Literal["gqa"] = "gqa"
+    n_kv_heads: Annotated[int, Field(ge=1, description="Heads of keys and values; a divisor of n_heads.")] = 1
+
+    @model_validator(mode="after")
+    def _groups(self) -> Self:
+        if self.n_heads % self.n_kv_heads:
+            raise ValueError(f"n_kv_heads: should divide n_heads ({self.n_heads}), got {self.n_kv_heads}")
+        return self
+
+    @property
+    def total_key_dim(self) -> int:
+        """Channels of all keys of a position: n_kv_heads · d_head."""
+        return self.n_kv_heads * self.d_head
+
+    def mixer_parameters(self) -> tuple[capax.Parameter, ...]:
+        """Those of attention, with fewer keys and values."""
+        query, key, value, out = super().mixer_parameters()
+        key, value = (one._replace(shape=(self.n_kv_heads, *one.shape[1:])) for one in (key, value))
+        return (query, key, value, out)
+
+
+class GroupedQueries(Mixer):
+    """Its definition is `Mixer`'s, which shares keys and values; the last query alone costs less."""
+
+    def last_query(self, x: Tensor) -> Tensor:
+        """Queries `(e, b, g, h/g, d)` of the last position, by groups that share a key."""
+        query = self.heads(x[:, :, -1:])[0].squeeze(3)
+        _, key, value = self.heads(x)
+        grouped = query.unflatten(2, (key.shape[2], -1))
+        scores = grouped @ key.mT * key.shape[-1] ** -0.5
+        mixed = (scores.softmax(-1) @ value).flatten(2, 3)  # e b h v
+        return torch.einsum("ebhv,ehvc->ebc", mixed, self.weights["out"])

@@ -1,0 +1,32 @@
+"""Every law of capax passes the suite that the author of another one inherits."""
+
+import capax
+from capax import tables
+from capax.laws.files import LAWS
+from capax.testing import LawSuite
+
+REFERENCE = tables.from_file("reference")
+
+
+class TestPower(LawSuite):
+    law, table = capax.PowerLaw(n_bootstrap=20), REFERENCE
+
+
+class TestBits(LawSuite):
+    law, table = capax.BitsLaw(n_bootstrap=20), REFERENCE
+
+
+class TestPolynomial(LawSuite):
+    law, table = capax.Polynomial(degree=2, n_bootstrap=20), REFERENCE
+
+
+class TestAssociation(LawSuite):
+    law, table = capax.AssociationLaw(n_bootstrap=20), tables.from_file("reference:associations")
+
+
+class TestRelation(LawSuite):
+    law, table = capax.RelationLaw(n_bootstrap=20), tables.from_file("reference:relations")
+
+
+class TestECM(LawSuite):
+    law, table = LAWS["ecm"](n_bootstrap=10), REFERENCE.gather_every(2)

@@ -1,0 +1,73 @@
+"""Every model and mixer of capax passes the suites that a plugin's author inherits."""
+
+from typing import ClassVar
+
+import pytest
+
+import capax
+from capax.models.mixers import softmax
+from capax.specs.task import Scored
+from capax.testing import MixerSuite, ModelSuite
+
+SEQUENCES = capax.Sequences(seq_len=5, vocab_size=7, library_size=30)
+TRANSFORMER = capax.Transformer(n_heads=2, d_model=8, d_head=4)
+ASSOCIATIONS = capax.Associations(context_size=3, library_size=20, n_classes=4)
+ATTENTION = capax.AssociativeAttention(n_heads=2, d_model=6, d_head=4)
+RELATIONS = capax.Relations(n_items=8)
+CHANNEL = capax.KeyQueryChannel(d_model=4, d_head=2, n_heads=2)
+
+
+class TestTransformer(ModelSuite):
+    model, task = TRANSFORMER, SEQUENCES
+
+
+class TestTransformerByTheLastToken(ModelSuite):
+    model, task = TRANSFORMER, SEQUENCES.replace(loss="last")
+
+
+class TestDeepTransformer(ModelSuite):
+    model = TRANSFORMER.replace(n_layers=2, ffn="identity", embeddings="trained", readout="trained")
+    task = SEQUENCES
+
+
+class TestPlainAttention(ModelSuite):
+    model, task = ATTENTION, ASSOCIATIONS
+
+
+class TestPublishedAttention(ModelSuite):
+    model, task = ATTENTION.replace(profile="mahdavi2024"), ASSOCIATIONS.replace(contexts="fresh")
+
+
+class TestThresholdChannel(ModelSuite):
+    model, task = CHANNEL, RELATIONS
+
+
+class TestSoftmaxChannel(ModelSuite):
+    model, task = CHANNEL.replace(channel="softmax"), RELATIONS
+
+
+class TestBlock(ModelSuite):
+    model, task = CHANNEL.replace(channel="block"), RELATIONS
+
+
+class TestSoftmax(MixerSuite):
+    models: ClassVar = (
+        TRANSFORMER,
+        TRANSFORMER.replace(d_model=3, d_head=5, d_value=2, norms=False),
+        TRANSFORMER.replace(n_heads=3, d_model=6, d_head=1),
+    )
+
+    @pytest.mark.parametrize("mixes", [True, False])
+    def test_inputs_and_projections_equal_the_definition(self, mixes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(softmax, "mixes_inputs", lambda *sizes: mixes)
+        self.test_every_query_equals_the_definition()
+
+    @pytest.mark.parametrize("norms", [True, False])
+    @pytest.mark.parametrize("scored", ["all", "last"])
+    def test_every_table_equals_the_definition(
+        self, scored: Scored, norms: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(softmax, "mixes_inputs", lambda *sizes: True)
+        monkeypatch.setattr(softmax, "factoring_pays", lambda *sizes: True)
+        for mixer in self.mixers():
+            assert self.compare_shared(mixer, 6, scored, 10**9, norms)
