@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -68,19 +68,20 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
     if not 1 <= whole("trials", trials, None) <= MOST_TRIALS:
         raise SpecError(f"trials: 1 to {MOST_TRIALS}, got {trials}")
     whole("seed", seed, 0)
-    task: Any = memory.run.spec.task
-    model, library = memory.model, memory.library
-    known = recalled(model, torch.from_numpy(library), task.recall).numpy()
+    task, model, library = memory.run.spec.task, memory.model, memory.library
+    if lacking := {"query", "key", "out"} - {one.name for one in model.spec.mixer_parameters()}:
+        raise SpecError(f"key: probes are of attention, run {memory.run.key[:12]} is of a mixer without {min(lacking)}")
+    recall, size = task.scored("recall"), task.sizes()["vocab_size"]
+    known = recalled(model, torch.from_numpy(library), recall).numpy()
     initial = drawn_again(memory.run, model)
-    size = task.vocab_size
-    basin = basin_probe(model, library, known, task.recall, size, trials, numpy_generator(seed, "probe basin"))
+    basin = basin_probe(model, library, known, recall, size, trials, numpy_generator(seed, "probe basin"))
     ablation = ablation_probe(
         model,
         library,
         known,
-        task.recall,
+        recall,
         size,
-        task.guess_probability(),
+        task.guess_probability() or 0.0,
         trials,
         numpy_generator(seed, "probe positions"),
     )
@@ -97,7 +98,7 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
         basin=basin,
         symmetry=symmetry_probe(model, initial),
         ablation=ablation,
-        notes=tuple(_notes(task.loss, task.recall, basin, initial is not None)),
+        notes=tuple(_notes(task.scored("loss"), recall, basin, initial is not None)),
     )
 
 

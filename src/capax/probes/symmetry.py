@@ -55,7 +55,7 @@ def scoring(model: TransformerEnsemble, layer: int, gains: bool = False) -> Floa
     if gains:
         gain = model.parameters[f"layers.{layer}.norm"][0].detach().double()[:, None]
         query, key = query * gain, key * gain
-    return query @ key.mT
+    return query @ key.repeat_interleave(len(query) // len(key), 0).mT  # several queries may share a key
 
 
 def symmetry_probe(model: TransformerEnsemble, initial: TransformerEnsemble | None) -> SymmetryProbe:

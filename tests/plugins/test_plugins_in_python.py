@@ -1,0 +1,110 @@
+"""A task and a model from files of a user's, by everything that Python offers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+import capax
+from capax import tables
+from capax.results import Measurement
+
+SHORT = capax.Training(max_epochs=40, lr=0.02)
+LETTERS = capax.Sequences(seq_len=4, vocab_size=6, library_size=40)
+PROTOCOLS = {
+    "mac": capax.Mac(restarts=2),
+    "mls": capax.Mls(first_size=4, seeds=4, max_trainings=16),
+    "shatter": capax.Shatter(trials=3),
+}
+
+
+@pytest.fixture(scope="module")
+def made(ours: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """A store with a kept memory of each kind, and with a study over the variant's own field."""
+    store = tmp_path_factory.mktemp("plugins") / "s.db"
+    pairs = ours.Pairs(n_keys=20, n_values=5, library_size=12)
+    small = ours.GQA(n_heads=4, n_kv_heads=2, d_model=8, d_head=4)
+    kept = {
+        task.task: capax.measure(task, small, SHORT, restarts=2, store=store, keep_weights=True, workers=2)
+        for task in (pairs, LETTERS)
+    }
+    return SimpleNamespace(store=store, pairs=pairs, small=small, kept=kept)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("task", ["pairs", "sequences"])
+def test_it_is_measured_by_every_protocol(task: str, protocol: str, made: SimpleNamespace) -> None:
+    chosen = made.pairs if task == "pairs" else LETTERS
+    found = capax.measure(chosen, made.small, SHORT, protocol=PROTOCOLS[protocol], device="cpu")
+    assert found.spec.model == made.small
+    assert found.parameters.trainable == made.small.parameter_counts(**chosen.sizes())["trainable"]
+    assert Measurement.model_validate_json(found.model_dump_json()) == found
+
+
+def test_processes_find_the_file(made: SimpleNamespace) -> None:
+    """What two workers measured is what this process measures."""
+    found = capax.measure(made.pairs, made.small, SHORT, restarts=2, device="cpu", workers=1)
+    assert found.key == made.kept["pairs"].key
+    assert [one.memorized for one in found.members] == [one.memorized for one in made.kept["pairs"].members]
+
+
+@pytest.mark.parametrize("task", ["pairs", "sequences"])
+def test_a_kept_memory_is_loaded_and_asked(task: str, made: SimpleNamespace) -> None:
+    memory = capax.load(made.kept[task].key, made.store)
+    answers = [memory.recall(item[:-1].tolist()) for item in memory.library]
+    assert sum(bool(answer.agrees) for answer in answers) == made.kept[task].memorized
+
+
+@pytest.mark.parametrize("task", ["pairs", "sequences"])
+def test_it_is_probed(task: str, made: SimpleNamespace) -> None:
+    found = capax.probe(capax.load(made.kept[task].key, made.store), trials=20)
+    assert found.recalled == made.kept[task].memorized
+    assert len(found.ablation.heads) == 4
+
+
+@pytest.mark.parametrize("task", ["pairs", "sequences"])
+def test_every_measurement_is_below_the_bounds(task: str, made: SimpleNamespace) -> None:
+    from capax.theory.catalogue import exceeded
+
+    assert exceeded(made.kept[task]) == ()
+
+
+def test_tables_have_its_fields(made: SimpleNamespace) -> None:
+    table = capax.read(made.store)
+    assert set(table["model"]) == {"gqa"}
+    assert set(table["n_kv_heads"]) == {2}
+    of_pairs = table.filter(pl.col("task") == "pairs")
+    assert of_pairs["n_keys"].to_list() == [20]
+    assert tables.where(table, ["n_kv_heads=2", "task=pairs"]).height == 1
+
+
+def test_a_sweep_of_it_is_resumed(ours: SimpleNamespace, tmp_path: Path) -> None:
+    """Its first run is found in the store; the rest is measured by two processes."""
+    study = tmp_path / "study.toml"
+    study.write_text(
+        'store = "s.db"\n[task]\ntask = "pairs"\nn_keys = 20\nn_values = 5\nlibrary_size = 12\n'
+        '[model]\nmodel = "gqa"\nn_heads = 4\nd_head = 4\n[training]\nmax_epochs = 2\n[protocol]\nrestarts = 2\n'
+        "[grid]\nn_kv_heads = [1, 2]\nd_model = [4, 8]\n"
+    )
+    first = capax.sweep(study, workers=1, device="cpu")
+    next(first)
+    first.close()
+    list(capax.sweep(study, workers=2, device="cpu"))
+    with capax.Store(tmp_path / "s.db") as store:
+        models: set[Any] = {run.spec.model for run in store.runs()}
+    assert {(model.n_kv_heads, model.d_model) for model in models} == {(1, 4), (1, 8), (2, 4), (2, 8)}
+
+
+def test_a_check_takes_it(made: SimpleNamespace) -> None:
+    found = capax.check_model(made.small, LETTERS)
+    assert all(check.verdict != "failed" for check in found.checks)
+
+
+def test_a_sensitivity_study_takes_it(made: SimpleNamespace) -> None:
+    found = capax.sensitivity(made.pairs, made.small, SHORT, choices={"lr": (0.01,)}, restarts=2, device="cpu")
+    assert found.spec.model == made.small
+    assert len(found.choices) == 1
