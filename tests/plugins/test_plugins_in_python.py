@@ -12,6 +12,7 @@ import pytest
 import capax
 from capax import tables
 from capax.results import Measurement
+from capax.sweeps.executors import Processes
 
 SHORT = capax.Training(max_epochs=40, lr=0.02)
 LETTERS = capax.Sequences(seq_len=4, vocab_size=6, library_size=40)
@@ -28,9 +29,9 @@ def made(ours: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> Sim
     store = tmp_path_factory.mktemp("plugins") / "s.db"
     pairs = ours.Pairs(n_keys=20, n_values=5, library_size=12)
     small = ours.GQA(n_heads=4, n_kv_heads=2, d_model=8, d_head=4)
-    kept = {
-        task.task: capax.measure(task, small, SHORT, restarts=2, store=store, keep_weights=True, workers=2)
-        for task in (pairs, LETTERS)
+    kept = {  # two packs, one for each of two processes
+        task.task: capax.measure(task, small, SHORT, restarts=4, store=store, keep_weights=True, workers=workers)
+        for task, workers in ((pairs, 2), (LETTERS, 1))
     }
     return SimpleNamespace(store=store, pairs=pairs, small=small, kept=kept)
 
@@ -47,7 +48,7 @@ def test_it_is_measured_by_every_protocol(task: str, protocol: str, made: Simple
 
 def test_processes_find_the_file(made: SimpleNamespace) -> None:
     """What two workers measured is what this process measures."""
-    found = capax.measure(made.pairs, made.small, SHORT, restarts=2, device="cpu", workers=1)
+    found = capax.measure(made.pairs, made.small, SHORT, restarts=4, device="cpu", workers=1)
     assert found.key == made.kept["pairs"].key
     assert [one.memorized for one in found.members] == [one.memorized for one in made.kept["pairs"].members]
 
@@ -93,7 +94,8 @@ def test_a_sweep_of_it_is_resumed(ours: SimpleNamespace, tmp_path: Path) -> None
     first = capax.sweep(study, workers=1, device="cpu")
     next(first)
     first.close()
-    list(capax.sweep(study, workers=2, device="cpu"))
+    with Processes(2) as executor:
+        list(capax.sweep(study, executor=executor, device="cpu"))
     with capax.Store(tmp_path / "s.db") as store:
         models: set[Any] = {run.spec.model for run in store.runs()}
     assert {(model.n_kv_heads, model.d_model) for model in models} == {(1, 4), (1, 8), (2, 4), (2, 8)}
