@@ -65,6 +65,25 @@ def only_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delitem(kind.registry, tag)
 
 
+@pytest.fixture(autouse=True)
+def plugins_are_forgotten() -> Iterator[None]:
+    """Forget the tasks and models that a test brings: help, schemas and errors of other tests would name them."""
+    import sys
+
+    from capax.specs import Model, Task, plugins
+
+    registries = Task.registry, Model.registry
+    before, files = [dict(registry) for registry in registries], dict(plugins._FILES)
+    yield
+    for registry, kept in zip(registries, before, strict=True):
+        if registry != kept:
+            registry.clear()
+            registry.update(kept)
+            plugins.resolve.cache_clear()
+    for name in plugins._FILES.keys() - files.keys():
+        del plugins._FILES[name], sys.modules[name]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_measurement_is_above_a_bound() -> Iterator[None]:
     """Check every measurement of the suite against the bounds that are proved for what it counts.

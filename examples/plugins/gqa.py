@@ -1,7 +1,5 @@
-"""A model of one's own: a transformer whose query heads share keys and values (Ainslie et al. 2023, arXiv 2305.13245).
-
-`capax measure sequences --plugin gqa.py --model gqa --n-heads 4 --n-kv-heads 2`
-"""
+# gqa.py
+"""A transformer whose query heads share keys and values (Ainslie et al. 2023, arXiv 2305.13245)."""
 
 from __future__ import annotations
 
@@ -9,10 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 import capax
-from capax.models.mixers.mixer import Mixer
 
 
 class GQA(capax.Transformer):
@@ -41,14 +37,14 @@ class GQA(capax.Transformer):
         return (query, key, value, out)
 
 
-class GroupedQueries(Mixer):
-    """Its definition is `Mixer`'s, which shares keys and values; the last query alone costs less."""
+class GroupedQueries(capax.Mixer):
+    """The definition is that of `capax.Mixer`; where only the last position is asked, this costs less."""
 
-    def last_query(self, x: Tensor) -> Tensor:
-        """Queries `(e, b, g, h/g, d)` of the last position, by groups that share a key."""
+    def last_query(self, x: torch.Tensor) -> torch.Tensor:
+        """What the last position makes of x `(e, b, n, c)`: members, sequences, positions, channels."""
         query = self.heads(x[:, :, -1:])[0].squeeze(3)
         _, key, value = self.heads(x)
-        grouped = query.unflatten(2, (key.shape[2], -1))
+        grouped = query.unflatten(2, (key.shape[2], -1))  # e b g h/g d
         scores = grouped @ key.mT * key.shape[-1] ** -0.5
         mixed = (scores.softmax(-1) @ value).flatten(2, 3)  # e b h v
         return torch.einsum("ebhv,ehvc->ebc", mixed, self.weights["out"])

@@ -1,4 +1,5 @@
-"""A task of one's own: remember which value belongs to which key. `capax measure pairs --plugin pairs.py`."""
+# pairs.py
+"""Which value belongs to which key."""
 
 from __future__ import annotations
 

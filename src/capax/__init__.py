@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from capax.laws.power import PowerLaw as PowerLaw
     from capax.laws.power import RelationLaw as RelationLaw
     from capax.memory import load as load
+    from capax.models.mixers.mixer import Mixer as Mixer
     from capax.planning.plan import plan as plan
     from capax.planning.plan import predict as predict
     from capax.planning.plan import verify as verify
@@ -81,6 +82,7 @@ _HOMES = {
     "KeyQueryChannel": "capax.specs",
     "Mac": "capax.specs",
     "Measurement": "capax.results",
+    "Mixer": "capax.models.mixers.mixer",
     "Mls": "capax.specs",
     "Model": "capax.specs",
     "Module": "capax.specs",
