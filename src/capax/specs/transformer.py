@@ -61,8 +61,10 @@ class Transformer(Model):
 
     def words(self, protocol: Protocol | None = None) -> str:
         """The model in a few words."""
-        name = "" if self.model == "transformer" else f"{self.model}, "
-        return f"{name}{self.n_layers} layer{'s' * (self.n_layers > 1)}, {heads(self)}, width {self.d_model}"
+        said = f"{self.n_layers} layer{'s' * (self.n_layers > 1)}, {heads(self)}, width {self.d_model}"
+        own = [name for name in type(self).model_fields if name not in Transformer.model_fields]
+        name = () if self.model == "transformer" else (self.model,)
+        return ", ".join((*name, said, *(f"{field} {getattr(self, field)}" for field in own)))
 
     @property
     def frozen_readout(self) -> bool:
