@@ -15,6 +15,7 @@ from capax.sweeps.executors import Executor, Job, Processes
 from capax.testing import ExecutorSuite
 from capax.testing.executors import all_reports, endless, small
 
+
 @pytest.fixture(scope="module")
 def executor() -> Iterator[Executor]:
     with Processes(2) as executor:

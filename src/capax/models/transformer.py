@@ -131,4 +131,3 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
     def _read_out(self, x: Float[Tensor, "e b p c"]) -> Float[Tensor, "e b p t"]:
         table = with_gain(self.parameters["readout"].mT, self._gain("final_norm"))
         return (self._normed(x).flatten(1, 2) @ table).view(*x.shape[:3], -1)
-

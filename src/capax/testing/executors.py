@@ -50,9 +50,7 @@ class ExecutorSuite:
         executor.submit(Job(tuple(small(seed) for seed in range(3))))
         (report,) = all_reports(executor, 1)
         assert [found.spec.seed for found in report.measurements] == [0, 1, 2]
-        alone = [
-            measure(r.task, r.model, r.training, restarts=2, seed=r.seed, device="cpu") for r in report.job.runs
-        ]
+        alone = [measure(r.task, r.model, r.training, restarts=2, seed=r.seed, device="cpu") for r in report.job.runs]
         assert [f.members for f in report.measurements] == [a.members for a in alone]
 
     def test_a_job_without_memory_harms_no_other(self, executor: Executor) -> None:

@@ -31,7 +31,7 @@ class LawSuite:
     @classmethod
     def fitted(cls) -> Law:
         """The law, fitted to the table."""
-        return clone(cls.law).fit(cls.table)  # type: ignore[no-any-return]
+        return clone(cls.law).fit(cls.table)
 
     @property
     def rows(self) -> pl.DataFrame:

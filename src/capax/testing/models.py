@@ -47,7 +47,9 @@ class ModelSuite(SpecSuite):
     def test_tensors_are_those_of_the_table(self) -> None:
         ensemble = self.learner(0, 1).ensemble
         table = self.model.parameters(**self.task.sizes())
-        assert {one.name: (2, *one.shape) for one in table} == {n: tuple(p.shape) for n, p in ensemble.parameters.items()}
+        assert {one.name: (2, *one.shape) for one in table} == {
+            n: tuple(p.shape) for n, p in ensemble.parameters.items()
+        }
         assert {one.name for one in table if one.trained} == ensemble.trainable.keys()
         assert self.model.parameter_counts(**self.task.sizes()) == ensemble.parameter_counts()
 
@@ -103,5 +105,3 @@ class ModelSuite(SpecSuite):
     def test_a_member_is_the_same_in_any_pack(self) -> None:
         if self.model.exact and machine.rounds_batches_alike():
             assert same_in_any_pack(self.task, self.model, self.run.training)
-
-

@@ -72,7 +72,7 @@ class TaskSuite(SpecSuite):
         sizes = self.task.sizes()
         tokens = self.libraries(0).tokens[0, : self.task.library_size]
         assert tokens.shape == (self.task.library_size, sizes["context"] + 1)
-        assert 0 <= tokens.min()
+        assert tokens.min() >= 0
         assert tokens.max() < sizes["vocab_size"]
 
     def test_chance_is_a_probability(self) -> None:
