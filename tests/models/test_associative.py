@@ -163,23 +163,6 @@ def test_equals_torchs_multi_head_attention(n_heads: int, d_head: int, d_value: 
 
 
 @PROFILES
-@pytest.mark.parametrize("shared", [True, False])
-def test_members_do_not_mix(profile: Any, shared: bool) -> None:
-    ensemble = randomized(AssociativeAttention(n_heads=2, d_model=5, d_head=4, profile=profile), 3, 3)
-    queries, own, one_context = examples(3, 7, 4, 5, 0)
-    contexts = one_context if shared else own
-    before = outputs(ensemble, queries, contexts, shared)
-    queries[1] += 1
-    contexts[1] *= 2
-    with torch.no_grad():
-        for parameter in ensemble.parameters.values():
-            parameter[1] += 0.5
-    after = outputs(ensemble, queries, contexts, shared)
-    assert torch.equal(before[[0, 2]], after[[0, 2]])
-    assert not torch.equal(before[1], after[1])
-
-
-@PROFILES
 def test_attention_is_a_distribution_over_the_context(profile: Any) -> None:
     ensemble = randomized(AssociativeAttention(n_heads=3, d_model=5, d_head=4, profile=profile), 3, 2)
     queries, own, _ = examples(2, 7, 4, 5, 0)
@@ -198,13 +181,6 @@ def test_the_plain_layer_does_not_see_the_order_of_its_context_and_the_published
         assert torch.allclose(one, other, atol=1e-12) is same
 
 
-@PROFILES
-@pytest.mark.parametrize("d_value", [None, 3])
-def test_parameters_are_counted_without_building(profile: Any, d_value: int | None) -> None:
-    spec = AssociativeAttention(n_heads=3, d_model=7, d_head=5, d_value=d_value, profile=profile)
-    assert spec.parameter_counts(n_outputs=4) == randomized(spec, 4, 2).parameter_counts()
-
-
 def test_parameters_of_the_theory_and_of_the_experiments() -> None:
     theory = AssociativeAttention(n_heads=8, d_model=64, d_head=32)
     assert (
@@ -212,13 +188,6 @@ def test_parameters_of_the_theory_and_of_the_experiments() -> None:
     )  # [D] in the notes' table: H(2·d·d_h + d·d_v + d_v·d)
     published = AssociativeAttention(n_heads=20, d_model=64, d_head=64, profile="mahdavi2024")
     assert published.parameter_counts(n_outputs=100)["trainable"] == 20 * (2 * 64 * 64 + 2 * 64) + 65 * 64 + 65 * 100
-
-
-def test_a_members_weights_depend_on_its_generator_alone() -> None:
-    spec = AssociativeAttention(n_heads=2, d_model=5, d_head=4, profile="mahdavi2024")
-    together, alone = randomized(spec, 3, 3), randomized(spec, 3, 1, seed=2)
-    for name, parameter in alone.parameters.items():
-        assert torch.equal(together.parameters[name][2], parameter[0])
 
 
 def test_sinusoids_turn_with_the_position() -> None:

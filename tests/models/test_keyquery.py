@@ -127,19 +127,6 @@ def test_a_padded_member_is_what_it_is_unpadded(aggregate: Any) -> None:
     assert_same(outputs(padded, items), outputs(plain, items), 1e-10, "outputs")
 
 
-def test_members_do_not_mix() -> None:
-    ensemble = randomized(KeyQueryChannel(n_heads=2, d_model=5), 6, [4, 4, 4])
-    items = unit_items(3, 6, 5, 0)
-    before = outputs(ensemble, items)
-    items[1] = items[1].roll(1, 0)
-    with torch.no_grad():
-        for parameter in ensemble.parameters.values():
-            parameter[1] += 0.5
-    after = outputs(ensemble, items)
-    assert torch.equal(before[[0, 2]], after[[0, 2]])
-    assert not torch.equal(before[1], after[1])
-
-
 def test_first_scale_and_threshold() -> None:
     spec = KeyQueryChannel(n_heads=4, d_model=5)
     ensemble = ensemble_of(spec, 32, [3, 9])
@@ -163,13 +150,6 @@ def test_parameters_are_counted_without_building(aggregate: Any, n_heads: int) -
     spec = KeyQueryChannel(n_heads=n_heads, d_model=7, d_head=5, aggregate=aggregate)
     assert spec.parameter_counts(n_items=6) == ensemble_of(spec, 6, [5, 5]).parameter_counts()
     assert spec.parameter_counts(n_items=6)["trainable"] == 2 * 7 * n_heads * 5 + 2
-
-
-def test_a_members_weights_depend_on_its_generator_alone() -> None:
-    spec = KeyQueryChannel(n_heads=2, d_model=5)
-    together, alone = ensemble_of(spec, 6, [3, 4, 4]), ensemble_of(spec, 6, [4], seed=2)
-    for name, parameter in alone.parameters.items():
-        assert torch.equal(together.parameters[name][2], parameter[0])
 
 
 def test_the_widest_activation() -> None:

@@ -155,27 +155,6 @@ def test_a_padded_member_is_what_it_is_unpadded(channel: Any) -> None:
     assert_same(outputs(padded, items), outputs(plain, items), 1e-9, "outputs")
 
 
-@CHANNELS
-def test_members_do_not_mix(channel: Any) -> None:
-    ensemble = randomized(KeyQueryChannel(n_heads=2, d_model=5, channel=channel), 6, [4, 4, 4])
-    items = unit_items(3, 6, 5, 0)
-    before = outputs(ensemble, items)
-    items[1] = items[1].roll(1, 0)
-    with torch.no_grad():
-        for parameter in ensemble.parameters.values():
-            parameter[1] += 0.5
-    after = outputs(ensemble, items)
-    assert torch.equal(before[[0, 2]], after[[0, 2]])
-    assert not torch.equal(before[1], after[1])
-
-
-@CHANNELS
-@pytest.mark.parametrize("n_heads", [1, 3])
-def test_parameters_are_counted_without_building(channel: Any, n_heads: int) -> None:
-    spec = KeyQueryChannel(n_heads=n_heads, d_model=7, d_head=5, channel=channel)
-    assert spec.parameter_counts(n_items=6) == ensemble_of(spec, 6, [5, 5]).parameter_counts()
-
-
 def test_the_widest_activation() -> None:
     assert KeyQueryChannel(n_heads=4, channel="softmax").floats_per_row(Relations(n_items=20), "loss") == 80
     assert KeyQueryChannel(n_heads=4, d_model=32, channel="block").floats_per_row(Relations(n_items=20), "loss") == 128

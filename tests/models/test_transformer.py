@@ -382,31 +382,6 @@ def test_a_member_changes_no_other(path: Path, change: str) -> None:
     assert not torch.equal(before["logits"][1], after["logits"][1])
 
 
-@pytest.mark.parametrize("path", EVERY_QUERY.values(), ids=EVERY_QUERY)
-@pytest.mark.parametrize("fields", [{}, {"n_layers": 3, "n_heads": 2}, {"norms": False, "skips": False}])
-def test_a_later_token_changes_no_earlier_logits(path: Path, fields: dict[str, Any]) -> None:
-    ensemble = randomized(Transformer(d_model=8, d_head=4, **fields), vocab_size=5, context=6, members=2, seed=0)
-    tokens = random_tokens(2, 4, 6, 5, seed=0)
-    before = logits_by(path, ensemble, tokens)
-    for position in range(6):
-        changed = tokens.clone()
-        changed[:, :, position] = (changed[:, :, position] + 1) % 5
-        after = logits_by(path, ensemble, changed)
-        assert torch.equal(before[:, :, :position], after[:, :, :position])
-        assert (before[:, :, position] != after[:, :, position]).any()
-
-
-def test_selected_members_compute_what_they_did() -> None:
-    ensemble = randomized(Transformer(d_model=8, d_head=4), vocab_size=5, context=6, members=3, seed=0)
-    tokens = random_tokens(3, 4, 6, 5, seed=0)
-    chosen = ensemble.select(torch.tensor([2, 0]))
-    assert chosen.n_members == 2
-    assert chosen.trainable.keys() == ensemble.trainable.keys()
-    assert_same(chosen.logits(tokens[[2, 0]]), ensemble.logits(tokens)[[2, 0]], 1e-12, "logits")
-    chosen.parameters["layers.0.query"].data.zero_()
-    assert ensemble.parameters["layers.0.query"].abs().min() > 0
-
-
 # parameter counts
 
 
@@ -519,17 +494,6 @@ def test_initial_distributions_are_those_of_x_transformers() -> None:
     for name, tensor in from_x_transformers(theirs, spec, gain="gamma", gain_offset=1.0).items():
         assert stats.ks_2samp(ours[name].flatten(), tensor.flatten()).pvalue > 1e-3, name
         assert ours[name][0].shape == tensor.shape, name
-
-
-def test_the_same_generator_gives_the_same_member_whatever_the_pack() -> None:
-    spec = Transformer(n_layers=2, d_model=8, d_head=4)
-    alone, pack = initial(spec, seeds=[7]), initial(spec, seeds=[3, 7, 7, 4])
-    for name, tensor in alone.items():
-        assert torch.equal(tensor[0], pack[name][1]), name
-        assert torch.equal(tensor[0], pack[name][2]), name
-        if not name.endswith("norm"):
-            assert not torch.equal(pack[name][0], pack[name][1]), name
-            assert not torch.equal(pack[name][1], pack[name][3]), name
 
 
 def test_precision_rounds_the_same_draw() -> None:

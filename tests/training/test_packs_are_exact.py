@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import torch
 
 from capax import devices
 from capax.errors import SpecError
@@ -21,6 +20,7 @@ from capax.specs import (
     Training,
     Transformer,
 )
+from capax.testing.trained import equal, outcomes, same_in_any_pack
 from capax.training.loop import train
 from capax.training.pack import Outcome, Pack
 from capax.training.workers import split
@@ -91,36 +91,6 @@ def drawn(kind: str, draw: random.Random) -> tuple[Task, Model, Training]:
     )
 
 
-def trained(configuration: tuple[Task, Model, Training], members: Sequence[int], one_library: bool) -> list[Outcome]:
-    task, model, training = configuration
-    size = task.library_size
-    assert size is not None
-    return train(
-        Pack(
-            task,
-            model,
-            training,
-            seeds=(3,) * len(members),
-            members=tuple(members),
-            sizes=(size,) * len(members),
-            largest=size,
-            mixed=False,
-            one_library=one_library,
-            keep_weights=True,
-        )
-    )
-
-
-def equal(one: Outcome, other: Outcome) -> bool:
-    """Whether two outcomes are the same in every bit."""
-    assert one.weights is not None
-    assert other.weights is not None
-    said = [(o.member, o.curve, o.metrics, o.information, o.stop_reason, o.steps) for o in (one, other)]
-    return said[0] == said[1] and all(
-        torch.equal(one.weights[name].nan_to_num(7.5), other.weights[name].nan_to_num(7.5)) for name in one.weights
-    )
-
-
 def differing(kind: str, seeds: Sequence[int]) -> tuple[int, list[str]]:
     """How many configurations were tried, and those where a member of one pack is not what it is in another."""
     tried, found = 0, []
@@ -132,9 +102,7 @@ def differing(kind: str, seeds: Sequence[int]) -> tuple[int, list[str]]:
             continue
         tried += 1
         one_library = draw.choice([True, False])
-        five = trained(configuration, range(5), one_library)
-        pairs = [*trained(configuration, (3, 4), one_library), *trained(configuration, (1, 0), one_library)]
-        if not all(equal(five[outcome.member], outcome) for outcome in pairs):
+        if not same_in_any_pack(*configuration, one_library):
             found.append(f"seed {seed}: {configuration}")
     return tried, found
 
@@ -188,7 +156,7 @@ def test_the_last_of_a_pack_is_what_it_is_among_others() -> None:
 
 def test_alone_a_member_is_what_it_is_in_a_pack_but_for_rounding() -> None:
     configuration = drawn("sequences", random.Random(1))
-    alone, pair = trained(configuration, (0,), True)[0], trained(configuration, (0, 1), True)[0]
+    alone, pair = (outcomes(*configuration, members, True)[0] for members in ((0,), (0, 1)))
     assert len(alone.curve) == len(pair.curve)
     for one, other in zip(alone.curve, pair.curve, strict=True):
         assert one[0] == other[0]
