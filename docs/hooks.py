@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-BESIDE = ("CHANGELOG.md", "examples/*", "benchmarks/records/*", "src/capax/papers/*/studies/*")
+BESIDE = (
+    "CHANGELOG.md",
+    "examples/*.*",
+    "examples/plugins/*.py",
+    "benchmarks/records/*",
+    "src/capax/papers/*/studies/*",
+)
 """Files outside docs/ that are part of the site, for the pages that link to them."""
 
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)")

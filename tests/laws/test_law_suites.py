@@ -1,8 +1,8 @@
 """Every law of capax passes the suite that the author of another one inherits."""
 
 import capax
-from capax import tables
 from capax.laws.files import LAWS
+from capax.store import tables
 from capax.testing import LawSuite
 
 REFERENCE = tables.from_file("reference")

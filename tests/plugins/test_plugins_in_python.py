@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import capax
-from capax import tables
 from capax.results import Measurement
+from capax.store import tables
 from capax.sweeps.executors import Processes
 
 SHORT = capax.Training(max_epochs=40, lr=0.02)
@@ -69,9 +69,7 @@ def test_it_is_probed(task: str, made: SimpleNamespace) -> None:
 
 @pytest.mark.parametrize("task", ["pairs", "sequences"])
 def test_every_measurement_is_below_the_bounds(task: str, made: SimpleNamespace) -> None:
-    from capax.theory.catalogue import exceeded
-
-    assert exceeded(made.kept[task]) == ()
+    assert capax.exceeded(made.kept[task]) == ()
 
 
 def test_tables_have_its_fields(made: SimpleNamespace) -> None:

@@ -241,7 +241,7 @@ def _scale(subject: Subject, model: Any) -> tuple[Verdict, str]:
     module = copy.deepcopy(subject.module).eval()
     mixer = getattr(module.ensemble(), "mixer", None) if isinstance(module, OneMember) else None
     if mixer is not None:  # its fast ways form no scores; tests hold them to the definition
-        inputs = torch.zeros(1, 1, 2, module.spec.d_model)
+        inputs = torch.zeros(1, 1, 2, model.d_model)
         seen = score_scale.watch(lambda: mixer(0).definition(inputs))
     else:
         tokens = subject.tokens("scale")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capax.measures.measure import measure
+from capax.protocols.measure import measure
 from capax.specs import Mac, Run, Sequences, Training, Transformer
 from capax.sweeps.executors import Executor, Job, Report
 

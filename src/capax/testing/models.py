@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from capax import machine
+from capax import devices
 from capax.specs import Mac, Model, Run, Task, Training
 from capax.testing.specs import SpecSuite
 from capax.testing.trained import assert_same, pack, same_in_any_pack
@@ -103,5 +103,5 @@ class ModelSuite(SpecSuite):
         assert (losses[-1] < losses[0]).all()
 
     def test_a_member_is_the_same_in_any_pack(self) -> None:
-        if self.model.exact and machine.rounds_batches_alike():
+        if self.model.exact and devices.rounds_batches_alike():
             assert same_in_any_pack(self.task, self.model, self.run.training)

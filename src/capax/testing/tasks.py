@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from capax import machine
-from capax.measures.measure import measure
+from capax import devices
+from capax.protocols.measure import measure
 from capax.results import Measurement
 from capax.seeds import numpy_generator
 from capax.specs import Mac, Model, Run, Task, Training
@@ -120,7 +120,7 @@ class TaskSuite(SpecSuite):
         assert losses[0][0] == losses[1][0]
 
     def test_a_member_is_the_same_in_any_pack(self) -> None:
-        if self.run.model.exact and machine.rounds_batches_alike():
+        if self.run.model.exact and devices.rounds_batches_alike():
             for one_library in True, False:
                 assert same_in_any_pack(self.task, self.run.model, self.run.training, one_library)
 
