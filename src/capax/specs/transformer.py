@@ -21,15 +21,13 @@ class Transformer(Model):
 
     Pre-norm blocks of causal attention (no biases) and a 4× FFN, gains without biases in the norms, absolute positions
     scaled by 1/√d_model, a final norm and an untied read-out without bias. Initialisation as in x-transformers.
-
-    Attributes:
-        mixer_class: how its blocks mix positions (`capax.models.mixers.mixer.Mixer`), as `package.module:Class`.
     """
 
     ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
     axes: ClassVar[tuple[str, ...]] = ("d_head", "n_layers", "n_heads", "d_model")
     steps: ClassVar[Mapping[str, int]] = {"d_model": 8}
     mixer_class: ClassVar[str] = "capax.models.mixers.softmax:Softmax"
+    """How its blocks mix positions (`capax.Mixer`), as `package.module:Class`."""
 
     model: Literal["transformer"] = "transformer"
     n_layers: Annotated[Size, Field(description="Blocks.")] = 1
