@@ -15,6 +15,7 @@ class GQA(capax.Transformer):
     """Grouped-query attention: n_heads queries, and a key and a value for each of n_kv_heads groups of them."""
 
     mixer_class: ClassVar[str] = f"{__name__}:GroupedQueries"
+    axes: ClassVar[tuple[str, ...]] = ("d_head", "n_layers", "n_heads", "n_kv_heads", "d_model")
 
     model: Literal["gqa"] = "gqa"
     n_kv_heads: Annotated[int, Field(ge=1, description="Heads of keys and values; a divisor of n_heads.")] = 1

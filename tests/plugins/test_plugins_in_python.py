@@ -108,3 +108,23 @@ def test_a_sensitivity_study_takes_it(made: SimpleNamespace) -> None:
     found = capax.sensitivity(made.pairs, made.small, SHORT, choices={"lr": (0.01,)}, restarts=2, device="cpu")
     assert found.spec.model == made.small
     assert len(found.choices) == 1
+
+
+def test_a_power_law_over_its_own_field_plans(ours: SimpleNamespace, tmp_path: Path) -> None:
+    letters = LETTERS.replace(library_size=150)
+    models = [
+        ours.GQA(n_heads=4, n_kv_heads=groups, d_model=width, d_head=4) for groups in (1, 2, 4) for width in (4, 6, 8)
+    ]
+    runs = [capax.Run(task=letters, model=model, training=SHORT, protocol=capax.Mac(restarts=2)) for model in models]
+    found = list(capax.sweep(runs, tmp_path / "s.db", workers=1, device="cpu"))
+    law = capax.PowerLaw(axes=["n_kv_heads", "d_model"], target="memorized", n_bootstrap=20).fit(
+        capax.read(tmp_path / "s.db")
+    )
+    assert "n_kv_heads" in law.names
+    assert capax.predict(law, n_kv_heads=2, d_model=4).value > 0
+    plan = capax.plan(law, 30, probability=0.5, multiple=1)
+    assert {row.n_kv_heads for row in plan.architectures} <= {1, 2, 4}
+    assert capax.verify(law, plan).key
+    for kind in "width", "curves":
+        capax.figure(found, kind, out=tmp_path / f"{kind}.png")
+        assert (tmp_path / f"{kind}.png").stat().st_size > 1000
