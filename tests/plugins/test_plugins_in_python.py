@@ -115,7 +115,8 @@ def test_a_power_law_over_its_own_field_plans(ours: SimpleNamespace, tmp_path: P
     models = [
         ours.GQA(n_heads=4, n_kv_heads=groups, d_model=width, d_head=4) for groups in (1, 2, 4) for width in (4, 6, 8)
     ]
-    runs = [capax.Run(task=letters, model=model, training=SHORT, protocol=capax.Mac(restarts=2)) for model in models]
+    options = {"training": SHORT, "protocol": capax.Mac(restarts=2)}
+    runs = [capax.Run(task=letters, model=model, **options) for model in models]
     found = list(capax.sweep(runs, tmp_path / "s.db", workers=1, device="cpu"))
     law = capax.PowerLaw(axes=["n_kv_heads", "d_model"], target="memorized", n_bootstrap=20).fit(
         capax.read(tmp_path / "s.db")
@@ -124,7 +125,7 @@ def test_a_power_law_over_its_own_field_plans(ours: SimpleNamespace, tmp_path: P
     assert capax.predict(law, n_kv_heads=2, d_model=4).value > 0
     plan = capax.plan(law, 30, probability=0.5, multiple=1)
     assert {row.n_kv_heads for row in plan.architectures} <= {1, 2, 4}
-    assert capax.verify(law, plan).key
+    assert capax.verify(law, plan).measurement.spec.model.columns()["model"] == "gqa"
     for kind in "width", "curves":
         capax.figure(found, kind, out=tmp_path / f"{kind}.png")
         assert (tmp_path / f"{kind}.png").stat().st_size > 1000
