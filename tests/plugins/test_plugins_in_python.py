@@ -110,6 +110,7 @@ def test_a_sensitivity_study_takes_it(made: SimpleNamespace) -> None:
     assert len(found.choices) == 1
 
 
+@pytest.mark.slow
 def test_a_power_law_over_its_own_field_plans(ours: SimpleNamespace, tmp_path: Path) -> None:
     letters = LETTERS.replace(library_size=150)
     models = [
