@@ -94,6 +94,10 @@ class Associations(Task):
         label = f"{self.n_classes} classes" if self.labels == "classes" else f"{self.labels} labels"
         return f"{self.contexts} context of {self.context_size}, {label}"
 
+    def words(self) -> str:
+        """The task in a few words."""
+        return self.items
+
     @property
     def drawn(self) -> bool:
         """Whether another seed draws another library."""

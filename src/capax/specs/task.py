@@ -93,7 +93,7 @@ class Task(Tagged):
 
     def words(self) -> str:
         """The task in a few words."""
-        return self.items
+        return f"{self.task}, {self.items}"
 
     def sizes(self) -> dict[str, int]:
         """What a model has to know of it to be built; of tokens `vocab_size` and `context` (seq_len − 1)."""
