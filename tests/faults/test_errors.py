@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,12 +55,11 @@ COMMANDS = {
     "bounds": "--seq-len 8 --vocab-size 10",
     "check assumptions": "q.npy c.npy --samples 10",
     "check model": "--seq-len 3 --vocab-size 4 --library-size 4 --d-model 4 --d-head 2",
-    "runs": "--store s.db",
     "runs list": "--store s.db",
     "runs show": "{sequences} --store s.db",
     "runs export": "r.csv --store s.db",
-    "runs import": "theirs.csv --store more.db",
-    "runs delete": "{sequences} --store more.db",
+    "runs import": "theirs.csv --store spare.db",
+    "runs delete": "{sequences} --store spare.db",
     "runs merge": "s.db --out merged.db",
     "runs recall": "{sequences} --prefix 0,1 --store s.db",
     "runs probe": "{sequences} --store s.db --trials 2",
@@ -87,6 +87,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = capax.Associations(context_size=2, library_size=4, n_classes=2)
     associations = capax.measure(library, layer, TRAINING, **options)
     (place / "keys.json").write_text(json.dumps({"sequences": sequences.key, "associations": associations.key}))
+    shutil.copy(place / "s.db", place / "spare.db")
+    (place / "theirs.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,100\n")
     rng = np.random.default_rng(0)
     np.save(place / "q.npy", rng.normal(size=(4, 6)))
     np.save(place / "c.npy", rng.normal(size=(2, 6)))
@@ -230,7 +232,7 @@ def test_every_letter_has_a_stand_in() -> None:
 def test_any_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any, columns: str) -> None:
     for name in ("COLUMNS", "LINES"):
         monkeypatch.setenv(name, columns)
-    for command in ("bounds", "runs", "watch", "plan sequences"):
+    for command in ("bounds", "runs list", "watch", "plan sequences"):
         assert ended(words(command)) == 0
     assert ended(["--help"]) == 0
     out = capsys.readouterr().out

@@ -71,8 +71,11 @@ HUGE = "1" + "0" * 30
         (["measure", "sequences", "--lr", "1e400"], ["lr", "finite", "1e400"]),
         (["measure", "sequences", "--threads", "1000000000"], ["threads", "at most 1024"]),
         (["measure", "sequences", "--workers", "1000000000"], ["workers", "at most 1024"]),
-        (["measure", "relations", "--n-items", "8", "--n-heads", HUGE], ["n_heads", "at most 2147483647"]),
-        (["measure", "relations", "--n-items", "8", "--n-heads", "1," * 2000], ["n_heads", "at most 1000 integers"]),
+        (["measure", "relations", "--n-items", "8", "--n-heads", HUGE], ["n_heads", "2^63"]),
+        (
+            ["measure", "relations", "--n-items", "8", "--protocol", "budget", "--head-counts", "1," * 2000],
+            ["head_counts", "integer"],
+        ),
         (["fit", "--data", "reference", "--law", "polynomial", "--degree", "1000000"], ["degree", "at most 20"]),
         (["plan", "--sequences", "10", "--seq-len", "8", "--n-heads", HUGE], ["n_heads", "at most"]),
         (["plan", "--sequences", "10", "--seq-len", "8", "--probability", "nan"], ["probability", "finite"]),

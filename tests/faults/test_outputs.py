@@ -188,7 +188,8 @@ def test_a_folder_that_is_read_only(
     monkeypatch.setattr(Path, "open", refusing)  # nothing is read-only for the superuser
     code, line = ended(capsys, *arguments.split())
     assert code == 1
-    assert line.endswith(f"cannot write {arguments.split()[-1]}: Permission denied\n")
+    (path,) = (word for word in arguments.split() if word.startswith("out/"))
+    assert line.endswith(f"cannot write {path}: Permission denied\n")
     assert os.listdir("out") == []
 
 
@@ -196,7 +197,7 @@ EARLY = {
     "fit --store missing.db --out {}": "json",
     "fit --store missing.db --compare --figure {}": "png",
     "runs export {} --store missing.db": "csv",
-    "merge missing.db --out {}": "db",
+    "runs merge missing.db --out {}": "db",
     "construct associations --n-heads 1 --context-size 2 --d-head 2 --library no.npy --save {}": "safetensors",
     "construct relations --graph missing.csv --save {}": "safetensors",
     "bounds --seq-len -1 --figure {}": "png",

@@ -102,7 +102,7 @@ def ended(arguments: list[str]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("reader", "known"), [*((reader, True) for reader in READERS), ("runs --json", False), ("runs", "recall", False)]
+    ("reader", "known"), [*((reader, True) for reader in READERS), ("runs --json", False), ("recall", False)]
 )
 def test_reading_a_store_imports_no_module_that_it_names(their: Their, reader: str, known: bool) -> None:
     if not known:

@@ -92,8 +92,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except UnknownCommandError as error:  # its own words would import every command
         names = ", ".join(name for name in error.app or () if not name.startswith("-"))
-        given = (error.unused_tokens or [""])[0]
-        _fail(SpecError(f"command: one of {names}, got {given!r:.80}"), USAGE, debug)
+        _fail(SpecError(f"command: one of {names}, got {(error.unused_tokens or [''])[0]!r:.80}"), USAGE, debug)
     except CycloptsError as error:
         _fail(error, USAGE, debug)
     except CapaxError as error:
@@ -102,7 +101,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
                 print(error.unsaved.to_json())
         _fail(error, error.exit_code, debug)
     except KeyboardInterrupt as error:
-        _end("interrupted; finished runs are saved", error.exit_code if isinstance(error, Ended) else INTERRUPTED)
+        line = "; ".join(["interrupted", *getattr(error, "__notes__", ())])
+        _end(line, error.exit_code if isinstance(error, Ended) else INTERRUPTED)
     except OSError as error:
         _fail(OutputError(streams.reason(error)), OutputError.exit_code, debug)
     except MemoryError as error:

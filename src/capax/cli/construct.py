@@ -22,7 +22,13 @@ from capax.theory.construct.report import ConstructionReport, RelationReport
 app = App(name="construct", help="Build weights that memorize as much as theory says, without training.")
 
 Seed = Annotated[int, Parameter(help="Names all random draws; the same seed gives the same weights.")]
-Save = Annotated[Path | None, Parameter(help="Where to write the weights (.safetensors).")]
+Save = Annotated[
+    Path | None,
+    Parameter(
+        help="Where to write the weights (.safetensors).",
+        validator=lambda _, path: path and check_matrices(path),  # before the specs look into the user's files
+    ),
+]
 SIZES = ("n_heads", "d_model", "d_head")
 
 
@@ -74,8 +80,6 @@ def _relations(
 def _build(
     show: Callable[[Any], None], task: Task, model: Model, save: Path | None, as_json: bool, **options: Any
 ) -> None:
-    if save is not None:
-        check_matrices(save)
     built = construct(task, model, **options)
     if save is not None:
         built.weights.save(save)

@@ -10,7 +10,8 @@ from capax.cli.flags import Flag, Json
 from capax.cli.path import search_here
 from capax.cli.runs import CAPAX_DB
 from capax.errors import CapaxError
-from capax.memory import Memory, Recall, load
+from capax.memory import load
+from capax.results import Recall
 
 SAYS = {None: "the library does not hold this prefix", True: "the library says the same"}
 
@@ -43,9 +44,10 @@ def recall(
     except ValueError:
         raise CapaxError(f"prefix: integers separated by spaces, got {prefix!r}") from None
     memory = load(key, store, trust=trust)
-    if not isinstance(memory, Memory):
+    ask = getattr(memory, "recall", None)
+    if ask is None:
         raise CapaxError(f"key: run {memory.run.key[:12]} learned {memory.run.spec.task.task}, which have no prefix")
-    output.emit(memory.recall(tokens), _show, as_json=as_json)
+    output.emit(ask(tokens), _show, as_json=as_json)
 
 
 def _show(answer: Recall) -> None:

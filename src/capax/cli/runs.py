@@ -60,13 +60,18 @@ def listed(
         if as_json:
             before = "["
             for run in opened.each(keys):
-                print(before, run.to_json(), sep="", end="")
+                print(before, _ascii(run.to_json()), sep="", end="")
                 before = ", "
             print("[]" if before == "[" else "]")
             return
         output.show_runs([run for run in opened.summaries() if keys is None or run.key in keys])
     for source, count in sources.items():
         print(f"and {output.rows(count)} imported from {printable(source)}")
+
+
+def _ascii(text: str) -> str:
+    """JSON in letters that every terminal and file can hold."""
+    return text if text.isascii() else json.dumps(json.loads(text), separators=(",", ":"))
 
 
 def _selected(store: Path, where: tuple[str, ...]) -> tuple[set[str], dict[str, int]]:
