@@ -96,7 +96,7 @@ def commands() -> str:
     from capax.cli import command_line
 
     described: str = command_line().generate_docs(output_format="markdown")
-    contents = re.compile(r"^## Table of Contents$.*?(?=^\*\*Commands\*\*)", re.MULTILINE | re.DOTALL)
+    contents = re.compile(r"^## Table of Contents$.*?(?=^\*\*)", re.MULTILINE | re.DOTALL)
     return contents.sub("", described.replace("# capax\n", "# Commands\n", 1))
 
 

@@ -226,7 +226,8 @@ def _keyword(
 ) -> inspect.Parameter:
     shown_default = None if default is None or isinstance(default, bool) else (lambda _: _words(default))
     said = Parameter(help=text, group=GROUPS[group], converter=convert, show_default=shown_default)
-    unchecked: Any = SkipValidation()  # cyclopts would check the words against the hint; the spec says it better
+    # Otherwise cyclopts would check the words against the hint; the spec says better what is wrong with them.
+    unchecked = SkipValidation()  # type: ignore[type-arg]
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, said, unchecked]
     )

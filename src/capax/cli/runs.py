@@ -18,7 +18,11 @@ from capax.store.merge import merge as merge_stores
 Place = Annotated[Path, Parameter(help="SQLite file of finished runs.")]
 Where = Annotated[
     tuple[str, ...],
-    Parameter(negative="", help="Only runs with column=value, of any column of `capax runs export`; more than once."),
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Only runs with column=value, of any column of `capax runs export`; more than once.",
+    ),
 ]
 CAPAX_DB = Path("capax.db")
 
