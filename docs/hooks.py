@@ -93,10 +93,10 @@ def reference() -> dict[str, str]:
 
 def commands() -> str:
     """Every command of capax with its flags, as `--help` describes them, in Markdown."""
-    from capax.cli import _app
+    from capax.cli import command_line
 
-    described: str = _app().generate_docs(output_format="markdown")
-    contents = re.compile(r"^## Table of Contents$.*?(?=^\*\*Commands\*\*)", re.MULTILINE | re.DOTALL)
+    described: str = command_line().generate_docs(output_format="markdown")
+    contents = re.compile(r"^## Table of Contents$.*?(?=^\*\*)", re.MULTILINE | re.DOTALL)
     return contents.sub("", described.replace("# capax\n", "# Commands\n", 1))
 
 

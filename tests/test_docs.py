@@ -24,7 +24,7 @@ from pages import DOCS, GENERATED, NOT_RUN, ROOT, Block, all_pages, blocks, comm
 from rich.console import Console
 
 import capax
-from capax.cli import _app, main, output
+from capax.cli import command_line, main, output
 
 FAST = ("index.md", "stores.md", "how-to/add-a-law.md", "how-to/choose-heads.md")
 """Pages whose blocks take a second or two; the others are run by `make test-all`."""
@@ -219,7 +219,7 @@ def test_the_reference_has_every_public_name_and_every_module(hooks: ModuleType)
 
 def test_the_reference_has_every_command(hooks: ModuleType) -> None:
     described = set(re.findall(r"^#+ capax (.+)$", hooks.commands(), re.M))
-    defined = {" ".join(names) for names in every_command(_app())}
+    defined = {" ".join(names) for names in every_command(command_line())}
     assert described == defined
     assert {"sweep", "measure sequences", "plan associations"} <= described
 

@@ -30,8 +30,8 @@ PRINTED: dict[str, Any] = {
     "sensitivity": Sensitivity,  # capax measure … --sensitivity … --json
     "runs": list[Measurement],  # capax runs --json
     "failures": list[Failure],  # capax runs --failed --json
-    "recall": Recall,  # capax recall … --json
-    "probe": Probes,  # capax probe … --json
+    "recall": Recall,  # capax runs recall … --json
+    "probe": Probes,  # capax runs probe … --json
     "info": Info,  # capax info --json
     "sweep": SweepSummary,  # capax sweep --json
     "preview": Preview,  # capax sweep --dry-run --json

@@ -172,7 +172,7 @@ def load(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> Memor
     if (code := run.spec.model.runs_code) is not None and not trust:
         raise SpecError(
             f"trust: run {run.key[:12]} is of the module {code!r:.80}, whose code would be run; "
-            "`capax recall --trust`, or trust=True, allows it"
+            "`capax runs recall --trust`, or trust=True, allows it"
         )
     if not exists(path, "store", StoreError):
         raise StoreError(f"key: run {run.key[:12]} kept no weights; measure it again with keep_weights")

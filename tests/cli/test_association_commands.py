@@ -65,7 +65,7 @@ def test_saturation_of_a_kept_layer(
         capsys, "check", "saturation", key, "--store", store, "--threshold", "1.5"
     )
     assert "out: a .npy file" in refused(capsys, "check", "saturation", key, "--store", store, "--out", "map.png")
-    assert "learned associations" in refused(capsys, "recall", key, "--store", store, "--prefix", "1 2")
+    assert "learned associations" in refused(capsys, "runs", "recall", key, "--store", store, "--prefix", "1 2")
     assert not list(tmp_path.glob("*.png"))
 
 
@@ -93,8 +93,8 @@ def test_the_users_arrays(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("--n-heads", "0"), "n_heads: should be at least 1, got '0'"),
-        (("--context-size", "0"), "context_size: should be at least 1, got '0'"),
+        (("--n-heads", "0"), "n_heads: should be at least 1, got 0"),
+        (("--context-size", "0"), "context_size: should be at least 1, got 0"),
         (("--contexts", "bag", "--bag-size", "3"), "bag_size: at least context_size = 4"),
         (("--tolerance", "0.2"), "tolerance: only with real labels"),
         (("--library", "nowhere.npz"), "library: 'random', a .safetensors file, or a folder"),

@@ -78,7 +78,7 @@ def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("fit", "--data", STUDY, "--law", "power", "--compare", "--degree", "2")
-    shown = run(capsys, *options, "--picture", "c.png")
+    shown = run(capsys, *options, "--figure", "c.png")
     rows = [
         line.split()[0] for line in shown.splitlines() if line.startswith(("power ", "bits ", "ecm ", "polynomial "))
     ]
@@ -204,7 +204,7 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
         (("fit", "--data", STUDY, "--law", "polynomial", "--degree", "0"), ["degree", "at least 1", "0"]),
         (("fit", "--data", STUDY, "--law", "power", "--level", "1.5"), ["level", "1.5"]),
         (("fit", "--data", STUDY, "--law", "power", "--out", "none/law.json"), ["out", "none/law.json"]),
-        (("fit", "--data", STUDY, "--law", "power", "--picture", "p.png"), ["picture", "--compare"]),
+        (("fit", "--data", STUDY, "--law", "power", "--figure", "p.png"), ["figure", "--compare"]),
         (("predict", "--d-model", "16", "--seq-len", "8"), ["n_heads"]),
         (("predict", "--n-heads", "0", "--d-model", "16", "--seq-len", "8"), ["n_heads", "0", "at least 1"]),
         (("predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "1"), ["seq_len", "1"]),

@@ -41,7 +41,7 @@ def kept(torch_on_one_thread: object, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_tables_json_and_figure_say_the_same(capsys: pytest.CaptureFixture[str], kept: dict[str, str]) -> None:
-    ask = ("probe", kept["long"][:9], "--store", kept["store"], "--trials", "50", "--seed", "3")
+    ask = ("runs", "probe", kept["long"][:9], "--store", kept["store"], "--trials", "50", "--seed", "3")
     found = Probes.model_validate_json(run(capsys, *ask, "--json"))
     assert found == capax.probe(capax.load(kept["long"], kept["store"]), trials=50, seed=3)
     assert len(found.cue.points) == len(found.ablation.positions) == 19
@@ -61,17 +61,17 @@ def test_tables_json_and_figure_say_the_same(capsys: pytest.CaptureFixture[str],
 
 def test_refused(capsys: pytest.CaptureFixture[str], kept: dict[str, str]) -> None:
     store = ("--store", kept["store"])
-    assert "no run" in refused(capsys, "probe", "zzz", *store)
-    assert "no such file" in refused(capsys, "probe", kept["long"], "--store", "none.db")
-    assert "kept no weights" in refused(capsys, "probe", kept["weightless"], *store)
+    assert "no run" in refused(capsys, "runs", "probe", "zzz", *store)
+    assert "no such file" in refused(capsys, "runs", "probe", kept["long"], "--store", "none.db")
+    assert "kept no weights" in refused(capsys, "runs", "probe", kept["weightless"], *store)
     for task in ("associations", "relations"):
         assert f"probes are of runs on sequences, run {kept[task][:12]} learned {task}" in refused(
-            capsys, "probe", kept[task], *store
+            capsys, "runs", "probe", kept[task], *store
         )
     for flag, value, allowed in (("trials", "0", "1 to 1000000"), ("seed", "-1", "at least 0")):
-        line = refused(capsys, "probe", kept["long"], *store, f"--{flag}", value)
+        line = refused(capsys, "runs", "probe", kept["long"], *store, f"--{flag}", value)
         assert f"{flag}: {allowed}, got {value}" in line
-    assert "--trials" in refused(capsys, "probe", kept["long"], *store, "--trials", "many")
+    assert "--trials" in refused(capsys, "runs", "probe", kept["long"], *store, "--trials", "many")
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -84,9 +84,11 @@ def test_figures_that_cannot_be_written(capsys: pytest.CaptureFixture[str], kept
         ("folder.png", "is a folder; name a file"),
         ("/proc/f.png", "cannot write"),
     ):
-        line = refused(capsys, "probe", kept["long"], "--store", kept["store"], "--trials", "5", "--picture", path)
-        assert line.startswith("capax: picture: ")
+        line = refused(
+            capsys, "runs", "probe", kept["long"], "--store", kept["store"], "--trials", "5", "--figure", path
+        )
+        assert line.startswith("capax: figure: ")
         assert said in line
     assert [path.name for path in Path.cwd().iterdir()] == ["folder.png"]
-    shown = json.loads(run(capsys, "probe", kept["long"], "--store", kept["store"], "--trials", "5", "--json"))
+    shown = json.loads(run(capsys, "runs", "probe", kept["long"], "--store", kept["store"], "--trials", "5", "--json"))
     assert shown["trials"] == 5

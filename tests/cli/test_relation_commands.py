@@ -18,7 +18,8 @@ MEASURE = ("measure", "relations", "--d-model", "8", "--max-steps", "100", "--wo
 DRAWN = (*MEASURE, "--n-items", "12")
 CHANNEL = ("--n-heads", "2", "--d-head", "6", "--restarts", "2")
 BUDGET = (
-    *DRAWN, "--protocol", "budget", "--n-heads", "2,1", "--restarts", "2", "--max-trainings", "8", "--target-f1", "0.9",
+    *DRAWN, "--protocol", "budget", "--head-counts", "2,1", "--restarts", "2", "--max-trainings", "8",
+    "--target-f1", "0.9",
 )  # fmt: skip
 
 
@@ -71,7 +72,7 @@ def test_a_search_over_head_counts(capsys: pytest.CaptureFixture[str], store: Pa
 
 def test_a_width_that_no_head_size_makes_enough(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     command = [*BUDGET, "--store", str(tmp_path / "s.db")]
-    for flag, value in (("--d-model", "2"), ("--n-heads", "1"), ("--max-steps", "40"), ("--target-f1", "1.0")):
+    for flag, value in (("--d-model", "2"), ("--head-counts", "1"), ("--max-steps", "40"), ("--target-f1", "1.0")):
         command[command.index(flag) + 1] = value
     whole = measured(capsys, *command)
     found = whole["search"]
@@ -195,11 +196,13 @@ def test_an_item_without_a_vector_is_named(capsys: pytest.CaptureFixture[str], t
     [
         ((), "d_head: is required, got None"),
         (("--d-head", "4", "--protocol", "budget"), "d_head: is what protocol 'budget' searches for, got 4"),
-        (("--d-head", "4", "--n-heads", "1,2"), "n_heads: several only for protocol 'budget', got '1,2'"),
-        (("--d-head", "4", "--n-heads", "two"), "n_heads: integers separated by commas, got 'two'"),
+        (("--d-head", "4", "--n-heads", "1,2"), "n_heads: should be a valid integer"),
         (("--d-head", "4", "--n-heads", "0"), "n_heads: should be at least 1, got 0"),
-        (("--protocol", "budget", "--n-heads", "0"), "head_counts.0: should be at least 1, got 0"),
-        (("--d-head", "4", "--protocol", "mls"), 'Invalid value "mls" for --protocol'),
+        (("--d-head", "4", "--head-counts", "1"), "head_counts: not a field of protocol 'mac'"),
+        (("--protocol", "budget", "--head-counts", "1,two"), "head_counts.1: should be a valid integer"),
+        (("--protocol", "budget", "--head-counts", "0"), "head_counts.0: should be at least 1, got '0'"),
+        (("--protocol", "budget", "--n-heads", "2"), "n_heads: protocol 'budget' has head_counts"),
+        (("--d-head", "4", "--protocol", "mls"), "protocol: 'mls'"),
         (("--d-head", "4", "--graph", "random", "--n-edges", "133"), "n_edges: at most 132 (n_items 12), got 133"),
         (("--d-head", "4", "--graph", "random"), "n_edges: is required for a random graph"),
         (("--d-head", "4", "--n-edges", "11"), "n_edges: a permutation graph of 12 items has 12, got 11"),

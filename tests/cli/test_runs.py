@@ -1,4 +1,4 @@
-"""What `capax runs` and `capax merge` do with a store, and what they refuse."""
+"""What `capax runs` does with a store, and what they refuse."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_listing_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "runs", "--failed") == "none failed\n"
     assert json.loads(run(capsys, "runs", "--json")) == []
     assert "no column" in refused(capsys, "runs", "--where", "n_heads=1")
-    assert "no rows" in refused(capsys, "runs", "--export", "r.csv")
+    assert "no rows" in refused(capsys, "runs", "export", "r.csv")
 
 
 def test_the_listing_loads_nothing_heavy_and_a_page_no_torch(stored: list[Measurement]) -> None:
@@ -130,22 +130,22 @@ def test_a_long_error_is_cut_short(capsys: pytest.CaptureFixture[str], stored: l
 @pytest.mark.parametrize("name", ["r.csv", "r.parquet"])
 def test_export(capsys: pytest.CaptureFixture[str], stored: list[Measurement], name: str) -> None:
     Path(name).write_text("what was there before")
-    assert run(capsys, "runs", "--export", name) == f"2 rows written to {name}\n"
+    assert run(capsys, "runs", "export", name) == f"2 rows written to {name}\n"
     back = pl.read_csv(name) if name.endswith("csv") else pl.read_parquet(name)
     assert back["key"].to_list() == [run.key for run in stored[:2]]
     assert back.columns == capax.read().columns
-    run(capsys, "runs", "--export", name, "--where", "n_heads=2")
+    run(capsys, "runs", "export", name, "--where", "n_heads=2")
     back = pl.read_csv(name) if name.endswith("csv") else pl.read_parquet(name)
     assert back["key"].to_list() == [stored[1].key]
 
 
 def test_export_refuses(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
     before = sorted(Path.cwd().iterdir())
-    assert "a .csv or .parquet file, got r.xlsx" in refused(capsys, "runs", "--export", "r.xlsx")
-    assert "cannot write" in refused(capsys, "runs", "--export", "no/where.csv")
+    assert "a .csv or .parquet file, got r.xlsx" in refused(capsys, "runs", "export", "r.xlsx")
+    assert "cannot write" in refused(capsys, "runs", "export", "no/where.csv")
     assert sorted(Path.cwd().iterdir()) == before
     Path("folder.csv").mkdir()
-    assert "folder.csv is a folder" in refused(capsys, "runs", "--export", "folder.csv")
+    assert "folder.csv is a folder" in refused(capsys, "runs", "export", "folder.csv")
     assert sorted(Path.cwd().iterdir()) == sorted([*before, Path.cwd() / "folder.csv"])
 
 
@@ -154,7 +154,7 @@ def test_export_is_whole_or_not_at_all(capsys: pytest.CaptureFixture[str], store
     with Store("capax.db") as store:
         store.import_rows(THEIRS.with_columns(layers=pl.lit([1, 2])), "a paper")
     Path("r.csv").write_text("before")
-    assert "cannot write r.csv" in refused(capsys, "runs", "--export", "r.csv")
+    assert "cannot write r.csv" in refused(capsys, "runs", "export", "r.csv")
     assert Path("r.csv").read_text() == "before"
     assert not list(Path.cwd().glob("*.part"))
 
@@ -165,22 +165,22 @@ def test_delete(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -
         weights = store.weights_path(first)
     weights.parent.mkdir()
     weights.write_bytes(b"weights")
-    assert "no run has a key that begins with 'zz'" in refused(capsys, "runs", "--delete", "zz")
-    assert "no run has" in refused(capsys, "runs", "--delete", "")
-    assert run(capsys, "runs", "--delete", first[:12]) == f"deleted {first[:12]}: the run, its kept weights\n"
+    assert "no run has a key that begins with 'zz'" in refused(capsys, "runs", "delete", "zz")
+    assert "no run has" in refused(capsys, "runs", "delete", "")
+    assert run(capsys, "runs", "delete", first[:12]) == f"deleted {first[:12]}: the run, its kept weights\n"
     assert not weights.exists()
-    assert run(capsys, "runs", "--delete", failed) == f"deleted {failed[:12]}: its failure\n"
+    assert run(capsys, "runs", "delete", failed) == f"deleted {failed[:12]}: its failure\n"
     with Store("capax.db") as store:
         assert store.keys() == {second}
         assert store.failures() == []
     Path("capax.db").chmod(0o444)
-    assert "read-only" in refused(capsys, "runs", "--delete", second)
+    assert "read-only" in refused(capsys, "runs", "delete", second)
 
 
 def test_an_ambiguous_key_deletes_nothing(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
     with Store("capax.db") as store:
         store.add(stored[0].model_copy(update={"key": stored[0].key[:20] + "0" * 44}))
-    assert "2 runs have a key" in refused(capsys, "runs", "--delete", stored[0].key[:20])
+    assert "2 runs have a key" in refused(capsys, "runs", "delete", stored[0].key[:20])
     with Store("capax.db") as store:
         assert len(store.keys()) == 3
 
@@ -189,19 +189,19 @@ def test_an_ambiguous_key_deletes_nothing(capsys: pytest.CaptureFixture[str], st
 def test_import(capsys: pytest.CaptureFixture[str], stored: list[Measurement], name: str) -> None:
     THEIRS.write_csv(name) if name.endswith("csv") else THEIRS.write_parquet(name)
     for _ in range(2):
-        assert run(capsys, "runs", "--import", name) == f"2 rows imported from {name}\n"
+        assert run(capsys, "runs", "import", name) == f"2 rows imported from {name}\n"
     *_, last = run(capsys, "runs").splitlines()
     assert last == f"and 2 rows imported from {name}"
     *runs, last = run(capsys, "runs", "--where", "n_heads=2").splitlines()
     assert [line.split()[0] for line in runs[1:]] == [stored[1].key[:12]]
     assert last == f"and 1 row imported from {name}"
-    assert "r.csv" in run(capsys, "runs", "--export", "r.csv")
+    assert "r.csv" in run(capsys, "runs", "export", "r.csv")
     assert pl.read_csv("r.csv")["source"].to_list() == [None, None, name, name]
 
 
 def test_import_makes_a_store(capsys: pytest.CaptureFixture[str]) -> None:
     THEIRS.write_csv("theirs.csv")
-    run(capsys, "runs", "--import", "theirs.csv", "--store", "new.db")
+    run(capsys, "runs", "import", "theirs.csv", "--store", "new.db")
     assert capax.read("new.db")["memorized"].to_list() == [100, 200]
     assert run(capsys, "runs", "--store", "new.db", "--where", "n_heads=2").splitlines()[1:] == [
         "and 1 row imported from theirs.csv"
@@ -211,34 +211,38 @@ def test_import_makes_a_store(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_imports_make_no_store(capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,100\n8,1,32,many\n")
     assert "memorized: row 2 should be a positive finite number, got 'many'" in refused(
-        capsys, "runs", "--import", "bad.csv"
+        capsys, "runs", "import", "bad.csv"
     )
     Path("less.csv").write_text("seq_len,n_heads,memorized\n8,1,100\n")
-    assert "d_model: no such column" in refused(capsys, "runs", "--import", "less.csv")
-    assert "no such file" in refused(capsys, "runs", "--import", "none.csv")
-    assert ".csv or .parquet" in refused(capsys, "runs", "--import", "bad.txt")
+    assert "d_model: no such column" in refused(capsys, "runs", "import", "less.csv")
+    assert "no such file" in refused(capsys, "runs", "import", "none.csv")
+    assert ".csv or .parquet" in refused(capsys, "runs", "import", "bad.txt")
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["bad.csv", "less.csv"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--failed", "--export", "r.csv"], "failed: not together with --export"),
-        (["--delete", "a", "--import", "r.csv"], "delete: not together with --import"),
-        (["--failed", "--where", "n_heads=1"], "where: not together with --failed"),
-        (["--delete", "a", "--where", "n_heads=1"], "where: not together with --delete"),
-        (["--export", "r.csv", "--json"], "json: not together with --export"),
-        (["--import", "r.csv", "--json"], "json: not together with --import"),
-    ],
-)
-def test_flags_that_exclude_each_other(
-    capsys: pytest.CaptureFixture[str], stored: list[Measurement], flags: list[str], words: str
+def test_failures_are_not_chosen_by_columns(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    said = refused(capsys, "runs", "--failed", "--where", "n_heads=1")
+    assert "where" in said
+    assert "--failed" in said
+
+
+def test_show(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    """As `capax measure` shows it."""
+    key = stored[0].key
+    assert Measurement.from_json(run(capsys, "runs", "show", key[:12], "--json")) == stored[0]
+    assert key[:12] in run(capsys, "runs", "show", key[:12])
+    assert "zz" in refused(capsys, "runs", "show", "zz")
+
+
+def test_the_list_is_what_runs_says_without_a_command(
+    capsys: pytest.CaptureFixture[str], stored: list[Measurement]
 ) -> None:
-    assert words in refused(capsys, "runs", *flags)
-    assert not Path("r.csv").exists()
+    assert run(capsys, "runs", "list") == run(capsys, "runs")
 
 
-@pytest.mark.parametrize("flags", [["--failed"], ["--export", "r.csv"], ["--delete", "a"], ["--where", "n_heads=1"]])
+@pytest.mark.parametrize(
+    "flags", [["--failed"], ["export", "r.csv"], ["delete", "a"], ["show", "a"], ["--where", "n_heads=1"]]
+)
 def test_a_missing_store_is_not_made(capsys: pytest.CaptureFixture[str], flags: list[str]) -> None:
     assert "no such file: capax.db" in refused(capsys, "runs", *flags)
     assert list(Path.cwd().iterdir()) == []
@@ -248,11 +252,11 @@ def test_merge(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) ->
     with Store("b.db") as store:
         store.add(stored[2])
         store.add(stored[1])
-    assert run(capsys, "merge", "capax.db", "b.db", "-o", "c.db") == "3 runs in c.db\n"
+    assert run(capsys, "runs", "merge", "capax.db", "b.db", "-o", "c.db") == "3 runs in c.db\n"
     assert len(run(capsys, "runs", "--store", "c.db").splitlines()) == 4
     assert len(run(capsys, "runs", "--store", "c.db", "--failed").splitlines()) == 1
-    assert "c.db exists" in refused(capsys, "merge", "capax.db", "--out", "c.db")
-    assert "at least one" in refused(capsys, "merge", "-o", "d.db")
-    assert "no such file" in refused(capsys, "merge", "capax.db", "none.db", "-o", "d.db")
-    refused(capsys, "merge", "capax.db")
+    assert "c.db exists" in refused(capsys, "runs", "merge", "capax.db", "--out", "c.db")
+    assert "at least one" in refused(capsys, "runs", "merge", "-o", "d.db")
+    assert "no such file" in refused(capsys, "runs", "merge", "capax.db", "none.db", "-o", "d.db")
+    refused(capsys, "runs", "merge", "capax.db")
     assert not list(Path.cwd().glob("d.db*"))

@@ -53,9 +53,14 @@ BASES: dict[str, list[str]] = {
     "calibrate": ["--only", "none"],
     "check model": ["--seq-len", "3", "--vocab-size", "9", "--library-size", "6", "--d-model", "4"],
     "runs": ["--store", "s.db"],
-    "merge": ["s.db", "--out", "joined.db"],
-    "recall": ["KEY", "--store", "s.db", *PREFIX],
-    "probe": ["KEY", "--store", "s.db", "--trials", "5"],
+    "runs list": ["--store", "s.db"],
+    "runs show": ["KEY", "--store", "s.db"],
+    "runs export": ["r.csv", "--store", "s.db"],
+    "runs import": ["edges.csv", "--store", "new.db"],
+    "runs delete": ["KEY", "--store", "s.db"],
+    "runs merge": ["s.db", "--out", "joined.db"],
+    "runs recall": ["KEY", "--store", "s.db", *PREFIX],
+    "runs probe": ["KEY", "--store", "s.db", "--trials", "5"],
     "construct associations": ASSOCIATIONS[2:],
     "construct relations": ["--n-items", "5", "--d-model", "4"],
     "check saturation": ["KEY", "--store", "s.db"],
@@ -252,7 +257,7 @@ def _kind(hint: Any) -> Any:
 
 def table() -> dict[str, list[Flag]]:
     """The flags of every command, as the command line itself knows them."""
-    from capax.cli import _app
+    from capax.cli import command_line
 
     found: dict[str, list[Flag]] = {}
 
@@ -268,7 +273,7 @@ def table() -> dict[str, list[Flag]]:
             if not name.startswith("-"):
                 walk(app[name], (*path, name))
 
-    walk(_app(), ())
+    walk(command_line(), ())
     return found
 
 
@@ -473,7 +478,7 @@ def _serve() -> None:
     torch.set_num_threads(1)
     for module in pkgutil.walk_packages(capax.__path__, "capax."):
         importlib.import_module(module.name)
-    capax.cli._app()
+    capax.cli.command_line()
     for line in sys.stdin:
         asked = json.loads(line)
         child = os.fork()

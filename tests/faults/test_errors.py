@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from cyclopts import App
 
 import capax
 from capax import machine
-from capax.cli import _app, main, streams
+from capax.cli import command_line, main, streams
 from capax.errors import LONGEST, CapaxError, one_line
 from capax.interrupts import INTERRUPTED
 from capax.store import tables
@@ -54,10 +55,14 @@ COMMANDS = {
     "bounds": "--seq-len 8 --vocab-size 10",
     "check assumptions": "q.npy c.npy --samples 10",
     "check model": "--seq-len 3 --vocab-size 4 --library-size 4 --d-model 4 --d-head 2",
-    "runs": "--store s.db",
-    "merge": "s.db --out merged.db",
-    "recall": "{sequences} --prefix 0,1 --store s.db",
-    "probe": "{sequences} --store s.db --trials 2",
+    "runs list": "--store s.db",
+    "runs show": "{sequences} --store s.db",
+    "runs export": "r.csv --store s.db",
+    "runs import": "theirs.csv --store spare.db",
+    "runs delete": "{sequences} --store spare.db",
+    "runs merge": "s.db --out merged.db",
+    "runs recall": "{sequences} --prefix 0,1 --store s.db",
+    "runs probe": "{sequences} --store s.db --trials 2",
     "construct associations": "--n-heads 1 --context-size 2 --d-head 2 --d-model 4 --n-classes 2",
     "construct relations": "--n-items 6 --d-model 4",
     "check saturation": "{associations} --store s.db",
@@ -82,6 +87,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = capax.Associations(context_size=2, library_size=4, n_classes=2)
     associations = capax.measure(library, layer, TRAINING, **options)
     (place / "keys.json").write_text(json.dumps({"sequences": sequences.key, "associations": associations.key}))
+    shutil.copy(place / "s.db", place / "spare.db")
+    (place / "theirs.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,100\n")
     rng = np.random.default_rng(0)
     np.save(place / "q.npy", rng.normal(size=(4, 6)))
     np.save(place / "c.npy", rng.normal(size=(2, 6)))
@@ -144,7 +151,7 @@ def unwritable(capfd: pytest.CaptureFixture[str], sink: Callable[[], io.TextIOWr
 @pytest.mark.usefixtures("only_our_own")
 def test_no_command_ends_in_a_traceback_where_stdout_takes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     """Each command with one of the sinks: what is done about them does not know which command it is."""
-    every = set(leaves(_app()))
+    every = set(leaves(command_line()))
     groups = {name for name in every if any(other.startswith(f"{name} ") for other in every)}
     assert every - groups == set(COMMANDS) | LONG
     for command, sink in zip(sorted(COMMANDS), cycle(SINKS), strict=False):
@@ -225,7 +232,7 @@ def test_every_letter_has_a_stand_in() -> None:
 def test_any_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any, columns: str) -> None:
     for name in ("COLUMNS", "LINES"):
         monkeypatch.setenv(name, columns)
-    for command in ("bounds", "runs", "watch", "plan sequences"):
+    for command in ("bounds", "runs list", "watch", "plan sequences"):
         assert ended(words(command)) == 0
     assert ended(["--help"]) == 0
     out = capsys.readouterr().out
@@ -398,7 +405,7 @@ def test_control_characters_of_the_user_are_shown_and_not_obeyed(
         assert err.count("\n") == 1
         assert err[:-1].isprintable()
         assert "\\x1b" in err
-    assert ended(["runs", "--store", f"{folder}/s.db", "--export", f"{evil}.csv"]) == 0
+    assert ended(["runs", "export", f"{evil}.csv", "--store", f"{folder}/s.db"]) == 0
     assert capsys.readouterr().out == f"2 rows written to {escaped}.csv\n"
     rows = tables.read(folder / "s.db").select("seq_len", "n_heads", "d_model", "memorized").drop_nulls()
     with capax.Store("s.db") as store:

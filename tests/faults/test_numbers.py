@@ -81,14 +81,14 @@ def test_a_subclass_that_names_itself_is_refused_too() -> None:
         ("measure sequences --workers 1.5", "workers: should be an integer, got '1.5'"),
         ("measure associations --n-classes 2.5", "n_classes: should be an integer, got '2.5'"),
         ("measure relations --n-items 12.5", "n_items: should be an integer, got '12.5'"),
-        ("measure relations --n-items 12 --n-heads 1.5", "n_heads: integers separated by commas, got '1.5'"),
+        ("measure relations --n-items 12 --n-heads 1.5", "n_heads: should be an integer, got '1.5'"),
         ("predict --n-heads 1.6 --d-model 32 --seq-len 8", "n_heads: should be an integer, got '1.6'"),
         ("plan --sequences 100.7 --seq-len 8", "sequences: should be an integer, got '100.7'"),
         ("plan --sequences 100 --seq-len 8 --n-heads 1.5,2", "n_heads: integers separated by commas, got '1.5,2'"),
         ("fit --data reference --law polynomial --degree 2.5", "degree: should be an integer, got '2.5'"),
         ("sweep none.toml --workers 1.5", "workers: should be an integer, got '1.5'"),
         ("bounds --n-heads 1.5", "n_heads: should be an integer, got '1.5'"),
-        ("probe abc --trials 9.9", "trials: should be an integer, got '9.9'"),
+        ("runs probe abc --trials 9.9", "trials: should be an integer, got '9.9'"),
     ],
 )
 def test_a_flag_takes_no_fraction_for_an_integer(

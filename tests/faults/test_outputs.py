@@ -172,7 +172,7 @@ def test_no_room_leaves_what_was_there(name: str) -> None:
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
 
 
-@pytest.mark.parametrize("arguments", ["runs --store one.db --export out/r.csv", "merge one.db --out out/m.db"])
+@pytest.mark.parametrize("arguments", ["runs export out/r.csv --store one.db", "runs merge one.db --out out/m.db"])
 def test_a_folder_that_is_read_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: str
 ) -> None:
@@ -188,24 +188,25 @@ def test_a_folder_that_is_read_only(
     monkeypatch.setattr(Path, "open", refusing)  # nothing is read-only for the superuser
     code, line = ended(capsys, *arguments.split())
     assert code == 1
-    assert line.endswith(f"cannot write {arguments.split()[-1]}: Permission denied\n")
+    (path,) = (word for word in arguments.split() if word.startswith("out/"))
+    assert line.endswith(f"cannot write {path}: Permission denied\n")
     assert os.listdir("out") == []
 
 
 EARLY = {
     "fit --store missing.db --out {}": "json",
-    "fit --store missing.db --compare --picture {}": "png",
-    "runs --store missing.db --export {}": "csv",
-    "merge missing.db --out {}": "db",
+    "fit --store missing.db --compare --figure {}": "png",
+    "runs export {} --store missing.db": "csv",
+    "runs merge missing.db --out {}": "db",
     "construct associations --n-heads 1 --context-size 2 --d-head 2 --library no.npy --save {}": "safetensors",
     "construct relations --graph missing.csv --save {}": "safetensors",
     "bounds --seq-len -1 --figure {}": "png",
     "check saturation 0 --store missing.db --out {}": "npy",
     "check saturation 0 --store missing.db --figure {}": "png",
-    "probe 0 --store missing.db --picture {}": "png",
+    "runs probe 0 --store missing.db --figure {}": "png",
     "report missing.db --out {}": "html",
     "figure bounds missing.db --out {}": "png",
-    "demo --store missing/s.db --picture {}": "png",
+    "demo --store missing/s.db --figure {}": "png",
     "measure sequences --store missing/s.db --sensitivity lr --figure {}": "png",
 }
 """Commands that cannot succeed for two reasons: the one of their output is told, since it is looked for first."""
@@ -253,8 +254,8 @@ def test_a_key_that_is_a_path_deletes_nothing(capsys: pytest.CaptureFixture[str]
         with sqlite3.connect("theirs.db") as connection:
             connection.execute(f"UPDATE {table} SET key = ?", (key,))
         connection.close()
-        for arguments in (["--delete", str(key)[:4]], ["--delete", "."], ["--json"], []):
-            code, line = ended(capsys, "runs", "--store", "theirs.db", *arguments)
+        for arguments in (["delete", str(key)[:4]], ["delete", "."], ["--json"], []):
+            code, line = ended(capsys, "runs", *arguments, "--store", "theirs.db")
             assert code == 2
             assert "a key is 64 hexadecimal digits" in line
         with pytest.raises(StoreError, match="64 hexadecimal digits"):

@@ -87,7 +87,7 @@ def test_laws_are_compared_on_one_architecture_with_eight_seeds(
     assert "for power: left out: all rows are of one configuration" in said
     assert "1 heads" not in said
     with pytest.raises(SystemExit) as ended:
-        main(["fit", "--store", str(eight_seeds), "--law", "power", "--compare", "--picture", str(tmp_path / "p.png")])
+        main(["fit", "--store", str(eight_seeds), "--law", "power", "--compare", "--figure", str(tmp_path / "p.png")])
     assert ended.value.code == 2
     assert "all rows are of one configuration" in capsys.readouterr().err
 

@@ -45,12 +45,12 @@ TASK = capax.Sequences(seq_len=3, vocab_size=5, library_size=4)
 READERS: dict[str, list[str]] = {
     "runs": ["runs", "--store", "their.db"],
     "runs --json": ["runs", "--store", "their.db", "--json"],
-    "runs --export": ["runs", "--store", "their.db", "--export", "runs.csv"],
+    "runs export": ["runs", "export", "runs.csv", "--store", "their.db"],
     "fit": ["fit", "--store", "their.db"],
     "watch": ["watch", "their.db", "--once"],
     "report": ["report", "their.db", "--out", "page.html"],
-    "recall": ["recall", "", "--store", "their.db", "--prefix", "1 2"],
-    "probe": ["probe", "", "--store", "their.db"],
+    "recall": ["runs", "recall", "", "--store", "their.db", "--prefix", "1 2"],
+    "probe": ["runs", "probe", "", "--store", "their.db"],
 }
 
 
@@ -142,7 +142,7 @@ def test_a_module_that_the_user_names_is_hashed_as_before(their: Their) -> None:
 
 
 def test_recall_of_a_module_needs_trust(their: Their, capsys: pytest.CaptureFixture[str]) -> None:
-    recall = ["recall", their.key, "--store", "their.db", "--prefix", "1 2"]
+    recall = ["runs", "recall", their.key, "--store", "their.db", "--prefix", "1 2"]
     assert ended(recall) == 2
     assert "'evil:Memory'" in (line := capsys.readouterr().err)
     assert "--trust" in line

@@ -3,79 +3,76 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from contextlib import suppress
+from importlib.metadata import version
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group, UnknownCommandError
 
 from capax.cli import streams
-from capax.errors import CapaxError, OutputError, OutsideDomain, StoreWriteError, one_line
+from capax.cli.tokens import refuse_fractions, refuse_huge
+from capax.errors import CapaxError, OutputError, OutsideDomain, SpecError, StoreWriteError, one_line
 from capax.interrupts import INTERRUPTED, Ended, ending_as_ctrl_c
 
 USAGE = 2
 
+PLUGINS = "CAPAX_PLUGINS"
+"""The environment variable that names plugins for every command, as PATH names folders."""
 
-def _app() -> App:
-    from importlib.metadata import version
+COMMANDS = {
+    "Measure": {
+        "measure": ("measure:app", "Train a model on a task and count what it remembers."),
+        "sweep": ("sweep:sweep", "Measure every run of a study file that its store lacks."),
+        "watch": ("watch:watch", "Show a sweep while it runs."),
+        "runs": ("runs:app", "List, show, export, merge or delete stored runs, and query kept memories."),
+    },
+    "Predict": {
+        "fit": ("laws:fit", "Fit a law of capacity to measurements."),
+        "predict": ("plan:predict_app", "Predict with a law how much an architecture memorizes."),
+        "plan": ("plan:plan_app", "Choose an architecture that holds a target."),
+    },
+    "Show": {
+        "figure": ("figure:figure", "Draw one figure of stored runs."),
+        "report": ("report:report", "Write stored runs as one HTML file."),
+    },
+    "Theory": {
+        "bounds": ("bounds:bounds", "List the known bounds on what a transformer remembers."),
+        "construct": ("construct:app", "Build weights that memorize as much as theory says, without training."),
+        "check": ("check:app", "Check a model, the assumptions of a bound, or a trained layer's heads."),
+    },
+    "Trust": {
+        "reproduce": ("reproduce:reproduce", "Run a paper's figures and tables again, and compare its claims."),
+        "calibrate": ("calibrate:calibrate", "Measure systems of known capacity by the same protocols."),
+        "demo": ("demo:demo", "Measure a small grid, print it and draw it (under 3 minutes on two cores)."),
+        "info": ("info:info", "Show versions, device and threads."),
+    },
+}
+"""Where each command is, and what it does. Its module is imported when it runs."""
 
-    from capax.cli import (
-        demo,
-        info,
-        measure,
-        probe,
-        report,
-        runs,
-        sweep,
-        watch,
-    )
-    from capax.cli.numbers import refuse_fractions, refuse_huge
 
+def command_line(listed: bool = False) -> App:
+    """The command line with all its commands.
+
+    Args:
+        listed: whether they will only be listed, for which none is imported.
+    """
     app = App(
         name="capax",
-        help="How much can attention remember? Measure, predict and plan the memory capacity of transformers. "
-        "Add --debug to any command to see where an error comes from.",
+        help="How much can attention remember? Measure, predict and plan the memory capacity of transformers.",
+        help_epilogue="Every command takes --plugin FILE, a .py file with tasks or models of yours (more than once, or "
+        f"in {PLUGINS}), and --debug, which shows where an error comes from.",
         version=lambda: version("capax"),
         help_on_error=False,
         suppress_keyboard_interrupt=False,
         config=(refuse_fractions, refuse_huge),
     )
-    app.command(measure.app)
-    app.command(sweep.sweep)
-    app.command(watch.watch)
-    app.command("capax.cli.laws:fit", name="fit", help="Fit a law of capacity to measurements.")
-    app.command("capax.cli.plan:predict_app", name="predict", help="Ask a law how much an architecture memorizes.")
-    app.command("capax.cli.plan:plan_app", name="plan", help="Choose an architecture that holds a target.")
-    app.command(
-        "capax.cli.bounds:bounds",
-        name="bounds",
-        help="Every bound on what a transformer remembers: proved, measured elsewhere, or of other memories of its "
-        "size.\n\nSizes that are not given leave some without a value; the reasons are printed. What counts different "
-        "things is not made one number: values are in their own units, and in bits where they have any.",
-    )
-    app.command("capax.cli.check:app", name="check", help="Check a model, vectors, or the heads of a trained layer.")
-    app.command(
-        "capax.cli.calibrate:calibrate",
-        name="calibrate",
-        help="Measure systems of known capacity by the protocols and searches that measure a transformer.\n\n"
-        "Exits with 1 if one is off by more than its tolerance, which follows from theory and finite size. About a "
-        "minute and a half on one core.",
-    )
-    app.command(runs.runs)
-    app.command(runs.merge)
-    app.command(runs.recall)
-    app.command(probe.probe)
-    app.command("capax.cli.construct:app", name="construct", help="Build weights, without training, as theory says.")
-    app.command(report.report)
-    app.command(report.figure)
-    app.command(
-        "capax.cli.reproduce:reproduce",
-        name="reproduce",
-        help="Run a paper's figures and tables, and say of every claim whether our measurements agree, differ or "
-        "cannot tell.\n\nIf it is interrupted, start it again: only the missing runs are done.",
-    )
-    app.command(demo.demo)
-    app.command(info.info)
+    for place, (title, members) in enumerate(COMMANDS.items()):
+        group = Group(title, sort_key=place)
+        for name, (home, text) in members.items():
+            shown = {"help": text} if listed else {}
+            app.command(f"capax.cli.{home}", name=name, group=group, **shown)
     return app
 
 
@@ -88,10 +85,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     debug = "--debug" in arguments
     try:
         streams.prepare(as_json="--json" in arguments)
-        given = [argument for argument in arguments if argument != "--debug"]
+        given = _load_plugins([argument for argument in arguments if argument != "--debug"])
         with ending_as_ctrl_c():
-            _app()(given, exit_on_error=False, print_error=False, result_action="return_value")
+            app = command_line(listed=given[:1] in ([], ["--help"], ["-h"]))
+            app(given, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
+    except UnknownCommandError as error:  # its own words would import every command
+        names = ", ".join(name for name in error.app or () if not name.startswith("-"))
+        _fail(SpecError(f"command: one of {names}, got {(error.unused_tokens or [''])[0]!r:.80}"), USAGE, debug)
     except CycloptsError as error:
         _fail(error, USAGE, debug)
     except CapaxError as error:
@@ -105,14 +106,38 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except OSError as error:
         _fail(OutputError(streams.reason(error)), OutputError.exit_code, debug)
     except MemoryError as error:
-        _fail(
-            CapaxError(f"memory: not enough for this ({error})" if str(error) else "memory: not enough for this"),
-            1,
-            debug,
-        )
+        why = f" ({error})" if str(error) else ""
+        _fail(CapaxError(f"memory: not enough for this{why}"), 1, debug)
     except SystemExit:  # rich's, where nobody reads what it prints
         _fail(OutputError(streams.reason(BrokenPipeError(errno.EPIPE, ""))), OutputError.exit_code, debug)
     sys.exit(0)
+
+
+def _load_plugins(arguments: list[str]) -> list[str]:
+    """Load the files of `--plugin FILE`, wherever it stands: flags are made of the tasks and models that they bring.
+
+    Returns:
+        The arguments without it.
+
+    Raises:
+        SpecError: for a file that cannot be loaded.
+    """
+    rest, files = [], [name for name in os.environ.get(PLUGINS, "").split(os.pathsep) if name]
+    words = iter(arguments)
+    for word in words:
+        flag, equals, name = word.partition("=")
+        if flag != "--plugin":
+            rest.append(word)
+        elif name or (not equals and (name := next(words, ""))):
+            files.append(name)
+        else:
+            raise SpecError("plugin: a .py file, got nothing")
+    if files:
+        from capax.specs.plugins import load_file  # loads pydantic, which `capax --help` does not need
+
+        for name in files:
+            load_file(name)
+    return rest
 
 
 def _fail(error: Exception, code: int, debug: bool) -> NoReturn:

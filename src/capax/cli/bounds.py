@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from capax.cli import output
-from capax.cli.measure import GROUPS, InModel, TransformerFlags, given
-from capax.errors import printable
-from capax.specs import Transformer
+from capax.cli.flags import GROUPS, Json, Part, command, every_model, made
+from capax.figures.drawing import check_writable, draw
+from capax.figures.theory import chart
+from capax.specs import Model, Transformer
 from capax.theory.bounds import catalogue
 from capax.theory.bounds.bound import Bound
 from capax.theory.bounds.catalogue import Catalogue
@@ -40,7 +41,8 @@ WIDE = 96
 TaskSize = Parameter(group=GROUPS["Task"])
 
 
-def bounds(
+def _bounds(
+    model: Model,
     *,
     seq_len: Annotated[int | None, TaskSize] = None,
     vocab_size: Annotated[int | None, TaskSize] = None,
@@ -48,12 +50,11 @@ def bounds(
     n_items: Annotated[int | None, TaskSize] = None,
     n_edges: Annotated[int | None, TaskSize] = None,
     library_size: Annotated[int | None, TaskSize] = None,
-    model: Annotated[TransformerFlags | None, InModel] = None,
     bits: int = 32,
-    picture: Annotated[Path | None, Parameter(name="--figure")] = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    figure: Path | None = None,
+    as_json: Json = False,
 ) -> None:
-    """Every bound on what a transformer remembers: proved, measured elsewhere, or of other memories of its size.
+    """List the known bounds on what a model remembers: proved, measured elsewhere, or of memories of its size.
 
     Sizes that are not given leave some without a value; the reasons are printed. What counts different things is not
     made one number: values are in their own units, and in bits where they have any.
@@ -74,18 +75,13 @@ def bounds(
         Associations to memorize, for the accuracy that a capacity implies.
     bits
         Of a weight.
-    picture
+    figure
         Where to draw those that have a value in bits (.png, .pdf or .svg).
-    as_json
-        Print one JSON object (docs/schemas/bounds.json).
     """
-    if picture is not None:
-        from capax.figures.drawing import check_writable
-
-        check_writable(picture, "figure")
-    spec = Transformer(**given(model))
+    if figure is not None:
+        check_writable(figure, "figure")
     found = catalogue.bounds(
-        spec,
+        model,
         seq_len=seq_len,
         vocab_size=vocab_size,
         context_size=context_size,
@@ -94,20 +90,15 @@ def bounds(
         library_size=library_size,
         bits=bits,
     )
-    if picture is not None:
-        from capax.figures.drawing import draw
-        from capax.figures.theory import chart
-
-        draw(chart(found, {}), picture, "figure")
-    if as_json:
-        print(found.model_dump_json())
-        return
-    _show(found, spec)
-    if picture is not None:
-        print(f"\nFigure: {printable(picture)}")
+    if figure is not None:
+        draw(chart(found, {}), figure, "figure")
+    output.emit(found, lambda found: _show(found, model), as_json=as_json, figure=figure)
 
 
-def _show(found: Catalogue, model: Transformer) -> None:
+__getattr__ = made(bounds=lambda: command(_bounds, Part.models(every_model(), Transformer)))
+
+
+def _show(found: Catalogue, model: Model) -> None:
     screen = output.console()
     screen.print(f"{_setting(found, model)}\n")
     sourced = screen.width >= WIDE
@@ -148,12 +139,8 @@ def _table(rows: list[Bound], sourced: bool) -> Table:
     return table
 
 
-def _setting(found: Catalogue, model: Transformer) -> str:
+def _setting(found: Catalogue, model: Model) -> str:
     sizes, parameters = found.sizes, found.parameters
-    layers, heads = (
-        f"{model.n_layers} layer{'s' * (model.n_layers > 1)}",
-        f"{model.n_heads} head{'s' * (model.n_heads > 1)}",
-    )
     known = [f"{name} {size}" for name in MEANINGFUL["tokens"] if (size := getattr(sizes, name)) is not None]
     counts = [
         f"{number} {name}"
@@ -161,7 +148,7 @@ def _setting(found: Catalogue, model: Transformer) -> str:
         if number is not None
     ]
     return (
-        f"{layers}, {heads} of {model.d_head}, width {model.d_model}; {', '.join(known) or 'no sizes of a task'}; "
+        f"{model.words()}; {', '.join(known) or 'no sizes of a task'}; "
         f"parameters: {', '.join(counts) or 'depend on seq_len'}"
     )
 

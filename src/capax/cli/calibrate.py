@@ -9,7 +9,8 @@ from rich.table import Table
 
 from capax.calibration.calibrate import CalibratedSystem, Calibration
 from capax.calibration.calibrate import calibrate as measured
-from capax.cli.output import console
+from capax.cli import output
+from capax.cli.flags import Json
 from capax.errors import CalibrationFailed
 from capax.text import duration
 
@@ -18,7 +19,7 @@ def calibrate(
     *,
     only: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
     seed: int = 0,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    as_json: Json = False,
 ) -> None:
     """Measure systems of known capacity by the protocols and searches that measure a transformer.
 
@@ -32,22 +33,17 @@ def calibrate(
         memory-least-squares, memory-trained, attention-memory, key-query. [default: all]
     seed
         Of all draws.
-    as_json
-        Print one JSON object (docs/schemas/calibration.json).
     """
-    with console(stderr=True).status("") as status:
+    with output.console(stderr=True).status("") as status:
         found = measured(only, seed, status.update)
-    if as_json:
-        print(found.model_dump_json())
-    else:
-        _show(found)
+    output.emit(found, _show, as_json=as_json)
     if found.off:
         reasons = "; ".join(f"{one.system}: {one.reason}" for one in found.systems if one.verdict == "off")
         raise CalibrationFailed(f"calibration failed: {reasons}")
 
 
 def _show(found: Calibration) -> None:
-    screen = console()
+    screen = output.console()
     table = Table(box=None, pad_edge=False)
     table.add_column("system", no_wrap=True)
     for name in ("known", "measured", "95% interval", "tolerance"):

@@ -5,143 +5,106 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from capax.checks.saturation import Saturation
 from capax.cli import output
-from capax.cli.measure import GROUPS
-from capax.errors import printable
-from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations, Spec
-from capax.theory.construct.construct import Constructed, construct
+from capax.cli.flags import GROUPS, Json, Part, command
+from capax.specs import Associations, Model, Relations, Task
+from capax.theory.construct.associations import Precision
+from capax.theory.construct.construct import construct
 from capax.theory.construct.matrices import check_matrices
+from capax.theory.construct.relations import Method
 from capax.theory.construct.report import ConstructionReport, RelationReport
 
 app = App(name="construct", help="Build weights that memorize as much as theory says, without training.")
 
-
-def _field(spec: type[Spec], name: str, usual: str | None = None) -> Parameter:
-    """A field of a task or model as a flag: its description, and its default where nothing else follows."""
-    field = spec.model_fields[name]
-    group = GROUPS["Model" if "model" in spec.model_fields else "Task"]
-    return Parameter(help=f"{field.description} [default: {usual or field.default}]", group=group)
-
-
-def _option(text: str, **more: Any) -> Parameter:
-    return Parameter(help=text, group=GROUPS["Run"], **more)
-
-
-Seed = Annotated[int, _option("Names all random draws; the same seed gives the same weights.")]
-Save = Annotated[Path | None, _option("Where to write the weights (.safetensors).")]
+Seed = Annotated[int, Parameter(help="Names all random draws; the same seed gives the same weights.")]
+Save = Annotated[
+    Path | None,
+    Parameter(
+        help="Where to write the weights (.safetensors).",
+        validator=lambda _, path: path and check_matrices(path),  # before the specs look into the user's files
+    ),
+]
+SIZES = ("n_heads", "d_model", "d_head")
 
 
-@app.command
-def associations(
+def _associations(
+    task: Task,
+    model: Model,
     *,
-    n_heads: Annotated[int | None, _field(AssociativeAttention, "n_heads")] = None,
-    context_size: Annotated[int | None, _field(Associations, "context_size")] = None,
-    d_model: Annotated[int | None, _field(AssociativeAttention, "d_model")] = None,
-    d_head: Annotated[int | None, _field(AssociativeAttention, "d_head")] = None,
-    contexts: Annotated[Literal["shared", "fresh"] | None, _field(Associations, "contexts")] = None,
-    entries: Annotated[Literal["uniform", "normal"] | None, _field(Associations, "entries")] = None,
-    labels: Annotated[Literal["classes", "uniform", "normal"] | None, _field(Associations, "labels")] = None,
-    n_classes: Annotated[int | None, _field(Associations, "n_classes")] = None,
-    d_out: Annotated[int | None, _field(Associations, "d_out")] = None,
-    library_size: Annotated[int | None, _field(Associations, "library_size", "as many as the layer holds, T")] = None,
-    library: Annotated[Path | None, _field(Associations, "library")] = None,
-    dtype: Annotated[
-        Literal["float64", "float32"], _option("Of the weights, and of what they are evaluated in.")
-    ] = "float64",
+    dtype: Precision = "float64",
     seed: Seed = 0,
     save: Save = None,
-    as_json: Annotated[
-        bool, _option("Print one JSON object (docs/schemas/construction.json).", name="--json", negative="")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Weights of one attention layer that memorize T = H(min(n, d_head) − 1) + 1 associations exactly.
+    """Build an attention layer that memorizes T = H(min(n, d_head) − 1) + 1 associations exactly.
 
     The theorem is that of Mahdavi et al. 2024; the construction is ours.
+
+    Parameters
+    ----------
+    dtype
+        Of the weights, and of what they are evaluated in.
     """
-    task = _given(
-        context_size=context_size,
-        contexts=contexts,
-        entries=entries,
-        labels=labels,
-        n_classes=n_classes,
-        d_out=d_out,
-        library_size=library_size,
-        library=None if library is None else str(library),
-    )
-    model = _given(n_heads=n_heads, d_model=d_model, d_head=d_head)
-    _check(save)
-    built = construct(Associations(**task), AssociativeAttention(**model), seed=seed, dtype=dtype)
-    _tell(built, save, as_json, _show)
+    _build(_show, task, model, save, as_json, seed=seed, dtype=dtype)
 
 
-@app.command
-def relations(
+def _relations(
+    task: Task,
+    model: Model,
     *,
-    graph: Annotated[str, _field(Relations, "graph")] = "permutation",
-    n_items: Annotated[int | None, _field(Relations, "n_items")] = None,
-    n_edges: Annotated[int | None, _field(Relations, "n_edges")] = None,
-    degree: Annotated[int | None, _field(Relations, "degree")] = None,
-    embeddings: Annotated[str, _field(Relations, "embeddings")] = "gaussian",
-    strict: Annotated[bool, _field(Relations, "strict")] = False,
-    d_model: Annotated[
-        int | None, _field(KeyQueryChannel, "d_model", "n_items for onehot items, those of the file, else 32")
-    ] = None,
-    method: Annotated[
-        Literal["whitened", "hebbian", "onehot"],
-        _option("whitened (pseudo-inverse), hebbian (outer products), or onehot (one head, one-hot items)."),
-    ] = "whitened",
-    n_heads: Annotated[
-        int | None,
-        _field(KeyQueryChannel, "n_heads", "one for onehot, else as many as hold d_model/4 edges each"),
-    ] = None,
-    d_head: Annotated[int | None, _field(KeyQueryChannel, "d_head", "the smallest found to reach F1 .99")] = None,
-    bits: Annotated[int | None, _option("Of each weight, 1 to 8. [default: float64]")] = None,
+    method: Method = "whitened",
+    bits: int | None = None,
     seed: Seed = 0,
     save: Save = None,
-    as_json: Annotated[
-        bool, _option("Print one JSON object (docs/schemas/construction_relations.json).", name="--json", negative="")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Weights of a key-query channel that recognize a graph: which ordered pairs of items are its edges.
+    """Build a key-query channel that recognizes a graph: which ordered pairs of items are its edges.
 
     That D_K = O(m' log m' / d_model) is enough is Adler 2025's; the constructions are ours.
+
+    Parameters
+    ----------
+    method
+        whitened (pseudo-inverse), hebbian (outer products), or onehot (one head, one-hot items).
+    bits
+        Of each weight, 1 to 8. [default: float64]
     """
-    task = _given(n_items=n_items, n_edges=n_edges, degree=degree, strict=strict or None)
-    model = _given(d_model=d_model, n_heads=n_heads, d_head=d_head)
-    _check(save)
-    built = construct(
-        Relations(graph=graph, embeddings=embeddings, **task),
-        KeyQueryChannel(**model),
-        seed=seed,
-        method=method,
-        bits=bits,
-    )
-    _tell(built, save, as_json, _show_relations)
+    _build(_show_relations, task, model, save, as_json, seed=seed, method=method, bits=bits)
 
 
-def _given(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _check(save: Path | None) -> None:
-    if save is not None:
-        check_matrices(save)
-
-
-def _tell(built: Constructed, save: Path | None, as_json: bool, show: Callable[[Any], None]) -> None:
+def _build(
+    show: Callable[[Any], None], task: Task, model: Model, save: Path | None, as_json: bool, **options: Any
+) -> None:
+    built = construct(task, model, **options)
     if save is not None:
         built.weights.save(save)
-    if as_json:
-        print(built.report.model_dump_json())
-        return
-    show(built.report)
-    if save is not None:
-        print(f"Weights: {printable(save)}")
+    output.emit(built.report, show, as_json=as_json, weights=save)
+
+
+_ASSOCIATIONS = (
+    Part("Task", {"": Associations}, usual={"library_size": "as many as the layer holds, T"}),
+    Part("Model", {"": Associations.learner}, only=SIZES),
+)
+_RELATIONS = (
+    Part("Task", {"": Relations}, only=("graph", "n_items", "n_edges", "degree", "embeddings", "strict")),
+    Part(
+        "Model",
+        {"": Relations.learner},
+        only=SIZES,
+        usual={
+            "d_model": "n_items for onehot items, those of the file, else 32",
+            "n_heads": "one for onehot, else as many as hold d_model/4 edges each",
+            "d_head": "the smallest found to reach F1 .99",
+        },
+    ),
+)
+app.command(command(_associations, *_ASSOCIATIONS), name=Associations.tag(), group_parameters=GROUPS["Run"])
+app.command(command(_relations, *_RELATIONS), name=Relations.tag(), group_parameters=GROUPS["Run"])
 
 
 def _show(found: ConstructionReport) -> None:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import platform
-from typing import Annotated
 
-from cyclopts import Parameter
+import torch
+
+from capax import devices, machine
+from capax.cli import output
+from capax.cli.flags import Json
+from capax.results import Info
 
 
-def info(*, as_json: Annotated[bool, Parameter(name="--json", negative="")] = False) -> None:
-    """Show versions, device and threads.
-
-    Parameters
-    ----------
-    as_json
-        Print one JSON object (docs/schemas/info.json).
-    """
-    import torch
-
-    from capax import devices, machine
-    from capax.results import Info
-
+def info(*, as_json: Json = False) -> None:
+    """Show versions, device and threads."""
     device = devices.choose_device("auto")
     facts = Info(
         versions=machine.versions(),
@@ -32,9 +25,9 @@ def info(*, as_json: Annotated[bool, Parameter(name="--json", negative="")] = Fa
         bfloat16="native" if devices.is_bfloat16_native(device) else "emulated",
         packs="bit for bit" if devices.rounds_batches_alike() else "to rounding",
     )
-    if as_json:
-        print(facts.model_dump_json())
-        return
-    rows = {**facts.versions, **facts.model_dump(exclude={"versions"})}
-    for name, value in rows.items():
+    output.emit(facts, _show, as_json=as_json)
+
+
+def _show(facts: Info) -> None:
+    for name, value in {**facts.versions, **facts.model_dump(exclude={"versions"})}.items():
         print(f"{name:14} {'none' if value is None else value}")

@@ -10,7 +10,8 @@ from rich.table import Table
 
 from capax import outputs
 from capax.cli import output
-from capax.errors import LawError, TableError, printable
+from capax.cli.flags import Flag, Json
+from capax.errors import LawError, TableError
 from capax.figures.drawing import check_writable, draw
 from capax.figures.predicted import compared
 from capax.laws.compare import Comparison
@@ -20,8 +21,6 @@ from capax.laws.law import Law
 from capax.laws.report import FitReport, report
 from capax.laws.rows import saying
 from capax.store import tables
-
-Flag = Parameter(negative="")
 
 
 def fit(
@@ -37,9 +36,9 @@ def fit(
     target: str | None = None,
     level: float = 0.95,
     compare: Annotated[bool, Flag] = False,
-    picture: Path | None = None,
+    figure: Path | None = None,
     out: Path | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    as_json: Json = False,
 ) -> None:
     """Fit a law of capacity to measurements: parameters with intervals, and how well laws predict what was left out.
 
@@ -72,17 +71,15 @@ def fit(
         Of the intervals.
     compare
         Set all laws side by side (that of depth where there is more than one).
-    picture
+    figure
         With --compare: where to draw predicted against measured (PNG or PDF).
     out
         Where to write the law (JSON), for predict and plan.
-    as_json
-        Print one JSON object (docs/schemas/fit.json).
     """
-    if picture is not None and not compare:
-        raise LawError("picture: only with --compare")
-    if picture is not None:
-        check_writable(picture)
+    if figure is not None and not compare:
+        raise LawError("figure: only with --compare")
+    if figure is not None:
+        check_writable(figure, "figure")
     if out is not None:
         outputs.check(out)
     if not 0 < level < 1:
@@ -119,17 +116,11 @@ def fit(
     rivals = [name for name, kind in LAWS.items() if kind.items == fitted.items and (name != "depth" or not one_depth)]
     laws = [_made(name, given) for name in rivals]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
-    if picture is not None and found.comparison is not None:
-        draw(compared(found.comparison), picture, "picture")
+    if figure is not None and found.comparison is not None:
+        draw(compared(found.comparison), figure, "figure")
     if out is not None:
         save_law(fitted, out)
-    if as_json:
-        print(found.model_dump_json())
-        return
-    _show_fit(found)
-    for what, path in (("Law", out), ("Picture", picture)):
-        if path is not None:
-            print(f"{what}: {printable(path)}")
+    output.emit(found, _show_fit, as_json=as_json, law=out, figure=figure)
 
 
 def _made(name: str, given: dict[str, Any]) -> Law:

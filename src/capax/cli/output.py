@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from pydantic import BaseModel
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
@@ -15,10 +17,8 @@ from rich.text import Text
 from capax.cli import streams
 from capax.errors import FigureFailed, printable
 from capax.results import Interval, KeyDimensionSearch, Measurement, Search
-from capax.specs import (
-    Run,
-    Training,
-)
+from capax.specs import Run, Training
+from capax.specs.plugins import resolve
 from capax.store.schema import Failure, Summary
 from capax.text import duration
 
@@ -61,10 +61,48 @@ def progress_bar(hidden: bool = False, label: str = "") -> Iterator[measuring.Ca
         yield show
 
 
-def warn(caveat: str | None) -> None:
-    """Say on stderr what to know before something starts."""
-    if caveat is not None:
-        streams.tell(f"capax: {caveat}")
+Found = TypeVar("Found", bound=BaseModel)
+
+
+def emit(
+    found: Found,
+    show: Callable[[Found], object],
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    **files: Path | None,
+) -> None:
+    """Print a result: as one JSON object, in words, or not at all.
+
+    Args:
+        show: prints it in words.
+        files: what else was written, such as a `figure`.
+    """
+    if as_json:
+        print(found.model_dump_json())
+    elif not quiet:
+        show(found)
+        for name, path in files.items():
+            if path is not None:
+                print(f"{name.capitalize()}: {printable(path)}")
+
+
+def rows(count: int) -> str:
+    """So many rows, in words."""
+    return f"{count} row{'s' * (count != 1)}"
+
+
+def warn(device: str, *precisions: str) -> None:
+    """Say on stderr what to know of arithmetic on a device before something starts.
+
+    Raises:
+        DeviceError: for a device that is not there.
+    """
+    where = resolve("capax.devices:choose_device")(device)
+    for precision in precisions:
+        caveat = resolve("capax.devices:caveat")(precision, where)
+        if caveat is not None:
+            streams.tell(f"capax: {caveat}")
 
 
 def _state_in_words(state: measuring.Progress, narrow: bool) -> str:

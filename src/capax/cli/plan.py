@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from capax import machine
 from capax.cli import output
+from capax.cli.flags import Flag, Json, made, tasks
 from capax.cli.numbers import integers
 from capax.errors import LawError
 from capax.laws.answers import learners, size_fields, task_of
@@ -20,14 +21,12 @@ from capax.planning.plan import plan, verify
 from capax.planning.plan import predict as ask
 from capax.planning.results import Frontier, Prediction, Verification
 from capax.specs import Task
-from capax.specs.plugins import load_installed
 
-Flag = Parameter(negative="")
+Flags = Mapping[str, tuple[Any, str]]
+"""Hints and help of flags, by their names."""
+
 WORDS = {"n_layers": "layers", "n_heads": "heads", "d_model": "width", "d_head": "head size"}
 """Heads of columns."""
-
-predict_app = App(name="predict", help="Ask a law how much an architecture memorizes.")
-plan_app = App(name="plan", help="Choose an architecture that holds a target.")
 
 
 def _predict(
@@ -38,7 +37,7 @@ def _predict(
     law: str | None = None,
     level: float = 0.95,
     extrapolate: bool | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    as_json: Json = False,
 ) -> None:
     """How many items an architecture holds, or what it needs for them, with the interval of a new measurement.
 
@@ -55,16 +54,11 @@ def _predict(
         Of the interval.
     extrapolate
         Answer outside the domain of the law, too. [default: only a law of what is needed, a key dimension]
-    as_json
-        Print one JSON object (docs/schemas/prediction.json).
     """
     asked = _law(kind, law)
     given = {**sizes, **_further(size, single=True)}
     found = ask(asked, level=level, extrapolate=extrapolate, **given)
-    if as_json:
-        print(found.model_dump_json())
-    else:
-        _show_prediction(found, asked, kind.unit)
+    output.emit(found, lambda found: _show_prediction(found, asked, kind.unit), as_json=as_json)
 
 
 def _plan(
@@ -82,7 +76,7 @@ def _plan(
     seed: int = 0,
     workers: int | None = None,
     store: Path = Path("capax.db"),
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    as_json: Json = False,
 ) -> None:
     """The architectures that hold so many items, smallest first: of each number of heads (and so on) the smallest.
 
@@ -113,8 +107,6 @@ def _plan(
         Worker processes of the verification. [default: one per core, at most 8]
     store
         Where the verification's run is kept.
-    as_json
-        Print one JSON object (docs/schemas/plan.json).
     """
     asked, given = _law(kind, law), {**sizes, **_further(size)}
     frontier = plan(
@@ -174,7 +166,7 @@ def _further(given: tuple[str, ...], single: bool = False) -> dict[str, Any]:
 # Flags
 
 
-def _command(base: Callable[..., None], kind: type[Any], flags: Mapping[str, tuple[Any, str]]) -> Callable[..., None]:
+def _command(base: Callable[..., None], kind: type[Any], flags: Flags) -> Callable[..., None]:
     """A command whose flags are sizes, and the options of a function that takes them."""
 
     def command(**given: Any) -> None:
@@ -195,26 +187,40 @@ def _command(base: Callable[..., None], kind: type[Any], flags: Mapping[str, tup
     return command
 
 
-def _add_commands() -> None:
+def _app(name: str, text: str, base: Callable[..., None], flags: Callable[[type[Task]], Flags]) -> App:
     """A command for each task; that of the law that is the default is the group's own, too."""
+    app = App(name=name, help=text)
+    for tag, kind in tasks().items():
+        command = _command(base, kind, flags(kind))
+        app.command(command, name=tag)
+        if kind.unit == Law.items:
+            app.default(command)
+    return app
+
+
+def _one(kind: type[Task]) -> Flags:
+    """The sizes of a task and of its models, one value of each."""
+    return {name: (int | None, text) for name, text in (size_fields(kind) | _of_models(kind)).items()}
+
+
+def _several(kind: type[Task]) -> Flags:
+    """How many items are to be held, the sizes of a task, and several values of those of its models."""
     counts = {law.needed_for for law in LAWS.values()}
-    load_installed()
-    for tag, kind in Task.registry.items():
-        of_task = size_fields(kind)
-        of_models = {name: text for model in learners(kind) for name, text in size_fields(model).items()}
-        asked: dict[str, tuple[Any, str]] = {name: (int | None, text) for name, text in of_task.items()}
-        one = asked | {name: (int | None, text) for name, text in of_models.items() if name not in of_task}
-        target: dict[str, tuple[Any, str]] = {kind.unit: (int, "How many are to be memorized.")}
-        several = {name: (str | None, text) for name, text in of_models.items() if name not in of_task}
-        planned = target | {name: flag for name, flag in asked.items() if name not in counts} | several
-        for app, base, flags in ((predict_app, _predict, one), (plan_app, _plan, planned)):
-            command = _command(base, kind, flags)
-            app.command(command, name=tag)
-            if kind.unit == Law.items:
-                app.default(command)
+    of_task = {name: (int | None, text) for name, text in size_fields(kind).items() if name not in counts}
+    of_models = {name: (str | None, text) for name, text in _of_models(kind).items()}
+    return {kind.unit: (int, "How many are to be memorized."), **of_task, **of_models}
 
 
-_add_commands()
+def _of_models(kind: type[Task]) -> dict[str, str]:
+    of_task = size_fields(kind)
+    every = {name: text for model in learners(kind) for name, text in size_fields(model).items()}
+    return {name: text for name, text in every.items() if name not in of_task}
+
+
+__getattr__ = made(
+    predict_app=lambda: _app("predict", "Predict with a law how much an architecture memorizes.", _predict, _one),
+    plan_app=lambda: _app("plan", "Choose an architecture that holds a target.", _plan, _several),
+)
 
 
 # What is shown

@@ -1,19 +1,24 @@
-"""`capax probe`: what a kept memory of sequences is like."""
+"""`capax runs probe`: what a kept memory of sequences is like."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TypeVar
 
-from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from capax.probes.basin import BasinPoint
-    from capax.probes.probe import Probes
-    from capax.probes.shares import Share
+import capax
+from capax.cli import output
+from capax.cli.flags import Json
+from capax.cli.runs import CAPAX_DB
+from capax.figures.drawing import check_writable
+from capax.figures.probes import draw_probes
+from capax.memory import load
+from capax.probes.basin import BasinPoint
+from capax.probes.probe import Probes
+from capax.probes.shares import Share
 
 ROWS = 12
 """Rows of a table at most: of longer curves it shows some, evenly spread; the JSON holds them all."""
@@ -23,13 +28,13 @@ Row = TypeVar("Row")
 def probe(
     key: str,
     *,
-    store: Path = Path("capax.db"),
+    store: Path = CAPAX_DB,
     trials: int = 1000,
     seed: int = 0,
-    picture: Annotated[Path | None, Parameter(alias="--figure")] = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    figure: Path | None = None,
+    as_json: Json = False,
 ) -> None:
-    """How much cue a memory needs, how much corruption it bears, how symmetric its heads are, what it hangs on.
+    """Probe a kept memory: how much cue it needs, how much corruption it tolerates, and more.
 
     Parameters
     ----------
@@ -41,37 +46,20 @@ def probe(
         Corrupted prefixes for each number of corrupted tokens, and replaced tokens for each position.
     seed
         Of these trials.
-    picture
+    figure
         Where to draw the four probes (.png, .svg, .pdf).
-    as_json
-        Print one JSON object (docs/schemas/probe.json).
     """
-    from capax.errors import printable
-    from capax.memory import load
-    from capax.probes.probe import probe as look
-
-    if picture is not None:
-        from capax.figures.drawing import check_writable
-
-        check_writable(picture)
-    found = look(load(key, store), trials=trials, seed=seed)
-    if picture is not None:
-        from capax.figures.probes import draw_probes
-
-        draw_probes(found, picture)
-    if as_json:
-        print(found.model_dump_json())
-        return
-    _show(found)
-    if picture is not None:
-        print(f"Picture: {printable(picture)}")
+    if figure is not None:
+        check_writable(figure, "figure")
+    found = capax.probe(load(key, store), trials=trials, seed=seed)
+    if figure is not None:
+        draw_probes(found, figure)
+    output.emit(found, _show, as_json=as_json, figure=figure)
 
 
 def _show(found: Probes) -> None:
-    from capax.cli.output import console, setting
-
-    screen = console()
-    screen.print(f"{setting(found.spec)}; run {found.key[:12]}")
+    screen = output.console()
+    screen.print(f"{output.setting(found.spec)}; run {found.key[:12]}")
     counted = "" if found.recalled == found.memorized else f" ({found.memorized} when it was measured)"
     screen.print(f"{found.recalled} of {found.library_size} items recalled{counted}; intervals: {found.level:.0%}")
     _show_cue(found, screen)
@@ -158,8 +146,6 @@ def _show_ablation(found: Probes, screen: Console) -> None:
 
 
 def _table(screen: Console, title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False)
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)

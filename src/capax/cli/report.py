@@ -1,4 +1,4 @@
-"""`capax report` and `capax figure`: runs as a page, and one figure of them as a file."""
+"""`capax report`: runs as a page."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from capax import outputs
+from capax.cli import output
+from capax.errors import printable
+from capax.figures.runs import the_law
+from capax.figures.words import of_runs
+from capax.reports import report as reports
 
-Out = Annotated[Path, Parameter(alias="-o")]
 
-
-def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax report", law: str | None = None) -> None:
+def report(
+    *stores: Path,
+    out: Annotated[Path, Parameter(alias="-o")] = Path("report.html"),
+    title: str = "capax report",
+    law: str | None = None,
+) -> None:
     """Write the runs of some stores as one HTML file that opens anywhere, without a network or a server.
 
     Parameters
@@ -27,37 +35,9 @@ def report(*stores: Path, out: Out = Path("report.html"), title: str = "capax re
         A law to draw beside the data, and to plan with: a file of `capax fit --out`, reference, or
         published:harma2024. [default: none is drawn, and the page plans with reference]
     """
-    from capax.cli import output
-    from capax.errors import printable
-    from capax.figures.runs import the_law
-    from capax.figures.words import of_runs
-    from capax.reports import report as reports
-
     outputs.check(out)
     content = reports.content(stores, title, the_law(law))
     with output.failed_figures():
         reports.write(reports.parts(content), out)
     left_out = f"; imported rows left out: {sum(content.imported.values())}" if content.imported else ""
     print(f"Report: {printable(out)} ({out.stat().st_size / 1e6:.1f} MB, {of_runs(len(content.runs))}{left_out})")
-
-
-def figure(name: str, *stores: Path, out: Out, law: str | None = None) -> None:
-    """Draw one figure of the runs of some stores.
-
-    Parameters
-    ----------
-    name
-        Which one; an unknown name lists them all.
-    stores
-        SQLite files of finished runs.
-    out
-        The file to write (PDF, PNG, SVG); further kinds of runs are drawn beside it, numbered.
-    law
-        A law to draw beside the data: a file of `capax fit --out`, reference, or published:harma2024.
-    """
-    from capax.errors import printable
-    from capax.figures import figure as figures
-
-    charts = figures.figure(stores, name, law=law, out=out)
-    for path, chart in zip(figures.numbered(out, charts), charts, strict=True):
-        print(f"Figure: {printable(path)}: {printable(' '.join(chart.title.split()))}\n{printable(chart.caption)}")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from capax.cli import output, streams
-from capax.cli.sweep import _progress
+from capax.cli.flags import Flag, Json
+from capax.cli.sweep import progress_bar
 from capax.errors import SpecError, SweepFailed
 from capax.papers import reproduce as papers
 from capax.papers.recipe import PAPERS, Answer, RecipeList, Scale, listed, read_paper, recipes, seconds
@@ -33,8 +34,8 @@ def reproduce(
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     workers: int | None = None,
     device: str = "auto",
-    quiet: Annotated[bool, Parameter(negative="")] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    quiet: Annotated[bool, Flag] = False,
+    as_json: Json = False,
 ) -> None:
     """Run a paper's figures and tables, and say of every claim whether our measurements agree, differ or cannot tell.
 
@@ -58,15 +59,12 @@ def reproduce(
         Where to train: auto, cpu or cuda.
     quiet
         No progress.
-    as_json
-        Print one JSON object (docs/schemas/reproduction.json; with --list docs/schemas/recipes.json).
     """
     of = None if paper == "all" else paper
     if figure is not None and of is None:
         raise SpecError(f"figure: only with one paper, got {figure!r}")
     if list_:
-        rows = listed(of, figure)
-        print(rows.model_dump_json()) if as_json else _show_list(rows)
+        output.emit(listed(of, figure), _show_list, as_json=as_json)
         return
     if paper is None:
         raise SpecError(f"paper: one of {', '.join(PAPERS)}, all, is required (or --list)")
@@ -75,18 +73,16 @@ def reproduce(
     chosen = {name: recipes(name, figure) for name in (PAPERS if of is None else [of])}
     unfinished = []
     for name, some in chosen.items():
-        with output.failed_figures(), _progress(hidden=quiet or as_json) as (show, _):
+        with output.failed_figures(), progress_bar(hidden=quiet or as_json) as (show, _):
             watch = show if quiet or as_json else _announced(show, name, scale, seconds(some, scale))
             result = papers.reproduce(
                 name, figure, scale=scale, folder=out, workers=workers, device=device, progress=watch
             )
         if any(recipe.runs < recipe.of for recipe in result.recipes):
             unfinished.append(result.store)
-        if as_json:
-            print(result.model_dump_json())
-        else:
-            verdicts = "-".join(filter(None, (name, figure, scale))) + ".json"
-            _show(result, [out / path for path in (result.report, verdicts, result.store) if path], output.console())
+        verdicts = "-".join(filter(None, (name, figure, scale))) + ".json"
+        files = [out / path for path in (result.report, verdicts, result.store) if path]
+        output.emit(result, partial(_show, files=files), as_json=as_json)
     if unfinished:
         raise SweepFailed(f"runs failed: capax runs --failed --store {out / str(unfinished[0])} says why")
 
@@ -114,7 +110,8 @@ def _table() -> Table:
     return table
 
 
-def _show(result: papers.Reproduction, paths: list[Path], screen: Console) -> None:
+def _show(result: papers.Reproduction, files: list[Path]) -> None:
+    screen = output.console()
     screen.print(f"\n{result.source}, scale {result.scale}", style="bold")
     table = _table()
     table.add_column("the paper says", ratio=3)
@@ -144,7 +141,7 @@ def _show(result: papers.Reproduction, paths: list[Path], screen: Console) -> No
     )
     if result.seconds:
         screen.print(f"runs took {duration(result.seconds)}, added up over processes and earlier calls")
-    for path in paths:
+    for path in files:
         screen.print(str(path), soft_wrap=True)
 
 

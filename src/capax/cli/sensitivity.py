@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+import capax
 from capax.cli import output
-from capax.errors import SpecError, printable
+from capax.errors import SpecError
+from capax.probes.choices import Source, Value, text
 from capax.specs import Model, Task, Training
-from capax.specs.protocols import Protocol
+from capax.specs.plugins import resolve
 
 if TYPE_CHECKING:
-    from capax.cli.measure import RunFlags
-    from capax.probes.choices import Source, Value
     from capax.probes.sensitivity import Alternative, Sensitivity
 
 
@@ -43,59 +44,43 @@ def _values(name: str, values: str) -> list[Value]:
     return [None if word == "none" else word for word in found]
 
 
-def run(task: Task, model: Model, training: Training, protocol: Protocol, flags: RunFlags) -> None:
+def run(
+    specs: tuple[Task, Model, Training],
+    words: str,
+    options: Mapping[str, Any],
+    *,
+    figure: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Measure base and variations, print them, and draw the figure if one is asked for.
 
+    Args:
+        words: the choices to vary.
+        options: of `capax.sensitivity`.
+
     Raises:
-        SpecError: for choices that are not allowed, or with --keep-weights.
+        SpecError: for choices that are not allowed.
         ReportError: for a figure that cannot be written, before anything is trained.
     """
-    from capax import machine
-    from capax.probes.sensitivity import sensitivity
-
-    assert flags.sensitivity is not None
-    choices = parse(flags.sensitivity)
-    if flags.keep_weights:
-        raise SpecError("keep_weights: not with --sensitivity; measure the base alone to keep its weights")
-    if flags.figure is not None:
-        from capax.figures.drawing import check_writable
-
-        check_writable(flags.figure, "figure")
-    found = sensitivity(
-        task,
-        model,
-        training,
-        choices=choices,
-        protocol=protocol,
-        seed=flags.seed,
-        store=flags.store,
-        fresh=flags.fresh,
-        device=flags.device,
-        workers=min(machine.cores(), 8) if flags.workers is None else flags.workers,
-        threads=flags.threads,
-        announce=lambda name: output.progress_bar(hidden=flags.quiet, label=name),
+    choices = parse(words)
+    if figure is not None:
+        resolve("capax.figures.drawing:check_writable")(figure, "figure")
+    found = capax.sensitivity(
+        *specs, choices=choices, announce=lambda name: output.progress_bar(hidden=quiet, label=name), **options
     )
-    if flags.as_json:
-        print(found.to_json())
-    elif not flags.quiet:
-        show(found)
-    if flags.figure is not None:
-        _draw(found, flags.figure)
-        if not (flags.as_json or flags.quiet):
-            print(f"Figure: {printable(flags.figure)}")
+    if figure is not None:
+        _draw(found, figure)
+    output.emit(found, show, as_json=as_json, quiet=quiet, figure=figure)
 
 
 def _draw(found: Sensitivity, path: Path) -> None:
-    from capax.figures.tornado import draw_tornado
-
     size = f"protocol {found.spec.protocol.protocol}, library of {found.library_size}, seed {found.spec.seed}"
-    draw_tornado(found, path, f"{output.setting(found.spec)}; {size}")
+    resolve("capax.figures.tornado:draw_tornado")(found, path, f"{output.setting(found.spec)}; {size}")
 
 
 def show(found: Sensitivity) -> None:
     """Print the base, a block of lines per choice, and when a change counts."""
-    from capax.probes.choices import text
-
     budget = found.compared == "total_key_dim"
     what = "D_K*" if budget else "above chance"
     screen = output.console()

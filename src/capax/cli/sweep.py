@@ -9,14 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from rich.progress import BarColumn, Progress, TextColumn
 
+import capax
 from capax.cli import output, streams
+from capax.cli.flags import Flag, Json
+from capax.cli.path import search_here
 from capax.errors import SpecError, SweepFailed, printable
+from capax.results import SweepSummary
+from capax.specs import Task
+from capax.specs.plugins import resolve
+from capax.sweeps.grid import read_study
+from capax.text import duration
 
 if TYPE_CHECKING:
     from capax.sweeps.under_way import SweepProgress, Watch
 
-Flag = Parameter(negative="")
 LOG_SECONDS = 10
 
 
@@ -36,12 +44,12 @@ def sweep(
     fail_fast: Annotated[bool, Parameter(negative="--keep-going")] = False,
     yes: Annotated[bool, Flag] = False,
     quiet: Annotated[bool, Flag] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Do every run of a study file that its store lacks; start it again after any fault, and only the rest is done.
+    """Measure every run of a study file that its store lacks.
 
-    Ctrl-C lets the runs in flight write their checkpoints and ends with code 130; a second one ends at once. SIGTERM
-    and SIGHUP do the same, with code 143 and 129.
+    Start it again after any fault, and only the rest is done. Ctrl-C lets the runs in flight write their checkpoints
+    and ends with code 130; a second one ends at once. SIGTERM and SIGHUP do the same, with code 143 and 129.
 
     Parameters
     ----------
@@ -72,54 +80,31 @@ def sweep(
         Allow more than a million runs.
     quiet
         No progress and no table.
-    as_json
-        Print one JSON object at the end (docs/schemas/sweep.json).
     """
-    from capax.cli.path import search_here
-    from capax.sweeps.grid import read_study
-
     search_here()
     found = read_study(study, allow_many=yes)
     place = store or found.store or study.with_suffix(".db")
     if dry_run:
-        from capax.sweeps.preview import preview
-
-        seen = preview(found, place, workers=workers, device=device)
-        print(seen.model_dump_json() if as_json else seen.in_words())
+        seen = resolve("capax.sweeps.preview:preview")(found, place, workers=workers, device=device)
+        output.emit(seen, lambda seen: print(seen.in_words()), as_json=as_json)
         return
-    from capax.results import SweepSummary
-    from capax.sweeps.sweep import sweep as start
-
     if (adapt is None) != (budget is None) or (target is not None and adapt is None):
         raise SpecError("adapt: needs --budget, and --budget and --target need --adapt")
-    from capax import devices
-
-    where = devices.choose_device(device)
-    for precision in sorted({run.training.precision for run in found.runs}):
-        output.warn(devices.caveat(precision, where))
+    output.warn(device, *sorted({run.training.precision for run in found.runs}))
     began = time.monotonic()
     with ExitStack() as stack:
-        show, state = stack.enter_context(_progress(hidden=quiet or as_json))
+        show, state = stack.enter_context(progress_bar(hidden=quiet or as_json))
         options: dict[str, Any] = {"workers": workers, "device": device, "retries": retries, "progress": show}
         if ray is not None:
-            from capax.sweeps.cluster import RayTasks
-
-            options["executor"] = stack.enter_context(RayTasks(ray, device, workers))
+            options["executor"] = stack.enter_context(resolve("capax.sweeps.cluster:RayTasks")(ray, device, workers))
         if adapt is None:
-            for _ in start(found.runs, place, keep_going=not fail_fast, **options):
-                pass
+            results = capax.sweep(found.runs, place, keep_going=not fail_fast, **options)
         else:
-            from capax.laws.files import LAWS
-            from capax.specs import Sequences
-            from capax.sweeps.adaptive import sweep_adaptively
-
-            assert budget is not None
-            wanted = _target(target)
-            task = found.runs[0].task
-            law = LAWS[adapt](loss=task.loss) if adapt == "bits" and isinstance(task, Sequences) else LAWS[adapt]()
-            told = sweep_adaptively(found.runs, place, law=law, budget=budget, target=wanted, **options)
-            for _ in told:
-                pass
+            law, wanted = _law(adapt, found.runs[0].task), _target(target)
+            start = resolve("capax.sweeps.adaptive:sweep_adaptively")
+            results = start(found.runs, place, law=law, budget=budget, target=wanted, **options)
+        for _ in results:
+            pass
     summary = SweepSummary(
         study=str(study),
         store=str(place),
@@ -129,15 +114,22 @@ def sweep(
         failed=state.failed,
         seconds=time.monotonic() - began,
     )
-    if as_json:
-        print(summary.model_dump_json())
-    elif not quiet:
-        print(
-            f"{summary.done} runs done, {summary.stored} were there, {summary.failed} failed; {printable(place)} "
-            f"({summary.seconds:.0f} s)"
-        )
+    output.emit(summary, _show, as_json=as_json, quiet=quiet)
     if summary.failed:
         raise SweepFailed(f"{summary.failed} runs failed: capax runs --failed --store {place} says why")
+
+
+def _show(summary: SweepSummary) -> None:
+    print(
+        f"{summary.done} runs done, {summary.stored} were there, {summary.failed} failed; {printable(summary.store)} "
+        f"({summary.seconds:.0f} s)"
+    )
+
+
+def _law(name: str, task: Task) -> Any:
+    """A law by its name; options that are fields of the task, such as `loss`, are the task's."""
+    kind = resolve("capax.laws.files:LAWS")[name]
+    return kind(**{option: getattr(task, option) for option in kind().get_params() if hasattr(task, option)})
 
 
 def _target(text: str | None) -> dict[str, list[float]] | None:
@@ -161,13 +153,9 @@ class _State:
 
 
 @contextmanager
-def _progress(hidden: bool) -> Iterator[tuple[Watch, _State]]:
+def progress_bar(hidden: bool) -> Iterator[tuple[Watch, _State]]:
     """A callback that keeps the last state, and shows it: a bar on a terminal, a line now and then in a log file."""
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    from capax.cli.output import console
-
-    state, screen, told = _State(), console(stderr=True), 0.0
+    state, screen, told = _State(), output.console(stderr=True), 0.0
 
     def keep(seen: SweepProgress) -> None:
         state.total, state.stored, state.done, state.failed = seen.total, seen.stored, seen.done, seen.failed
@@ -195,8 +183,6 @@ def _progress(hidden: bool) -> Iterator[tuple[Watch, _State]]:
 
 
 def _in_words(seen: SweepProgress) -> str:
-    from capax.text import duration
-
     left = "" if seen.seconds_left is None else f" · {duration(seen.seconds_left)} left"
     return (
         f"{seen.stored + seen.done} of {seen.total} runs done · {seen.running} running · {seen.failed} failed · "

@@ -10,9 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from cyclopts import Parameter
 from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, Group
 from rich.layout import Layout
@@ -22,12 +21,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from capax.cli import output
+from capax.cli.flags import Flag
+from capax.cli.scatter import Scatter
 from capax.errors import SpecError
-
-if TYPE_CHECKING:
-    from capax.figures.groups import Fields
-    from capax.reports.watching import Watched
-    from capax.store.schema import Failure, Summary
+from capax.figures.groups import Fields
+from capax.reports.watching import Watched, look, study_keys
+from capax.store.schema import Failure, Summary
+from capax.text import duration
 
 PIPE = (80, 24)
 TALL = 30
@@ -53,7 +54,7 @@ def watch(
     *,
     study: Path | None = None,
     every: float = 2.0,
-    once: Annotated[bool, Parameter(negative="")] = False,
+    once: Annotated[bool, Flag] = False,
 ) -> None:
     """Show a sweep that another process runs: how far it is, the last results, failures, capacity against width.
 
@@ -72,9 +73,6 @@ def watch(
     once
         Print one state and end.
     """
-    from capax.cli import output
-    from capax.reports.watching import look, study_keys
-
     if not 0 < every < math.inf:
         raise SpecError(f"every: should be above 0 seconds, got {every:g}")
     keys = None if study is None else study_keys(study)
@@ -174,8 +172,6 @@ def _of_how_many(seen: Watched) -> str:
 
 
 def _title(seen: Watched) -> Text:
-    from capax.text import duration
-
     holder = seen.holder
     match seen.sweep:
         case "running":
@@ -197,8 +193,6 @@ def _title(seen: Watched) -> Text:
 
 
 def _facts(seen: Watched) -> list[str]:
-    from capax.text import duration
-
     facts = []
     if seen.running is not None:
         facts.append(f"{seen.running} running")
@@ -213,8 +207,6 @@ def _facts(seen: Watched) -> list[str]:
 
 
 def _plot(seen: Watched) -> Panel:
-    from capax.cli.scatter import Scatter
-
     if seen.kind is None:
         why = "no run that is done has a width" if seen.last else "no run is done yet"
         return Panel(_line(why), title="memorized against width", title_align="left")
@@ -229,8 +221,6 @@ def _plot(seen: Watched) -> Panel:
 
 def _columns(seen: Watched, shown: tuple[Summary, ...]) -> dict[str, list[str]]:
     """What is said of the last results; protocol and items where they differ."""
-    from capax.text import duration
-
     columns = {
         "ago": [duration(seen.age(run.finished)) for run in shown],
         "heads": [str(run.n_heads or "") for run in shown],
@@ -278,8 +268,6 @@ def _results(shown: tuple[Summary, ...], columns: dict[str, list[str]]) -> Panel
 
 
 def _failures(seen: Watched, shown: tuple[Failure, ...], keyed: bool) -> Panel:
-    from capax.text import duration
-
     table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     if keyed:
         table.add_column(no_wrap=True)

@@ -180,8 +180,7 @@ class Tagged(Spec):
             SpecError: that says how to register it.
         """
         tag = cls.tag()
-        own = cls.__module__.partition(".")[0] == __name__.partition(".")[0]  # the flags of the command line
-        if tag is None or (cls.registry.get(tag) is not cls and not own):
+        if tag is None or cls.registry.get(tag) is not cls:
             field = cls.tag_field
             has = "has no tag" if tag is None else f"has the tag {tag!r} of {cls.registry[tag].__name__}"
             raise SpecError(

@@ -6,8 +6,8 @@ app = App(name="check", help="Check a model, vectors, or the heads of a trained 
 app.command(
     "capax.cli.check.model:model",
     name="model",
-    help="Look for faults that spoil a count in a model that maps tokens to scores: a module of yours, or our "
-    "transformer.\n\nIt ends with code 0 whatever it finds.",
+    help="Look for faults in a model of tokens that spoil a count: a module of yours, or one of ours.\n\nIt ends with "
+    "code 0 whatever it finds.",
 )
 app.command(
     "capax.cli.check.assumptions:assumptions",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
 from rich.table import Table
 
 from capax.checks.assumptions import AssumptionReport, Precision, check_assumptions
 from capax.cli import output
+from capax.cli.flags import Json
 from capax.errors import CapaxError
+from capax.specs.plugins import resolve
 from capax.tasks.association_files import load_array
 
 
@@ -27,7 +28,7 @@ def assumptions(
     samples: int = 5000,
     seed: int = 0,
     precision: Precision | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check the assumptions of the memorization bound: on arrays, or block by block on a Hugging Face model.
 
@@ -53,17 +54,13 @@ def assumptions(
         Of the draws, and of random weights.
     precision
         In which ranks are judged. [default: the arrays' own; with --hf float32]
-    as_json
-        Print one JSON object (docs/schemas/check_assumptions.json).
     """
     if (hf is None) == (queries is None) or (hf is None) == (contexts is None):
         raise CapaxError("queries: two arrays (queries.npy contexts.npy), or --hf and --text")
     if (hf is None) != (text is None):
         raise CapaxError("text: needed with --hf, and only there")
     if hf is not None and text is not None:
-        from capax.checks.huggingface import check_blocks  # torch, which arrays do not need
-
-        found = check_blocks(
+        found = resolve("capax.checks.huggingface:check_blocks")(
             hf,
             text,
             layer=1 if layer is None else layer,
@@ -83,10 +80,7 @@ def assumptions(
         found = check_assumptions(
             *arrays, samples=samples, seed=seed, precision=precision, source=f"{queries}, {contexts}"
         )
-    if as_json:
-        print(found.model_dump_json())
-    else:
-        _show(found)
+    output.emit(found, _show, as_json=as_json)
 
 
 def _show(found: AssumptionReport) -> None:

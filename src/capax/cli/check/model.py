@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
 from rich.table import Table
 
 from capax.checks.model import ModelReport, check_model
 from capax.cli import output
-from capax.cli.measure import GROUPS, InModel, InTask, ModuleFlags, SequencesFlags, TransformerFlags, given
+from capax.cli.flags import Json, Part, command, made
 from capax.errors import SpecError
-from capax.specs import Sequences, Transformer
+from capax.specs import Model, Sequences, Task
 
 
-def model(
-    *,
-    task: Annotated[SequencesFlags | None, InTask] = None,
-    transformer: Annotated[TransformerFlags | None, InModel] = None,
-    module: Annotated[ModuleFlags | None, Parameter(name="*")] = None,
-    seed: Annotated[
-        int, Parameter(help="Of random tokens and weights, and of the library that is drawn.", group=GROUPS["Run"])
-    ] = 0,
-    as_json: Annotated[
-        bool,
-        Parameter(
-            name="--json",
-            negative="",
-            help="Print one JSON object (docs/schemas/check_model.json).",
-            group=GROUPS["Run"],
-        ),
-    ] = False,
-) -> None:
-    """Check a model that maps tokens to scores, a module of yours or our transformer, for faults that spoil a count.
+def _model(task: Task, model: Model, *, seed: int = 0, as_json: Json = False) -> None:
+    """Look for faults in a model of tokens that spoil a count: a module of yours, or one of ours.
 
     It ends with code 0 whatever it finds.
+
+    Parameters
+    ----------
+    seed
+        Of random tokens and weights, and of the library that is drawn.
     """
     if not 0 <= seed < 2**63 - 1:
         raise SpecError(f"seed: at least 0 and below 2^63 - 1, got {seed}")
-    learner = (module or ModuleFlags()).spec(transformer) or Transformer(**given(transformer))
-    found = check_model(learner, Sequences(**given(task)), seed=seed)
-    if as_json:
-        print(found.model_dump_json())
-    else:
-        _show(found)
+    output.emit(check_model(model, task, seed=seed), _show, as_json=as_json)
+
+
+__getattr__ = made(model=lambda: command(_model, Part.tasks(Sequences), Part.model(Sequences)))
 
 
 def _show(found: ModelReport) -> None:

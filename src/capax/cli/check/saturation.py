@@ -14,7 +14,8 @@ from capax import outputs
 from capax.checks.saturation import Saturation, saturated
 from capax.checks.saturation import saturation as split
 from capax.cli import output
-from capax.errors import CapaxError, printable
+from capax.cli.flags import Json
+from capax.errors import CapaxError
 from capax.figures.drawing import check_writable, draw
 from capax.figures.saturation import chart
 from capax.memory import load
@@ -26,8 +27,8 @@ def saturation(
     store: Path = Path("capax.db"),
     threshold: float = 0.99,
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
-    picture: Annotated[Path | None, Parameter(name="--figure")] = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    figure: Path | None = None,
+    as_json: Json = False,
 ) -> None:
     """How the examples that a layer learned split among its heads (measured with --keep-weights).
 
@@ -41,17 +42,15 @@ def saturation(
         A head saturates on an example where its largest weight is above this.
     out
         Where to write the map: a .npy array of heads x examples, true where a head saturates.
-    picture
+    figure
         Where to draw it (.png, .pdf or .svg).
-    as_json
-        Print one JSON object (docs/schemas/check_saturation.json).
     """
     if out is not None:
         if out.suffix != ".npy":
             raise CapaxError(f"out: a .npy file, got {out}")
         outputs.check(out)
-    if picture is not None:
-        check_writable(picture, "figure")
+    if figure is not None:
+        check_writable(figure, "figure")
     memory = load(key, store)
     attend = getattr(memory, "attention", None)
     if attend is None:
@@ -62,16 +61,9 @@ def saturation(
         content = BytesIO()
         np.save(content, saturated(attention, threshold))
         outputs.write(out, content.getvalue())
-    if picture is not None:
-        draw(chart(found, saturated(attention, threshold), memory.run), picture, "figure")
-    if as_json:
-        print(found.model_dump_json())
-        return
-    _show(found)
-    if out is not None:
-        print(f"Map: {printable(out)}")
-    if picture is not None:
-        print(f"Figure: {printable(picture)}")
+    if figure is not None:
+        draw(chart(found, saturated(attention, threshold), memory.run), figure, "figure")
+    output.emit(found, _show, as_json=as_json, figure=figure, map=out)
 
 
 def _show(found: Saturation) -> None:

@@ -1,0 +1,280 @@
+"""Flags made from specs: a command takes specs, and the command line gives it their fields."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from cyclopts import Group, Parameter, Token
+from pydantic import SkipValidation
+from pydantic.fields import FieldInfo
+
+from capax.cli.path import search_here
+from capax.errors import SpecError
+from capax.inputs import json_object
+from capax.specs import PROTOCOLS, Model, Module, Spec, Task, Training
+from capax.specs.plugins import load_installed
+
+GROUPS = {
+    name: Group(name, sort_key=place) for place, name in enumerate(["Task", "Model", "Training", "Protocol", "Run"])
+}
+
+FILLED_IN = "_sha256"
+"""How fields end that are filled in when a file is read: none is a flag."""
+
+Flag = Parameter(negative="")
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", help="Print one JSON object, whose schema is in docs/schemas.")
+]
+
+
+@dataclass
+class Part:
+    """A spec, or one of several that a flag chooses, with their fields as flags of one group.
+
+    Attributes:
+        name: of the group.
+        kinds: the specs by their tags; the first is the usual one.
+        chosen_by: the flag that chooses among them; it is the field of their tags, too.
+        usual: defaults that are not those of the fields, as they are shown.
+        only: the fields that are flags; all where none is named.
+    """
+
+    name: str
+    kinds: Mapping[str, type[Spec]]
+    chosen_by: str | None = None
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    only: tuple[str, ...] = ()
+    _fields: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def task(cls, kind: type[Task]) -> Part:
+        """The fields of a task."""
+        return cls("Task", {str(kind.tag()): kind})
+
+    @classmethod
+    def tasks(cls, usual: type[Task]) -> Part:
+        """The tasks whose items are read as those of one are, and the fields of all of them."""
+        alike = {tag: kind for tag, kind in tasks().items() if kind.reads == usual.reads}
+        return cls("Task", {str(usual.tag()): usual, **alike}, "task")
+
+    @classmethod
+    def training(cls, kind: type[Task]) -> Part:
+        """The fields of a training, with a task's defaults."""
+        return cls("Training", {"training": Training}, usual=kind.usual_training)
+
+    @classmethod
+    def protocol(cls, kind: type[Task]) -> Part:
+        """The protocols of a task, and the fields of all of them."""
+        return cls("Protocol", {tag: one for tag, one in PROTOCOLS.items() if one.of in (None, kind.reads)}, "protocol")
+
+    @classmethod
+    def model(cls, kind: type[Task]) -> Part:
+        """The models that learn a task, and the fields of all of them."""
+        return cls.models({tag: one for tag, one in Model.registry.items() if one.reads == kind.reads}, kind.learner)
+
+    @classmethod
+    def models(cls, kinds: Mapping[str, type[Model]], usual: type[Model]) -> Part:
+        """Some models, and the fields of all of them."""
+        every = {str(usual.tag()): usual, **kinds}
+        part = _OrModule if every.pop(str(Module.tag()), None) else cls
+        return part("Model", every, "model")
+
+    def flags(self, taken: set[str]) -> list[inspect.Parameter]:
+        """Its flags; one whose name is taken has that of the group before it."""
+        owners: dict[str, dict[str, FieldInfo]] = {}
+        for tag, kind in self.kinds.items():
+            for name, of in kind.model_fields.items():
+                hidden = name == getattr(kind, "tag_field", self.chosen_by) or name.endswith(FILLED_IN)
+                if not hidden and (not self.only or name in self.only):
+                    owners.setdefault(name, {})[tag] = of
+        found = [] if self.chosen_by is None else [self._chooser(self.chosen_by)]
+        taken.update(one.name for one in found)
+        for name, fields in owners.items():
+            flag = f"{self.name.lower()}_{name}" if name in taken else name
+            taken.add(flag)
+            self._fields[flag] = name
+            found.append(self._flag(flag, name, fields))
+        return found
+
+    def spec(self, given: dict[str, Any]) -> Any:
+        """The spec that is chosen, of the flags that were given, which are taken away.
+
+        Raises:
+            SpecError: for a field that the chosen spec does not have.
+        """
+        usual = next(iter(self.kinds))
+        tag = given.pop(self.chosen_by, usual) if self.chosen_by else usual
+        fields = {name: given.pop(flag) for flag, name in self._fields.items() if flag in given}
+        for name in fields:
+            if name not in self.kinds[tag].model_fields:
+                raise SpecError(f"{name}: not a field of {self.chosen_by} {tag!r}")
+        return self.kinds[tag](**fields)
+
+    def _chooser(self, name: str) -> inspect.Parameter:
+        words = "; ".join(f"{tag}: {first_line(kind).rstrip('.')}" for tag, kind in self.kinds.items())
+        tags = tuple(self.kinds)
+        return _keyword(name, Literal[tags], tags[0], f"{words}.", self.name)
+
+    def _flag(self, flag: str, name: str, fields: Mapping[str, FieldInfo]) -> inspect.Parameter:
+        """A field of one or several of the specs."""
+        first = next(iter(fields.values()))
+        hint, convert = _on_the_line(first.annotation)
+        by_text: dict[tuple[str, Any], list[str]] = {}
+        for tag, of in fields.items():
+            default = self.usual[name] if name in self.usual else None if of.is_required() else of.get_default()
+            by_text.setdefault((of.description or "", default), []).append(tag)
+        if len(by_text) == 1 and len(fields) == len(self.kinds):
+            ((text, default),) = by_text
+            return _keyword(flag, hint, default, text, self.name, convert)
+        text = " ".join(
+            f"{', '.join(tags)}: {text}{'' if default is None else f' [default: {_words(default)}]'}"
+            for (text, default), tags in by_text.items()
+        )
+        return _keyword(flag, hint if type(None) in get_args(hint) else hint | None, None, text, self.name, convert)
+
+
+class _OrModule(Part):
+    """A model of tokens, or a user's module in its place."""
+
+    def flags(self, taken: set[str]) -> list[inspect.Parameter]:
+        """Those of the models, and of a module."""
+        module = "A torch.nn.Module of yours instead: package.module:factory, found from the working directory, too."
+        arguments = "With --module: what the factory is called with, a JSON object."
+        taken |= {"module", "arguments"}
+        return [
+            *super().flags(taken),
+            _keyword("module", str | None, None, module, self.name),
+            _keyword("arguments", str | None, None, arguments, self.name),
+        ]
+
+    def spec(self, given: dict[str, Any]) -> Any:
+        """The module, or the model.
+
+        Raises:
+            SpecError: for arguments that are no JSON object, or beside flags of a model.
+        """
+        factory, arguments = given.pop("module", None), given.pop("arguments", None)
+        if factory is None:
+            if arguments is not None:
+                raise SpecError("arguments: only with --module")
+            return super().spec(given)
+        for flag in (self.chosen_by, *self._fields):
+            if flag in given:
+                raise SpecError(f"{flag}: not with --module, whose arguments say it")
+        search_here()
+        return Module(factory=factory, arguments=json_object(arguments or "{}", "arguments", SpecError))
+
+
+def every_model() -> dict[str, type[Model]]:
+    """Every model that is registered, those of installed packages too, by its tag; a user's module is none of them."""
+    load_installed()
+    return {tag: kind for tag, kind in Model.registry.items() if kind is not Module}
+
+
+def tasks() -> dict[str, type[Task]]:
+    """Every task that is registered, those of installed packages too, by its tag."""
+    load_installed()
+    return dict(Task.registry)
+
+
+def made(**names: Callable[[], Any]) -> Callable[[str], Any]:
+    """A module's `__getattr__` for what is made when it is asked for: a plugin may have brought tasks since."""
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(name)
+        return names[name]()
+
+    return get
+
+
+def command(function: Callable[..., None], *parts: Part) -> Callable[..., None]:
+    """A command of a function: its leading arguments are specs, made of flags, and the others are flags themselves.
+
+    Args:
+        parts: the specs, in the order of the function's arguments.
+    """
+    options = [
+        one
+        for one in inspect.signature(function, eval_str=True).parameters.values()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    taken = {one.name for one in options}
+    # A task's fields come last: those of a plugin may have the names of others.
+    flags = {id(part): part.flags(taken) for part in reversed(parts)}
+
+    def run(**given: Any) -> None:
+        specs = [part.spec(given) for part in parts]
+        function(*specs, **given)
+
+    run.__annotations__ = {}
+    run.__doc__ = function.__doc__
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [*(flag for part in parts for flag in flags[id(part)]), *options]
+    )
+    return run
+
+
+def _keyword(
+    name: str, hint: Any, default: Any, text: str, group: str, convert: Callable[..., Any] | None = None
+) -> inspect.Parameter:
+    shown_default = None if default is None or isinstance(default, bool) else (lambda _: _words(default))
+    said = Parameter(help=text, group=GROUPS[group], converter=convert, show_default=shown_default)
+    # Otherwise cyclopts would check the words against the hint; the spec says better what is wrong with them.
+    unchecked = SkipValidation()  # type: ignore[type-arg]
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, said, unchecked]
+    )
+
+
+def _words(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def first_line(kind: type[Any]) -> str:
+    """What the docstring of a class begins with."""
+    return (kind.__doc__ or "").strip().split("\n")[0]
+
+
+def _on_the_line(hint: Any) -> tuple[Any, Callable[..., Any] | None]:
+    """What a field is on the command line, and how its words are read: the spec itself says what is wrong with them."""
+    kinds = {one for one in _alternatives(hint) if one is not type(None)}
+    if kinds == {bool}:
+        return hint, None
+    if all(kind in (int, float, str) or get_origin(kind) is Literal for kind in kinds):
+        return hint, _as_given
+    if all(get_origin(kind) in (tuple, list) for kind in kinds):
+        return str, _separated
+    return str, _json
+
+
+def _alternatives(hint: Any) -> Iterable[Any]:
+    if get_origin(hint) is Annotated:
+        return _alternatives(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return [kind for part in get_args(hint) for kind in _alternatives(part)]
+    return [hint]
+
+
+def _as_given(hint: Any, tokens: Sequence[Token]) -> Any:
+    """A number where it is one, and else the words."""
+    for kind in (kind for kind in (int, float) if kind in _alternatives(hint)):
+        with suppress(ValueError):
+            return kind(tokens[0].value)
+    return tokens[0].value
+
+
+def _separated(_: Any, tokens: Sequence[Token]) -> list[str]:
+    return tokens[0].value.split(",")
+
+
+def _json(_: Any, tokens: Sequence[Token]) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(tokens[0].value)
+    return tokens[0].value

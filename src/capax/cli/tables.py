@@ -1,0 +1,40 @@
+"""`capax runs export` and `capax runs import`: runs as tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from capax.cli import output
+from capax.cli.runs import CAPAX_DB, Place, Where
+from capax.errors import printable
+from capax.store import Store, tables
+from capax.store.importing import importable
+
+
+def export(path: Path, *, store: Place = CAPAX_DB, where: Where = ()) -> None:
+    """Write the runs and imported rows of a store as a table.
+
+    Parameters
+    ----------
+    path
+        A .csv or .parquet file.
+    """
+    tables.check_export(path)
+    found = tables.where(tables.read(store), where)
+    tables.to_file(found, path)
+    print(f"{output.rows(len(found))} written to {printable(path)}")
+
+
+def take_in(path: Path, *, store: Place = CAPAX_DB) -> None:
+    """Add somebody else's measurements to a store.
+
+    Parameters
+    ----------
+    path
+        A .csv or .parquet table with columns seq_len, n_heads, d_model, memorized, and any others; rows of a file of
+        this name that were added before are replaced.
+    """
+    rows = importable(tables.from_file(path))  # before the store is made: bad rows leave nothing behind
+    with Store(store) as opened:
+        count = opened.import_rows(rows, str(path))
+    print(f"{output.rows(count)} imported from {printable(path)}")
