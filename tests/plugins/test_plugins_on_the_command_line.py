@@ -15,11 +15,8 @@ import polars as pl
 import pytest
 
 import capax
-from capax import cli
 from capax.cli import main
 from capax.results import Measurement
-
-pytestmark = pytest.mark.skipif(not hasattr(cli, "PLUGINS"), reason="this command line takes no plugins yet")
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = [f"--plugin={ROOT / 'examples' / 'plugins' / name}.py" for name in ("pairs", "gqa")]
