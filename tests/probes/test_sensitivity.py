@@ -15,7 +15,7 @@ from capax import devices
 from capax.errors import SpecError
 from capax.probes.choices import allowed, plan, published, value_of, varied
 from capax.probes.sensitivity import beyond_noise, compare
-from capax.protocols import choices as module
+from capax.probes import choices as module
 from capax.protocols.mac import best_of_restarts_interval
 from capax.results import Interval, Measurement
 from capax.specs import Run
