@@ -13,9 +13,9 @@ import pytest
 import capax
 from capax import devices
 from capax.errors import SpecError
+from capax.probes import choices as module
 from capax.probes.choices import allowed, plan, published, value_of, varied
 from capax.probes.sensitivity import beyond_noise, compare
-from capax.probes import choices as module
 from capax.protocols.mac import best_of_restarts_interval
 from capax.results import Interval, Measurement
 from capax.specs import Run
@@ -339,7 +339,7 @@ def test_a_gpu_without_bfloat16_leaves_it_out(monkeypatch: pytest.MonkeyPatch) -
         (BASE.replace(training=capax.Training()), ["schedule"], ["schedule", "needs a budget"]),
         (BASE.replace(training=capax.Training()), {"patience": [None]}, ["patience", "none", "no end"]),
         (BASE.replace(training=TRAINING.replace(patience=None)), {"epochs": [None]}, ["epochs", "none", "no end"]),
-        (BASE.replace(protocol=capax.Shatter(trials=2)), ["lr"], ["protocol", "'shatter'", "'mac', 'mls' or 'budget'"]),
+        (BASE.replace(protocol=capax.Shatter(trials=2)), ["lr"], ["protocol", "'shatter'", "'mac', 'mls', 'budget'"]),
     ],
 )
 def test_bad_choices(run: Run, choices: Any, said: list[str]) -> None:

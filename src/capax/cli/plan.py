@@ -13,7 +13,6 @@ from capax import machine
 from capax.cli import output
 from capax.cli.numbers import integers
 from capax.errors import LawError
-from capax.laws.answers import learners, size_fields, task_of
 from capax.laws.files import LAWS, load_law, reference_of
 from capax.laws.law import Law
 from capax.planning.plan import plan, verify
@@ -152,8 +151,8 @@ def _law(kind: type[Any], name: str | None) -> Law:
     if chosen is None:
         raise LawError(f"law: is required; none ships for {kind.unit}")
     law = load_law(chosen)
-    if task_of(law) is not kind:
-        raise LawError(f"law: one of {kind.unit}, got {chosen!r}, which is of {task_of(law).unit}")
+    if law.domain_.task_class(law.items) is not kind:
+        raise LawError(f"law: one of {kind.unit}, got {chosen!r}, which is of {law.domain_.task_class(law.items).unit}")
     return law
 
 
@@ -200,8 +199,8 @@ def _add_commands() -> None:
     counts = {law.needed_for for law in LAWS.values()}
     load_installed()
     for tag, kind in Task.registry.items():
-        of_task = size_fields(kind)
-        of_models = {name: text for model in learners(kind) for name, text in size_fields(model).items()}
+        of_task = kind.size_fields()
+        of_models = {name: text for model in kind.learners() for name, text in model.size_fields().items()}
         asked: dict[str, tuple[Any, str]] = {name: (int | None, text) for name, text in of_task.items()}
         one = asked | {name: (int | None, text) for name, text in of_models.items() if name not in of_task}
         target: dict[str, tuple[Any, str]] = {kind.unit: (int, "How many are to be memorized.")}

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError, shown
-from capax.laws.answers import task_of
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.planning.question import Columns, Question, predicted
@@ -106,7 +105,7 @@ def plan(
             leaves no candidate.
     """
     law = law if isinstance(law, Law) else load_law(law)
-    items = task_of(law).unit
+    items = law.domain_.task_class(law.items).unit
     for name, value in ((items, target), ("multiple", multiple), ("max_parameters", max_parameters)):
         if value is not None or name == items:
             whole(name, value, error=LawError)
@@ -261,7 +260,7 @@ def verify(
     """
     law = law if isinstance(law, Law) else load_law(law)
     asked = dict(frontier.model_extra or {})
-    target = int(asked.pop(task_of(law).unit))
+    target = int(asked.pop(law.domain_.task_class(law.items).unit))
     question = Question(law, asked, target)
     chosen = architecture or (frontier.architectures[0] if frontier.architectures else frontier.nearest)
     assert chosen is not None

@@ -14,16 +14,13 @@ from typing import Any, Literal
 
 from capax.errors import SpecError
 from capax.results import Result
-from capax.specs import Budget, Mac, Mls, Run, Training
+from capax.specs import PROTOCOLS, Run, Training
 from capax.specs.run import BUDGET
 
 Value = int | float | str | None
 
 CHOICES = ("lr", "batch_size", "loss", "epochs", "steps", "precision", "schedule", "patience", "restarts")
 """`epochs` and `steps` are the whole budget of a training, in one unit or the other; the rest are fields of specs."""
-
-PAPER_TASKS = ("sequences", "associations")
-"""Tasks of an alternative in the table that names none."""
 
 
 class Source(Result):
@@ -62,10 +59,7 @@ class Plan:
 
 def allowed(run: Run) -> tuple[str, ...]:
     """The choices that a run has: a loss only where sequences are learned, restarts only for mac."""
-    missing = {
-        "loss": "loss" not in type(run.task).model_fields,
-        "restarts": not isinstance(run.protocol, Mac),
-    }
+    missing = {"loss": "loss" not in type(run.task).model_fields, "restarts": not run.protocol.one_library}
     return tuple(choice for choice in CHOICES if not missing.get(choice, False))
 
 
@@ -79,8 +73,10 @@ def plan(run: Run, choices: Sequence[str] | Mapping[str, Sequence[Value] | None]
         SpecError: for a protocol that counts no items, for a choice that is unknown, given twice or not there for the
             task, for values that are not allowed or given twice, or when there is nothing to vary.
     """
-    if not isinstance(run.protocol, Mac | Mls | Budget):
-        raise SpecError(f"protocol: 'mac', 'mls' or 'budget' have one number to compare, got {run.protocol.protocol!r}")
+    if run.protocol.compared is None:
+        comparable = ", ".join(repr(name) for name, kind in PROTOCOLS.items() if kind.compared is not None)
+        given = run.protocol.protocol
+        raise SpecError(f"protocol: should give one number to compare, as {comparable} do, got {given!r}")
     if isinstance(choices, str):
         raise SpecError(f"sensitivity: a list of choices, got {choices!r}")
     given = dict(choices) if isinstance(choices, Mapping) else dict.fromkeys(choices)
@@ -132,10 +128,11 @@ def _plan(run: Run, choice: str, values: Sequence[Value] | None) -> Plan:
 
 def published(choice: str, task: str) -> list[tuple[Value, Source]]:
     """The table's values of a choice for a task, each with who uses it, in the table's order."""
+    table = _table()
     return [
         (row["value"], Source(paper=row.get("paper"), standing=row["standing"]))
-        for row in _table()["alternatives"][choice]
-        if task in row.get("tasks", PAPER_TASKS)
+        for row in table["alternatives"][choice]
+        if task in row.get("tasks", table["tasks"])
     ]
 
 
@@ -174,7 +171,7 @@ def value_of(run: Run, choice: str) -> Value:
         case "loss":
             return getattr(run.task, "loss", None)
         case "restarts":
-            return run.protocol.restarts if isinstance(run.protocol, Mac) else None
+            return getattr(run.protocol, "restarts", None)
         case "epochs" | "steps":
             return _budget(training, choice)
         case _:

@@ -16,10 +16,10 @@ from capax.protocols.measure import measure, run_of
 from capax.protocols.progress import Callback
 from capax.results import Interval, Measurement, Result, StopReason
 from capax.specs import Budget, Mac, Mls, Model, Run, Shatter, Task, Training
+from capax.specs.protocols import Compared
 from capax.store import Store
 from capax.training.workers import Workers
 
-Compared = Literal["memorized_above_chance", "total_key_dim"]
 Announce = Callable[[str], AbstractContextManager[Callback | None]]
 
 NOISE_OF_RESTARTS = (
@@ -173,7 +173,7 @@ def compare(base: Measurement, plans: Sequence[Plan], found: Sequence[Sequence[M
         if one.variations
     ]
     return Sensitivity(
-        compared="total_key_dim" if isinstance(base.spec.protocol, Budget) else "memorized_above_chance",
+        compared=_compared(base),
         number=number(base),
         interval=interval(base),
         noise=_noise(base),
@@ -192,14 +192,21 @@ def compare(base: Measurement, plans: Sequence[Plan], found: Sequence[Sequence[M
 
 def number(run: Measurement) -> float | None:
     """What is compared: D_K* of a budget search (None where no head size is enough), else the count above chance."""
-    return run.total_key_dim if isinstance(run.spec.protocol, Budget) else run.memorized_above_chance
+    value: float | None = getattr(run, _compared(run))
+    return value
+
+
+def _compared(run: Measurement) -> Compared:
+    compared = run.spec.protocol.compared
+    assert compared is not None
+    return compared
 
 
 def interval(run: Measurement) -> Interval | None:
     """The run's interval in units of its number: counts of restarts move to counts above chance as the best does."""
-    if isinstance(run.spec.protocol, Budget):
-        return None if run.key_search is None else run.key_search.interval
-    if run.interval is None or not isinstance(run.spec.protocol, Mac):
+    if run.key_search is not None:
+        return run.key_search.interval
+    if run.interval is None or not run.spec.protocol.one_library:
         return run.interval  # mls: a library that is memorized whole counts whole
     ends = {
         end: units.above_chance(value, run.chance, run.library_size)
@@ -219,7 +226,7 @@ def beyond_noise(base: Measurement, other: Measurement) -> bool | None:
     here, there, value = interval(base), interval(other), number(other)
     if here is None or value is None or number(base) is None:
         return None
-    if isinstance(base.spec.protocol, Mac):
+    if base.spec.protocol.one_library:
         return not here.low <= value <= _top(here)
     return None if there is None else there.low > _top(here) or here.low > _top(there)
 
@@ -267,17 +274,17 @@ def _noise(base: Measurement) -> str:
     here = interval(base)
     if here is None:
         return NO_NOISE
-    if isinstance(base.spec.protocol, Mac):
+    if base.spec.protocol.one_library:
         share = f"{1 - here.level:.0%}"
-        return NOISE_OF_RESTARTS.format(level=here.level, restarts=base.spec.protocol.restarts, share=share)
+        return NOISE_OF_RESTARTS.format(level=here.level, restarts=len(base.members), share=share)
     return NOISE_OF_SEARCH.format(level=here.level)
 
 
 def _notes(base: Measurement) -> list[str]:
     here, notes = interval(base), []
-    if isinstance(base.spec.protocol, Mac) and base.memorized == base.library_size:
+    if base.spec.protocol.one_library and base.memorized == base.library_size:
         notes.append("the base recalls its whole library: what would raise the count cannot show; take a larger one")
-    elif isinstance(base.spec.protocol, Mac) and here is not None and here.low == here.high:
+    elif base.spec.protocol.one_library and here is not None and here.low == here.high:
         notes.append("the base's restarts all count the same: its interval has no width, and any change is beyond it")
     if number(base) is None:
         notes.append("no head size is enough for the base: there is nothing to compare with")
