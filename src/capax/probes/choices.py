@@ -75,8 +75,8 @@ def plan(run: Run, choices: Sequence[str] | Mapping[str, Sequence[Value] | None]
     """
     if run.protocol.compared is None:
         comparable = ", ".join(repr(name) for name, kind in PROTOCOLS.items() if kind.compared is not None)
-        given = run.protocol.protocol
-        raise SpecError(f"protocol: should give one number to compare, as {comparable} do, got {given!r}")
+        tag = run.protocol.protocol
+        raise SpecError(f"protocol: should give one number to compare, as {comparable} do, got {tag!r}")
     if isinstance(choices, str):
         raise SpecError(f"sensitivity: a list of choices, got {choices!r}")
     given = dict(choices) if isinstance(choices, Mapping) else dict.fromkeys(choices)

@@ -81,8 +81,11 @@ def amounts(
     ]
     if information is not None:
         restarts = interval is not None  # of one training, or of restarts that begin alike, there is no range
-        bits = (("morris_bits", information.clipped, 0.0), ("allen_zhu_bits", information.signed, -math.inf))
-        for name, each, least in bits:
+        bits: dict[UnitName, tuple[tuple[float, ...], float]] = {
+            "morris_bits": (information.clipped, 0.0),
+            "allen_zhu_bits": (information.signed, -math.inf),
+        }
+        for name, (each, least) in bits.items():
             range_ = best_of_restarts_interval(each, information.most, least) if restarts else None
             rows.append((name, max(each), range_))
     return tuple(
