@@ -215,5 +215,5 @@ def test_a_small_graph(criterion: Any) -> None:
 
 
 def test_too_short_a_time_limit_is_refused() -> None:
-    with pytest.raises(SpecError, match="time_limit: too short for the search"):
+    with pytest.raises(SpecError, match=r"^time_limit: "):
         capax.measure(TASK, MODEL, Training(max_steps=4000, time_limit=0.01), protocol="budget")

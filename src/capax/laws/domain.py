@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from capax.errors import LawError
+from capax.errors import LawError, SpecError
 from capax.specs import Model, Task
 from capax.specs.plugins import Registry
 from capax.store import tables
@@ -185,5 +185,5 @@ def _range(low: float, high: float) -> str:
 def _registered(registry: Registry, tag: object) -> Any:
     try:
         return None if tag is None else registry.find(tag)
-    except ValueError as error:
+    except (SpecError, ValueError) as error:
         raise LawError(str(error)) from None

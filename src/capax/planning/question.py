@@ -1,4 +1,4 @@
-"""What is asked of a law: the sizes that are given, and the models that it may mean."""
+"""A question to a law: the sizes that are given, and the models that they allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a measured number moves with each choice that the papers make differently, one choice at a time."""
+"""Sensitivity: how far a measured number moves with each choice in which papers differ, one at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from capax import devices
-from capax.probes.choices import Plan, Source, Value, Variation, plan, text
+from capax.probes.choices import Source, Value, Variation, Variations, text, variations_of
 from capax.protocols import units
 from capax.protocols.measure import measure, run_of
 from capax.protocols.progress import Callback
@@ -24,11 +24,10 @@ Announce = Callable[[str], AbstractContextManager[Callback | None]]
 
 NOISE_OF_RESTARTS = (
     "beyond noise: outside the base's interval, the {level:.0%} range of its best of {restarts} restarts in a repeated "
-    "study (weights and batch order drawn anew, library the same); of alternatives that change nothing {share} fall "
-    "outside"
+    "study (new weights and batch order, same library); {share} of alternatives that change nothing fall outside"
 )
 NOISE_OF_SEARCH = "beyond noise: the {level:.0%} intervals of alternative and base do not overlap (a strict rule)"
-NO_NOISE = "noise is not known: the base has no interval (mac needs two restarts at least)"
+NO_NOISE = "noise is unknown: the base has no interval (mac needs at least two restarts)"
 
 
 class Alternative(Result):
@@ -39,9 +38,9 @@ class Alternative(Result):
     number: Annotated[float | None, Field(description="What is compared; None where no head size is enough.")]
     change: Annotated[float | None, Field(description="Number minus the base's.")]
     relative_change: Annotated[float | None, Field(description="Of the base's number; None where that is 0.")]
-    beyond_noise: Annotated[bool | None, Field(description="By the rule in `noise`; None where it has no answer.")]
+    beyond_noise: Annotated[bool | None, Field(description="By the rule in `noise`; None where that gives no answer.")]
     same_training: Annotated[
-        bool, Field(description="Whether every training went as the base's, evaluation by evaluation.")
+        bool, Field(description="Whether every training is the same as the base's, evaluation by evaluation.")
     ]
     interval: Annotated[Interval | None, Field(description="Its own, in units of the number.")]
     memorized: int
@@ -58,7 +57,7 @@ class Choice(Result):
 
     choice: str
     base_value: Value
-    base_sources: Annotated[tuple[Source, ...], Field(description="Papers that choose as the base does.")]
+    base_sources: Annotated[tuple[Source, ...], Field(description="Papers that use the base's value.")]
     alternatives: tuple[Alternative, ...]
     swing: Annotated[
         float | None, Field(description="Highest number minus lowest, the base's among them; None without two numbers.")
@@ -106,7 +105,7 @@ def sensitivity(
     threads: int = 1,
     announce: Announce | None = None,
 ) -> Sensitivity:
-    """Measure a base run, and it again with one choice at a time made otherwise.
+    """Measure a base run, then again with one choice changed at a time.
 
     Every variation is a run of its own, measured as `measure` does: same seed, so the same library and initial weights,
     and with a store nothing is trained twice.
@@ -118,16 +117,16 @@ def sensitivity(
         announce: called with what is measured next; it gives a context with a progress callback for that run.
 
     Returns:
-        Numbers, changes and verdicts, by falling swing. Changes within the base's noise say nothing of the choice.
+        Numbers, changes and verdicts, by falling swing. A change within the base's noise says nothing about the choice.
 
     Raises:
         SpecError: for choices or values that are not allowed, before anything is trained. Else as `measure`.
     """
     run = run_of(task, model, training, protocol, restarts, seed)
-    plans, where = plan(run, choices), devices.choose_device(device)
+    groups, where = variations_of(run, choices), devices.choose_device(device)
     if not devices.multiplies_bfloat16(where):
-        _leave_out_bfloat16(plans)
-    total = 1 + sum(len(one.variations) for one in plans)
+        _leave_out_bfloat16(groups)
+    total = 1 + sum(len(one.variations) for one in groups)
     announced = 0
     with ExitStack() as stack:
         if not isinstance(workers, Workers):
@@ -153,23 +152,23 @@ def sensitivity(
                 )
 
         base = trained(run, "base")
-        found = [[trained(one.run, f"{one.choice} {text(one.value)}") for one in each.variations] for each in plans]
-    return compare(base, plans, found)
+        found = [[trained(one.run, f"{one.choice} {text(one.value)}") for one in each.variations] for each in groups]
+    return compare(base, groups, found)
 
 
-def _leave_out_bfloat16(plans: list[Plan]) -> None:
-    for one in plans:
+def _leave_out_bfloat16(groups: list[Variations]) -> None:
+    for one in groups:
         kept = [variation for variation in one.variations if variation.run.training.precision != "bfloat16"]
         if len(kept) < len(one.variations) and one.choice == "precision":
             one.variations = kept
-            one.notes.append("precision: bfloat16 left out; this GPU does not multiply in it")
+            one.notes.append("precision: bfloat16 is left out: this GPU cannot multiply in it")
 
 
-def compare(base: Measurement, plans: Sequence[Plan], found: Sequence[Sequence[Measurement]]) -> Sensitivity:
+def compare(base: Measurement, groups: Sequence[Variations], found: Sequence[Sequence[Measurement]]) -> Sensitivity:
     """The record of a base measurement and of each plan's variations, measured."""
     choices = [
         _choice(base, one, [_alternative(base, *pair) for pair in zip(one.variations, runs, strict=True)])
-        for one, runs in zip(plans, found, strict=True)
+        for one, runs in zip(groups, found, strict=True)
         if one.variations
     ]
     return Sensitivity(
@@ -184,7 +183,7 @@ def compare(base: Measurement, plans: Sequence[Plan], found: Sequence[Sequence[M
         stop_reason=base.stop_reason,
         key=base.key,
         choices=tuple(sorted(choices, key=lambda one: -1.0 if one.swing is None else one.swing, reverse=True)),
-        notes=(*(note for one in plans for note in one.notes), *_notes(base)),
+        notes=(*(note for one in groups for note in one.notes), *_notes(base)),
         spec=base.spec,
         versions=base.versions,
     )
@@ -257,7 +256,7 @@ def _alternative(base: Measurement, variation: Variation, run: Measurement) -> A
     )
 
 
-def _choice(base: Measurement, one: Plan, alternatives: list[Alternative]) -> Choice:
+def _choice(base: Measurement, one: Variations, alternatives: list[Alternative]) -> Choice:
     numbers = [value for value in (number(base), *(other.number for other in alternatives)) if value is not None]
     verdicts = [other.beyond_noise for other in alternatives if other.beyond_noise is not None]
     return Choice(
@@ -283,9 +282,9 @@ def _noise(base: Measurement) -> str:
 def _notes(base: Measurement) -> list[str]:
     here, notes = interval(base), []
     if base.spec.protocol.one_library and base.memorized == base.library_size:
-        notes.append("the base recalls its whole library: what would raise the count cannot show; take a larger one")
+        notes.append("the base recalls its whole library, so a higher count cannot show; take a larger library")
     elif base.spec.protocol.one_library and here is not None and here.low == here.high:
-        notes.append("the base's restarts all count the same: its interval has no width, and any change is beyond it")
+        notes.append("the base's restarts all give one count: its interval has no width, and any change is beyond it")
     if number(base) is None:
-        notes.append("no head size is enough for the base: there is nothing to compare with")
+        notes.append("no head size suffices for the base: there is nothing to compare with")
     return notes

@@ -48,8 +48,8 @@ def measure(
 
     Args:
         task: what is to be remembered.
-        model: who remembers.
-        training: how it learns; what it leaves open is as the task's paper has it.
+        model: the model that remembers.
+        training: how it learns; what it leaves open is as in the task's paper.
         protocol: `"mac"`, `"mls"`, `"shatter"`, `"budget"`, or their specs for more than the defaults.
         restarts: restarts of `"mac"` (5 when not given).
         seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
