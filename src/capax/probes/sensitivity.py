@@ -165,7 +165,7 @@ def _leave_out_bfloat16(groups: list[Variations]) -> None:
 
 
 def compare(base: Measurement, groups: Sequence[Variations], found: Sequence[Sequence[Measurement]]) -> Sensitivity:
-    """The record of a base measurement and of each plan's variations, measured."""
+    """The record of a base measurement and of each choice's variations, measured."""
     choices = [
         _choice(base, one, [_alternative(base, *pair) for pair in zip(one.variations, runs, strict=True)])
         for one, runs in zip(groups, found, strict=True)
