@@ -66,6 +66,10 @@ class SweepSummary(Result):
     seconds: float
 
 
+LEVEL = 0.95
+"""Of every interval, where nothing else is said."""
+
+
 class Interval(Result):
     """A range and what it is of."""
 

@@ -65,10 +65,10 @@ def test_what_does_not_vary_is_held() -> None:
 
 def test_one_token_is_refused() -> None:
     rows = study().with_columns(context_size=1)
-    with pytest.raises(LawError, match="context_size: above 1 for this law"):
+    with pytest.raises(LawError, match="context_size: above 1"):
         capax.AssociationLaw().fit(rows)
     law = capax.AssociationLaw(n_bootstrap=20).fit(study(noise=0.1))
-    with pytest.raises(LawError, match="context_size: above 1 for this law"):
+    with pytest.raises(LawError, match="context_size: above 1"):
         law.predict({"n_heads": [1], "context_size": [1], "d_head": [1], "d_model": [16]})
 
 

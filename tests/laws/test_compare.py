@@ -73,8 +73,7 @@ def test_what_cannot_be_fitted_says_why() -> None:
     assert found["polynomial"].mape is None
     assert "need at least 58 rows" in found["polynomial"].reasons[0]
     assert found["power"].mape_heads is None
-    said = "most heads: all rows have the same number of heads, so that none is left to fit without it"
-    assert found["power"].reasons == (said,)
+    assert [reason.partition(":")[0] for reason in found["power"].reasons] == ["most heads"]
     with pytest.raises(LawError, match="named columns"):
         compare(np.ones((9, 3)), [capax.PowerLaw()], np.ones(9))
 

@@ -140,7 +140,7 @@ def test_too_few_rows(columns: dict[str, np.ndarray], said: str) -> None:
 
 
 def test_only_complete_libraries_tell_nothing() -> None:
-    with pytest.raises(LawError, match="below the library's size"):
+    with pytest.raises(LawError, match="seq_len: "):
         capax.ECM().fit(study(library_size=2))
 
 
@@ -148,7 +148,7 @@ def test_the_exponent_that_changes_sign_is_refused() -> None:
     law = capax.ECM.published()
     with pytest.warns(UserWarning, match="outside the domain"):
         law.predict(row(32, 5, 64))
-    with pytest.raises(LawError, match=r"n_heads: 10: .*changes sign at 9\.92"):
+    with pytest.raises(LawError, match=r"n_heads: 10: .*9\.92"):
         law.predict(row(32, 10, 64))
 
 
@@ -158,9 +158,9 @@ def test_two_layers_as_printed_are_flagged() -> None:
     assert "unusable as printed" in law.notes_[0]
     with pytest.raises(LawError, match="does not hold there"):
         law.predict(row(64, 1, 64))
-    with pytest.raises(LawError, match="n_layers: harma2024 prints 1, 2, got 3"):
+    with pytest.raises(LawError, match=r"n_layers: .* 1, 2, got 3"):
         capax.ECM.published(n_layers=3)
-    with pytest.raises(LawError, match="published: harma2024, got 'nobody'"):
+    with pytest.raises(LawError, match=r"published: .*nobody"):
         capax.ECM.published("nobody")
 
 
@@ -193,7 +193,7 @@ def test_figure_11_does_not_follow_from_table_1() -> None:
 
 
 def test_a_bad_method_is_refused() -> None:
-    with pytest.raises(LawError, match="method: 'joint' or 'stages', got 'both'"):
+    with pytest.raises(LawError, match=r"method: .*both"):
         capax.ECM(method="both").fit(study())
 
 

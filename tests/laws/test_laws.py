@@ -123,13 +123,13 @@ def test_bad_tables_are_refused(law: Law, rows: Any, said: str) -> None:
 
 
 def test_bad_arrays_are_refused() -> None:
-    with pytest.raises(TableError, match=r"3 columns \(seq_len, n_heads, d_model\), or 4 with library_size, got .* 2"):
+    with pytest.raises(TableError, match=r"3 columns .*, or 4 .* 2$"):
         capax.ECM().fit(np.ones((9, 2)), np.ones(9))
     with pytest.raises(ValueError, match="NaN"):
         capax.ECM().fit(np.full((9, 3), np.nan), np.ones(9))
-    with pytest.raises(TableError, match="y: should have one value a row"):
+    with pytest.raises(TableError, match=r"^y: "):
         capax.ECM().fit(study(), np.ones((80, 2)))
-    with pytest.raises(LawError, match="n_bootstrap: at least 10, got 3"):
+    with pytest.raises(LawError, match=r"n_bootstrap: .*10, got 3"):
         capax.PowerLaw(n_bootstrap=3).fit(study()).predict_interval(study())
     with pytest.raises(ValueError, match="requires y"):
         capax.ECM().fit(np.ones((9, 3)))
@@ -139,7 +139,7 @@ def test_repeated_configurations_count_each_and_are_noted() -> None:
     rows = study(sigma=0.1)
     twice = pl.concat([rows, study(sigma=0.1, seed=1)])
     law = capax.PowerLaw().fit(twice)
-    assert any("80 rows repeat a configuration" in note for note in law.notes_)
+    assert any("80 rows repeat" in note for note in law.notes_)
     once = capax.PowerLaw().fit(rows).parameter_intervals()["r"]
     low, high = law.parameter_intervals()["r"]
     assert high - low < once[1] - once[0]
@@ -158,7 +158,7 @@ def test_rows_outside_the_domain_are_flagged() -> None:
     law = capax.PowerLaw().fit(study(columns=grid(heads=(1, 2, 4))))
     rows = {"seq_len": [8, 200, 32], "n_heads": [1, 1, 5], "d_model": [16, 16, 16]}
     assert law.inside_domain(rows).tolist() == [True, False, False]
-    with pytest.warns(OutsideDomainWarning, match=r"2 of 3 rows lie outside .*n_heads 1 to 4"):
+    with pytest.warns(OutsideDomainWarning, match=r"2 of 3 .*n_heads 1 to 4"):
         law.predict(rows)
     law.predict({name: values[:1] for name, values in rows.items()})
 
@@ -201,7 +201,7 @@ def test_the_bits_law_is_one_number() -> None:
     law = capax.BitsLaw().fit(rows)
     bits = rows["memorized_above_chance"] * (rows["seq_len"] - 1) * np.log2(100) / rows["trainable_parameters"]
     assert law.parameters_["k"] == pytest.approx(float(np.exp(np.log(bits.to_numpy()).mean())), rel=1e-8)
-    with pytest.raises(LawError, match="trained on 'all' positions, the law is for 'last'"):
+    with pytest.raises(LawError, match=r"loss: .*'all'.*'last'"):
         capax.BitsLaw(loss="last").fit(rows)
 
 
@@ -219,7 +219,7 @@ def test_a_constant_column_determines_no_exponent() -> None:
     assert law.parameters_["p"] is None
     assert law.parameters_["q"] is None
     assert law.parameters_["r"] == pytest.approx(1, abs=0.1)
-    assert "one value of seq_len only (16); held at 1" in law.undetermined_["p"]
+    assert "seq_len only (16)" in law.undetermined_["p"]
     assert law.predict(study(columns=grid(lengths=(16,), heads=(2,))))[0] == pytest.approx(
         capacity(TABLE_1, np.array([16.0]), np.array([2.0]), np.array([16.0]))[0], rel=0.1
     )
@@ -234,7 +234,7 @@ def test_wider_levels_hold_narrower_ones() -> None:
     assert (np.diff(np.stack(lows), axis=0) < 0).all()
     assert (np.diff(np.stack(highs), axis=0) > 0).all()
     assert (lows[0] < law.predict(rows)).all()
-    with pytest.raises(LawError, match="probability: between 0 and 1"):
+    with pytest.raises(LawError, match=r"^probability: "):
         law.quantile(rows, 1.0)
 
 
@@ -361,5 +361,5 @@ def test_budgets_are_compared_in_steps() -> None:
     )
     law = capax.PowerLaw().fit(pl.concat([rows, small], how="vertical_relaxed"))
     assert law.domain_.protocol["max_steps"] == 600
-    with pytest.raises(LawError, match=r"max_steps: the rows mix 600, 150; .* where max_epochs=150"):
+    with pytest.raises(LawError, match=r"max_steps: .* 600, 150; .* max_epochs=150"):
         capax.PowerLaw().fit(pl.concat([rows, small.with_columns(max_epochs=pl.lit(150))], how="vertical_relaxed"))

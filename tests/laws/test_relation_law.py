@@ -40,7 +40,7 @@ def test_what_the_search_found_is_no_part_of_the_protocol() -> None:
     assert law.domain_.protocol == {"graph": "permutation"}
     assert set(law.domain_.ranges) == {"n_edges", "d_model"}
     mixed = rows.with_columns(graph=pl.Series(["tree"] + ["permutation"] * 11))
-    with pytest.raises(LawError, match="graph: the rows mix tree, permutation"):
+    with pytest.raises(LawError, match=r"graph: .* tree, permutation"):
         capax.RelationLaw().fit(mixed)
 
 

@@ -13,8 +13,7 @@ from capax import machine
 from capax.calibration import explicit, hopfield, linear_memory, perceptron
 from capax.calibration.system import KnownCapacity, SearchEnd, System
 from capax.errors import SpecError
-from capax.protocols.search import LEVEL
-from capax.results import Interval, Result
+from capax.results import LEVEL, Interval, Result
 
 # in the order in which they are measured
 SYSTEMS: dict[str, Callable[[], System]] = {

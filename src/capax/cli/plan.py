@@ -14,7 +14,6 @@ from capax.cli import output
 from capax.cli.flags import Flag, Json, made, tasks
 from capax.cli.numbers import integers
 from capax.errors import LawError
-from capax.laws.answers import learners, size_fields, task_of
 from capax.laws.files import LAWS, load_law, reference_of
 from capax.laws.law import Law
 from capax.planning.plan import plan, verify
@@ -144,8 +143,8 @@ def _law(kind: type[Any], name: str | None) -> Law:
     if chosen is None:
         raise LawError(f"law: is required; none ships for {kind.unit}")
     law = load_law(chosen)
-    if task_of(law) is not kind:
-        raise LawError(f"law: one of {kind.unit}, got {chosen!r}, which is of {task_of(law).unit}")
+    if law.domain_.task_class(law.items) is not kind:
+        raise LawError(f"law: one of {kind.unit}, got {chosen!r}, which is of {law.domain_.task_class(law.items).unit}")
     return law
 
 
@@ -200,20 +199,20 @@ def _app(name: str, text: str, base: Callable[..., None], flags: Callable[[type[
 
 def _one(kind: type[Task]) -> Flags:
     """The sizes of a task and of its models, one value of each."""
-    return {name: (int | None, text) for name, text in (size_fields(kind) | _of_models(kind)).items()}
+    return {name: (int | None, text) for name, text in (kind.size_fields() | _of_models(kind)).items()}
 
 
 def _several(kind: type[Task]) -> Flags:
     """How many items are to be held, the sizes of a task, and several values of those of its models."""
     counts = {law.needed_for for law in LAWS.values()}
-    of_task = {name: (int | None, text) for name, text in size_fields(kind).items() if name not in counts}
+    of_task = {name: (int | None, text) for name, text in kind.size_fields().items() if name not in counts}
     of_models = {name: (str | None, text) for name, text in _of_models(kind).items()}
     return {kind.unit: (int, "How many are to be memorized."), **of_task, **of_models}
 
 
 def _of_models(kind: type[Task]) -> dict[str, str]:
-    of_task = size_fields(kind)
-    every = {name: text for model in learners(kind) for name, text in size_fields(model).items()}
+    of_task = kind.size_fields()
+    every = {name: text for model in kind.learners() for name, text in model.size_fields().items()}
     return {name: text for name, text in every.items() if name not in of_task}
 
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from capax.errors import LawError
+from capax.errors import LawError, SpecError
 from capax.specs import Model, Task
+from capax.specs.plugins import Registry
 from capax.store import tables
 
 ARCHITECTURE = ("seq_len", "n_heads", "d_model")
@@ -74,6 +75,24 @@ class Domain(BaseModel):
         ranges = {name: (float(values.min()), float(values.max())) for name, values in known.items()}
         largest = float(library.max())
         return cls(ranges=ranges, protocol=protocol, largest_library=largest if np.isfinite(largest) else None)
+
+    def task_class(self, unit: str) -> type[Task]:
+        """The task of the data, or where they do not name one, the one whose items are called so.
+
+        Raises:
+            LawError: when it is of a plugin that is not there.
+        """
+        named: type[Task] | None = _registered(Task.registry, self.protocol.get("task"))
+        return named or next(kind for kind in Task.registry.values() if kind.unit == unit)
+
+    def model_class(self, unit: str) -> type[Model]:
+        """The model of the data, or where they do not name one, the usual one of the task.
+
+        Raises:
+            LawError: when it is of a plugin that is not there.
+        """
+        named: type[Model] | None = _registered(Model.registry, self.protocol.get("model"))
+        return named or self.task_class(unit).learner
 
     def inside(self, columns: Mapping[str, np.ndarray], table: Any = None) -> np.ndarray:
         """Which rows lie inside: in every range, and of the same protocol where the table says it."""
@@ -161,3 +180,10 @@ def _choice(table: Any, name: str) -> str:
 
 def _range(low: float, high: float) -> str:
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _registered(registry: Registry, tag: object) -> Any:
+    try:
+        return None if tag is None else registry.find(tag)
+    except (SpecError, ValueError) as error:
+        raise LawError(str(error)) from None

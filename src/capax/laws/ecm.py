@@ -12,6 +12,7 @@ from scipy.optimize import nnls
 from capax.errors import LawError
 from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, Vector, solve
 from capax.laws.law import Law, Structure
+from capax.laws.published import adopt
 from capax.laws.rows import Columns, Rows
 
 PRINTED_NOTE = (
@@ -68,8 +69,6 @@ class ECM(Law):
         Raises:
             LawError: for another source or depth.
         """
-        from capax.laws.published import adopt
-
         return adopt(cls(as_printed=as_printed), source, n_layers)
 
     def slope(self, seq_len: Any, n_heads: Any) -> np.ndarray:

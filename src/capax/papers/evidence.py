@@ -12,9 +12,8 @@ import numpy as np
 from scipy import stats
 
 from capax.papers.recipe import Unjudged, Verdict, agrees, cannot, differs
-from capax.results import Measurement
+from capax.results import LEVEL, Measurement
 
-LEVEL = 0.95
 SIGNIFICANT = 0.05
 SHUFFLES = 9999
 # an interval wider than this about an exponent holds almost any, zero beside one: it agrees with nothing

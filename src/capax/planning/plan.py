@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError, shown
-from capax.laws.answers import task_of
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.planning.question import Columns, Question, predicted
@@ -31,12 +30,12 @@ GAINS = {"n_heads": "head", "d_model": "width", "d_head": "head_size"}
 def predict(
     law: Law | str = DEFAULT, *, level: float = 0.95, extrapolate: bool | None = None, **sizes: int | None
 ) -> Prediction:
-    """What a law says of one architecture.
+    """What a law predicts for one architecture.
 
     Args:
         law: a fitted law, or its name (`load_law`).
         level: probability with which a new measurement falls into the interval.
-        extrapolate: answer outside the law's domain, too; by default a law of what is needed does, and no other.
+        extrapolate: answer outside the law's domain, too; by default only a law of what is needed does.
         sizes: those of the task and of the model by name: `seq_len=8, n_heads=2, d_model=32`. What all the law's data
             had in common may be left out.
 
@@ -85,19 +84,19 @@ def plan(
     extrapolate: bool | None = None,
     **sizes: int | Sequence[int] | None,
 ) -> Frontier:
-    """The architectures that hold so many items with a probability, smallest first.
+    """The architectures that hold this many items with a given probability, smallest first.
 
     Args:
         law: a fitted law, or its name (`load_law`).
         target: how many items are to be memorized.
-        probability: that a new measurement of the architecture reaches the target: its prediction interval is open
-            above and of this level.
+        probability: that a new measurement of the architecture reaches the target: the level of its prediction
+            interval, which is open above.
         multiple: what the values of the axis along which the smallest is sought are multiples of, where they follow
             from the law's domain (8 for the width of a transformer, 4 for the head size of an attention layer).
         max_parameters: most trainable parameters.
         precision: in which the bytes are counted.
-        extrapolate: go outside the law's domain, where sizes that are given lead there; by default a law of what is
-            needed does, and no other.
+        extrapolate: go outside the law's domain where the given sizes lead there; by default only a law of what is
+            needed does.
         sizes: those of the task by name, and values of the model's to choose from: `seq_len=8, n_heads=[1, 2]`; those
             of the law's domain where none are given.
 
@@ -106,7 +105,7 @@ def plan(
             leaves no candidate.
     """
     law = law if isinstance(law, Law) else load_law(law)
-    items = task_of(law).unit
+    items = law.domain_.task_class(law.items).unit
     for name, value in ((items, target), ("multiple", multiple), ("max_parameters", max_parameters)):
         if value is not None or name == items:
             whole(name, value, error=LawError)
@@ -261,7 +260,7 @@ def verify(
     """
     law = law if isinstance(law, Law) else load_law(law)
     asked = dict(frontier.model_extra or {})
-    target = int(asked.pop(task_of(law).unit))
+    target = int(asked.pop(law.domain_.task_class(law.items).unit))
     question = Question(law, asked, target)
     chosen = architecture or (frontier.architectures[0] if frontier.architectures else frontier.nearest)
     assert chosen is not None

@@ -1,4 +1,4 @@
-"""What is asked of a law: the sizes that are given, and the models that it may mean."""
+"""A question to a law: the sizes that are given, and the models that they allow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError, OutsideDomain, SpecError, shown
-from capax.laws.answers import axes, model_of, size_fields, task_of
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import load_law
 from capax.laws.law import Law
@@ -43,14 +42,15 @@ class Question:
 
     def __init__(self, law: Law | str, given: Mapping[str, Any], items: int | None = None) -> None:
         self.law = law = law if isinstance(law, Law) else load_law(law)
-        self.kind = task_of(law)
-        self.model = model_of(law)
+        self.kind = law.domain_.task_class(law.items)
+        self.model = law.domain_.model_class(law.items)
         self.told = {name: value for name, value in law.domain_.protocol.items() if value is not None}
-        of_task, of_model = size_fields(self.kind), size_fields(self.model)
+        of_task, of_model = self.kind.size_fields(), self.model.size_fields()
         given = {name: value for name, value in given.items() if value is not None}
         further = [name for name in law.columns if name not in (*of_task, *COUNTED)]
         further += [name for name in given if name in of_model and name not in of_task]
-        self.axes = (*(name for name in dict.fromkeys(further) if name not in axes(self.model)), *axes(self.model))
+        usual = self.model.size_axes()
+        self.axes = (*(name for name in dict.fromkeys(further) if name not in usual), *usual)
         for name, value in given.items():
             if name not in of_task and name not in self.axes:
                 allowed = ", ".join({**of_task, **of_model, **dict.fromkeys(self.axes)})
@@ -59,10 +59,10 @@ class Question:
             given[law.needed_for] = items
         self.given = {name: whole(name, value, error=LawError) for name, value in given.items() if name in of_task}
         self.sizes = {name: value for name, value in given.items() if name not in of_task}
-        fixed = {name: self._fixed(name) for name in axes(self.kind) if name not in self.given}
+        fixed = {name: self._fixed(name) for name in self.kind.size_axes() if name not in self.given}
         fields = self.of(self.kind) | {name: value for name, value in fixed.items() if value is not None} | self.given
         self.task = self.kind.of_size(items or 1, **fields)
-        self.asked = {name: getattr(self.task, name) for name in (*axes(self.kind), *self.given)}
+        self.asked = {name: getattr(self.task, name) for name in (*self.kind.size_axes(), *self.given)}
 
     def of(self, kind: type[Spec], files: bool = False) -> dict[str, Any]:
         """What the law's data say of a spec; where their items come from only where that is asked for."""

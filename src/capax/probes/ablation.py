@@ -1,4 +1,4 @@
-"""Which heads and which positions the recall hangs on: each is taken away alone."""
+"""Which heads and positions recall depends on: each is ablated alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ablation_probe(
     trials: int,
     generator: np.random.Generator,
 ) -> AblationProbe:
-    """Take away each head (all known items) and each position's token (trials spread over the known items).
+    """Ablate each head (all known items) and replace each position's token (trials spread over the known items).
 
     Args:
         library: the items.

@@ -1,4 +1,4 @@
-"""Asking a trained memory, many sequences at once."""
+"""Query a trained memory with many sequences at once."""
 
 from __future__ import annotations
 

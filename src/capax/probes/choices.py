@@ -1,4 +1,4 @@
-"""Choices of a measurement that papers make differently: which there are, their alternatives, and runs with them.
+"""The choices of a measurement in which papers differ: their alternatives, and the runs that try them.
 
 The papers' alternatives are read from `data/published/protocols.json`, with their standing.
 """
@@ -14,20 +14,17 @@ from typing import Any, Literal
 
 from capax.errors import SpecError
 from capax.results import Result
-from capax.specs import Budget, Mac, Mls, Run, Training
+from capax.specs import PROTOCOLS, Run, Training
 from capax.specs.run import BUDGET
 
 Value = int | float | str | None
 
 CHOICES = ("lr", "batch_size", "loss", "epochs", "steps", "precision", "schedule", "patience", "restarts")
-"""`epochs` and `steps` are the whole budget of a training, in one unit or the other; the rest are fields of specs."""
-
-PAPER_TASKS = ("sequences", "associations")
-"""Tasks of an alternative in the table that names none."""
+"""`epochs` and `steps` set a training's whole budget, in one unit or the other; the others are fields of specs."""
 
 
 class Source(Result):
-    """Who makes a choice so: a paper, or nobody but us."""
+    """Who uses a value: a paper, or only we."""
 
     paper: str | None
     standing: Literal["read", "reconstructed", "ours"]
@@ -44,12 +41,12 @@ class Variation:
 
 
 @dataclass
-class Plan:
-    """One choice's variations.
+class Variations:
+    """The variations of one choice.
 
     Attributes:
-        base_value: the base's own; a budget that is not in the choice's unit is told in words.
-        base_sources: papers that choose as the base does.
+        base_value: the base's own; a budget in another unit than the choice's is in words.
+        base_sources: papers that use the base's value.
         notes: what was left out, and why.
     """
 
@@ -61,26 +58,25 @@ class Plan:
 
 
 def allowed(run: Run) -> tuple[str, ...]:
-    """The choices that a run has: a loss only where sequences are learned, restarts only for mac."""
-    missing = {
-        "loss": "loss" not in type(run.task).model_fields,
-        "restarts": not isinstance(run.protocol, Mac),
-    }
+    """The choices that apply to a run: the loss where its task has one, restarts where its protocol has them."""
+    missing = {"loss": "loss" not in type(run.task).model_fields, "restarts": not run.protocol.one_library}
     return tuple(choice for choice in CHOICES if not missing.get(choice, False))
 
 
-def plan(run: Run, choices: Sequence[str] | Mapping[str, Sequence[Value] | None]) -> list[Plan]:
+def variations_of(run: Run, choices: Sequence[str] | Mapping[str, Sequence[Value] | None]) -> list[Variations]:
     """Each choice's variations of a run, in the order given.
 
     Args:
-        choices: names, or names with the values to try; None (and a mere name) stands for the papers' alternatives.
+        choices: names, or names with the values to try; None (or the name alone) stands for the papers' alternatives.
 
     Raises:
-        SpecError: for a protocol that counts no items, for a choice that is unknown, given twice or not there for the
-            task, for values that are not allowed or given twice, or when there is nothing to vary.
+        SpecError: for a protocol without a number to compare; for a choice that is unknown, repeated or does not apply;
+            for values that are not allowed or repeated; or when there is nothing to vary.
     """
-    if not isinstance(run.protocol, Mac | Mls | Budget):
-        raise SpecError(f"protocol: 'mac', 'mls' or 'budget' have one number to compare, got {run.protocol.protocol!r}")
+    if run.protocol.compared is None:
+        comparable = ", ".join(repr(name) for name, kind in PROTOCOLS.items() if kind.compared is not None)
+        tag = run.protocol.protocol
+        raise SpecError(f"protocol: should give one number to compare, as {comparable} do, got {tag!r}")
     if isinstance(choices, str):
         raise SpecError(f"sensitivity: a list of choices, got {choices!r}")
     given = dict(choices) if isinstance(choices, Mapping) else dict.fromkeys(choices)
@@ -95,23 +91,23 @@ def plan(run: Run, choices: Sequence[str] | Mapping[str, Sequence[Value] | None]
             )
         if list(choices).count(choice) > 1:
             raise SpecError(f"sensitivity: each choice once, got {choice!r} twice")
-    plans = [_plan(run, choice, values) for choice, values in given.items()]
-    if not any(one.variations for one in plans):
-        raise SpecError(f"sensitivity: nothing to vary ({'; '.join(note for one in plans for note in one.notes)})")
-    return plans
+    groups = [_variations(run, choice, values) for choice, values in given.items()]
+    if not any(one.variations for one in groups):
+        raise SpecError(f"sensitivity: nothing to vary ({'; '.join(note for one in groups for note in one.notes)})")
+    return groups
 
 
-def _plan(run: Run, choice: str, values: Sequence[Value] | None) -> Plan:
+def _variations(run: Run, choice: str, values: Sequence[Value] | None) -> Variations:
     papers: dict[Value, tuple[Source, ...]] = {}
     for value, source in published(choice, run.task.task):
         value = _in_effect(run, choice, value)
         papers[value] = (*papers.get(value, ()), source)
     base = value_of(run, choice)
-    found = Plan(choice, base, papers.get(base, ()))
+    result = Variations(choice, base, papers.get(base, ()))
     if values is None:
         wanted: Sequence[Value] = [value for value in papers if value != base]
         if not wanted:
-            found.notes.append(f"{choice}: the papers' values come to the base's own {text(base)} here")
+            result.notes.append(f"{choice}: the papers' values are all the base's own, {text(base)}")
     elif isinstance(values, str) or not len(values):
         raise SpecError(f"{choice}: a list of values to try, got {values!r}")
     else:
@@ -122,20 +118,21 @@ def _plan(run: Run, choice: str, values: Sequence[Value] | None) -> Plan:
         if read == base:
             cut = choice == "batch_size" and other.training.batch_size > rows(run)
             given = f"{other.training.batch_size} (the library has {read})" if cut else text(read)
-            found.notes.append(f"{choice}: {given} is what the base does; not measured again")
-        elif any(read == before.value for before in found.variations):
-            raise SpecError(f"{choice}: each value once, but {text(value)} does as one before it")
+            result.notes.append(f"{choice}: {given} is what the base does; not measured again")
+        elif any(read == before.value for before in result.variations):
+            raise SpecError(f"{choice}: each value once; {text(value)} repeats one before it")
         else:
-            found.variations.append(Variation(choice, read, papers.get(read, ()), other))
-    return found
+            result.variations.append(Variation(choice, read, papers.get(read, ()), other))
+    return result
 
 
 def published(choice: str, task: str) -> list[tuple[Value, Source]]:
-    """The table's values of a choice for a task, each with who uses it, in the table's order."""
+    """The published values of a choice for a task, each with who uses it, in the table's order."""
+    table = _table()
     return [
         (row["value"], Source(paper=row.get("paper"), standing=row["standing"]))
-        for row in _table()["alternatives"][choice]
-        if task in row.get("tasks", PAPER_TASKS)
+        for row in table["alternatives"][choice]
+        if task in row.get("tasks", table["tasks"])
     ]
 
 
@@ -163,18 +160,18 @@ def varied(run: Run, choice: str, value: Value) -> Run:
     found = run.replace(training=run.training.replace(**training))
     after = found.training
     if after.patience is None and after.time_limit is None and after.budget(1) is None:
-        raise SpecError(f"{choice}: {text(value)} leaves no end to a training: neither patience nor a budget")
+        raise SpecError(f"{choice}: {text(value)} leaves the training without an end: neither patience nor a budget")
     return found
 
 
 def value_of(run: Run, choice: str) -> Value:
-    """What a run chooses; a budget in another unit is told in words, a batch is at most the library."""
+    """The run's value of a choice; a budget in another unit is in words, a batch is at most the library."""
     training = run.training
     match choice:
         case "loss":
             return getattr(run.task, "loss", None)
         case "restarts":
-            return run.protocol.restarts if isinstance(run.protocol, Mac) else None
+            return getattr(run.protocol, "restarts", None)
         case "epochs" | "steps":
             return _budget(training, choice)
         case _:
@@ -206,7 +203,7 @@ def rows(run: Run) -> int:
 
 
 def text(value: Value) -> str:
-    """A value as a person writes it."""
+    """A value as one writes it."""
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)

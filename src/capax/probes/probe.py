@@ -14,9 +14,8 @@ from capax.probes.ablation import AblationProbe, ablation_probe
 from capax.probes.asking import recalled
 from capax.probes.basin import BasinProbe, basin_probe
 from capax.probes.cue import CueProbe, cue_probe
-from capax.probes.shares import LEVEL
 from capax.probes.symmetry import SymmetryProbe, drawn_again, symmetry_probe
-from capax.results import Result
+from capax.results import LEVEL, Result
 from capax.seeds import numpy_generator
 from capax.specs import Run
 from capax.specs.spec import whole

@@ -1,4 +1,4 @@
-"""How far a measured number moves with each choice that the papers make differently, one choice at a time."""
+"""Sensitivity: how far a measured number moves with each choice in which papers differ, one at a time."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from capax import devices
-from capax.probes.choices import Plan, Source, Value, Variation, plan, text
+from capax.probes.choices import Source, Value, Variation, Variations, text, variations_of
 from capax.protocols import units
 from capax.protocols.measure import measure, run_of
 from capax.protocols.progress import Callback
 from capax.results import Interval, Measurement, Result, StopReason
 from capax.specs import Budget, Mac, Mls, Model, Run, Shatter, Task, Training
+from capax.specs.protocols import Compared
 from capax.store import Store
 from capax.training.workers import Workers
 
-Compared = Literal["memorized_above_chance", "total_key_dim"]
 Announce = Callable[[str], AbstractContextManager[Callback | None]]
 
 NOISE_OF_RESTARTS = (
     "beyond noise: outside the base's interval, the {level:.0%} range of its best of {restarts} restarts in a repeated "
-    "study (weights and batch order drawn anew, library the same); of alternatives that change nothing {share} fall "
-    "outside"
+    "study (new weights and batch order, same library); {share} of alternatives that change nothing fall outside"
 )
 NOISE_OF_SEARCH = "beyond noise: the {level:.0%} intervals of alternative and base do not overlap (a strict rule)"
-NO_NOISE = "noise is not known: the base has no interval (mac needs two restarts at least)"
+NO_NOISE = "noise is unknown: the base has no interval (mac needs at least two restarts)"
 
 
 class Alternative(Result):
@@ -39,9 +38,9 @@ class Alternative(Result):
     number: Annotated[float | None, Field(description="What is compared; None where no head size is enough.")]
     change: Annotated[float | None, Field(description="Number minus the base's.")]
     relative_change: Annotated[float | None, Field(description="Of the base's number; None where that is 0.")]
-    beyond_noise: Annotated[bool | None, Field(description="By the rule in `noise`; None where it has no answer.")]
+    beyond_noise: Annotated[bool | None, Field(description="By the rule in `noise`; None where that gives no answer.")]
     same_training: Annotated[
-        bool, Field(description="Whether every training went as the base's, evaluation by evaluation.")
+        bool, Field(description="Whether every training is the same as the base's, evaluation by evaluation.")
     ]
     interval: Annotated[Interval | None, Field(description="Its own, in units of the number.")]
     memorized: int
@@ -58,7 +57,7 @@ class Choice(Result):
 
     choice: str
     base_value: Value
-    base_sources: Annotated[tuple[Source, ...], Field(description="Papers that choose as the base does.")]
+    base_sources: Annotated[tuple[Source, ...], Field(description="Papers that use the base's value.")]
     alternatives: tuple[Alternative, ...]
     swing: Annotated[
         float | None, Field(description="Highest number minus lowest, the base's among them; None without two numbers.")
@@ -106,7 +105,7 @@ def sensitivity(
     threads: int = 1,
     announce: Announce | None = None,
 ) -> Sensitivity:
-    """Measure a base run, and it again with one choice at a time made otherwise.
+    """Measure a base run, then again with one choice changed at a time.
 
     Every variation is a run of its own, measured as `measure` does: same seed, so the same library and initial weights,
     and with a store nothing is trained twice.
@@ -118,16 +117,16 @@ def sensitivity(
         announce: called with what is measured next; it gives a context with a progress callback for that run.
 
     Returns:
-        Numbers, changes and verdicts, by falling swing. Changes within the base's noise say nothing of the choice.
+        Numbers, changes and verdicts, by falling swing. A change within the base's noise says nothing about the choice.
 
     Raises:
         SpecError: for choices or values that are not allowed, before anything is trained. Else as `measure`.
     """
     run = run_of(task, model, training, protocol, restarts, seed)
-    plans, where = plan(run, choices), devices.choose_device(device)
+    groups, where = variations_of(run, choices), devices.choose_device(device)
     if not devices.multiplies_bfloat16(where):
-        _leave_out_bfloat16(plans)
-    total = 1 + sum(len(one.variations) for one in plans)
+        _leave_out_bfloat16(groups)
+    total = 1 + sum(len(one.variations) for one in groups)
     announced = 0
     with ExitStack() as stack:
         if not isinstance(workers, Workers):
@@ -153,27 +152,27 @@ def sensitivity(
                 )
 
         base = trained(run, "base")
-        found = [[trained(one.run, f"{one.choice} {text(one.value)}") for one in each.variations] for each in plans]
-    return compare(base, plans, found)
+        found = [[trained(one.run, f"{one.choice} {text(one.value)}") for one in each.variations] for each in groups]
+    return compare(base, groups, found)
 
 
-def _leave_out_bfloat16(plans: list[Plan]) -> None:
-    for one in plans:
+def _leave_out_bfloat16(groups: list[Variations]) -> None:
+    for one in groups:
         kept = [variation for variation in one.variations if variation.run.training.precision != "bfloat16"]
         if len(kept) < len(one.variations) and one.choice == "precision":
             one.variations = kept
-            one.notes.append("precision: bfloat16 left out; this GPU does not multiply in it")
+            one.notes.append("precision: bfloat16 is left out: this GPU cannot multiply in it")
 
 
-def compare(base: Measurement, plans: Sequence[Plan], found: Sequence[Sequence[Measurement]]) -> Sensitivity:
-    """The record of a base measurement and of each plan's variations, measured."""
+def compare(base: Measurement, groups: Sequence[Variations], found: Sequence[Sequence[Measurement]]) -> Sensitivity:
+    """The record of a base measurement and of each choice's variations, measured."""
     choices = [
         _choice(base, one, [_alternative(base, *pair) for pair in zip(one.variations, runs, strict=True)])
-        for one, runs in zip(plans, found, strict=True)
+        for one, runs in zip(groups, found, strict=True)
         if one.variations
     ]
     return Sensitivity(
-        compared="total_key_dim" if isinstance(base.spec.protocol, Budget) else "memorized_above_chance",
+        compared=_compared(base),
         number=number(base),
         interval=interval(base),
         noise=_noise(base),
@@ -184,7 +183,7 @@ def compare(base: Measurement, plans: Sequence[Plan], found: Sequence[Sequence[M
         stop_reason=base.stop_reason,
         key=base.key,
         choices=tuple(sorted(choices, key=lambda one: -1.0 if one.swing is None else one.swing, reverse=True)),
-        notes=(*(note for one in plans for note in one.notes), *_notes(base)),
+        notes=(*(note for one in groups for note in one.notes), *_notes(base)),
         spec=base.spec,
         versions=base.versions,
     )
@@ -192,14 +191,21 @@ def compare(base: Measurement, plans: Sequence[Plan], found: Sequence[Sequence[M
 
 def number(run: Measurement) -> float | None:
     """What is compared: D_K* of a budget search (None where no head size is enough), else the count above chance."""
-    return run.total_key_dim if isinstance(run.spec.protocol, Budget) else run.memorized_above_chance
+    value: float | None = getattr(run, _compared(run))
+    return value
+
+
+def _compared(run: Measurement) -> Compared:
+    compared = run.spec.protocol.compared
+    assert compared is not None
+    return compared
 
 
 def interval(run: Measurement) -> Interval | None:
     """The run's interval in units of its number: counts of restarts move to counts above chance as the best does."""
-    if isinstance(run.spec.protocol, Budget):
-        return None if run.key_search is None else run.key_search.interval
-    if run.interval is None or not isinstance(run.spec.protocol, Mac):
+    if run.key_search is not None:
+        return run.key_search.interval
+    if run.interval is None or not run.spec.protocol.one_library:
         return run.interval  # mls: a library that is memorized whole counts whole
     ends = {
         end: units.above_chance(value, run.chance, run.library_size)
@@ -219,7 +225,7 @@ def beyond_noise(base: Measurement, other: Measurement) -> bool | None:
     here, there, value = interval(base), interval(other), number(other)
     if here is None or value is None or number(base) is None:
         return None
-    if isinstance(base.spec.protocol, Mac):
+    if base.spec.protocol.one_library:
         return not here.low <= value <= _top(here)
     return None if there is None else there.low > _top(here) or here.low > _top(there)
 
@@ -250,7 +256,7 @@ def _alternative(base: Measurement, variation: Variation, run: Measurement) -> A
     )
 
 
-def _choice(base: Measurement, one: Plan, alternatives: list[Alternative]) -> Choice:
+def _choice(base: Measurement, one: Variations, alternatives: list[Alternative]) -> Choice:
     numbers = [value for value in (number(base), *(other.number for other in alternatives)) if value is not None]
     verdicts = [other.beyond_noise for other in alternatives if other.beyond_noise is not None]
     return Choice(
@@ -267,18 +273,18 @@ def _noise(base: Measurement) -> str:
     here = interval(base)
     if here is None:
         return NO_NOISE
-    if isinstance(base.spec.protocol, Mac):
+    if base.spec.protocol.one_library:
         share = f"{1 - here.level:.0%}"
-        return NOISE_OF_RESTARTS.format(level=here.level, restarts=base.spec.protocol.restarts, share=share)
+        return NOISE_OF_RESTARTS.format(level=here.level, restarts=len(base.members), share=share)
     return NOISE_OF_SEARCH.format(level=here.level)
 
 
 def _notes(base: Measurement) -> list[str]:
     here, notes = interval(base), []
-    if isinstance(base.spec.protocol, Mac) and base.memorized == base.library_size:
-        notes.append("the base recalls its whole library: what would raise the count cannot show; take a larger one")
-    elif isinstance(base.spec.protocol, Mac) and here is not None and here.low == here.high:
-        notes.append("the base's restarts all count the same: its interval has no width, and any change is beyond it")
+    if base.spec.protocol.one_library and base.memorized == base.library_size:
+        notes.append("the base recalls its whole library, so a higher count cannot show; take a larger library")
+    elif base.spec.protocol.one_library and here is not None and here.low == here.high:
+        notes.append("the base's restarts all give one count: its interval has no width, and any change is beyond it")
     if number(base) is None:
-        notes.append("no head size is enough for the base: there is nothing to compare with")
+        notes.append("no head size suffices for the base: there is nothing to compare with")
     return notes

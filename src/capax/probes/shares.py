@@ -10,9 +10,7 @@ import scipy
 from jaxtyping import Bool, Int
 from pydantic import Field
 
-from capax.results import Result
-
-LEVEL = 0.95
+from capax.results import LEVEL, Result
 
 
 class Share(Result):

@@ -1,4 +1,4 @@
-"""How symmetric each head's scoring is: whether i asks of j what j asks of i."""
+"""How symmetric each head's attention scores are: whether i scores j as j scores i."""
 
 from __future__ import annotations
 

@@ -4,21 +4,65 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy
 
+from capax.errors import SpecError
+from capax.protocols.count import Count, Train, out_of_time
 from capax.protocols.search import search_threshold
-from capax.results import HeadCount, Interval
-from capax.specs import Budget
+from capax.results import LEVEL, HeadCount, Interval, KeyDimensionSearch
+from capax.seeds import numpy_generator
+from capax.specs import Budget, Run
+from capax.training.pack import Outcome
 
-LEVEL = 0.95
 PRECISION = 0.15
 """Relative width of a search's interval that is good enough."""
 
 Learn = Callable[[Sequence[tuple[int, int]]], list[float]]
 """Trains (d_head, number) pairs; their F1."""
+
+
+def budget(run: Run, protocol: Budget, train: Train) -> Count:
+    """The head count of the protocol's that recognizes relations with the smallest total key dimension.
+
+    Raises:
+        SpecError: when the time limit ends a training.
+    """
+    model: Any = run.model
+    size = run.task.library_size
+    outcomes: dict[int, list[Outcome]] = {}
+    guess = size * math.log2(max(size, 2)) / model.d_model
+
+    def of(n_heads: int) -> Callable[[Sequence[tuple[int, int]]], list[float]]:
+        def learn(pairs: Sequence[tuple[int, int]]) -> list[float]:
+            d_heads, members = zip(*pairs, strict=True)
+            channel = model.replace(n_heads=n_heads, d_head=max(d_heads))
+            trained = train(members, [size] * len(pairs), False, channel, d_heads)
+            if any(out_of_time(outcome, run.training) for outcome in trained):
+                raise SpecError(f"time_limit: too short for the search, got {run.training.time_limit}")
+            outcomes.setdefault(n_heads, []).extend(
+                replace(outcome, d_head=d_head) for d_head, outcome in zip(d_heads, trained, strict=True)
+            )
+            return [outcome.metrics["f1"] for outcome in trained]
+
+        return learn
+
+    seed = int(numpy_generator(run.seed, "search").integers(2**31))
+    counts = [smallest(of(h), protocol, h, model.d_model, guess, seed) for h in protocol.head_counts]
+    enough = [count for count in counts if count.total_key_dim is not None]
+    chosen = min(enough, key=lambda count: (count.total_key_dim, count.n_heads)) if enough else None
+    counted = chosen or counts[-1]
+    wanted = counted.d_head or model.d_model
+    near = min(outcomes[counted.n_heads], key=lambda one: (abs((one.d_head or 0) - wanted), -one.metrics["f1"]))
+    counted_model = model.replace(n_heads=counted.n_heads, d_head=wanted)
+    best = replace(near, parameters=counted_model.parameter_counts(**run.task.sizes()))
+    every = [outcome for done in outcomes.values() for outcome in done]
+    sizes = {name: getattr(chosen, name, None) for name in ("n_heads", "d_head", "total_key_dim", "interval")}
+    search = KeyDimensionSearch(**sizes, per_heads=tuple(counts))
+    return Count(best.memorized, best, every, size, size, search=search)
 
 
 @dataclass(frozen=True)
@@ -42,9 +86,9 @@ def smallest(learn: Learn, protocol: Budget, n_heads: int, d_model: int, guess: 
     trained: list[Trained] = []
 
     def train(pairs: Sequence[tuple[int, int]]) -> list[float]:
-        found = learn(pairs)
-        trained.extend(Trained(d_head, number, f1) for (d_head, number), f1 in zip(pairs, found, strict=True))
-        return found
+        scores = learn(pairs)
+        trained.extend(Trained(d_head, number, f1) for (d_head, number), f1 in zip(pairs, scores, strict=True))
+        return scores
 
     if protocol.criterion == "mean":
         d_head, low, high = _by_mean(train, protocol, first, d_model)
@@ -101,12 +145,12 @@ def _by_mean(train: Learn, protocol: Budget, first: int, largest: int) -> tuple[
         if high == largest:
             break
         low, high = high, min(2 * high, largest)
-    found = high if means[high][0] >= protocol.target_f1 else None
-    while found is not None and high - low > 1:
+    smallest_size = high if means[high][0] >= protocol.target_f1 else None
+    while smallest_size is not None and high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if reaches(middle) else (middle, high)
-        found = high
+        smallest_size = high
     target = protocol.target_f1
     may = [size for size, (mean, spread) in means.items() if mean + spread >= target]
     sure = [size for size, (mean, spread) in means.items() if mean - spread >= target]
-    return found, float(min(may, default=largest)), float(min(sure)) if sure else None
+    return smallest_size, float(min(may, default=largest)), float(min(sure)) if sure else None

@@ -1,7 +1,7 @@
-"""What luck alone recalls: guesses, right with probability q each, or one constant answer to everything.
+"""What luck alone recalls: by guesses, each right with probability q, or by one constant answer.
 
-Guesses are those of Härmä et al. 2024, eq. 7 and 8, q = 1/T. A model that knows nothing but which target is the
-commonest recalls more than they do, of drawn libraries too (ours).
+Guesses are those of Härmä et al. 2024, eq. 7 and 8, q = 1/T. A model that knows only the most common target recalls
+more than they do, even in drawn libraries (ours).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Luck:
     """Items that are recalled without knowing any.
 
     Attributes:
-        uniform: by guesses; None of relations.
-        constant: by the best constant answer; None of relations.
-        expected: by the better of both; of relations by as many pairs at random as the channel takes for edges.
+        uniform: by guesses; None for relations.
+        constant: by the best constant answer; None for relations.
+        expected: by the better of both; for relations by picking as many random pairs as the channel takes for edges.
     """
 
     uniform: float | None
@@ -35,7 +35,7 @@ class Luck:
 
 
 def luck(task: Task, library_size: int, trained: Outcome) -> Luck:
-    """What luck recalls of so many items of the library that a training learned.
+    """What luck recalls of this many items of the library that a training learned.
 
     Args:
         trained: the training that counts; its library may be of another size.
@@ -43,7 +43,7 @@ def luck(task: Task, library_size: int, trained: Outcome) -> Luck:
     uniform = task.lucky(library_size, trained.metrics)
     if task.guess_probability() is None:
         return Luck(None, None, uniform)
-    if trained.constant is None:  # finished by an earlier version, and kept
+    if trained.constant is None:  # of a run that an earlier version finished
         return Luck(uniform, None, uniform)
     constant = library_size * trained.constant.recalled / trained.library_size
     return Luck(uniform, constant, max(uniform, constant))

@@ -7,10 +7,29 @@ from functools import cache
 
 import numpy as np
 
-from capax.results import Interval
+from capax.protocols.count import Count, Train
+from capax.results import LEVEL, Interval
+from capax.specs import Mac, Run
 
-LEVEL = 0.95
 DRAWS = 200_000
+
+
+def mac(run: Run, protocol: Mac, train: Train) -> Count:
+    """The best count of several restarts."""
+    return best_of_restarts([run], protocol, train)[0]
+
+
+def best_of_restarts(runs: Sequence[Run], protocol: Mac, train: Train) -> list[Count]:
+    """The counts of runs that differ in their seeds alone."""
+    restarts, size, counts = protocol.restarts, runs[0].task.library_size, []
+    trained = train(range(restarts), [size] * restarts, True)
+    for place in range(len(runs)):
+        outcomes = trained[place * restarts : (place + 1) * restarts]
+        best = max(outcomes, key=lambda outcome: outcome.memorized)
+        alike = any(outcome.one_start for outcome in outcomes)  # whose spread is not that of restarts
+        interval = None if alike else best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
+        counts.append(Count(best.memorized, best, outcomes, size, size, interval))
+    return counts
 
 
 @cache

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from capax import devices, memory
 from capax.errors import SpecError, StoreWriteError
 from capax.protocols.assemble import assemble
-from capax.protocols.procedures import PROCEDURES, best_of_restarts
+from capax.protocols.budget import budget
+from capax.protocols.count import Count
+from capax.protocols.mac import best_of_restarts, mac
+from capax.protocols.mls import mls
 from capax.protocols.progress import Callback, Tracker
+from capax.protocols.shatter import shatter
 from capax.results import Measurement
 from capax.specs import PROTOCOLS, Budget, Mac, Mls, Model, Run, Shatter, Task, Training
 from capax.store import Store
 from capax.training.pack import Outcome, Pack
 from capax.training.room import refuse_too_large
 from capax.training.workers import Workers
+
+PROCEDURES: dict[type, Callable[..., Count]] = {Mac: mac, Mls: mls, Shatter: shatter, Budget: budget}
+"""What each protocol does: called with a run, its protocol, and what trains its members."""
 
 
 def measure(
@@ -41,8 +48,8 @@ def measure(
 
     Args:
         task: what is to be remembered.
-        model: who remembers.
-        training: how it learns; what it leaves open is as the task's paper has it.
+        model: the model that remembers.
+        training: how it learns; what it leaves open is as in the task's paper.
         protocol: `"mac"`, `"mls"`, `"shatter"`, `"budget"`, or their specs for more than the defaults.
         restarts: restarts of `"mac"` (5 when not given).
         seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
@@ -66,7 +73,7 @@ def measure(
     """
     run = run_of(task, model, training, protocol, restarts, seed)
     where = devices.choose_device(device)
-    if keep_weights and not isinstance(run.protocol, Mac):
+    if keep_weights and not run.protocol.one_library:
         raise SpecError(f"keep_weights: only for protocol 'mac', got {run.protocol.protocol!r}")
     if keep_weights and store is None:
         raise SpecError("keep_weights: weights are kept beside a store, but no store was given")
@@ -111,7 +118,7 @@ def run_of(
             raise SpecError(f"protocol: should be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
         protocol = PROTOCOLS[protocol]()
     if restarts is not None:
-        if not isinstance(protocol, Mac):
+        if not protocol.one_library:
             raise SpecError(f"restarts: only for protocol 'mac', got protocol {protocol.protocol!r}")
         protocol = protocol.replace(restarts=restarts)
     return Run(task=task, model=model, training=training or Training(), protocol=protocol, seed=seed)
@@ -133,8 +140,8 @@ def perform(
     """
     refuse_too_large(run, device)
     trainer = _Trainer([run], workers, device, Tracker(progress), keep_weights, checkpoints)
-    found = PROCEDURES[type(run.protocol)](run, trainer)
-    return assemble(run, found, trainer.seconds), found.best
+    count = PROCEDURES[type(run.protocol)](run, run.protocol, trainer)
+    return assemble(run, count, trainer.seconds), count.best
 
 
 def perform_together(
@@ -157,7 +164,7 @@ def perform_together(
     Raises:
         ValueError: for runs of another protocol, that differ in more than their seeds, or that have equal seeds.
     """
-    if not runs or any(not isinstance(run.protocol, Mac) for run in runs):
+    if not runs or any(not run.protocol.one_library for run in runs):
         raise ValueError("runs: at least one, and only of protocol 'mac', train together")
     if len({run.replace(seed=0).key() for run in runs}) > 1:
         raise ValueError("runs: only runs that differ in nothing but their seed train together")
@@ -165,13 +172,14 @@ def perform_together(
         raise ValueError("runs: each needs a seed of its own to train together")
     refuse_too_large(runs[0], device)
     trainer = _Trainer(runs, workers, device, Tracker(progress), checkpoints=checkpoints)
-    founds = best_of_restarts(runs, trainer)
+    protocol: Any = runs[0].protocol
+    counts = best_of_restarts(runs, protocol, trainer)
     exact = device == "cpu" and not runs[0].training.compile and runs[0].model.exact
-    exact = exact and len(founds[0].outcomes) > 1 and devices.rounds_batches_alike()
+    exact = exact and len(counts[0].outcomes) > 1 and devices.rounds_batches_alike()
     seeds = ", ".join(str(run.seed) for run in runs)
     packed = () if exact or len(runs) == 1 else (f"pack: trained with seeds {seeds}",)
     seconds = trainer.seconds / len(runs)
-    return [assemble(run, found, seconds, packed) for run, found in zip(runs, founds, strict=True)]
+    return [assemble(run, count, seconds, packed) for run, count in zip(runs, counts, strict=True)]
 
 
 class _Trainer:

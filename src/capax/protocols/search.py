@@ -30,11 +30,12 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
+from capax.results import LEVEL
+
 Floats = NDArray[np.float64]
 StopReason = Literal["precise", "budget", "all_succeeded", "all_failed"]
 Learner = Callable[[list[tuple[int, int]]], Sequence[bool]]
 
-LEVEL = 0.95
 SLOPES = (0.5, 1e7)
 """Bounds of the slope: at 0.5 success falls from 90 to 10 % over a factor of 6600 in size, at 1e7 within one item."""
 

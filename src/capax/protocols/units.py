@@ -47,8 +47,8 @@ def above_chance(memorized: float, chance: float, library_size: int) -> float:
 
 
 @dataclass(frozen=True)
-class Known:
-    """What each restart knew about the library, in bits (`training.stopping.Information`), and how much there was."""
+class LibraryInformation:
+    """What each restart knows of the library, in bits (`training.stopping.Information`), and how much there is."""
 
     clipped: tuple[float, ...]
     signed: tuple[float, ...]
@@ -60,7 +60,7 @@ def amounts(
     memorized: float,
     interval: Interval | None,
     chance_of: Callable[[float], float],
-    known: Known | None,
+    information: LibraryInformation | None,
     parameters: Parameters,
     share: float,
 ) -> tuple[Amount, ...]:
@@ -69,21 +69,25 @@ def amounts(
     Args:
         interval: of `memorized`.
         chance_of: items above chance of a number of items.
-        known: of the restarts whose outputs are finite probabilities; the amount is the best restart's.
+        information: of the restarts whose outputs are finite probabilities; the amount is the best restart's.
         share: bits that an item counts.
     """
     scales: dict[UnitName, Callable[[float], float]] = {"items": lambda items: items, "items_above_chance": chance_of}
     if (length := task.tokens_per_item) is not None:
         scales["tokens"] = lambda items: length * items
     scales["bits"] = lambda items: chance_of(items) * share
-    found: list[tuple[UnitName, float, Interval | None]] = [
+    rows: list[tuple[UnitName, float, Interval | None]] = [
         (name, scale(memorized), scaled(interval, scale)) for name, scale in scales.items()
     ]
-    if known is not None:
+    if information is not None:
         restarts = interval is not None  # of one training, or of restarts that begin alike, there is no range
-        clipped = best_of_restarts_interval(known.clipped, known.most) if restarts else None
-        signed = best_of_restarts_interval(known.signed, known.most, -math.inf) if restarts else None
-        found += [("morris_bits", max(known.clipped), clipped), ("allen_zhu_bits", max(known.signed), signed)]
+        bits: dict[UnitName, tuple[tuple[float, ...], float]] = {
+            "morris_bits": (information.clipped, 0.0),
+            "allen_zhu_bits": (information.signed, -math.inf),
+        }
+        for name, (each, least) in bits.items():
+            range_ = best_of_restarts_interval(each, information.most, least) if restarts else None
+            rows.append((name, max(each), range_))
     return tuple(
         Amount(
             name=name,
@@ -92,7 +96,7 @@ def amounts(
             per_trainable_parameter=amount / parameters.trainable,
             per_parameter=amount / parameters.total,
         )
-        for name, amount, range_ in found
+        for name, amount, range_ in rows
     )
 
 

@@ -12,7 +12,6 @@ from capax.errors import CapaxError
 from capax.figures.interactive import GREY, SYMBOLS
 from capax.figures.looks import COLORS
 from capax.laws import published
-from capax.laws.answers import axes, task_of
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
@@ -87,12 +86,12 @@ def carried(law: Law) -> dict[str, Any]:
     Raises:
         CapaxError: when nothing can be planned with the law.
     """
-    kind = task_of(law)
+    kind = law.domain_.task_class(law.items)
     if law.needed_for is not None:
         raise CapaxError(f"the law {law.name} says what {kind.unit} need; capax plan asks it")
     if not law.domain_.usable:
         raise CapaxError(f"the law {law.name} ({law.source_}) is not usable as published")
-    asked = {name: _values(law, name) for name in axes(kind) if name in law.domain_.ranges}
+    asked = {name: _values(law, name) for name in kind.size_axes() if name in law.domain_.ranges}
     questions = [Question(law, dict(zip(asked, values, strict=True))) for values in itertools.product(*asked.values())]
     question = questions[0]
     if len(questions) * math.prod(map(len, question.grid().values())) > MOST_ROWS:

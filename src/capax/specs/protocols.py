@@ -8,21 +8,29 @@ from pydantic import Field, model_validator
 
 from capax.specs.spec import MOST_TRAININGS, Size, Spec
 
+Compared = Literal["memorized_above_chance", "total_key_dim"]
+
 
 class _Protocol(Spec):
     """How a count is made of trainings.
 
     Attributes:
         redraws: whether its trainings have libraries of their own.
+        one_library: whether all its trainings learn the same library, so that they are restarts, and the best counts.
+        compared: the column by which two of its measurements are compared; None where there is no such number.
         of: what a task's items have to be for it (`Task.reads`); None for any.
     """
 
     redraws: ClassVar[bool] = False
+    one_library: ClassVar[bool] = False
+    compared: ClassVar[Compared | None] = "memorized_above_chance"
     of: ClassVar[str | None] = None
 
 
 class Mac(_Protocol):
     """Maximum attainable capacity: the best count of several restarts on one library (paper: 5, the best is kept)."""
+
+    one_library: ClassVar[bool] = True
 
     protocol: Literal["mac"] = "mac"
     restarts: Annotated[
@@ -60,6 +68,7 @@ class Shatter(_Protocol):
     """
 
     redraws: ClassVar[bool] = True
+    compared: ClassVar[Compared | None] = None
 
     protocol: Literal["shatter"] = "shatter"
     trials: Annotated[
@@ -75,6 +84,7 @@ class Budget(_Protocol):
     """
 
     of: ClassVar[str | None] = "pairs"
+    compared: ClassVar[Compared | None] = "total_key_dim"
 
     protocol: Literal["budget"] = "budget"
     head_counts: Annotated[tuple[Size, ...], Field(min_length=1, description="Head counts to choose from.")] = (

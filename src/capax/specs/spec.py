@@ -155,10 +155,12 @@ class Tagged(Spec):
     Attributes:
         tag_field: the field that holds the tag, a `Literal` with a default.
         registry: the classes of this kind by their tags.
+        axes: fields that capacity may depend on; none stands for all whole numbers.
     """
 
     tag_field: ClassVar[str]
     registry: ClassVar[Registry]
+    axes: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -171,6 +173,20 @@ class Tagged(Spec):
         """What the class is called in JSON, TOML and on the command line; None of a base class."""
         field = cls.model_fields.get(cls.tag_field) if hasattr(cls, "tag_field") else None
         return None if field is None or get_args(field.annotation) != (field.default,) else str(field.default)
+
+    @classmethod
+    def size_fields(cls) -> dict[str, str]:
+        """Its fields that are whole numbers, and what they are; `library_size` counts items and is none."""
+        return {
+            name: field.description or ""
+            for name, field in cls.model_fields.items()
+            if field.annotation in (int, int | None) and name != "library_size"
+        }
+
+    @classmethod
+    def size_axes(cls) -> tuple[str, ...]:
+        """The sizes that capacity may depend on: `axes`, or all."""
+        return cls.axes or tuple(cls.size_fields())
 
     @classmethod
     def refuse_unregistered(cls) -> None:

@@ -66,6 +66,12 @@ class Task(Tagged):
         """A task of so many items."""
         return cls(**{**fields, "library_size": size})
 
+    @classmethod
+    def learners(cls) -> list[type[Model]]:
+        """The models that learn it, its usual one first."""
+        kinds = [model for model in Model.registry.values() if model.reads == cls.reads]
+        return sorted(kinds, key=lambda model: model is not cls.learner)
+
     def library_type(self) -> Any:
         """The class of its libraries, imported."""
         return resolve(self.library_class)

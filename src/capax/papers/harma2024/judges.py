@@ -15,7 +15,7 @@ from capax.laws.published import data
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
-from capax.protocols.negative_binomial import fit_negative_binomial
+from capax.protocols.shatter import fit_negative_binomial
 from capax.results import Measurement
 from capax.store import tables
 

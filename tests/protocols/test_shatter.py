@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, nbinom
 
-from capax.protocols.negative_binomial import fit_negative_binomial
+from capax.protocols.shatter import fit_negative_binomial
 
 epochs = st.lists(st.integers(3, 40), min_size=2, max_size=12)
 

@@ -16,15 +16,44 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, chdtri, expit, gammaln, logit, xlog1py, xlogy
 
+from capax.protocols.count import Count, Train
+from capax.results import LEVEL, Interval, NegativeBinomial, ShatterEpochs
+from capax.specs import Run, Shatter
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LEVEL = 0.95
 _DROP = float(chdtri(1, 1 - LEVEL)) / 2
 _STEPS = 70
 _REACH = 40.0
 _TEETH = 161
 _GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def shatter(run: Run, protocol: Shatter, train: Train) -> Count:
+    """Epochs until a library is memorized whole, over many trials."""
+    trials, size = protocol.trials, run.task.library_size
+    outcomes = train(range(trials), [size] * trials, False)
+    epochs = [o.epochs for o in outcomes if o.stop_reason == "complete"]
+    censored = [o.epochs for o in outcomes if o.stop_reason != "complete"]
+    share = scipy.stats.binomtest(len(epochs), trials).proportion_ci(LEVEL)
+    fit = fit_negative_binomial(np.array(epochs), np.array(censored, dtype=int)) if epochs and min(epochs) > 0 else None
+    epochs_to_shatter = ShatterEpochs(
+        epochs=tuple(epochs),
+        censored=tuple(censored),
+        completed_share=Interval(low=share.low, high=share.high, level=LEVEL, of="share of trials that complete"),
+        median=_median(epochs, len(censored)),
+        fit=None if fit is None else NegativeBinomial.model_validate(fit, from_attributes=True),
+    )
+    best = max(outcomes, key=lambda outcome: outcome.memorized)
+    return Count(best.memorized, best, outcomes, size, size, shatter=epochs_to_shatter)
+
+
+def _median(epochs: list[int], censored: int) -> float | None:
+    """Median over all trials; None when fewer than half completed."""
+    every = sorted(epochs) + [np.inf] * censored
+    middle = float(np.median(every)) if epochs else np.inf
+    return middle if np.isfinite(middle) else None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,39 @@
+"""What a protocol makes of trainings, and what it may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from capax.results import Interval, KeyDimensionSearch, Search, ShatterEpochs
+from capax.specs import Training
+from capax.training.pack import Outcome
+
+Train = Callable[..., list[Outcome]]
+"""Trains members of a run (`capax.protocols.measure`)."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a protocol counted, before units.
+
+    Attributes:
+        best: the training that counts.
+        outcomes: all trainings.
+        library_size: items that could have been recalled.
+        of: items of the library that `memorized` is a count of, by which chance is reckoned.
+    """
+
+    memorized: int
+    best: Outcome
+    outcomes: list[Outcome]
+    library_size: int
+    of: int
+    interval: Interval | None = None
+    search: Search | KeyDimensionSearch | None = None
+    shatter: ShatterEpochs | None = None
+
+
+def out_of_time(outcome: Outcome, training: Training) -> bool:
+    """Whether the time limit, and nothing else, ended a training."""
+    return outcome.stop_reason == "budget" and outcome.steps != training.budget(outcome.library_size)
