@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from capax.tasks.graph_classes import recursive_tree_bits
 from capax.theory.bounds.bound import Unknown
 from capax.theory.bounds.stored_bits import (
     distinct_information,
     f1_information,
     graph_information,
     recall_information,
-    recursive_tree_bits,
     stored_bits,
 )
 

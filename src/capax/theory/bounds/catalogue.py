@@ -119,9 +119,6 @@ def listed() -> list[Statement]:
 
 def _of_run(run: Run) -> dict[str, Any]:
     """What a run says beside its model and the sizes of its task; of a search over numbers of heads, the largest."""
-    said: dict[str, Any] = {"precision": run.training.precision}
-    contexts = getattr(run.task, "contexts", None)
-    if contexts is not None:
-        said["shared_context"] = contexts == "shared"
     heads = getattr(run.protocol, "head_counts", None)
-    return said if heads is None else said | {"n_heads": max(heads)}
+    searched = {} if heads is None else {"n_heads": max(heads)}
+    return {"precision": run.training.precision, **run.task.bound_facts(), **searched}

@@ -111,15 +111,6 @@ def f1_information(n_items: int, n_edges: int, graph_bits: float, f1: float) -> 
     return graph_bits - float(left.max()) / LN2
 
 
-def recursive_tree_bits(n_items: int) -> float:
-    """log2 m!: no tree of `tasks.graphs` is drawn with a probability above 1/m!, which is that of a star.
-
-    A tree comes from one choice of parents, of probability 1/(m − 1)!, for each order that its parents precede their
-    children in; of the m! orders at most (m − 1)! are such, as the root is first.
-    """
-    return lgamma(n_items + 1) / LN2
-
-
 def _choose(n: int, k: int) -> float:
     return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
 
