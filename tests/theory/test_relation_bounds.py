@@ -8,6 +8,7 @@ from channels import built, library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capax import channel_design
 from capax.errors import CapaxError
 from capax.tasks import graph_classes
 from capax.theory.bounds.relations import (
@@ -21,7 +22,6 @@ from capax.theory.bounds.relations import (
     sign_patterns,
 )
 from capax.theory.construct.channel import square_norm
-from capax.theory.relation_design import channel_design
 
 
 def test_quantised_by_hand() -> None:

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from capax.errors import SpecError
-from capax.models.factory import ModuleError, build, said, seeded
+from capax.models.factory import ModuleError, said, seeded
 from capax.models.module import reported
 from capax.models.module_traits import asked_positions
 from capax.seeds import torch_generator
-from capax.specs import Model, Module, Task
+from capax.specs import Model, Task
 from capax.specs.task import Scored
 
 ROWS = 8
@@ -70,24 +70,24 @@ def subject_of(model: Any, task: Task, seed: int) -> Subject:
         SpecError: for something else.
         ModuleError: when the module cannot be made, or copied.
     """
-    make: Callable[[int], nn.Module] | None = None
-    sizes = task.sizes()
-    if isinstance(model, Module):
-        name = model.name
-        build_one = partial(build, model, vocab_size=sizes["vocab_size"], seq_len=sizes["context"] + 1)
-        make = lambda number: build_one(seed=number)  # noqa: E731
-    elif isinstance(model, Model):
-        name, make = type(model).__name__, lambda number: OneMember(model, task, number)
+    make: Callable[[int], nn.Module]
+    if isinstance(model, Model):
+        name, make = getattr(model, "name", type(model).__name__), partial(_member, model, task)
     elif isinstance(model, nn.Module):
         try:
             return Subject(type(model).__name__, copy.deepcopy(model), task, seed, None)
         except Exception as error:  # a module may hold anything
             raise ModuleError(f"module: {type(model).__name__} cannot be copied ({said(error)})") from None
     elif callable(model):
-        name, make = getattr(model, "__name__", type(model).__name__), lambda number: _called(model, number)
+        name, make = getattr(model, "__name__", type(model).__name__), partial(_called, model)
     else:
         raise SpecError(f"model: a torch.nn.Module, what makes one, or a spec, got {type(model).__name__}")
     return Subject(name, make(seed), task, seed, make)
+
+
+def _member(spec: Model, task: Task, seed: int) -> nn.Module:
+    own: nn.Module | None = spec.torch_module(task, seed)
+    return OneMember(spec, task, seed) if own is None else own
 
 
 def _called(factory: Callable[[], Any], seed: int) -> nn.Module:

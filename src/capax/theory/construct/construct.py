@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from capax.errors import SpecError, shown
 from capax.results import Result
@@ -17,6 +17,7 @@ from capax.specs.spec import whole
 SIZES = ("n_heads", "d_model", "d_head")
 
 
+@runtime_checkable
 class Weights(Protocol):
     """Matrices that were built."""
 
