@@ -1,13 +1,13 @@
 """Embeddings of tiny models from configs, against the models' own outputs, and through the command line."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from capax.checks import huggingface
 from capax.checks.assumptions import represent
 from capax.checks.huggingface import read
 from capax.cli import main
@@ -190,6 +190,6 @@ def test_bad_input_is_refused(options: dict[str, Any], said: list[str]) -> None:
 
 
 def test_missing_transformers_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.setattr(huggingface, "transformers", None)
     with pytest.raises(EmbeddingError, match=r"capax\[hf\]"):
         read(config("gpt2"), Path("t.txt"))
