@@ -1,4 +1,4 @@
-"""Embeddings of a Hugging Face language model, block by block: what its attention is asked and what it is asked about.
+"""Queries and contexts of the attention of a Hugging Face language model, block by block.
 
 Models come from local paths only; a config alone gives random weights.
 """
@@ -39,7 +39,7 @@ Query = Literal["first", "last"]
 
 @dataclass(frozen=True)
 class Family:
-    """Where the models of a kind keep what is asked for.
+    """Where the models of a family keep the residual stream after attention.
 
     Attributes:
         attended: a module of a block whose input or output is the residual stream after attention.

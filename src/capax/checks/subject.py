@@ -1,4 +1,4 @@
-"""A model that is checked: a copy of it, asked without a trace, and how to make another one."""
+"""The model under test: a copy that runs without side effects, and how to make another one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = 8
 
 @dataclass(frozen=True)
 class Subject:
-    """What is asked: a copy of the module, the task's sizes, and how to make another one."""
+    """The model under test: a copy of the module, the task, and how to make another module."""
 
     name: str
     module: nn.Module
@@ -54,17 +54,17 @@ class Subject:
         shape = (rows, self.task.sizes()["context"])
         return torch.randint(self.vocab_size, shape, generator=generator).to(self.device)
 
-    def ask(self, tokens: Tensor, training: bool = False, seed: int = 0) -> Tensor:
-        """Scores of a copy, `(rows, positions, vocab_size)`; those of the last position alone are one position."""
+    def scores(self, tokens: Tensor, training: bool = False, seed: int = 0) -> Tensor:
+        """A copy's scores `(rows, positions, vocab_size)`; one position where it scores the last alone."""
         module = copy.deepcopy(self.module).train(training)
         with reported(self.name), seeded(seed), torch.no_grad():
-            scores = module(tokens)
+            scores: Tensor = module(tokens)
         asked_positions(scores, tokens, self.vocab_size, self.name)
         return scores if scores.dim() == 3 else scores[:, None]
 
 
 def subject_of(model: Any, task: Task, seed: int) -> Subject:
-    """What is asked of a module, of what makes one, or of a spec.
+    """The model under test of a module, of a factory, or of a spec.
 
     Raises:
         SpecError: for something else.

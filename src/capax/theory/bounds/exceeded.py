@@ -76,8 +76,10 @@ def _budget_exceeded(measurement: Measurement, target_f1: float, least: float) -
     shown = f1_information(*_graph(run.task), least, target_f1) - SLACK - log2(run.task.library_size + 1)
     bits = WEIGHT_BITS[run.training.precision]
     found = quantised(**run.model.architecture() | {"graph_bits": shown, "bits": bits, "constants": CONSTANTS})
-    highest = [count.interval.high for count in search.per_heads]
-    return tuple(found for high in highest if None not in (high, found.value) and high < found.value)
+    if found.value is None:
+        return ()
+    ends = [count.interval.high for count in search.per_heads]
+    return tuple(found for high in ends if high is not None and high < found.value)
 
 
 def _graph(task: Task) -> tuple[int, int]:
