@@ -24,9 +24,9 @@ Name = Literal["A1", "A2", "general position", "A1 of query + context mean"]
 
 LEVEL = 0.95
 FEWER = 10
-"""General position, which the bound does not need, is sampled so many times less: its subsets are the largest."""
+"""General position, which the bound does not need, is sampled less by this factor: its subsets are the largest."""
 WORDS = 8
-"""So many examples are named in words; the JSON names all."""
+"""Examples named in the evidence; the JSON has all."""
 
 
 class Check(Result):

@@ -116,6 +116,6 @@ class OneMember(nn.Module):
         return self.spec.ensemble_type()(self.spec, {n.replace("/", "."): p[None] for n, p in self.named_parameters()})
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Next-token scores at every position, or of the last alone where no more is scored."""
+        """Next-token scores at every position, or only at the last where no other is scored."""
         scores: Tensor = self.ensemble().logits(tokens[None], self.scored)[0]
         return scores if self.scored == "all" else scores[:, 0]

@@ -1,4 +1,4 @@
-"""What is known of a model and its task when bounds are asked for: sizes, numbers of parameters, the architecture."""
+"""The facts that bounds depend on: sizes of the task, numbers of parameters, the architecture."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORTH = {"tokens": "vocab_size is not given", "examples": NO_OUTPUTS, "pairs": N
 
 
 class Sizes(Spec):
-    """Sizes of the task that a model is for, as far as they are known."""
+    """Sizes of the model's task, as far as they are known."""
 
     seq_len: Annotated[int | None, Field(description="Tokens in a sequence; the last one is the target.")] = None
     vocab_size: Annotated[int | None, Field(description="Different tokens.")] = None
@@ -60,7 +60,7 @@ class Sizes(Spec):
 
 
 class ParameterCounts(Result):
-    """Parameters as they are counted here and there; None where that depends on sizes that were not given."""
+    """Parameter counts by several definitions; None where a count depends on sizes that were not given."""
 
     trainable: Annotated[int | None, Field(description="Of the model, counted as its tensors are.")]
     total: int | None
@@ -113,7 +113,7 @@ def of_model(model: Model, sizes: Sizes) -> dict[str, int | None]:
 
 
 def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int] | None = None, **more: Any) -> dict[str, Any]:
-    """All that bounds may ask for, by the names of their arguments.
+    """All facts that bounds may use, by the names of their arguments.
 
     Args:
         model: the model.
@@ -138,7 +138,7 @@ def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int] | None
 
 
 def parameters(known: Mapping[str, Any]) -> ParameterCounts:
-    """The parameters of a model as they are counted here and there."""
+    """The parameter counts of a model, by several definitions."""
     length = known["context_size"] if known["seq_len"] is None else known["seq_len"] - 1
     layer = ("n_heads", "d_model", "d_head", "d_value", "d_out")
     madden = ("vocab_size", "n_hidden", "d_model", "n_heads", "d_value", "d_head", "length")

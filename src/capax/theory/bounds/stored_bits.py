@@ -66,7 +66,7 @@ def recall_information(memorized: int, library_size: int, guess: float) -> float
 
 
 def distinct_information(library_size: int, log_prefixes: float) -> float:
-    """−log2 P(M uniform prefixes are distinct): what a library owes to being drawn with distinct prefixes.
+    """−log2 P(M uniform prefixes are distinct): the bits that a library has from being drawn with distinct prefixes.
 
     Answers that are part of a prefix are not independent; they are, given that all prefixes turn out distinct, which
     raises probabilities by 1/P at most.

@@ -1,4 +1,4 @@
-"""Weights for a task: built, not trained, as large as theory says they can be or as small as it finds them to be."""
+"""Weights that are constructed for a task without training."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Constructor:
         return {name: one for name, one in arguments.items() if one.kind is one.KEYWORD_ONLY}
 
     def learner(self, task: Task, model: Model | None) -> Model:
-        """The model of a task, of which only the sizes are free.
+        """The model to build for a task: its usual learner, with other sizes if they are given.
 
         Raises:
             SpecError: for a model of another kind, or another value of one of its other fields.

@@ -77,7 +77,7 @@ class RelationReport(Report):
     ]
     method: Method
     bits: Annotated[int | None, Field(description="Of each weight; None: float64.")]
-    graphs: Annotated[GraphClass, Field(description="The class that the bounds speak of.")]
+    graphs: Annotated[GraphClass, Field(description="The class of graphs that the bounds are about.")]
     bounds: tuple[Bound, ...]
     notes: tuple[str, ...]
     seed: int
