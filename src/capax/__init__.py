@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from capax.theory.bounds.catalogue import bounds as bounds
     from capax.theory.bounds.exceeded import exceeded as exceeded
     from capax.theory.construct.construct import construct as construct
+    from capax.theory.relation_design import channel_design as channel_design
 
 _HOMES = {
     "AssociationLaw": "capax.laws.power",
@@ -104,6 +105,7 @@ _HOMES = {
     "Uniform": "capax.specs.model",
     "bounds": "capax.theory.bounds.catalogue",
     "calibrate": "capax.calibration.calibrate",
+    "channel_design": "capax.theory.relation_design",
     "check_assumptions": "capax.checks.assumptions",
     "check_model": "capax.checks.model",
     "compare": "capax.laws.compare",

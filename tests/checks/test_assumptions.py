@@ -53,7 +53,7 @@ def test_offending_queries_are_named() -> None:
     assert set().union(*pairs) == {3, 8, 32}
     for word in ("zero: 21", "parallel: "):
         assert word in found.evidence
-    with pytest.raises(LibraryError, match="A1: zero: 21; parallel"):
+    with pytest.raises(LibraryError, match=r"A1.*21.*parallel"):
         check_assumptions(queries, contexts).require()
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from commands import narrow, refused, run
 
-from capax import Transformer
+from capax import AssociativeAttention, Transformer
 from capax.theory.bounds.catalogue import Catalogue, bounds
 
 EXAMPLE = (
@@ -47,8 +47,15 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_sizes_that_are_not_given(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "bounds")
-    assert "no sizes of a task; parameters: depend on seq_len" in out
+    assert "parameters: depend on the task" in out
     assert "context_size is not given" in out
+
+
+def test_any_model_brings_its_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("bounds", "--model", "associative_attention", "--d-head", "4", "--context-size", "8", "--n-classes", "10")
+    found = Catalogue.model_validate_json(run(capsys, *flags, "--json"))
+    assert found == bounds(AssociativeAttention(d_head=4), context_size=8, n_classes=10)
+    assert "n_classes 10" in run(capsys, *flags)
 
 
 def test_it_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +79,7 @@ def test_it_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
         (["--bits", "0"], ["bits", "at least 1", "0"]),
         (["--bits", "many"], ["bits", "many"]),
         (["--activation", "tanh"], ["activation", "tanh", "gelu"]),
-        (["--n-classes", "4"], ["--n-classes"]),
+        (["--n-classes", "4"], ["n_classes", "Transformer", "4"]),
     ],
 )
 def test_refuses(capsys: pytest.CaptureFixture[str], flags: list[str], said: list[str]) -> None:

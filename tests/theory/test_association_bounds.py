@@ -90,11 +90,11 @@ def test_published_values() -> None:
 def test_an_assumption_that_fails_leaves_no_value() -> None:
     wide = mahdavi2024(4, 64, 64, 64)
     assert wide.value is None
-    assert wide.reason == "not met: context_size < d_model"
+    assert "context_size < d_model" in wide.reason
     assert [assumption.met for assumption in wide.assumptions[:3]] == [False, None, None]
     alike = mahdavi2024(4, 8, 64, 64, queries_independent=False, contexts_independent=True)
     assert alike.value is None
-    assert alike.reason == "not met: every context_size queries are linearly independent"
+    assert "queries" in alike.reason
 
 
 def test_parameters_are_those_of_the_weights() -> None:
@@ -136,7 +136,8 @@ def test_bits_are_those_of_classes() -> None:
     found = mahdavi2024(20, 32, 64, 64, n_classes=100)
     assert found.bits == pytest.approx(621 * np.log2(100))
     real = mahdavi2024(20, 32, 64, 64)
-    assert (real.bits, real.bits_reason) == (None, "a real label that is exact has no finite number of bits")
+    assert real.bits is None
+    assert "real label" in real.bits_reason
     for limit in of_a_layer(20, 32, 64, 64, 64, 100, n_classes=100)[1:]:
         assert limit.bits is None
         assert "no finite number of bits" in (limit.bits_reason or "")
@@ -151,7 +152,7 @@ def test_what_is_missing_or_not_met_is_said() -> None:
         "n_classes or d_out is not given",
     ]
     fresh = of_a_layer(4, 8, 64, 16, 16, 64, shared_context=False)
-    assert fresh[1].reason == "not met: all examples share one context"
+    assert "share" in fresh[1].reason
     narrow = fresh[0].assumptions[-1]
     assert (narrow.met, narrow.needed, fresh[0].value) == (False, False, 29)
     assert of_a_layer(4, 8, 64, 16, 16, 16, shared_context=True)[0].assumptions[-1].met

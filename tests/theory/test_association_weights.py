@@ -183,7 +183,7 @@ def test_the_error_says_what_rounding_costs() -> None:
 def test_a_scale_that_float32_does_not_hold() -> None:
     examples = library(SIZES)
     small = replace(examples, contexts=examples.contexts * 1e-40)
-    with pytest.raises(CapaxError, match=r"dtype: .* too large or too small for weights in float32"):
+    with pytest.raises(CapaxError, match=r"dtype.*float32"):
         built(SIZES, small, dtype="float32")
 
 
@@ -213,18 +213,18 @@ CONTRADICTION = Examples(np.ones((2, 8)), library(SIZES).contexts, np.array([[1.
 @pytest.mark.parametrize(
     ("examples", "said"),
     [
-        (library(SIZES, more=1), "library_size: at most 10 with 3 heads of 4 and 4 tokens"),
-        (changed(contexts=np.ones((1, 8, 8))), "context_size: the bound needs fewer than d_model = 8, got 8"),
-        (changed(contexts=np.ones((1, 4, 8))), "those of context 1 have rank 1"),
-        (spoiled("contexts", (6, 2), (6, 0)), "contexts: .* those of context 7 have rank 3"),
-        (spoiled("queries", 3, 1), "those of examples 2, 4 are not"),
-        (spoiled("queries", 9, 0), "those of examples 1, 10 are not"),
-        (a_sum(), "those of examples 1, 3, 6 are not"),
-        (spoiled("queries", 2, 0.0), "none may be zero, that of example 3 is"),
-        (spoiled("queries", (4, 0), np.nan), "queries: should be finite, number 5 is not"),
-        (spoiled("contexts", (4, 0, 1), np.inf), "contexts: should be finite, number 5 is not"),
-        (CONTRADICTION, "examples 1 and 2 are one query in one context with different labels"),
-        (changed(queries=np.ones((0, 8)), labels=np.ones(0)), "queries: an empty array"),
+        (library(SIZES, more=1), "library_size.*10.*3 heads.*11"),
+        (changed(contexts=np.ones((1, 8, 8))), "context_size.*d_model = 8.*8"),
+        (changed(contexts=np.ones((1, 4, 8))), "contexts.*context 1.*rank 1"),
+        (spoiled("contexts", (6, 2), (6, 0)), "contexts.*context 7.*rank 3"),
+        (spoiled("queries", 3, 1), "queries.*examples 2, 4"),
+        (spoiled("queries", 9, 0), "queries.*examples 1, 10"),
+        (a_sum(), "queries.*examples 1, 3, 6"),
+        (spoiled("queries", 2, 0.0), "queries.*zero.*example 3"),
+        (spoiled("queries", (4, 0), np.nan), "queries.*finite.*5"),
+        (spoiled("contexts", (4, 0, 1), np.inf), "contexts.*finite.*5"),
+        (CONTRADICTION, "examples 1 and 2"),
+        (changed(queries=np.ones((0, 8)), labels=np.ones(0)), "queries.*empty"),
     ],
 )
 def test_examples_that_do_not_meet_the_assumptions_are_named(examples: Examples, said: str) -> None:
@@ -234,7 +234,7 @@ def test_examples_that_do_not_meet_the_assumptions_are_named(examples: Examples,
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"n_classes": 3}, "n_classes: only for classes"), ({"dtype": "float32", "n_classes": 0}, "n_classes: only")],
+    [({"n_classes": 3}, "n_classes.*3"), ({"dtype": "float32", "n_classes": 0}, "n_classes.*0")],
 )
 def test_options_that_mean_nothing(options: dict[str, object], said: str) -> None:
     with pytest.raises(CapaxError, match=said):
@@ -243,7 +243,7 @@ def test_options_that_mean_nothing(options: dict[str, object], said: str) -> Non
 
 def test_too_few_classes() -> None:
     examples = library(SIZES, labels="classes", n_classes=5)
-    with pytest.raises(CapaxError, match=r"n_classes: at least 5 \(labels are 0 to 4\), got 4"):
+    with pytest.raises(CapaxError, match=r"n_classes.*5.*4"):
         built(SIZES, examples, n_classes=4)
 
 
@@ -252,7 +252,7 @@ def test_sizes_below_one(place: int) -> None:
     sizes = [2, 2, 4, 2]
     sizes[place] = 0
     name = ("n_heads", "context_size", "d_model", "d_head")[place]
-    with pytest.raises(CapaxError, match=f"{name}: at least 1, got 0"):
+    with pytest.raises(CapaxError, match=f"{name}.*1.*0"):
         largest_library(*sizes)
 
 

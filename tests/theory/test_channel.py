@@ -138,11 +138,11 @@ def test_weights_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("edges", "said"),
     [
-        (np.zeros((0, 2), int), r"edges: at least one"),
-        (np.array([[0, 1], [2, 2]]), r"no self-loops, got one of item 2 \(edge 2\)"),
-        (np.array([[0, 1], [0, 9]]), r"items are 0 to 8, got 0 -> 9 \(edge 2\)"),
-        (np.array([[-1, 1]]), r"got -1 -> 1 \(edge 1\)"),
-        (np.array([[0, 1], [1, 0], [0, 1]]), r"each once, got 0 -> 1 again \(edge 3\)"),
+        (np.zeros((0, 2), int), "edges"),
+        (np.array([[0, 1], [2, 2]]), r"edges.*self-loop.*item 2.*edge 2"),
+        (np.array([[0, 1], [0, 9]]), r"edges.*0 to 8.*0 -> 9.*edge 2"),
+        (np.array([[-1, 1]]), r"edges.*-1 -> 1.*edge 1"),
+        (np.array([[0, 1], [1, 0], [0, 1]]), r"edges.*0 -> 1.*edge 3"),
     ],
 )
 def test_refuses_edges(edges: np.ndarray, said: str) -> None:

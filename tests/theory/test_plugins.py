@@ -1,15 +1,18 @@
 """Bounds, checks and constructions of models and tasks that capax does not know beforehand."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import capax
+from capax.cli import main
 from capax.errors import SpecError
 from capax.specs import Model, Task
 from capax.theory.bounds.bound import TABLE, bound
+from capax.theory.construct.construct import Constructed, Constructor, Report
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +104,51 @@ def test_constructions_take_task_and_model() -> None:
     assert channel.report.bits == 8
     onehot = capax.construct(capax.Relations(n_items=20, embeddings="onehot"), method="onehot")
     assert (onehot.report.model.d_model, onehot.report.n_heads) == (20, 1)
+
+
+class Rows(Report):
+    """What a table built by hand reaches."""
+
+    n_rows: int
+    seed: int
+
+    def lines(self) -> list[str]:
+        return [f"{self.n_rows} rows, seed {self.seed}"]
+
+
+class Matrix:
+    """Weights that are one matrix."""
+
+    def save(self, path: Path) -> None:
+        path.write_bytes(b"")
+
+
+def _build_rows(task: Any, model: Any, seed: int, *, extra: int = 0) -> Constructed:
+    """Build a table.
+
+    Args:
+        extra: Rows that nothing is in.
+    """
+    return Constructed(Matrix(), Rows(n_rows=task.library_size + extra, seed=seed))
+
+
+ROWS = Constructor(_build_rows, fields=("library_size",), sizes=("d_model",))
+
+
+def test_a_task_of_somebody_brings_its_construction(
+    plugins: tuple[type[Any], type[Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, table = plugins
+    monkeypatch.setattr(table, "constructor", f"{__name__}:ROWS")
+    assert capax.construct(table(library_size=7), seed=2, extra=3).report == Rows(n_rows=10, seed=2)
+    with pytest.raises(SpecError, match=r"bits.*extra"):
+        capax.construct(table(), bits=3)
+    with pytest.raises(SpecError, match="n_heads"):
+        capax.construct(table(), capax.Transformer(n_heads=2))
+    with pytest.raises(SystemExit) as ended:
+        main(["construct", "table", "--library-size", "4", "--extra", "1", "--seed", "9", "--json"])
+    assert ended.value.code == 0
+    assert Rows.model_validate_json(capsys.readouterr().out) == Rows(n_rows=5, seed=9)
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_incoherent_items_and_others() -> None:
     split = incoherent_split(edges, items, 16, generator)
     assert build(edges, items, generator=generator, split=split, method="hebbian").recognition.f1 >= 0.99
     edges, items, generator = library(64, 32, 0)
-    with pytest.raises(CapaxError, match=r"none of 3 splits has ρ ≤ 1 and ν ≤ 0.125: at best ρ = 0.\d+, ν = 0.\d+"):
+    with pytest.raises(CapaxError, match=r"items.*3.*ρ ≤ 1.*ν ≤ 0.125.*ρ = 0.\d+.*ν = 0.\d+"):
         incoherent_split(edges, items, 8, generator, draws=3)
     edges, items, generator = library(80, 64, 0, embeddings="low_coherence")
     split = incoherent_split(edges, items, 1, generator, nu=0.2)
@@ -226,19 +226,19 @@ def test_n_heads_is_kept_to() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"method": "onehot"}, r"onehot needs d_model = n_items = 24, got 12"),
-        ({"bits": 0}, r"bits: 1 to 8 a weight, got 0"),
-        ({"bits": 9}, r"bits: 1 to 8 a weight, got 9"),
-        ({"d_head": 0}, r"d_head: at least 1, got 0"),
-        ({"n_heads": 0}, r"n_heads: at least 1, got 0"),
-        ({"n_heads": 25}, r"n_heads: at most one an edge, 24, got 25"),
-        ({"n_heads": 1}, r"n_heads: whitened heads hold at most 12 edges.*1 are too few for 24"),
-        ({"target_f1": 0.0}, r"target_f1: above 0"),
-        ({"n_heads": 2, "bits": 1}, r"d_head: F1 ≥ 0.99 is not reached up to 48"),
-        ({"split": (np.arange(12), np.arange(11, 24))}, r"split: each edge once"),
-        ({"split": (np.arange(24), np.arange(0))}, r"split: each edge once, .* not empty, got 2 parts"),
-        ({"split": ()}, r"split: each edge once, .* got 0 parts"),
-        ({"split": (np.arange(24),), "n_heads": 2}, r"split: each edge once, in n_heads parts"),
+        ({"method": "onehot"}, r"method.*d_model.*24.*12"),
+        ({"bits": 0}, r"bits.*1 to 8.*0"),
+        ({"bits": 9}, r"bits.*1 to 8.*9"),
+        ({"d_head": 0}, r"d_head.*1.*0"),
+        ({"n_heads": 0}, r"n_heads.*1.*0"),
+        ({"n_heads": 25}, r"n_heads.*24.*25"),
+        ({"n_heads": 1}, r"n_heads.*12 edges.*1.*24"),
+        ({"target_f1": 0.0}, r"target_f1.*0"),
+        ({"n_heads": 2, "bits": 1}, r"d_head.*0.99.*48"),
+        ({"split": (np.arange(12), np.arange(11, 24))}, r"split.*2 parts"),
+        ({"split": (np.arange(24), np.arange(0))}, r"split.*empty.*2 parts"),
+        ({"split": ()}, r"split.*0 parts"),
+        ({"split": (np.arange(24),), "n_heads": 2}, r"split.*n_heads"),
     ],
 )
 def test_refuses(options: dict[str, object], said: str) -> None:
@@ -248,15 +248,15 @@ def test_refuses(options: dict[str, object], said: str) -> None:
 
 def test_refuses_items() -> None:
     edges, items, generator = library(24, 24)
-    with pytest.raises(CapaxError, match=r"onehot needs one-hot items"):
+    with pytest.raises(CapaxError, match=r"method.*one-hot"):
         build(edges, items, generator=generator, method="onehot")
-    with pytest.raises(CapaxError, match=r"n_heads: onehot has one, got 2"):
+    with pytest.raises(CapaxError, match=r"n_heads.*2"):
         build(edges, np.eye(24), generator=generator, method="onehot", n_heads=2)
     for value in (0.0, 2.0, np.nan):
         wrong = items.copy()
         wrong[7] *= value
-        with pytest.raises(CapaxError, match=rf"items: of norm 1, got {value * 1:g} \(item 8\)"):
+        with pytest.raises(CapaxError, match=rf"items.*1.*{value:g}.*item 8"):
             build(edges, wrong, generator=generator)
     equal = np.tile(items[:1], (24, 1))
-    with pytest.raises(CapaxError, match=r"should be linearly independent"):
+    with pytest.raises(CapaxError, match=r"items.*independent"):
         build(edges, equal, generator=generator, n_heads=4)

@@ -33,7 +33,7 @@ def test_the_threshold_counts() -> None:
     attention = np.array([[[0.6, 0.4]]])
     assert saturation(attention, threshold=0.5).heads[0].saturated == 1
     assert saturation(attention, threshold=0.6).heads[0].saturated == 0
-    with pytest.raises(CapaxError, match=r"threshold: at least 0 and below 1, got 1.0"):
+    with pytest.raises(CapaxError, match=r"threshold.*0.*1.*1.0"):
         saturation(attention, threshold=1.0)
 
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from capax.tasks.graph_classes import recursive_tree_bits
 from capax.theory.bounds.bound import Unknown
 from capax.theory.bounds.stored_bits import (
     distinct_information,
     f1_information,
     graph_information,
     recall_information,
-    recursive_tree_bits,
     stored_bits,
 )
 
@@ -25,7 +25,8 @@ def test_items_and_bits() -> None:
     found = stored_bits(1000, log2(100), 32)
     assert (found.value, found.bits, found.proved_for_recall) == (int(32_000 / log2(100)), 32_000, True)
     real = stored_bits(1000, Unknown("labels are real numbers"), 32)
-    assert (real.value, real.reason, real.bits) == (None, "labels are real numbers", 32_000)
+    assert (real.value, real.bits) == (None, 32_000)
+    assert "labels" in str(real.reason)
     one = stored_bits(7, 0.0, 32)
     assert (one.value, one.bits) == (None, 224)
     assert "one answer" in str(one.reason)

@@ -44,10 +44,11 @@ def test_dana_by_hand() -> None:
 
 def test_dana_is_about_a_layer_with_a_skip() -> None:
     none = told(dana2025, Transformer(skips=False), 50)
-    assert (none.value, none.reason) == (None, "not met: a skip around the layer")
+    assert none.value is None
+    assert "skip" in none.reason
     usual = told(dana2025, Transformer(), 50)
     assert [(one.met, one.needed) for one in usual.assumptions if one.met is False] == [(False, False)] * 2
-    assert told(dana2025, Transformer(d_value=3), 50).reason == "not met: d_value = d_head"
+    assert "d_value" in told(dana2025, Transformer(d_value=3), 50).reason
 
 
 def test_accuracy_that_a_capacity_implies() -> None:
@@ -55,7 +56,8 @@ def test_accuracy_that_a_capacity_implies() -> None:
     assert told(dana2025_accuracy, spec, 50, 2500).value == pytest.approx(1 / 50 + 49 / 50 * 128 / 2500)
     for size in (1, 128):
         assert told(dana2025_accuracy, spec, 50, size).value == 1
-    assert told(dana2025_accuracy, spec, None, None).reason == "vocab_size is not given; library_size is not given"
+    for name in ("vocab_size", "library_size"):
+        assert name in told(dana2025_accuracy, spec, None, None).reason
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
@@ -85,15 +87,15 @@ def test_madden_by_hand() -> None:
     for found in (upper, empirical):
         assert (found.bits, found.scope) == (None, "model")
         assert not found.proved_for_recall
-    assert told(madden2025_upper, Transformer(), None, 7).reason == "vocab_size is not given"
+    assert "vocab_size" in told(madden2025_upper, Transformer(), None, 7).reason
     relu = told(madden2025_upper, Transformer(activation="relu"), 100, 51_648)
-    assert relu.reason == "not met: continuously differentiable in its parameters (not ReLU)"
+    assert "ReLU" in relu.reason
 
 
 def test_madden_lower_is_of_another_system() -> None:
     found = told(madden2025_lower, Transformer(d_model=64), 9)
     assert (found.value, found.scope, found.assumptions[1].met) == (256, "reference", False)
-    assert told(madden2025_lower, Transformer(ffn="none"), 9).reason == "no hidden units"
+    assert "hidden" in told(madden2025_lower, Transformer(ffn="none"), 9).reason
     for activation in ("relu", "softmax"):
         assert "not met: activation analytic" in str(
             told(madden2025_lower, Transformer(activation=activation), 9).reason

@@ -24,9 +24,9 @@ Name = Literal["A1", "A2", "general position", "A1 of query + context mean"]
 
 LEVEL = 0.95
 FEWER = 10
-"""General position, which the bound does not need, is sampled so many times less: its subsets are the largest."""
+"""General position, which the bound does not need, is sampled less by this factor: its subsets are the largest."""
 WORDS = 8
-"""So many examples are named in words; the JSON names all."""
+"""Examples named in the evidence; the JSON has all."""
 
 
 class Check(Result):
@@ -68,7 +68,7 @@ class Representation(Result):
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """What the bound needs and does not hold, with the examples; empty where nothing was refuted."""
+        """The bound's assumptions that fail, with the examples; empty where none was refuted."""
         failed = [check for check in self.checks if check.assumption in ("A1", "A2") and check.verdict == "fails"]
         return tuple(f"{check.assumption}: {check.evidence}" for check in failed)
 
@@ -257,37 +257,37 @@ def _subsets(name: Name, rows: np.ndarray, size: int, eps: float, samples: int, 
         smallest_rank=found.smallest_rank,
         close=found.close,
         dependent_sets=sets,
-        evidence="; ".join(_said(found, share, sets)),
+        evidence="; ".join(_evidence(found, share, sets)),
     )
 
 
-def _said(found: Probe, share: float, sets: tuple[tuple[int, ...], ...]) -> list[str]:
-    """What was found, in words."""
-    said = []
+def _evidence(found: Probe, share: float, sets: tuple[tuple[int, ...], ...]) -> list[str]:
+    """The evidence, in phrases."""
+    parts = []
     zeros = [one[0] for one in sets if len(one) == 1]
     pairs_ = [one for one in sets if len(one) == 2]
     others = [one for one in sets if len(one) > 2]
     if zeros:
-        said.append(f"zero: {_numbers(zeros)}")
+        parts.append(f"zero: {_numbers(zeros)}")
     if pairs_:
         shown = ", ".join(f"{one} and {other}" for one, other in pairs_[:3])
-        said.append(f"parallel: {shown}{f' and {len(pairs_) - 3} more pairs' if len(pairs_) > 3 else ''}")
+        parts.append(f"parallel: {shown}{f' and {len(pairs_) - 3} more pairs' if len(pairs_) > 3 else ''}")
     if found.span is not None:
-        said.append(f"all span {found.span} dimensions, so every {found.size} are dependent")
+        parts.append(f"all span {found.span} dimensions, so every {found.size} are dependent")
     if others:
-        said.append(f"dependent: {_numbers(min(others, key=len))}")
+        parts.append(f"dependent: {_numbers(min(others, key=len))}")
     if found.tested:
         counted = f"{found.dependent or 'none'} of {found.tested}"
         if found.every:
-            said.append(f"{counted} subsets dependent, every one tested")
+            parts.append(f"{counted} subsets dependent, every one tested")
         else:
             limit = f" (with {LEVEL:.0%} confidence below {share:.2%} of all)" if share < 0.995 else ""
-            said.append(f"{counted} sampled subsets dependent{limit}")
+            parts.append(f"{counted} sampled subsets dependent{limit}")
     if found.smallest_rank is not None:
-        said.append(f"smallest rank {found.smallest_rank} of {found.size}")
+        parts.append(f"smallest rank {found.smallest_rank} of {found.size}")
     if found.close:
-        said.append(f"{found.close} decisions close to the tolerance")
-    return said
+        parts.append(f"{found.close} decisions close to the tolerance")
+    return parts
 
 
 def _contexts(contexts: Float[np.ndarray, "g tokens channels"], eps: float) -> Check:
@@ -298,14 +298,14 @@ def _contexts(contexts: Float[np.ndarray, "g tokens channels"], eps: float) -> C
     close = sum(one.close for one in found)
     smallest = min(one.rank for one in found) if dependent else None
     if not dependent:
-        said = f"all {len(found)} contexts have rank {size}" if len(found) > 1 else f"the context has rank {size}"
+        evidence = f"all {len(found)} contexts have rank {size}" if len(found) > 1 else f"the context has rank {size}"
     elif len(found) > 1:
-        said = (
+        evidence = (
             f"{len(dependent)} of {len(found)} contexts have dependent tokens: {_numbers(dependent)}; smallest rank "
             f"{smallest} of {size}"
         )
     else:
-        said = f"the context has rank {smallest} of {size}"
+        evidence = f"the context has rank {smallest} of {size}"
     return Check(
         assumption="A2",
         statement=f"the {size} tokens of each context are independent",
@@ -319,7 +319,7 @@ def _contexts(contexts: Float[np.ndarray, "g tokens channels"], eps: float) -> C
         smallest_rank=smallest,
         close=close,
         dependent_sets=tuple((at,) for at in dependent),
-        evidence=said + (f"; {close} decisions close to the tolerance" if close else ""),
+        evidence=evidence + (f"; {close} decisions close to the tolerance" if close else ""),
     )
 
 

@@ -1,4 +1,4 @@
-"""Embeddings of a Hugging Face language model, block by block: what its attention is asked and what it is asked about.
+"""Queries and contexts of the attention of a Hugging Face language model, block by block.
 
 Models come from local paths only; a config alone gives random weights.
 """
@@ -20,6 +20,12 @@ from capax.checks.assumptions import AssumptionReport, Precision, report
 from capax.errors import EmbeddingError
 from capax.inputs import exists, read_json, regular
 
+transformers: Any
+try:
+    import transformers
+except ImportError:
+    transformers = None
+
 BATCH = 16
 WEIGHTS = "*.safetensors"
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
@@ -33,7 +39,7 @@ Query = Literal["first", "last"]
 
 @dataclass(frozen=True)
 class Family:
-    """Where the models of a kind keep what is asked for.
+    """Where the models of a family keep the residual stream after attention.
 
     Attributes:
         attended: a module of a block whose input or output is the residual stream after attention.
@@ -123,17 +129,18 @@ def read(
         EmbeddingError: when transformers is missing, the model cannot be read or has no such block, or a line is short;
             it names the line (from 1).
     """
-    transformers = _transformers()
-    with _quiet(transformers):
-        config = _config(transformers, model)
+    if transformers is None:
+        raise EmbeddingError("hf: needs transformers: pip install 'capax[hf]'")
+    with _quiet():
+        config = _config(model)
         kind = str(config.model_type)
         family = FAMILIES.get(kind)
         if query is None:
             if family is None:
                 raise EmbeddingError(f"query: say first or last; which token of {kind!r} sees all others is not known")
             query = family.query
-        network, notes = _network(transformers, model, config, precision, seed)
-        tokens, said = _tokens(transformers, model, text, int(config.vocab_size), query, context_size)
+        network, notes = _network(model, config, precision, seed)
+        tokens, said = _tokens(model, text, int(config.vocab_size), query, context_size)
     notes += said
     longest = getattr(config, "max_position_embeddings", None)
     if longest is not None and tokens.shape[1] > longest:
@@ -143,7 +150,7 @@ def read(
         raise EmbeddingError(f"layer: 1 to {len(blocks)}, got {layer}")
     if family is None:
         notes += (f"after attention: left out, as its place in {kind!r} is not known; known: {', '.join(FAMILIES)}",)
-    with _quiet(transformers):
+    with _quiet():
         found = _run(network, blocks, layer, family, tokens)
     at = 0 if query == "first" else -1
     return Embeddings(
@@ -152,16 +159,8 @@ def read(
     )
 
 
-def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError:
-        raise EmbeddingError("hf: needs transformers: pip install 'capax[hf]'") from None
-    return transformers
-
-
 @contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """No advice and no progress bars on stderr."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -175,7 +174,7 @@ def _quiet(transformers: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _config(transformers: Any, model: Path) -> Any:
+def _config(model: Path) -> Any:
     if not exists(model, "hf", EmbeddingError):
         raise EmbeddingError(f"hf: no such file or folder {str(model)!r} (nothing is downloaded)")
     if model.is_dir() and not (model / "config.json").exists():
@@ -218,9 +217,7 @@ def _refuse_code(model: Path) -> None:
         raise EmbeddingError(f"hf: {pickled[0]} is pickled, which can run code; save the weights as .safetensors")
 
 
-def _network(
-    transformers: Any, model: Path, config: Any, precision: str, seed: int
-) -> tuple[nn.Module, tuple[str, ...]]:
+def _network(model: Path, config: Any, precision: str, seed: int) -> tuple[nn.Module, tuple[str, ...]]:
     weights = model.is_dir() and any(model.glob(WEIGHTS))
     try:
         if weights:
@@ -238,7 +235,7 @@ def _network(
 
 
 def _tokens(
-    transformers: Any, model: Path, text: Path, vocab_size: int, query: Query, context_size: int | None
+    model: Path, text: Path, vocab_size: int, query: Query, context_size: int | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Token ids (items, context size)."""
     try:
@@ -250,19 +247,15 @@ def _tokens(
     if context_size is not None and context_size < 1:
         raise EmbeddingError(f"context_size: at least 1, got {context_size}")
     if model.is_dir() and any((model / name).is_file() for name in TOKENIZERS):
-        rows, notes = _tokenized(transformers, model, lines, context_size)
-    elif query == "first":
-        if vocab_size < 2:
-            raise EmbeddingError(f"hf: a vocabulary of at least 2, got {vocab_size}")
-        rows = [
-            [vocab_size - 1, *(byte % (vocab_size - 1) for byte in line.encode())] if line else [] for line in lines
-        ]
-        notes = (
-            f"tokens are bytes modulo {vocab_size - 1}, as there is no tokenizer; token {vocab_size - 1} stands first",
-        )
+        rows, notes = _tokenized(model, lines, context_size)
     else:
-        rows = [[byte % vocab_size for byte in line.encode()] for line in lines]
-        notes = (f"tokens are bytes modulo {vocab_size}, as there is no tokenizer",)
+        first = [vocab_size - 1] if query == "first" else []
+        kinds = vocab_size - len(first)
+        if kinds < 1:
+            raise EmbeddingError(f"hf: a vocabulary of at least {1 + len(first)}, got {vocab_size}")
+        rows = [[*first, *(byte % kinds for byte in line.encode())] if line else [] for line in lines]
+        added = f"; token {kinds} stands first" if first else ""
+        notes = (f"tokens are bytes modulo {kinds}, as there is no tokenizer{added}",)
     shortest = min(range(len(rows)), key=lambda at: len(rows[at]))
     wanted = context_size or max(len(rows[shortest]), 1)
     if len(rows[shortest]) < wanted:
@@ -276,9 +269,7 @@ def _tokens(
     return tokens, notes
 
 
-def _tokenized(
-    transformers: Any, model: Path, lines: list[str], context_size: int | None
-) -> tuple[list[list[int]], tuple[str, ...]]:
+def _tokenized(model: Path, lines: list[str], context_size: int | None) -> tuple[list[list[int]], tuple[str, ...]]:
     """Ids of each line; special tokens stay where the tokenizer puts them, in lines that are cut, too."""
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(

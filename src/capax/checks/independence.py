@@ -16,13 +16,13 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
 EXACT_SUBSETS = 20_000
-"""Up to so many subsets every one is tested; of more, a sample."""
+"""Up to this many subsets all are tested; of more, a sample."""
 ENOUGH_DEPENDENT = 50
-"""A sample ends with so many dependent subsets."""
+"""Sampling ends after this many dependent subsets."""
 CIRCUITS = 10
-"""So many of the dependent sets that testing finds are named."""
+"""At most this many of the dependent sets found by testing are named."""
 DIRECTIONS = 8
-"""On so many random directions vectors are compared before all their channels are."""
+"""Random directions on which vectors are compared before all their channels are."""
 COMPARED = 300_000
 """Pairs of vectors that are compared in all channels."""
 CLOSE = 10.0
@@ -163,7 +163,7 @@ class Probe:
     """Those of them that came out as dependent."""
     smallest_rank: int | None = None
     span: int | None = None
-    """Numerical rank of all vectors, where that alone makes every subset dependent."""
+    """Numerical rank of all vectors, if that already makes every subset dependent."""
     sets: list[tuple[int, ...]] = field(default_factory=list)
     """Dependent sets: zero vectors, parallel pairs, then small ones found while testing."""
 

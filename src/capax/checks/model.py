@@ -1,7 +1,7 @@
 """Self-checks of a model: faults that training does not show, and that make a count of what it remembers worthless.
 
-Each check says passed, failed or cannot be judged, with its evidence. The model itself is left as it is: what is asked
-is a copy, and torch's random numbers go on where they were.
+Each check has passed, failed, or cannot be judged, with its evidence. The model itself is not changed: the checks run
+on a copy, and torch's random state is restored.
 """
 
 from __future__ import annotations
@@ -156,27 +156,25 @@ def _batch_independence(subject: Subject) -> tuple[Verdict, str]:
     reversed_ = tokens.flip(0)
     for training in (False, True):
         mode = "train" if training else "eval"
-        scores = subject.ask(tokens, training)
-        exchanged = float((subject.ask(others, training)[0] - scores[0]).abs().max())
+        scores = subject.scores(tokens, training)
+        exchanged = float((subject.scores(others, training)[0] - scores[0]).abs().max())
         if exchanged > tolerance(scores):
             return "failed", (
                 f"in {mode} mode the scores of an example change by {exchanged:.2g} (largest score "
                 f"{float(scores.abs().max()):.2g}) when the {ROWS - 1} others of its batch are exchanged"
             )
-        moved = 0.0 if training else float((subject.ask(reversed_).flip(0) - scores).abs().max())
+        moved = 0.0 if training else float((subject.scores(reversed_).flip(0) - scores).abs().max())
         if moved > tolerance(scores):
-            return "failed", f"the scores of an example change by {moved:.2g} with its place in the batch"
+            return "failed", f"the scores of an example change by {moved:.2g} with its position in the batch"
     return "passed", f"the same to {tolerance(scores):.1g} when the {ROWS - 1} others are exchanged, in either mode"
 
 
 def _reach(subject: Subject) -> tuple[Verdict, str]:
     tokens = subject.tokens("reach")
-    scores = subject.ask(tokens)[:, -1]
-    silent = [
-        place + 1
-        for place in range(tokens.shape[1])
-        if float((subject.ask(_exchanged(tokens, place, subject))[:, -1] - scores).abs().max()) <= tolerance(scores)
-    ]
+    scores = subject.scores(tokens)
+    positions = range(tokens.shape[1])
+    changes = [_change(subject, tokens, scores, position)[:, -1] for position in positions]
+    silent = [position + 1 for position in positions if float(changes[position].max()) <= tolerance(scores)]
     if silent:
         which = f"position{'s' * (len(silent) > 1)} {some(silent)} of {tokens.shape[1]}"
         return "failed", f"another token at {which} changed no score of the last, in {ROWS} random contexts"
@@ -184,41 +182,39 @@ def _reach(subject: Subject) -> tuple[Verdict, str]:
     return "passed", f"{which} changed them, in {ROWS} random contexts"
 
 
-def _exchanged(tokens: Tensor, place: int, subject: Subject) -> Tensor:
-    """The same contexts with another token at one position."""
+def _change(subject: Subject, tokens: Tensor, scores: Tensor, position: int) -> Tensor:
+    """How much scores change, in absolute value, when one position of every context has another token."""
     other = tokens.clone()
-    other[:, place] = (other[:, place] + 1 + subject.tokens("shift")[:, 0] % (subject.vocab_size - 1)) % (
-        subject.vocab_size
-    )
-    return other
+    other[:, position] += 1 + subject.tokens("shift")[:, 0] % (subject.vocab_size - 1)
+    return (subject.scores(other % subject.vocab_size) - scores).abs()
 
 
 def _look_ahead(subject: Subject) -> tuple[Verdict, str]:
     tokens = subject.tokens("ahead")
-    scores = subject.ask(tokens)
+    scores = subject.scores(tokens)
     if scores.shape[1] == 1:
-        return "cannot be judged", "it scores the last position alone, which nothing comes after"
-    for place in range(1, tokens.shape[1]):
-        changed = (subject.ask(_exchanged(tokens, place, subject))[:, :place] - scores[:, :place]).abs().amax((0, 2))
+        return "cannot be judged", "it scores only the last position, and no token follows that"
+    for position in range(1, tokens.shape[1]):
+        changed = _change(subject, tokens, scores, position)[:, :position].amax((0, 2))
         reached = (changed > tolerance(scores)).nonzero().flatten()
         if len(reached):
-            found = f"the token at position {place + 1} changes the scores of position {int(reached[0]) + 1}"
+            found = f"the token at position {position + 1} changes the scores of position {int(reached[0]) + 1}"
             if subject.every_position:
                 return "failed", f"{found}: targets are seen before they are predicted (no causal mask?)"
-            return "passed", f"{found}, but the task scores the last position alone"
+            return "passed", f"{found}, but the task scores only the last position"
     return "passed", f"none of {tokens.shape[1]} positions reaches an earlier one, in {ROWS} random contexts"
 
 
 def _nothing_random(subject: Subject) -> tuple[Verdict, str]:
     tokens = subject.tokens("random")
-    first, second = subject.ask(tokens, seed=1), subject.ask(tokens, seed=2)
+    first, second = subject.scores(tokens, seed=1), subject.scores(tokens, seed=2)
     difference = float((first - second).abs().max())
     if difference > 0:
         return "failed", f"in eval mode, two passes over the same tokens differ by {difference:.2g}"
     rates = _dropout_rates(subject.module)
-    trained = float((subject.ask(tokens, True, 1) - subject.ask(tokens, True, 2)).abs().max())
-    told = _rates_in_words(rates) if rates else "no dropout module"
-    return "passed", f"identical; in train mode: {told}, and two passes {'differ' if trained else 'are the same'}"
+    trained = float((subject.scores(tokens, True, 1) - subject.scores(tokens, True, 2)).abs().max())
+    dropout = _rates_in_words(rates) if rates else "no dropout module"
+    return "passed", f"identical; in train mode: {dropout}, and two passes {'differ' if trained else 'are the same'}"
 
 
 def _dropout_rates(module: nn.Module) -> dict[str, float]:
@@ -267,17 +263,17 @@ def _library(task: Task, items: Any, seed: int) -> tuple[Verdict, str]:
     repeats = len(rows) - len(np.unique(rows, axis=0))
     last = task.scored("recall") == "last"
     contradicting = len(rows) - sequences.reachable_items(rows, "last" if last else "all")
-    said_: list[str] = []
+    problems: list[str] = []
     if repeats:
-        said_.append(f"{repeats} of {len(rows)} repeat others")
+        problems.append(f"{repeats} of {len(rows)} repeat others")
     if contradicting:
         why = "one prefix, two targets" if last else "one first token, two sequences"
-        said_.append(f"{contradicting} of {len(rows)} contradict others ({why})")
-    if not said_:
-        return "passed", f"{len(rows)} items, all of them different and none against another"
+        problems.append(f"{contradicting} of {len(rows)} contradict others ({why})")
+    if not problems:
+        return "passed", f"{len(rows)} items, no two equal, none contradicts another"
     pair = repeated_prefixes(rows)
     first = "" if pair is None else f"; the first with one prefix: items {pair[0] + 1} and {pair[1] + 1}"
-    return "failed", f"{', '.join(said_)}{first}"
+    return "failed", f"{', '.join(problems)}{first}"
 
 
 def _trained(subject: Subject, model: Any, optimizer: torch.optim.Optimizer | None) -> tuple[Verdict, str]:
@@ -303,15 +299,15 @@ def _trained(subject: Subject, model: Any, optimizer: torch.optim.Optimizer | No
                     untouched.pop(name, None)
             adam.step()
     frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
-    told = f"; frozen: {some(frozen)}" if frozen else ""
+    not_trained = f"; frozen: {some(frozen)}" if frozen else ""
     problems = [f"no gradient reaches {some(list(untouched))}"] if untouched else []
     if optimizer is not None:
         held = {id(p) for group in optimizer.param_groups if group["lr"] != 0 for p in group["params"]}
         missing = [n for n, p in model.named_parameters() if p.requires_grad and id(p) not in held]
         problems += [f"the optimizer does not train {some(missing)}"] if missing else []
     if problems:
-        return "failed", f"{', and '.join(problems)}{told}"
-    return "passed", f"all {len(named)} tensors got a gradient in {STEPS} steps on random tokens{told}"
+        return "failed", f"{', and '.join(problems)}{not_trained}"
+    return "passed", f"all {len(named)} tensors got a gradient in {STEPS} steps on random tokens{not_trained}"
 
 
 def _seeds(subject: Subject) -> tuple[Verdict, str]:

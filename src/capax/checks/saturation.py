@@ -1,6 +1,6 @@
 """Which heads attend to one token only, on which examples (Mahdavi et al. 2024 count a largest weight above .99).
 
-It needs attention weights alone, so that constructed and trained layers are looked at in the same way.
+It needs only attention weights, so constructed and trained layers are treated alike.
 """
 
 from __future__ import annotations

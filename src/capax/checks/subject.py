@@ -1,4 +1,4 @@
-"""A model that is checked: a copy of it, asked without a trace, and how to make another one."""
+"""The model under test: a copy that runs without side effects, and how to make another one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from capax.errors import SpecError
-from capax.models.factory import ModuleError, build, said, seeded
+from capax.models.factory import ModuleError, said, seeded
 from capax.models.module import reported
 from capax.models.module_traits import asked_positions
 from capax.seeds import torch_generator
-from capax.specs import Model, Module, Task
+from capax.specs import Model, Task
 from capax.specs.task import Scored
 
 ROWS = 8
@@ -25,7 +25,7 @@ ROWS = 8
 
 @dataclass(frozen=True)
 class Subject:
-    """What is asked: a copy of the module, the task's sizes, and how to make another one."""
+    """The model under test: a copy of the module, the task, and how to make another module."""
 
     name: str
     module: nn.Module
@@ -54,40 +54,40 @@ class Subject:
         shape = (rows, self.task.sizes()["context"])
         return torch.randint(self.vocab_size, shape, generator=generator).to(self.device)
 
-    def ask(self, tokens: Tensor, training: bool = False, seed: int = 0) -> Tensor:
-        """Scores of a copy, `(rows, positions, vocab_size)`; those of the last position alone are one position."""
+    def scores(self, tokens: Tensor, training: bool = False, seed: int = 0) -> Tensor:
+        """A copy's scores `(rows, positions, vocab_size)`; one position where it scores the last alone."""
         module = copy.deepcopy(self.module).train(training)
         with reported(self.name), seeded(seed), torch.no_grad():
-            scores = module(tokens)
+            scores: Tensor = module(tokens)
         asked_positions(scores, tokens, self.vocab_size, self.name)
         return scores if scores.dim() == 3 else scores[:, None]
 
 
 def subject_of(model: Any, task: Task, seed: int) -> Subject:
-    """What is asked of a module, of what makes one, or of a spec.
+    """The model under test of a module, of a factory, or of a spec.
 
     Raises:
         SpecError: for something else.
         ModuleError: when the module cannot be made, or copied.
     """
-    make: Callable[[int], nn.Module] | None = None
-    sizes = task.sizes()
-    if isinstance(model, Module):
-        name = model.name
-        build_one = partial(build, model, vocab_size=sizes["vocab_size"], seq_len=sizes["context"] + 1)
-        make = lambda number: build_one(seed=number)  # noqa: E731
-    elif isinstance(model, Model):
-        name, make = type(model).__name__, lambda number: OneMember(model, task, number)
+    make: Callable[[int], nn.Module]
+    if isinstance(model, Model):
+        name, make = getattr(model, "name", type(model).__name__), partial(_member, model, task)
     elif isinstance(model, nn.Module):
         try:
             return Subject(type(model).__name__, copy.deepcopy(model), task, seed, None)
         except Exception as error:  # a module may hold anything
             raise ModuleError(f"module: {type(model).__name__} cannot be copied ({said(error)})") from None
     elif callable(model):
-        name, make = getattr(model, "__name__", type(model).__name__), lambda number: _called(model, number)
+        name, make = getattr(model, "__name__", type(model).__name__), partial(_called, model)
     else:
         raise SpecError(f"model: a torch.nn.Module, what makes one, or a spec, got {type(model).__name__}")
     return Subject(name, make(seed), task, seed, make)
+
+
+def _member(spec: Model, task: Task, seed: int) -> nn.Module:
+    own: nn.Module | None = spec.torch_module(task, seed)
+    return OneMember(spec, task, seed) if own is None else own
 
 
 def _called(factory: Callable[[], Any], seed: int) -> nn.Module:
@@ -116,6 +116,6 @@ class OneMember(nn.Module):
         return self.spec.ensemble_type()(self.spec, {n.replace("/", "."): p[None] for n, p in self.named_parameters()})
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Next-token scores at every position, or of the last alone where no more is scored."""
+        """Next-token scores at every position, or only at the last where no other is scored."""
         scores: Tensor = self.ensemble().logits(tokens[None], self.scored)[0]
         return scores if self.scored == "all" else scores[:, 0]

@@ -5,21 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
 from capax.cli import output
-from capax.cli.flags import GROUPS, Json, Part, command, every_model, made
+from capax.cli.flags import Json, Part, command, every_model, made
 from capax.figures.drawing import check_writable, draw
 from capax.figures.theory import chart
 from capax.specs import Model, Transformer
 from capax.theory.bounds import catalogue
-from capax.theory.bounds.bound import Bound
+from capax.theory.bounds.bound import LEAST, Bound
 from capax.theory.bounds.catalogue import Catalogue
-from capax.theory.bounds.facts import MEANINGFUL
+from capax.theory.bounds.facts import Sizes
 
 TITLES = {
     "examples": "examples with real labels, exact",
@@ -38,22 +36,8 @@ STANDINGS = {"read": "r", "secondary": "s", "derived": "d"}
 WIDE = 96
 """Columns from which sources are shown beside the names."""
 
-TaskSize = Parameter(group=GROUPS["Task"])
 
-
-def _bounds(
-    model: Model,
-    *,
-    seq_len: Annotated[int | None, TaskSize] = None,
-    vocab_size: Annotated[int | None, TaskSize] = None,
-    context_size: Annotated[int | None, TaskSize] = None,
-    n_items: Annotated[int | None, TaskSize] = None,
-    n_edges: Annotated[int | None, TaskSize] = None,
-    library_size: Annotated[int | None, TaskSize] = None,
-    bits: int = 32,
-    figure: Path | None = None,
-    as_json: Json = False,
-) -> None:
+def _bounds(model: Model, sizes: Sizes, *, bits: int = 32, figure: Path | None = None, as_json: Json = False) -> None:
     """List the known bounds on what a model remembers: proved, measured elsewhere, or of memories of its size.
 
     Sizes that are not given leave some without a value; the reasons are printed. What counts different things is not
@@ -61,18 +45,6 @@ def _bounds(
 
     Parameters
     ----------
-    seq_len
-        Tokens in a sequence; the last one is the target.
-    vocab_size
-        Different tokens.
-    context_size
-        Tokens n in a context. [default: seq_len − 1]
-    n_items
-        Items of a graph of relations.
-    n_edges
-        Edges of that graph.
-    library_size
-        Associations to memorize, for the accuracy that a capacity implies.
     bits
         Of a weight.
     figure
@@ -80,27 +52,19 @@ def _bounds(
     """
     if figure is not None:
         check_writable(figure, "figure")
-    found = catalogue.bounds(
-        model,
-        seq_len=seq_len,
-        vocab_size=vocab_size,
-        context_size=context_size,
-        n_items=n_items,
-        n_edges=n_edges,
-        library_size=library_size,
-        bits=bits,
-    )
+    found = catalogue.bounds(model, bits=bits, **sizes.model_dump(exclude_none=True))
     if figure is not None:
         draw(chart(found, {}), figure, "figure")
-    output.emit(found, lambda found: _show(found, model), as_json=as_json, figure=figure)
+    output.emit(found, _show, as_json=as_json, figure=figure)
 
 
-__getattr__ = made(bounds=lambda: command(_bounds, Part.models(every_model(), Transformer)))
+_SIZES = Part("Task", {"": Sizes}, only=tuple(one for one in Sizes.model_fields if one in LEAST))
+__getattr__ = made(bounds=lambda: command(_bounds, Part.models(every_model(), Transformer), _SIZES))
 
 
-def _show(found: Catalogue, model: Model) -> None:
+def _show(found: Catalogue) -> None:
     screen = output.console()
-    screen.print(f"{_setting(found, model)}\n")
+    screen.print(f"{_setting(found)}\n")
     sourced = screen.width >= WIDE
     screen.print(_table([], sourced))
     valued = [one for one in found.bounds if one.value is not None]
@@ -139,17 +103,17 @@ def _table(rows: list[Bound], sourced: bool) -> Table:
     return table
 
 
-def _setting(found: Catalogue, model: Model) -> str:
-    sizes, parameters = found.sizes, found.parameters
-    known = [f"{name} {size}" for name in MEANINGFUL["tokens"] if (size := getattr(sizes, name)) is not None]
+def _setting(found: Catalogue) -> str:
+    parameters = found.parameters
+    known = [f"{name} {size}" for name in _SIZES.only if (size := getattr(found.sizes, name)) is not None]
     counts = [
         f"{number} {name}"
         for name, number in (("trainable", parameters.trainable), ("in all", parameters.total))
         if number is not None
     ]
     return (
-        f"{model.words()}; {', '.join(known) or 'no sizes of a task'}; "
-        f"parameters: {', '.join(counts) or 'depend on seq_len'}"
+        f"{found.model.words()}; {', '.join(known) or 'no sizes of a task'}; "
+        f"parameters: {', '.join(counts) or 'depend on the task'}"
     )
 
 

@@ -33,6 +33,7 @@ class Associations(Task):
     axes: ClassVar[tuple[str, ...]] = ("context_size",)
     library_class: ClassVar[str] = "capax.tasks.associations:AssociationLibrary"
     memory_class: ClassVar[str] = "capax.memory:AssociativeMemory"
+    constructor: ClassVar[str | None] = "capax.theory.construct.constructors:LAYER"
     usual_training: ClassVar[Mapping[str, Any]] = {
         "batch_size": 256,
         "schedule": "cosine",
@@ -107,6 +108,10 @@ class Associations(Task):
     def targets_drawn(self) -> bool:
         """Whether labels are drawn."""
         return self.drawn
+
+    def bound_facts(self) -> dict[str, Any]:
+        """Whether all examples share one context."""
+        return {"shared_context": self.contexts == "shared"}
 
     def sizes(self) -> dict[str, int]:
         """`n_outputs`, `context_size`, and `n_contexts`: 1 where all examples share one."""

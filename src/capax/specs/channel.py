@@ -68,9 +68,9 @@ class KeyQueryChannel(Model):
 
     @classmethod
     def shaped(cls, needed: float, task: Task, **sizes: int) -> dict[str, int]:
-        """Heads and their size that make up a total key dimension, by `rule` (`capax.theory.relation_design`)."""
-        width, compression = sizes["d_model"], task.sizes()["n_items"] / sizes["d_model"]
-        low, high = (1, 1) if compression <= 2 else (max(1, round(compression / 2)), math.ceil(compression))
+        """Heads and their size that make up a total key dimension, by `rule` (`capax.channel_design`)."""
+        width = sizes["d_model"]
+        low, high = trained_heads(task.sizes()["n_items"], width)
         usual = min(round(math.sqrt(low * high)), max(round(needed), 1))
         count = sizes.get("n_heads") or max(usual, math.ceil(2 * needed / width))
         return {"n_heads": count, "d_head": math.ceil(needed / count)}
@@ -142,3 +142,9 @@ class KeyQueryChannel(Model):
             raise ValueError(f"d_head: {searched}, got {self.d_head}")
         if searches and self.n_heads != 1:
             raise ValueError(f"n_heads: protocol 'budget' has head_counts instead, got {self.n_heads}")
+
+
+def trained_heads(n_items: int, d_model: int) -> tuple[int, int]:
+    """Fewest and most heads that trained channels were seen to need: one up to r = 2 items a channel, then r/2 to r."""
+    compression = n_items / d_model
+    return (1, 1) if compression <= 2 else (max(1, round(compression / 2)), math.ceil(compression))

@@ -117,6 +117,10 @@ class Model(Tagged):
         """`parameter_counts`, of a model that is built for it where they are not known beforehand."""
         return self.parameter_counts(**sizes)
 
+    def torch_module(self, task: Task, seed: int) -> Any:
+        """One member as a `torch.nn.Module` of its own; None where its members are parameters of an ensemble only."""
+        return None
+
     def floats_per_row(self, task: Task, purpose: Purpose) -> int:
         """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it."""
         raise NotImplementedError(f"{type(self).__name__}.floats_per_row")

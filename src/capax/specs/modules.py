@@ -78,13 +78,18 @@ class Module(Model):
             SpecError: when the factory is not there any more, or has changed.
             ModuleError: when it fails.
         """
-        build = resolve("capax.models.factory:build")
-        built = build(self, vocab_size=sizes["vocab_size"], seq_len=sizes["context"] + 1, seed=0)
-        numbers = [(one.numel(), one.requires_grad) for one in built.parameters()]
+        numbers = [(one.numel(), one.requires_grad) for one in self._built(0, **sizes).parameters()]
         return {
             "trainable": sum(count for count, trained in numbers if trained),
             "total": sum(count for count, _ in numbers),
         }
+
+    def torch_module(self, task: Task, seed: int) -> Any:
+        """One that the factory makes, with a seed of its random numbers."""
+        return self._built(seed, **task.sizes())
+
+    def _built(self, seed: int, *, vocab_size: int, context: int) -> Any:
+        return resolve("capax.models.factory:build")(self, vocab_size=vocab_size, seq_len=context + 1, seed=seed)
 
     def floats_per_row(self, task: Task, purpose: Purpose) -> int:
         """Numbers in the widest activation of one sequence, found out by asking a module."""

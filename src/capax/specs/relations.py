@@ -39,6 +39,7 @@ class Relations(Task):
     axes: ClassVar[tuple[str, ...]] = ("n_items", "n_edges")
     library_class: ClassVar[str] = "capax.tasks.relations:RelationLibrary"
     memory_class: ClassVar[str] = "capax.memory:RelationMemory"
+    constructor: ClassVar[str | None] = "capax.theory.construct.constructors:CHANNEL"
     # The paper's training is not known; ours takes the whole graph in each step.
     usual_training: ClassVar[Mapping[str, Any]] = {
         "lr": 0.05,
@@ -161,6 +162,15 @@ class Relations(Task):
     def graph_bits(self) -> float:
         """log2 of how many graphs could have been drawn; power-law and the user's count as any of as many edges."""
         return float(resolve("capax.tasks.graph_classes:drawn_from")(self).bits)
+
+    def least_graph_bits(self) -> float | None:
+        """The largest b known such that no graph is drawn with a probability above 2^−b; None where none is."""
+        bits: float | None = resolve("capax.tasks.graph_classes:least_bits")(self)
+        return bits
+
+    def bound_facts(self) -> dict[str, Any]:
+        """Whether all pairs are counted."""
+        return {"whole_graph": self.contexts == "whole"}
 
     def bound_sizes(self) -> dict[str, Any]:
         """`n_items`, `n_edges`, which are the library, and how many graphs there are."""

@@ -39,6 +39,8 @@ class Task(Tagged):
         axes: fields that capacity may depend on, beside how many items there are; none stands for all whole numbers.
         library_class: its libraries (`capax.tasks.library.Library`), as `package.module:Class`.
         memory_class: a trained memory of it that was loaded (`capax.memory`).
+        constructor: how weights are built for it without training (`capax.theory.construct.construct.Constructor`), as
+            `package.module:name`; None where that is not known.
     """
 
     tag_field: ClassVar[str] = "task"
@@ -50,6 +52,7 @@ class Task(Tagged):
     axes: ClassVar[tuple[str, ...]] = ()
     library_class: ClassVar[str] = "capax.tasks.tokens:TokenLibrary"
     memory_class: ClassVar[str] = "capax.memory:Memory"
+    constructor: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
 
@@ -113,6 +116,14 @@ class Task(Tagged):
             found |= {"seq_len": sizes["context"] + 1, "context_size": sizes["context"]}
         bits = None if self.guess_probability() is None else self.bits_per_item()
         return found | {"library_size": self.library_size, "bits_per_item": bits}
+
+    def bound_facts(self) -> dict[str, Any]:
+        """What bounds may know of it beside its sizes, by the names of their arguments."""
+        return {}
+
+    def least_graph_bits(self) -> float | None:
+        """The largest b known such that no graph is drawn with a probability above 2^−b; None where none is."""
+        return None
 
     def tokens(self, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size seq_len"]:
         """So many items, of which the last token is the target; for tasks of tokens without a library of their own."""

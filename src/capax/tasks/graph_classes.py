@@ -127,6 +127,25 @@ def drawn_from(task: Relations) -> GraphClass:
     return digraphs(n, edges)
 
 
+def least_bits(task: Relations) -> float | None:
+    """The largest b known such that a task draws no graph with a probability above 2^−b; None where none is."""
+    n, edges = task.sizes()["n_items"], task.library_size
+    if task.graph == "permutation" or (task.graph == "regular" and edges == n):
+        return derangements(n).bits
+    if task.graph == "random":
+        return digraphs(n, edges).bits
+    return recursive_tree_bits(n) if task.graph == "tree" else None
+
+
+def recursive_tree_bits(n_items: int) -> float:
+    """log2 m!: no tree of `tasks.graphs` is drawn with a probability above 1/m!, which is that of a star.
+
+    A tree comes from one choice of parents, of probability 1/(m − 1)!, for each order that its parents precede their
+    children in; of the m! orders at most (m − 1)! are such, as the root is first.
+    """
+    return _factorial(n_items)
+
+
 def _factorial(n: int) -> float:
     return lgamma(n + 1) / LN2
 

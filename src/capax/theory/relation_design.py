@@ -9,6 +9,7 @@ from pydantic import Field
 
 from capax.errors import SpecError
 from capax.results import Result
+from capax.specs.channel import trained_heads
 
 
 class ChannelDesign(Result):
@@ -39,8 +40,7 @@ def channel_design(n_items: int, n_edges: int, d_model: int) -> tuple[ChannelDes
             raise SpecError(f"{name}: at least {least}, got {size}")
     heads = ceil(n_edges / max(1, d_model // 3)), ceil(n_edges / max(1, d_model // 4))
     sizes = ceil(1.1 * log2(n_items)), ceil(1.8 * log2(n_items))
-    per_channel, compression = n_edges * log2(n_edges) / d_model, n_items / d_model
-    trained = (1, 1) if compression <= 2 else (max(1, round(compression / 2)), ceil(compression))
+    per_channel, trained = n_edges * log2(n_edges) / d_model, trained_heads(n_items, d_model)
     total = max(trained[0], ceil(per_channel / 2)), max(trained[1], ceil(per_channel))
     return (
         ChannelDesign(

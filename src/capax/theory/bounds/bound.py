@@ -1,14 +1,14 @@
-"""The table of bounds: what one is, how one is declared, and how it answers for what is known of a model and a task.
+"""The table of bounds: what a bound is, how it is declared, and how it is evaluated for a model and a task.
 
-A bound is a pure function of named numbers, declared by a decorator that says all else of it:
+A bound is a pure function of named numbers, declared by a decorator that holds everything else:
 
     @bound(kind="upper", unit="examples", formula="H d", criterion=FIXED, scope="attention", source=..., standing=...)
     def fresh_context_rank(n_heads: int, d_model: int) -> int:
         return n_heads * d_model
 
 The names of its arguments, and of those of its conditions, are looked up in what is known (`facts`): a `None` or an
-`Unknown` there leaves no value, and says why. A name that is not there at all is none of the model's: then the bound
-does not speak of it.
+`Unknown` there leaves the bound without a value, and gives the reason. Where a name is missing altogether, the bound
+does not apply to the model.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ LEAST = {
 
 @dataclass(frozen=True)
 class Unknown:
-    """In place of a number: why it is not known."""
+    """Stands for a number that is not known, with the reason."""
 
     reason: str
 
@@ -72,7 +72,7 @@ class Assumption(Result):
     """What a bound assumes, and whether it holds."""
 
     text: str
-    met: Annotated[bool | None, Field(description="None where it depends on data that were not looked at.")]
+    met: Annotated[bool | None, Field(description="None where it depends on data that were not examined.")]
     needed: Annotated[
         bool,
         Field(
@@ -153,12 +153,12 @@ class Condition:
 
 
 def needs(text: str, holds: Callable[..., bool | None] | str | None = None, of: str | None = None) -> Condition:
-    """What a bound has no value without."""
+    """An assumption without which a bound has no value."""
     return Condition(text, holds, of=of)
 
 
 def differs(text: str, holds: Callable[..., bool | None] | str | None = None, of: str | None = None) -> Condition:
-    """What tells how the model differs from what the bound speaks of; the value stays."""
+    """How the model may differ from the system that the bound is about; the value is kept."""
     return Condition(text, holds, needed=False, of=of)
 
 
@@ -253,7 +253,7 @@ def bound(
     name: str | None = None,
     **declared: Any,
 ) -> Callable[[Value], Statement]:
-    """Declare a bound: the function that is decorated becomes its `Statement`, in the table.
+    """Declare a bound: the decorated function becomes its `Statement` in the table.
 
     Args:
         formula: in symbols; a function of facts where it depends on them.
@@ -290,18 +290,18 @@ def _names(function: Callable[..., Any], required: bool = False) -> list[str]:
 
 
 def _missing(names: list[str], known: Mapping[str, Any]) -> str:
-    """Why some of the facts are not known, each size said once; empty where all are."""
+    """Why some of the facts are not known, each size named once; empty if all are known."""
     reasons = {
         name: one.reason if isinstance(one, Unknown) else NOT_GIVEN.get(name, f"{name} is not given")
         for name in names
         if (one := known.get(name)) is None or isinstance(one, Unknown)
     }
-    said = [
+    distinct = [
         reason
         for name, reason in reasons.items()
         if not any(name in other for also, other in reasons.items() if also != name)
     ]
-    return "; ".join(dict.fromkeys(said))
+    return "; ".join(dict.fromkeys(distinct))
 
 
 def _called(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:

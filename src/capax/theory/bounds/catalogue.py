@@ -112,16 +112,13 @@ def bounds(
 
 
 def listed() -> list[Statement]:
-    """The table, chapter by chapter; what others declared comes last."""
+    """Every declared bound in the order of the chapters; those declared elsewhere come last."""
     order = {module.__name__: place for place, module in enumerate(CHAPTERS)}
     return sorted(TABLE.values(), key=lambda one: order.get(one.compute.__module__, len(order)))
 
 
 def _of_run(run: Run) -> dict[str, Any]:
-    """What a run says beside its model and the sizes of its task; of a search over numbers of heads, the largest."""
-    said: dict[str, Any] = {"precision": run.training.precision}
-    contexts = getattr(run.task, "contexts", None)
-    if contexts is not None:
-        said["shared_context"] = contexts == "shared"
+    """Facts of a run beyond its model and the sizes of its task; `n_heads` is the largest of a search."""
     heads = getattr(run.protocol, "head_counts", None)
-    return said if heads is None else said | {"n_heads": max(heads)}
+    searched = {} if heads is None else {"n_heads": max(heads)}
+    return {"precision": run.training.precision, **run.task.bound_facts(), **searched}

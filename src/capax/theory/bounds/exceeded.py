@@ -6,7 +6,6 @@ from math import log, log2
 
 from capax.results import Measurement
 from capax.specs import Budget, Mls, Task
-from capax.tasks import graph_classes
 from capax.theory.bounds.bound import Bound
 from capax.theory.bounds.catalogue import WEIGHT_BITS
 from capax.theory.bounds.facts import CONSTANTS
@@ -17,7 +16,6 @@ from capax.theory.bounds.stored_bits import (
     f1_information,
     graph_information,
     recall_information,
-    recursive_tree_bits,
     stored_bits,
 )
 
@@ -42,11 +40,11 @@ def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
     if not task.targets_drawn:
         return ()
     if task.guess_probability() is None:
-        least = _least_graph_bits(task)
+        least = task.least_graph_bits()
         if least is None:
             return ()
         if isinstance(run.protocol, Budget):
-            return _budget_exceeded(measurement, least)
+            return _budget_exceeded(measurement, run.protocol.target_f1, least)
         shown = max(
             graph_information(*_graph(task), least, member.memorized, round(member.metrics["predicted_pairs"]))
             for member in measurement.members
@@ -70,33 +68,20 @@ def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
     return (stored_bits(measurement.parameters.trainable, shown / measurement.library_size, bits),)
 
 
-def _budget_exceeded(measurement: Measurement, least: float) -> tuple[Bound, ...]:
+def _budget_exceeded(measurement: Measurement, target_f1: float, least: float) -> tuple[Bound, ...]:
     """The lower bound on D_K of each number of heads whose range ends below it."""
-    run = measurement.spec
-    assert isinstance(run.protocol, Budget)
-    known = run.model.architecture() | run.task.model_dump()
-    if known["contexts"] != "whole" or known["channel"] != "threshold":
+    run, search = measurement.spec, measurement.key_search
+    if search is None or not run.task.bound_facts().get("whole_graph"):
         return ()
-    information = f1_information(*_graph(run.task), least, run.protocol.target_f1)
-    shown = information - SLACK - log2(run.task.library_size + 1)
-    found = quantised(shown, known["d_model"], WEIGHT_BITS[run.training.precision], CONSTANTS)
-    assert found.value is not None
-    counts = () if measurement.key_search is None else measurement.key_search.per_heads
-    highest = [count.interval.high for count in counts]
-    return tuple(found for high in highest if high is not None and high < found.value)
+    shown = f1_information(*_graph(run.task), least, target_f1) - SLACK - log2(run.task.library_size + 1)
+    bits = WEIGHT_BITS[run.training.precision]
+    found = quantised(**run.model.architecture() | {"graph_bits": shown, "bits": bits, "constants": CONSTANTS})
+    if found.value is None:
+        return ()
+    ends = [count.interval.high for count in search.per_heads]
+    return tuple(found for high in ends if high is not None and high < found.value)
 
 
 def _graph(task: Task) -> tuple[int, int]:
     """Items and edges."""
     return task.sizes()["n_items"], task.library_size
-
-
-def _least_graph_bits(task: Task) -> float | None:
-    """The largest b known such that no graph is drawn with a probability above 2^−b; None where none is."""
-    n, edges = _graph(task)
-    graph = getattr(task, "graph", None)
-    if graph == "permutation" or (graph == "regular" and edges == n):
-        return graph_classes.derangements(n).bits
-    if graph == "random":
-        return graph_classes.digraphs(n, edges).bits
-    return recursive_tree_bits(n) if graph == "tree" else None

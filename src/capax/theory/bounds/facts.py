@@ -1,4 +1,4 @@
-"""What is known of a model and its task when bounds are asked for: sizes, numbers of parameters, the architecture."""
+"""The facts that bounds depend on: sizes of the task, numbers of parameters, the architecture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from capax.errors import SpecError, shown
 from capax.results import Result
-from capax.specs import Model
+from capax.specs import Model, Spec
 from capax.specs.spec import whole
 from capax.tasks import graph_classes
 from capax.theory.bounds.associations import n_parameters
@@ -36,17 +36,21 @@ WORTH = {"tokens": "vocab_size is not given", "examples": NO_OUTPUTS, "pairs": N
 """What bits per item depend on, by what a model reads."""
 
 
-class Sizes(Result):
-    """Sizes of the task that a model is for, as far as they are known."""
+class Sizes(Spec):
+    """Sizes of the model's task, as far as they are known."""
 
-    seq_len: int | None = None
-    vocab_size: int | None = None
-    context_size: Annotated[int | None, Field(description="n; seq_len − 1 where nothing else is given.")] = None
-    n_items: int | None = None
-    n_edges: int | None = None
-    library_size: int | None = None
-    n_classes: int | None = None
-    d_out: int | None = None
+    seq_len: Annotated[int | None, Field(description="Tokens in a sequence; the last one is the target.")] = None
+    vocab_size: Annotated[int | None, Field(description="Different tokens.")] = None
+    context_size: Annotated[
+        int | None, Field(description="Tokens n in a context; seq_len − 1 where nothing else is given.")
+    ] = None
+    n_items: Annotated[int | None, Field(description="Items m of a graph of relations.")] = None
+    n_edges: Annotated[int | None, Field(description="Edges m' of that graph.")] = None
+    library_size: Annotated[
+        int | None, Field(description="Items to memorize, for the accuracy that a capacity implies.")
+    ] = None
+    n_classes: Annotated[int | None, Field(description="Different classes, of associations.")] = None
+    d_out: Annotated[int | None, Field(description="Numbers in a real label, of associations.")] = None
     graph_bits: Annotated[
         float | None, Field(description="log2 of how many graphs there are: with so many edges, or of the run's kind.")
     ] = None
@@ -56,7 +60,7 @@ class Sizes(Result):
 
 
 class ParameterCounts(Result):
-    """Parameters as they are counted here and there; None where that depends on sizes that were not given."""
+    """Parameter counts by several definitions; None where a count depends on sizes that were not given."""
 
     trainable: Annotated[int | None, Field(description="Of the model, counted as its tensors are.")]
     total: int | None
@@ -109,7 +113,7 @@ def of_model(model: Model, sizes: Sizes) -> dict[str, int | None]:
 
 
 def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int] | None = None, **more: Any) -> dict[str, Any]:
-    """All that bounds may ask for, by the names of their arguments.
+    """All facts that bounds may use, by the names of their arguments.
 
     Args:
         model: the model.
@@ -134,7 +138,7 @@ def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int] | None
 
 
 def parameters(known: Mapping[str, Any]) -> ParameterCounts:
-    """The parameters of a model as they are counted here and there."""
+    """The parameter counts of a model, by several definitions."""
     length = known["context_size"] if known["seq_len"] is None else known["seq_len"] - 1
     layer = ("n_heads", "d_model", "d_head", "d_value", "d_out")
     madden = ("vocab_size", "n_hidden", "d_model", "n_heads", "d_value", "d_head", "length")

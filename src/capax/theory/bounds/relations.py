@@ -1,4 +1,4 @@
-"""What bounds the total key dimension D_K = n_heads · d_head with which a channel recognizes graphs.
+"""Bounds on the total key dimension D_K = n_heads · d_head with which a channel recognizes graphs.
 
 Each counts graphs: weights, with given items, determine the graph, so there must be as many as graphs of the class. At
 least one graph needs that much, and so do almost all; a particular one may need less. Adler 2025 (arXiv 2509.22840)
@@ -225,4 +225,4 @@ def one_edge_a_head(n_edges: int) -> int:
 
 
 OF_WEIGHTS = (quantised, margin, real, one_head, one_edge_a_head)
-"""Bounds that a channel with given weights is held against."""
+"""Bounds that given weights of a channel are compared with."""

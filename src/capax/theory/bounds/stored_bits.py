@@ -66,7 +66,7 @@ def recall_information(memorized: int, library_size: int, guess: float) -> float
 
 
 def distinct_information(library_size: int, log_prefixes: float) -> float:
-    """−log2 P(M uniform prefixes are distinct): what a library owes to being drawn with distinct prefixes.
+    """−log2 P(M uniform prefixes are distinct): the bits that a library has from being drawn with distinct prefixes.
 
     Answers that are part of a prefix are not independent; they are, given that all prefixes turn out distinct, which
     raises probabilities by 1/P at most.
@@ -109,15 +109,6 @@ def f1_information(n_items: int, n_edges: int, graph_bits: float, f1: float) -> 
     p, k = predicted[possible], recalled[possible]
     left: Float[np.ndarray, " answers"] = _choices(p, k) + _choices(pairs - p, n_edges - k)
     return graph_bits - float(left.max()) / LN2
-
-
-def recursive_tree_bits(n_items: int) -> float:
-    """log2 m!: no tree of `tasks.graphs` is drawn with a probability above 1/m!, which is that of a star.
-
-    A tree comes from one choice of parents, of probability 1/(m − 1)!, for each order that its parents precede their
-    children in; of the m! orders at most (m − 1)! are such, as the root is first.
-    """
-    return lgamma(n_items + 1) / LN2
 
 
 def _choose(n: int, k: int) -> float:

@@ -1,7 +1,7 @@
 """Bounds and orders for transformers: associations, next-token distributions, sequences, facts.
 
-What a theorem needs of its layer is an assumption that its value depends on. Where the layer is only a part of the
-model (scope attention), what the rest of the model is like is told as well, but the value stays: it is the layer's.
+What a theorem requires of its layer is an assumption that its value depends on. Where the layer is only a part of the
+model (scope attention), how the rest of the model differs is listed too, but the value is kept: it is the layer's.
 """
 
 from __future__ import annotations

@@ -56,10 +56,6 @@ def largest_library(n_heads: int, context_size: int, d_model: int, d_head: int) 
         AssumptionError: when a context has as many tokens as channels, or more.
         SpecError: for a size below 1.
     """
-    sizes = {"n_heads": n_heads, "context_size": context_size, "d_model": d_model, "d_head": d_head}
-    for name, size in sizes.items():
-        if size < 1:
-            raise SpecError(f"{name}: at least 1, got {size}")
     value = mahdavi2024(n_heads, context_size, d_model, d_head).value
     if value is None:
         raise AssumptionError(f"context_size: the bound needs fewer than d_model = {d_model}, got {context_size}")

@@ -100,7 +100,7 @@ def pair_scores(
     pairs: Int[np.ndarray, "pairs 2"],
     aggregate: Aggregate = "max",
 ) -> Float[np.ndarray, " pairs"]:
-    """Scores of some ordered pairs alone."""
+    """Scores of the given ordered pairs only."""
     queries, keys = _projected(query, key, items)
     per_head = (np.einsum("pc,pc->p", q[pairs[:, 0]], k[pairs[:, 1]]) for q, k in zip(queries, keys, strict=True))
     total = next(per_head)

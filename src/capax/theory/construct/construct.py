@@ -1,28 +1,36 @@
-"""Weights for a task: built, not trained, as large as theory says they can be or as small as it finds them to be."""
+"""Weights that are constructed for a task without training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from inspect import signature
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, runtime_checkable
 
 from capax.errors import SpecError, shown
-from capax.seeds import numpy_generator
-from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Model, Relations, Spec, Task
+from capax.results import Result
+from capax.specs import Model, Task
+from capax.specs.plugins import resolve
 from capax.specs.spec import whole
-from capax.tasks import association_files, associations, embeddings, graphs, relation_files
-from capax.theory.construct.associations import Precision, check_size, largest_library
-from capax.theory.construct.associations import build as build_layer
-from capax.theory.construct.channel import ChannelWeights
-from capax.theory.construct.layer import Weights
-from capax.theory.construct.relations import Method
-from capax.theory.construct.relations import build as build_channel
-from capax.theory.construct.report import ConstructionReport, RelationReport, of_channel, of_layer
-from capax.training.room import refuse_too_large_to_build
 
-Sized = TypeVar("Sized", AssociativeAttention, KeyQueryChannel)
+SIZES = ("n_heads", "d_model", "d_head")
+
+
+@runtime_checkable
+class Weights(Protocol):
+    """Matrices that were built."""
+
+    def save(self, path: Path) -> None:
+        """Write them (.safetensors), whole or not at all."""
+
+
+class Report(Result):
+    """What built weights reach; a subclass has its own fields."""
+
+    def lines(self) -> list[str]:
+        """The report in words."""
+        raise NotImplementedError(f"{type(self).__name__}.lines")
 
 
 @dataclass(frozen=True)
@@ -34,8 +42,53 @@ class Constructed:
         report: what they reach on the library that they were built for.
     """
 
-    weights: Weights | ChannelWeights
-    report: ConstructionReport | RelationReport
+    weights: Weights
+    report: Report
+
+
+@dataclass(frozen=True)
+class Constructor:
+    """How weights are built for a task, which names it as its `constructor`.
+
+    Attributes:
+        build: of the task, a model of its usual kind, and a seed; its keyword-only arguments are options, which its
+            docstring describes.
+        fields: those of the task that count; all where none is named.
+        sizes: fields of the model that are free.
+        follows: what fields that are not given follow from, in words.
+    """
+
+    build: Callable[..., Constructed]
+    fields: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = SIZES
+    follows: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def options(self) -> dict[str, Parameter]:
+        """The options of the construction, by name."""
+        arguments = signature(self.build, eval_str=True).parameters
+        return {name: one for name, one in arguments.items() if one.kind is one.KEYWORD_ONLY}
+
+    def learner(self, task: Task, model: Model | None) -> Model:
+        """The model to build for a task: its usual learner, with other sizes if they are given.
+
+        Raises:
+            SpecError: for a model of another kind, or another value of one of its other fields.
+        """
+        usual = type(task).learner()
+        if model is None:
+            return usual
+        if type(model) is not type(usual):
+            raise SpecError(f"model: weights are built of a {type(usual).__name__}, got a {type(model).__name__}")
+        for name in sorted(model.model_fields_set.difference(self.sizes)):
+            if getattr(model, name) != getattr(usual, name):
+                raise SpecError(f"{name}: weights are built for {getattr(usual, name)!r}, got {getattr(model, name)!r}")
+        return model
+
+
+def constructible() -> list[str]:
+    """Tags of the tasks that weights are built for."""
+    return [tag for tag, kind in Task.registry.items() if kind.constructor is not None]
 
 
 def construct(task: Task, model: Model | None = None, *, seed: int = 0, **options: Any) -> Constructed:
@@ -60,73 +113,13 @@ def construct(task: Task, model: Model | None = None, *, seed: int = 0, **option
     """
     if not 0 <= whole("seed", seed, 0) < 2**63:
         raise SpecError(f"seed: at least 0 and below 2^63, got {seed}")
-    builder = BUILDERS.get(type(task))
-    if builder is None:
-        raise SpecError(
-            f"task: weights are built for {' and '.join(kind.__name__ for kind in BUILDERS)}, got {task!r:.80}"
-        )
-    allowed = [name for name, one in signature(builder).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    name = getattr(task, "constructor", None)
+    if name is None:
+        raise SpecError(f"task: weights are built for {' and '.join(constructible())}, got {task!r:.80}")
+    constructor: Constructor = resolve(name)
     for name, value in options.items():
-        if name not in allowed:
-            raise SpecError(f"{name}: no option of this construction ({', '.join(allowed)}), got {shown(value)}")
-    return builder(task, model, seed, **options)
-
-
-def _layer(task: Associations, model: Model | None, seed: int, *, dtype: Precision = "float64") -> Constructed:
-    layer = _plain(model, AssociativeAttention())
-    if task.files and "d_model" not in layer.model_fields_set:
-        layer = layer.replace(d_model=association_files.read(Path(task.library)).queries.shape[1])
-    sizes = layer.n_heads, task.context_size, layer.d_model, layer.d_head
-    if "library_size" not in task.model_fields_set:
-        task = task.replace(library_size=largest_library(*sizes))
-    check_size(task.library_size, *sizes)
-    refuse_too_large_to_build(task, layer)
-    built = build_layer(
-        associations.draw(task, task.library_size, layer.d_model, numpy_generator(seed, "library")),
-        n_heads=layer.n_heads,
-        d_head=layer.d_head,
-        generator=numpy_generator(seed, "construction"),
-        dtype=dtype,
-        n_classes=task.n_classes if task.labels == "classes" else None,
-    )
-    return Constructed(built.weights, of_layer(built, task, layer, dtype, seed))
-
-
-def _channel(
-    task: Relations, model: Model | None, seed: int, *, method: Method = "whitened", bits: int | None = None
-) -> Constructed:
-    channel = _plain(model, KeyQueryChannel())
-    if "d_model" not in channel.model_fields_set:
-        vectors = relation_files.load(task).vectors
-        width = task.n_items if task.embeddings == "onehot" else None if vectors is None else vectors.shape[1]
-        channel = channel if width is None else channel.replace(d_model=width)
-    refuse_too_large_to_build(task, channel)
-    library = numpy_generator(seed, "library")  # in this order, as for training: the same seed names the same library
-    edges = graphs.draw(task, library)
-    items = embeddings.draw(task, channel.d_model, library)
-    built = build_channel(
-        edges,
-        items,
-        generator=numpy_generator(seed, "construction"),
-        method=method,
-        n_heads=channel.n_heads if "n_heads" in channel.model_fields_set else None,
-        d_head=channel.d_head,
-        bits=bits,
-    )
-    return Constructed(built.weights, of_channel(built, edges, items, task, method=method, bits=bits, seed=seed))
-
-
-def _plain(model: Model | None, usual: Sized) -> Sized:
-    """The model, of which only the sizes of its heads are free."""
-    if model is None:
-        return usual
-    if not isinstance(model, type(usual)):
-        raise SpecError(f"model: weights are built of a {type(usual).__name__}, got a {type(model).__name__}")
-    for name in sorted(model.model_fields_set - {"n_heads", "d_model", "d_head"}):
-        if getattr(model, name) != getattr(usual, name):
-            raise SpecError(f"{name}: weights are built for {getattr(usual, name)!r}, got {getattr(model, name)!r}")
-    return model
-
-
-BUILDERS: dict[type[Spec], Callable[..., Constructed]] = {Associations: _layer, Relations: _channel}
-"""Tasks that weights are built for."""
+        if name not in constructor.options:
+            raise SpecError(
+                f"{name}: no option of this construction ({', '.join(constructor.options)}), got {shown(value)}"
+            )
+    return constructor.build(task, constructor.learner(task, model), seed, **options)

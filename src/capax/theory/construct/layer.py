@@ -1,4 +1,4 @@
-"""The theory's attention layer in numpy: one query asks about one context; no bias, scale, skip or FFN.
+"""The theory's attention layer in numpy: one query attends to one context; no bias, scale, skip or FFN.
 
 f(E, e) = Σ_h W_O,hᵀ W_V,hᵀ Eᵀ softmax(E W_K,h W_Q,hᵀ e) (Mahdavi et al. 2024; the query is not among the keys).
 """

@@ -28,7 +28,7 @@ TARGET_F1 = 0.99
 UNIT = 1e-6
 """How far a norm may be from 1."""
 WIDEST = 4
-"""The search for d_head ends at so many times d_model: what is left by then does not shrink with d_head."""
+"""The search for d_head ends at this multiple of d_model: errors that remain there do not shrink with d_head."""
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,23 @@
-"""What built weights reach, as one JSON object."""
+"""What built weights reach: one JSON object, and in words."""
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Annotated, Literal
 
-import numpy as np
-from jaxtyping import Float, Int
 from pydantic import Field
 
-from capax import machine
-from capax.checks.saturation import Saturation, saturation
-from capax.results import Result
+from capax.checks.saturation import Saturation
 from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations
-from capax.tasks import relation_files
-from capax.tasks.graph_classes import GraphClass, class_of
+from capax.specs.model import heads
+from capax.tasks.graph_classes import GraphClass
 from capax.theory.bounds.bound import Bound
-from capax.theory.bounds.relations import OF_WEIGHTS
-from capax.theory.construct.associations import Construction, Precision, largest_library
-from capax.theory.construct.channel import square_norm
-from capax.theory.construct.relations import Method, RelationConstruction
-
-FLOAT_BITS = 64
+from capax.theory.construct.associations import Precision
+from capax.theory.construct.construct import Report
+from capax.theory.construct.relations import Method
 
 
-class ConstructionReport(Result):
+class ConstructionReport(Report):
     """Weights of one attention layer that were built, not trained, to memorize a library."""
 
     library_size: Annotated[int, Field(description="Examples in the library.")]
@@ -43,8 +37,28 @@ class ConstructionReport(Result):
     versions: dict[str, str]
     schema_version: Literal[1] = 1
 
+    def lines(self) -> list[str]:
+        """The report in words."""
+        task, layer = self.task, self.model
+        tokens = f"{task.context_size} token{'s' * (task.context_size > 1)}"
+        outputs = f"{task.n_classes} classes" if task.labels == "classes" else f"labels of {task.d_out}"
+        recalled = "" if self.recalled is None else f"; {self.recalled} of {self.library_size} arg-max right"
+        rows = [
+            ("examples", f"{self.library_size}; T = H(min(n, d_head) − 1) + 1 = {self.bound}"),
+            ("largest error", f"{self.max_error:.2g} ({self.relative_error:.2g} of the largest label){recalled}"),
+            ("condition number", f"{self.condition_number:.3g}"),
+            (f"above {self.saturation.threshold:g}", "; ".join(_in_words(self.saturation))),
+        ]
+        if self.saturation.heads[0].own == min(task.context_size, layer.d_head):
+            rows.append(("", "(head 1 has no rank to spare: as many examples of its own as min(n, d_head))"))
+        return [
+            f"{heads(layer)}, width {layer.d_model}, {task.contexts} contexts of {tokens}, {outputs}; "
+            f"{self.parameters} parameters in {self.dtype}, seed {self.seed}",
+            *(f"{name:18}{value}" for name, value in rows),
+        ]
 
-class RelationReport(Result):
+
+class RelationReport(Report):
     """Weights of a key-query channel that were built, not trained, to recognize a graph."""
 
     total_key_dim: Annotated[int, Field(description="D_K = n_heads · d_head.")]
@@ -63,7 +77,7 @@ class RelationReport(Result):
     ]
     method: Method
     bits: Annotated[int | None, Field(description="Of each weight; None: float64.")]
-    graphs: Annotated[GraphClass, Field(description="The class that the bounds speak of.")]
+    graphs: Annotated[GraphClass, Field(description="The class of graphs that the bounds are about.")]
     bounds: tuple[Bound, ...]
     notes: tuple[str, ...]
     seed: int
@@ -72,70 +86,35 @@ class RelationReport(Result):
     versions: dict[str, str]
     schema_version: Literal[1] = 1
 
+    def lines(self) -> list[str]:
+        """The report in words."""
+        weights = "float64" if self.bits is None else f"{self.bits} bit{'s' * (self.bits > 1)} a weight"
+        constant = "" if self.constant is None else f"; c = D_K d / (m' ln m') = {self.constant:.2f}"
+        margin = "no non-edges" if self.margin is None else f"margin {self.margin:.3g}"
+        at_least = "" if self.graphs.exact else "at least "
+        rows = [
+            ("total key dim", f"{self.total_key_dim} = {heads(self)}{constant}"),
+            ("F1", f"{self.f1:.4f} (precision {self.precision:.4f}, recall {self.recall:.4f})"),
+            ("threshold", f"{self.threshold:.4g}, {margin}"),
+            ("graphs", f"{at_least}{self.graphs.bits:.1f} bits ({self.graphs.formula})"),
+        ]
+        for bound in self.bounds:
+            value = f"none: {bound.reason}" if bound.value is None else f"{bound.value:.4g} {bound.unit}"
+            rows.append((f"{bound.name} ({bound.kind})", f"{value}; {bound.formula}"))
+        return [
+            f"{self.task.words()}, {self.task.embeddings} in {self.model.d_model} channels; {self.method} weights, "
+            f"{weights}, seed {self.seed}",
+            *(f"{name:31}{value}" for name, value in rows),
+            *self.notes,
+        ]
 
-def of_layer(
-    built: Construction, task: Associations, model: AssociativeAttention, dtype: Precision, seed: int
-) -> ConstructionReport:
-    """A construction as a report."""
-    return ConstructionReport(
-        library_size=len(built.owner),
-        bound=largest_library(model.n_heads, task.context_size, model.d_model, model.d_head),
-        max_error=built.max_error,
-        relative_error=built.max_error / built.max_label if built.max_label else built.max_error,
-        recalled=built.recalled,
-        condition_number=built.condition_number,
-        saturation=saturation(built.attention, built.owner),
-        parameters=built.weights.n_parameters,
-        dtype=dtype,
-        seed=seed,
-        task=task,
-        model=model.replace(d_value=built.weights.value.shape[2]),
-        versions=machine.versions(),
-    )
 
-
-def of_channel(
-    built: RelationConstruction,
-    edges: Int[np.ndarray, "edges 2"],
-    items: Float[np.ndarray, "items channels"],
-    task: Relations,
-    *,
-    method: Method,
-    bits: int | None,
-    seed: int,
-) -> RelationReport:
-    """A construction as a report."""
-    weights, found = built.weights, built.recognition
-    n_heads, d_model, d_head = weights.query.shape
-    graphs = class_of(task.graph, len(items), edges)
-    known = {
-        "graph_bits": graphs.bits,
-        "n_items": len(items),
-        "n_edges": len(edges),
-        "n_heads": n_heads,
-        "d_model": d_model,
-        "bits": bits or FLOAT_BITS,
-        "square_norm": square_norm(weights.query, weights.key, items),
-        "margin": found.margin,
-    }
-    return RelationReport(
-        total_key_dim=weights.total_key_dim,
-        n_heads=n_heads,
-        d_head=d_head,
-        f1=found.f1,
-        precision=found.precision,
-        recall=found.recall,
-        margin=found.margin,
-        threshold=found.threshold,
-        constant=built.constant,
-        method=method,
-        bits=bits,
-        graphs=graphs,
-        # one head is a bound for a single head, beside which the others are held
-        bounds=tuple(one(**known | ({"n_heads": 1} if one.name == "one_head" else {})) for one in OF_WEIGHTS),
-        notes=relation_files.notes(task),
-        seed=seed,
-        task=task,
-        model=KeyQueryChannel(n_heads=n_heads, d_model=d_model, d_head=d_head),
-        versions=machine.versions(),
-    )
+def _in_words(saturation: Saturation) -> list[str]:
+    """Heads with equal shares in one phrase."""
+    phrases = []
+    for (own, others), group in groupby(saturation.heads, lambda head: (head.own_share, head.others_share)):
+        numbers = [head.head for head in group]
+        named = f"head {numbers[0]}" if len(numbers) == 1 else f"heads {numbers[0]}–{numbers[-1]}"
+        shares = [f"{name} {share:.0%}" for name, share in (("own", own), ("others", others)) if share is not None]
+        phrases.append(f"{named}: {', '.join(shares) or 'no examples'}")
+    return phrases
