@@ -12,6 +12,7 @@ from capax.figures import words
 from capax.figures.groups import alike
 from capax.reports.report import VARIED
 from capax.specs import Run, Spec
+from capax.text import listed
 
 
 def said(*specs: Run) -> str:
@@ -61,11 +62,11 @@ def test_what_the_user_brought_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_many_values_are_their_ends() -> None:
-    assert words.listed([5]) == "5"
-    assert words.listed([2, 1]) == "1 and 2"
-    assert words.listed([3, 1, 2, 2]) == "1 to 3"
-    assert words.listed([1, 2, 4, 8, 16, 32]) == "1, 2, 4, 8, 16 and 32"
-    assert words.listed([1, 2, 4, 8, 16, 32, 64]) == "1 to 64 (7 of them)"
+    assert listed([5]) == "5"
+    assert listed([2, 1]) == "1 and 2"
+    assert listed([3, 1, 2, 2]) == "1 to 3"
+    assert listed([1, 2, 4, 8, 16, 32]) == "1, 2, 4, 8, 16 and 32"
+    assert listed([1, 2, 4, 8, 16, 32, 64]) == "1 to 64 (7 of them)"
 
 
 OTHERS: dict[str, list[tuple[Run, Any]]] = {

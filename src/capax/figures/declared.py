@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from capax.errors import CapaxError
-from capax.figures import words
 from capax.figures.chart import Series
 from capax.figures.columns import (
     CONTEXT,
@@ -356,7 +355,7 @@ def straightness(runs: Sequence[Measurement]) -> float | None:
 
 
 def _recalled(shown: Shown) -> str:
-    return f"Recalled examples of all, {words.protocol(shown.group.runs[0].spec)}."
+    return f"Recalled examples of all, {shown.group.runs[0].spec.protocol.words()}."
 
 
 def _seeds(shown: Shown) -> str:

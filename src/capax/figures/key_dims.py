@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from capax.errors import ReportError
-from capax.figures import words
 from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 from capax.figures.columns import EDGES, HEADS, ITEMS, WIDTH, Column, Of, by, powers
 from capax.figures.expectations import about
@@ -219,7 +218,7 @@ def _law(shown: Shown) -> str:
 
 
 def _found(group: Group) -> str:
-    return f"D_K* = n_heads · d_head: {words.protocol(group.runs[0].spec)}, over head counts."
+    return f"D_K* = n_heads · d_head: {group.runs[0].spec.protocol.words()}, over head counts."
 
 
 def _found_of(shown: Shown) -> str:

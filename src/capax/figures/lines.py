@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Any, Literal
 
 from capax.errors import CapaxError, ReportError
-from capax.figures import words
 from capax.figures.chart import Chart, Panel, Series
 from capax.figures.columns import Column, Of, Scale, by, from_zero, in_words
 from capax.figures.expectations import about, expected
@@ -369,7 +368,7 @@ def counts(shown: Shown) -> str:
     """How counts were made, and what dots are."""
     mean = "" if _alone(shown) else ", the mean of several seeds"
     dots = any(series.kind == "points" and series.faint for panel in shown.panels for series in panel.series)
-    return f"Count: {words.protocol(shown.group.runs[0].spec)}{mean}{'; dots: each restart' if dots else ''}."
+    return f"Count: {shown.group.runs[0].spec.protocol.words()}{mean}{'; dots: each restart' if dots else ''}."
 
 
 def _alone(shown: Shown) -> bool:

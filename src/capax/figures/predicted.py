@@ -17,7 +17,7 @@ from capax.figures.declared import HARMA, WIDTH_FIGURE
 from capax.figures.expectations import about, expected, speaks_of, unlike
 from capax.figures.groups import Group, alike
 from capax.figures.lines import GREY, Lines, Measure, bars, counts, each, law_line, limited, titled
-from capax.figures.words import of_runs, protocol
+from capax.figures.words import of_runs
 from capax.laws.compare import Comparison, Score, compare
 from capax.laws.ecm import ECM, slopes_from_origin
 from capax.laws.law import Law
@@ -92,7 +92,7 @@ def _chart(group: Group, title: str, panels: Sequence[Panel], said: str) -> Char
     return Chart(
         name="measured-predicted",
         title=titled(title, group),
-        caption=f"Count: {protocol(group.runs[0].spec)}. {said} On the line both are equal. A library that was "
+        caption=f"Count: {group.runs[0].spec.protocol.words()}. {said} On the line both are equal. A library that was "
         f"memorized whole is a lower bound, and its prediction is cut off at the library's size. {HARMA} draw this in "
         "Fig. 8.",
         panels=tuple(panels),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from capax.specs.model import Constant, Model, Normal, Parameter, Uniform, heads
+from capax.specs.model import Constant, Model, Normal, Parameter, Uniform, heads, layout
 from capax.specs.spec import LARGEST_SIZE, Size
+from capax.text import Over, together
 
 if TYPE_CHECKING:
     from capax.specs.protocols import Protocol
@@ -63,6 +64,24 @@ class Transformer(Model):
         own = [name for name in type(self).model_fields if name not in Transformer.model_fields]
         name = () if self.model == "transformer" else (self.model,)
         return ", ".join((*name, said, *(f"{field} {getattr(self, field)}" for field in own)))
+
+    def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
+        """The model in a sentence."""
+        ffn = {"mlp": f"FFN trained ({self.activation})", "identity": "FFN the identity", "none": "no FFN"}
+        parts = {"token table": self.embeddings, "positions": self.positions, "read-out": self.readout}
+        own = [name for name in type(self).model_fields if name not in Transformer.model_fields]
+        details = [
+            f"a {self.model} of {over.counted('n_layers', 'layer')}, {layout(over)}",
+            *(f"{name} {getattr(self, name)}" for name in own),
+            ffn[self.ffn],
+            *(
+                f"{together(names)} {state}"
+                for state in ("trained", "frozen")
+                if (names := [name for name, is_now in parts.items() if is_now == state])
+            ),
+            *(f"no {what}" for what, on in (("norms", self.norms), ("skips", self.skips)) if not on),
+        ]
+        return "; ".join(details)
 
     @property
     def frozen_readout(self) -> bool:
