@@ -11,12 +11,13 @@ import polars as pl
 from sklearn.base import clone
 
 from capax.errors import CapaxError, ReportError
+from capax.figures.captions import bars, counts, limited
 from capax.figures.chart import Chart, Panel, Series
 from capax.figures.columns import HEADS, SEQ_LEN, TASK_SIZES, WIDTH, Of, decades, in_words
 from capax.figures.declared import HARMA, WIDTH_FIGURE
 from capax.figures.expectations import about, expected, speaks_of, unlike
 from capax.figures.groups import Group, alike
-from capax.figures.lines import GREY, Lines, Measure, bars, counts, each, law_line, limited, titled
+from capax.figures.lines import GREY, Lines, Measure, each, law_line, titled
 from capax.figures.words import of_runs
 from capax.laws.compare import Comparison, Score, compare
 from capax.laws.ecm import ECM, slopes_from_origin

@@ -103,7 +103,7 @@ def _positions(found: Probes) -> Panel:
 
 
 def _ablation(found: Probes, title: str, x: Axis, places: Sequence[Place], shares: Sequence[Share], of: str) -> Panel:
-    kept = _shares("still recalled", places, shares, 5, "points")
+    kept = _shares("still recalled", places, shares, 6, "points")
     y = Axis(label=f"share of {of} still recalled", from_zero=True)
     return Panel(title=title, x=x, y=y, series=(kept, _across(LUCK, places, found.ablation.chance)))
 
