@@ -119,14 +119,14 @@ def test_what_a_frame_says(width: int, height: int) -> None:
     assert "last: 8 tokens of 100, mac" in running
     killed = drawn(KILLED, width, height)
     assert "the sweep was killed" in killed
-    assert "48 of its 96" in killed
+    assert "48 of 96" in killed
     assert "1 other not drawn" in drawn(MIXED, width, height)
     assert "items" in drawn(MIXED, width, height)
     long = replace(RUNNING, store=Path("folder" * 30) / "study.db")
     assert "folder/study.db: a sweep is running" in drawn(long, width, height)
     empty = drawn(EMPTY, width, height)
     assert "study.db: empty: no sweep has begun" in empty
-    assert "no run is done yet" in empty
+    assert "no finished run yet" in empty
 
 
 ITEMS = ("shared context of 4, 4 classes", "shared context of 4, uniform labels", "permutation, 16 items")

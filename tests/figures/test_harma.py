@@ -42,7 +42,7 @@ def test_width_has_a_line_per_head_count_and_a_panel_per_length() -> None:
         assert points(lines["2 heads"]) == [(w, length + 2 + w) for w in (4, 8)]
         assert points(dots["1 head, each restart"])[:2] == [(4, length + 5), (4, length + 4)]
         assert lines["1 head"].group == 0 != lines["2 heads"].group
-    assert "no interval" in chart.caption
+    assert "No intervals" in chart.caption
 
 
 def test_intervals_are_drawn_from_three_restarts_on() -> None:
@@ -77,7 +77,7 @@ def test_runs_of_different_kinds_are_never_one_line() -> None:
 def test_the_library_is_drawn_where_a_run_comes_near_it() -> None:
     (chart,) = WIDTH_FIGURE.shown([made(w, d_model=w) for w in (4, 10)], None)
     assert points(shown(chart, 0, "reference")["library"]) == [(4, 20), (10, 20)]
-    assert points(shown(chart, 0, "reference")["by luck"]) == [(4, 20 / 9), (10, 20 / 9)]
+    assert points(shown(chart, 0, "reference")["by chance"]) == [(4, 20 / 9), (10, 20 / 9)]
     (chart,) = WIDTH_FIGURE.shown([made(w, d_model=w) for w in (4, 9)], None)
     assert "library" not in shown(chart, 0, "reference")
     assert "library of 20" in chart.caption
@@ -145,7 +145,7 @@ def test_mac_and_mls_of_one_architecture_stand_together() -> None:
     (chart,) = MAC_MLS.shown([*macs, *searched], None)
     lines = shown(chart, 0, "line")
     assert points(lines["MAC"]) == [(4, 13), (8, 17)]
-    assert points(lines["MAC less luck"]) == [(4, 13 - 20 / 9), (8, 17 - 20 / 9)]
+    assert points(lines["MAC minus chance"]) == [(4, 13 - 20 / 9), (8, 17 - 20 / 9)]
     assert points(lines["MLS"]) == [(4, 7), (8, 11)]
     assert lines["MLS"].low == (6, 10)
     with pytest.raises(ReportError, match="differ in protocol"):

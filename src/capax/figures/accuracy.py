@@ -51,7 +51,7 @@ THEORY = {
 
 
 def in_theory(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
-    """What theory says of the smallest library, and what luck recalls of it."""
+    """What theory says of the smallest library, and what is recalled of it by chance."""
     least = min(run.library_size for run in rows)
     runs = {size: found[0] for (size,), found in by((run for run in rows if run.library_size == least), x).items()}
     every = {size: _bounds(run) for size, run in runs.items()}
@@ -64,7 +64,7 @@ def in_theory(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
             told = f"{name}, {LIBRARY.words(least)}"
             found.append(Series(name=told, kind="reference", x=line[0], y=line[1], group=place))
     lucky = tuple(run.chance / least for run in runs.values())  # of each run's own library
-    return [*found, Series(name="by luck", kind="reference", x=tuple(runs), y=lucky, group=2)]
+    return [*found, Series(name="by chance", kind="reference", x=tuple(runs), y=lucky, group=2)]
 
 
 def _bounds(run: Measurement) -> Catalogue | None:
@@ -86,7 +86,7 @@ def _first(catalogue: Catalogue | None, names: Sequence[str]) -> float | None:
 def greys(shown: Shown) -> str:
     """What the grey lines are."""
     names = {one.name.split(",")[0] for panel in shown.panels for one in panel.series if one.kind == "reference"}
-    told = {name: text for name, (_, text) in THEORY.items()} | {"by luck": "what luck recalls"}
+    told = {name: text for name, (_, text) in THEORY.items()} | {"by chance": "expected from guessing"}
     return f"Grey: {'; '.join(f'{name}: {text}' for name, text in told.items() if name in names)}."
 
 
@@ -116,11 +116,11 @@ def straightness(runs: Sequence[Measurement]) -> float | None:
 
 
 def _recalled(shown: Shown) -> str:
-    return f"Recalled examples of all, {shown.group.runs[0].spec.protocol.words()}."
+    return f"Share of the examples that is recalled: {shown.group.runs[0].spec.protocol.words()}."
 
 
 def _seeds(shown: Shown) -> str:
-    return "Of several seeds the mean." if len({run.spec.seed for run in shown.rows}) > 1 else ""
+    return "Means over several seeds." if len({run.spec.seed for run in shown.rows}) > 1 else ""
 
 
 def _accuracy(name: str, title: str, x: Column, *trend: Any) -> Lines:

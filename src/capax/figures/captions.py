@@ -25,8 +25,8 @@ def bars(shown: Shown) -> str:
     """What bars are, or why there are none."""
     lines = [series for panel in shown.panels for series in panel.series if series.kind == "line"]
     if any(series.low for series in lines):
-        return "Bars: where the best of as many new restarts on the same library falls with probability 95 %."
-    return f"Of fewer than {FEWEST_RESTARTS} restarts no interval is drawn." if _alone(shown) else ""
+        return "Bars: 95 % prediction intervals for the best of as many new restarts on the same library."
+    return f"No intervals: fewer than {FEWEST_RESTARTS} restarts." if _alone(shown) else ""
 
 
 def limited(shown: Shown) -> str:
@@ -34,7 +34,7 @@ def limited(shown: Shown) -> str:
     sizes = sorted({run.library_size for run in shown.group.runs})
     size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     whole = "dashed: the whole library" if reached(shown.rows) else f"the library of {size} is beyond the axis"
-    return f"Dotted grey: what luck alone recalls; {whole}."
+    return f"Dotted grey: recalled by chance; {whole}."
 
 
 def by_law(shown: Shown) -> str:

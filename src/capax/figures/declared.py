@@ -177,7 +177,7 @@ MAC_MLS = Lines(
             MEMORIZED.label,
             _of("mac", lambda run: run.memorized - run.chance),
             lambda run: scaled(run.interval, lambda count: count - run.chance),
-            "MAC less luck",
+            "MAC minus chance",
         ),
         Measure(MEMORIZED.label, _of("mls"), MEMORIZED.interval, "MLS"),
     ),
@@ -186,12 +186,12 @@ MAC_MLS = Lines(
     several=PROTOCOL,
     settings=(*Mac.model_fields, *Mls.model_fields, "library_size"),
     caption=(
-        "MAC: the most items of one large library that a training recalls, best of the restarts; less luck: without "
-        "those that luck alone recalls. MLS: the largest library that is memorized whole in half of the trainings. "
+        "MAC: the most items of one large library that a training recalls, best of the restarts; minus chance: less "
+        "what guessing alone recalls. MLS: the largest library that is memorized whole in half of the trainings. "
         "Dots: each restart. Bars: 95 % intervals, of MAC for the best of as many new restarts (from 3 on), of MLS for "
         "its 50 % point.",
         same,
-        f"{HARMA} draw this in Fig. 4; they call MLS a lower bound, though MAC less luck may be below it.",
+        f"{HARMA} draw this in Fig. 4; they call MLS a lower bound, though MAC minus chance may be below it.",
     ),
     needs="mac and mls, of one architecture",
 )

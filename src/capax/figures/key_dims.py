@@ -209,7 +209,7 @@ def _law(shown: Shown) -> str:
     if law is None:
         return ""
     if any(series.kind == "band" for series in shown.panels[0].series):
-        return f"Band: where the law {law.name} ({law.source_}) expects 95 % of new measurements."
+        return f"Band: 95 % prediction interval of the law {law.name} ({law.source_})."
     if law.target != TARGET:
         return f"The law {law.name} is of {law.target}, not of D_K*, and not drawn."
     if not getattr(law, "logarithm", True):

@@ -274,7 +274,7 @@ class Lines:
 
 
 def limits(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
-    """The library's size and what luck recalls, of one panel: across the axis where they are the same for all its runs.
+    """The library's size and what is recalled by chance, across a panel where they are the same for all its runs.
 
     The library is left out where no run of the chart reached half of it.
     """
@@ -282,7 +282,7 @@ def limits(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
     whole: list[tuple[str, int, Of]] = [("library", 0, lambda run: run.library_size)] if reached(shown.rows) else []
     return [
         part
-        for name, group, value in [*whole, ("by luck", 1, lambda run: run.chance)]
+        for name, group, value in [*whole, ("by chance", 1, lambda run: run.chance)]
         for part in _limit(name, group, [(float(x(run)), value(run)) for run in rows], (min(places), max(places)))
     ]
 

@@ -221,8 +221,8 @@ def _held_out(group: Group, law: Law | None) -> Chart | None:
             counts,
             bars,
             limited,
-            f"Dashed: the law {fitted.name}, fitted to the runs of {known}, band: where it expects 95 % of new "
-            "measurements (it is asked outside its domain: that is the test).",
+            f"Dashed: the law {fitted.name}, fitted to the runs of {known}, with its 95 % prediction band (it "
+            "extrapolates beyond its domain: that is the test).",
             f"{HARMA} hold out five heads in Fig. 10.",
         ),
     )
@@ -296,8 +296,8 @@ SLOPES = Lines(
     caption=(
         counts,
         "Items above chance, divided by the width: from the origin to the last width before saturation (libraries that "
-        "were memorized whole are left out; how the paper tells saturation is not stated, ours: the slope falls below "
-        "0.7 of its largest).",
+        "were memorized whole are left out; the paper does not say how it detects saturation; ours: the slope falls "
+        "below 0.7 of its largest).",
         bars,
     ),
 )

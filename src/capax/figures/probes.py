@@ -10,7 +10,7 @@ from capax.probes.shares import Share
 
 NAMED_HEADS = 16
 """Heads that have room for their names."""
-LUCK = "by luck"
+CHANCE = "by chance"
 
 
 def probes(found: Probes) -> Chart:
@@ -41,7 +41,7 @@ def _cue(found: Probes) -> Panel:
             _shares("whole rest right", lengths, [point.recalled for point in points], 0),
             line("wrong tokens in the rest", "line", lambda point: point.error, 1),
             line("possible for any predictor", "reference", lambda point: point.possible / items, 0),
-            line(LUCK, "reference", lambda point: point.chance, 1),
+            line(CHANCE, "reference", lambda point: point.chance, 1),
             *_upright("median minimum cue", found.cue.median),
         ),
     )
@@ -58,7 +58,7 @@ def _corruption(found: Probes) -> Panel:
         series=(
             _shares("last token right", places, [point.last for point in points], 2),
             *([_shares("every token right", places, whole, 3)] if whole else []),
-            _across(LUCK, places, found.basin.chance),
+            _across(CHANCE, places, found.basin.chance),
             *_upright("radius", found.basin.radius),
         ),
     )
@@ -105,7 +105,7 @@ def _positions(found: Probes) -> Panel:
 def _ablation(found: Probes, title: str, x: Axis, places: Sequence[Place], shares: Sequence[Share], of: str) -> Panel:
     kept = _shares("still recalled", places, shares, 6, "points")
     y = Axis(label=f"share of {of} still recalled", from_zero=True)
-    return Panel(title=title, x=x, y=y, series=(kept, _across(LUCK, places, found.ablation.chance)))
+    return Panel(title=title, x=x, y=y, series=(kept, _across(CHANCE, places, found.ablation.chance)))
 
 
 def _shares(name: str, x: Sequence[Place], shares: Sequence[Share], group: int, kind: str = "line") -> Series:
