@@ -61,18 +61,21 @@ class Transformer(Model):
     def words(self, protocol: Protocol | None = None) -> str:
         """The model in a few words."""
         said = f"{self.n_layers} layer{'s' * (self.n_layers > 1)}, {heads(self)}, width {self.d_model}"
-        own = [name for name in type(self).model_fields if name not in Transformer.model_fields]
         name = () if self.model == "transformer" else (self.model,)
-        return ", ".join((*name, said, *(f"{field} {getattr(self, field)}" for field in own)))
+        return ", ".join((*name, said, *self._own()))
+
+    def _own(self) -> list[str]:
+        """Fields of a variant, in words."""
+        names = [name for name in type(self).model_fields if name not in Transformer.model_fields]
+        return [f"{name} {getattr(self, name)}" for name in names]
 
     def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
         """The model in a sentence."""
         ffn = {"mlp": f"FFN trained ({self.activation})", "identity": "FFN the identity", "none": "no FFN"}
         parts = {"token table": self.embeddings, "positions": self.positions, "read-out": self.readout}
-        own = [name for name in type(self).model_fields if name not in Transformer.model_fields]
         details = [
             f"a {self.model} of {over.counted('n_layers', 'layer')}, {layout(over)}",
-            *(f"{name} {getattr(self, name)}" for name in own),
+            *self._own(),
             ffn[self.ffn],
             *(
                 f"{together(names)} {state}"
