@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
+
 
 def duration(seconds: float) -> str:
     """Seconds in the largest unit of which they are one or more: 9.5 s, 1 min, 600 h."""
@@ -10,3 +12,48 @@ def duration(seconds: float) -> str:
     )
     amount = round(seconds / size, 1)
     return f"{amount:.0f} {unit}" if amount >= 10 or amount.is_integer() else f"{amount} {unit}"
+
+
+MOST_VALUES = 6
+"""Values that are named one by one."""
+
+
+def together(words: Sequence[str]) -> str:
+    """Words as a list: a, b and c."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def listed(values: Collection[int]) -> str:
+    """Numbers in words: whole ranges by their ends, a few by name."""
+    ordered = sorted(set(values))
+    first, last = ordered[0], ordered[-1]
+    if len(ordered) > 2 and last - first == len(ordered) - 1:
+        return f"{first} to {last}"
+    if len(ordered) > MOST_VALUES:
+        return f"{first} to {last} ({len(ordered)} of them)"
+    return together([str(value) for value in ordered])
+
+
+def counted(values: Collection[int] | int, one: str) -> str:
+    """How many of a thing: 1 head, 1 to 4 heads."""
+    several = {values} if isinstance(values, int) else set(values)
+    return f"{listed(several)} {one}{'s' * (several != {1})}"
+
+
+class Over:
+    """Specs that differ in sizes alone, and what their fields are in words."""
+
+    def __init__(self, specs: Iterable[object]) -> None:
+        self._specs = list(specs)
+
+    def values(self, name: str) -> list[int]:
+        """A field's values, where it is given."""
+        return [value for spec in self._specs if (value := getattr(spec, name, None)) is not None]
+
+    def listed(self, name: str) -> str:
+        """A field's values in words."""
+        return listed(self.values(name))
+
+    def counted(self, name: str, one: str) -> str:
+        """How many of a thing a field says: 1 head, 1 to 4 heads."""
+        return counted(self.values(name), one)

@@ -59,7 +59,7 @@ def test_an_unwritable_file_is_refused_before_anything_is_read(tmp_path: Path) -
         lambda out: capax.figure("missing.db", "width", out=out),
         lambda out: capax.report("missing.db", out),
     ):
-        with pytest.raises(CapaxError, match="out: cannot write"):
+        with pytest.raises(CapaxError, match=r"^out: "):
             write(tmp_path / "no" / "f.png")
 
 

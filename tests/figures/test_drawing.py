@@ -60,9 +60,9 @@ def test_a_legend_is_inside_its_figure(names: list[str], tmp_path: Path, monkeyp
 
 def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     (tmp_path / "f.xyz").write_text("before")
-    with pytest.raises(ReportError, match="out: cannot write"):
+    with pytest.raises(ReportError, match=r"^out: "):
         drawing.draw(MIXED, tmp_path / "f.xyz")
-    with pytest.raises(ReportError, match=r"picture: cannot write .*: no such folder"):
+    with pytest.raises(ReportError, match=r"^picture: "):
         drawing.save(Figure(), tmp_path / "none" / "f.png")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("f.xyz", "before")]
 

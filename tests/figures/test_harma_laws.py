@@ -70,29 +70,29 @@ def test_a_law_is_silent_outside_its_domain(runs: list[capax.Measurement], law: 
     alien = [made(9, d_model=w, vocab_size=90) for w in (8, 16)]
     (chart,) = WIDTH_FIGURE.shown(alien, law)
     assert not any(series.kind == "band" for series in chart.panels[0].series)
-    assert "is not drawn: these runs lie outside its domain" in chart.caption
+    assert "outside its domain" in chart.caption
 
 
 def test_a_law_of_another_training_is_drawn_and_it_is_said(law: Law) -> None:
     (chart,) = WIDTH_FIGURE.shown(study(lr=0.01), law)
     assert "law, 1 head" in shown(chart, 0, "band", faint=True)
-    assert "The law's runs had lr 0.001, these 0.01." in chart.caption
+    assert "lr 0.001, these 0.01" in chart.caption
     (chart,) = WIDTH_FIGURE.shown(study(), law)
-    assert "The law's runs had" not in chart.caption
+    assert "these" not in chart.caption
 
 
 def test_budgets_that_differ_are_told_as_they_were_given(law: Law) -> None:
     (chart,) = WIDTH_FIGURE.shown(study(max_epochs=10), law)  # 4000 sequences in batches of 512: 8 an epoch
-    assert "The law's runs had a budget of 3 epochs (24 steps), these 10 epochs (80 steps)." in chart.caption
+    assert "3 epochs (24 steps), these 10 epochs (80 steps)" in chart.caption
     (chart,) = WIDTH_FIGURE.shown(study(max_epochs=None, max_steps=90), law)
-    assert "The law's runs had a budget of 24 steps, these 90 steps." in chart.caption
+    assert "24 steps, these 90 steps" in chart.caption
     (chart,) = WIDTH_FIGURE.shown(study(max_epochs=None), law)
-    assert "The law's runs had a budget of 3 epochs (24 steps), these none." in chart.caption
+    assert "(24 steps), these none" in chart.caption
 
 
 def test_a_law_of_something_else_is_not_drawn(runs: list[capax.Measurement]) -> None:
     (chart,) = WIDTH_FIGURE.shown(runs, load_law("reference:relation"))
-    assert "is not drawn: it is of total_key_dim, edges" in chart.caption
+    assert "total_key_dim, edges" in chart.caption
     assert measured_against_predicted(runs, load_law("reference:relation"))
 
 
@@ -102,8 +102,8 @@ def test_measured_against_predicted_by_a_law(runs: list[capax.Measurement], law:
     drawn = {pair for series in shown(chart, 0, "points").values() for pair in points(series)}
     values = expected(law, runs, band=False).values
     assert drawn == {(run.memorized, value) for run, value in zip(runs, values, strict=True)}
-    assert "Left out: 1 run outside its domain." in chart.caption
-    with pytest.raises(ReportError, match="none of the runs lies in the domain"):
+    assert "1 run outside" in chart.caption
+    with pytest.raises(ReportError, match="domain"):
         measured_against_predicted([beyond], law)
 
 
@@ -114,7 +114,7 @@ def test_without_a_law_one_is_fitted_and_tested_on_what_it_has_not_seen(runs: li
     drawn = {pair for series in shown(chart, 1, "points").values() for pair in points(series)}
     assert drawn == set(zip(counts, score.predicted_left_out, strict=True))
     assert chart.panels[0].title == f"fitted to all: mean error {score.mape:.0%}"
-    with pytest.raises(ReportError, match="power: 4 parameters need at least"):
+    with pytest.raises(ReportError, match=r"^power: 4 "):
         measured_against_predicted(runs[:5:2] + runs[9:11], None)
 
 
@@ -157,14 +157,14 @@ def test_slopes_beside_the_published_law_are_eq_10_with_table_1() -> None:
     np.testing.assert_allclose(line.y, 145.27 / (np.array(line.x) ** (-0.13 * 2 + 1.29) + 0.13) + 0.20)
     assert line.x[0] == pytest.approx(8)  # its domain begins there
     assert "published:harma2024" in chart.caption
-    with pytest.raises(ReportError, match="at least two lengths"):
+    with pytest.raises(ReportError, match="lengths"):
         slopes([made(90, d_model=w, library_size=LIBRARY, vocab_size=VOCABULARY) for w in (4, 8)], None)
 
 
 def test_held_out_heads_are_predicted_by_a_law_that_has_not_seen_them(runs: list[capax.Measurement]) -> None:
     (chart,) = held_out_heads(runs, None)
     assert [panel.title for panel in chart.panels] == ["4 tokens", "8 tokens", "16 tokens"]
-    assert "fitted to the runs of 1 and 2 heads" in chart.caption
+    assert "1 and 2 heads" in chart.caption
     fitted = capax.PowerLaw().fit(tables.table([run for run in runs if run.spec.model.n_heads < 3]))
     changed = [run.model_copy(update={"memorized": run.spec.model.n_heads // 3 + run.memorized}) for run in runs]
     (other,) = held_out_heads(changed, None)

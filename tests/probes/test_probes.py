@@ -16,7 +16,8 @@ from scipy.stats import binomtest
 
 import capax
 from capax.errors import SpecError
-from capax.figures.probes import draw_probes
+from capax.figures.drawing import draw
+from capax.figures.probes import probes
 from capax.memory import Memory
 from capax.models.transformer import TransformerEnsemble
 from capax.probes.ablation import without_head
@@ -174,7 +175,7 @@ def test_nothing_recalled_and_a_loss_on_the_last_token(tmp_path: Path) -> None:
     assert any("last token alone" in note for note in nothing.notes)
     assert any("nothing to corrupt" in note for note in nothing.notes)
     picture = tmp_path / "f.png"
-    draw_probes(nothing, picture)
+    draw(probes(nothing), picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -377,5 +378,11 @@ def test_what_any_predictor_could_recall_from_a_cue(items: np.ndarray) -> None:
 
 
 def test_the_figure(found: Probes, tmp_path: Path) -> None:
-    draw_probes(found, tmp_path / "f.svg")
+    chart = probes(found)
+    draw(chart, tmp_path / "f.svg")
     assert (tmp_path / "f.svg").read_text().startswith("<?xml")
+    shown = {panel.title: {series.name: series for series in panel.series} for panel in chart.panels}
+    assert shown["cue"]["whole rest right"].y == tuple(point.recalled.rate for point in found.cue.points)
+    assert shown["corruption"]["last token right"].x == tuple(point.corrupted for point in found.basin.points)
+    assert shown["one token replaced"]["still recalled"].low == tuple(one.kept.low for one in found.ablation.positions)
+    assert shown["symmetry of W_Q W_Kᵀ"]["trained"].y == tuple(head.eta for head in found.symmetry.heads)

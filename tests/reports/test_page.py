@@ -284,12 +284,6 @@ def test_panels_stand_in_one_column_on_a_phone(browser: Any, shared: Opened, pla
     opened.page.context.close()
 
 
-def test_axes_of_the_planner_are_numbered_as_those_of_figures(shared: Opened) -> None:
-    values = [0.05, 0.1 + 0.2, 1, 500, 5000, 9999, 10_000, 20_000, 1e6, 2.5e6, 1e9]
-    texts = shared.page.evaluate("(values) => values.map(capaxReport.short)", values)
-    assert texts == [looks.plain(value) for value in values]
-
-
 def luminance(colour: str) -> float:
     """Relative luminance of "#rrggbb" or "rgb(r, g, b)" (WCAG 2)."""
     parts = re.findall(r"[\da-f]{2}", colour) if colour.startswith("#") else re.findall(r"\d+", colour)

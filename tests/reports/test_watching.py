@@ -182,7 +182,7 @@ def test_an_adaptive_sweep_is_one_sweep(tmp_path: Path) -> None:
     assert len({moment.holder and moment.holder.since for moment in seen}) == 1
     assert [moment.done for moment in seen] == [1, 2, 3, 4, 5, 6]
     assert look(store).sweep == "none"
-    with pytest.raises(SpecError, match="retries: at least 0, got -1"):
+    with pytest.raises(SpecError, match=r"^retries: .*-1"):
         list(sweep_adaptively(asked, store, law=law, budget=60, retries=-1))
 
 
@@ -194,12 +194,12 @@ def test_the_runs_of_a_study(store: Path, runs: list[Measurement]) -> None:
     assert [failure.error for failure in seen.failures] == ["first"]
     assert (len(seen.points), seen.others) == (1, 1)
     other = StudyKeys("other.toml", frozenset({"0" * 64}))
-    with pytest.raises(SpecError, match=r"holds none of the 1 runs of other.toml, and 8 others$"):
+    with pytest.raises(SpecError, match=r"^study: .*other\.toml, and 8 others$"):
         look(store, other)
     with Store(store) as opened, opened.sweeping() as tell:
         assert look(store, other).done == 0  # its first run may be under way
         tell(Standing(runs=5, stored=0, done=0, running=1, failed=0))
-        with pytest.raises(SpecError, match=r"study.toml has 4 runs, the sweep of .* under way 5$"):
+        with pytest.raises(SpecError, match=r"^study: .*study\.toml has 4 runs.* 5$"):
             look(store, study)
 
 
@@ -211,9 +211,7 @@ def test_a_run_that_cannot_be_read_is_one_line(store: Path, text: str) -> None:
     with sqlite3.connect(store) as connection:
         connection.execute("UPDATE runs SET measurement = ? WHERE n_heads = 2", (text,))
     connection.close()
-    with pytest.raises(
-        StoreError, match=r"^store: (.*s.db is damaged: run \w+: .*|cannot read .*s.db: malformed JSON)$"
-    ):
+    with pytest.raises(StoreError, match=r"^store: .*s\.db"):
         look(store)
 
 
@@ -221,7 +219,7 @@ def test_nothing_is_written(store: Path) -> None:
     before, there = store.read_bytes(), names(store)
     look(store)
     assert (store.read_bytes(), names(store)) == (before, there)
-    with pytest.raises(StoreError, match="no such file"):
+    with pytest.raises(StoreError, match=r"none\.db"):
         look(store.with_name("none.db"))
     assert names(store) == there
     with Store(store, read_only=True) as opened, pytest.raises(StoreError, match="reading only"):

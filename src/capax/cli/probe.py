@@ -13,8 +13,8 @@ import capax
 from capax.cli import output
 from capax.cli.flags import Json
 from capax.cli.runs import CAPAX_DB
-from capax.figures.drawing import check_writable
-from capax.figures.probes import draw_probes
+from capax.figures.drawing import check_writable, draw
+from capax.figures.probes import probes
 from capax.memory import load
 from capax.probes.basin import BasinPoint
 from capax.probes.probe import Probes
@@ -53,7 +53,7 @@ def probe(
         check_writable(figure, "figure")
     found = capax.probe(load(key, store), trials=trials, seed=seed)
     if figure is not None:
-        draw_probes(found, figure)
+        draw(probes(found), figure, "figure")
     output.emit(found, _show, as_json=as_json, figure=figure)
 
 

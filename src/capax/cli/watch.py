@@ -56,18 +56,18 @@ def watch(
     every: float = 2.0,
     once: Annotated[bool, Flag] = False,
 ) -> None:
-    """Show a sweep that another process runs: how far it is, the last results, failures, capacity against width.
+    """Watch a sweep that another process runs: progress, latest results, failures, capacity against width.
 
-    Only reads. Ends when the sweep does, or with Ctrl-C, which leaves the sweep alone; the last state stays on the
-    screen. Where no sweep is under way it shows what there is and ends; on an empty store it waits for one to begin.
-    Where stdout is no terminal it prints one state.
+    Reads only. Ends when the sweep ends or on Ctrl-C, which does not affect the sweep; the last state stays on the
+    screen. If no sweep is running, it shows the current state and ends; on an empty store it waits for a sweep to
+    start. If stdout is not a terminal, it prints one state.
 
     Parameters
     ----------
     store
         SQLite file that the sweep writes.
     study
-        Count and show the runs of this study file alone, such as those that a sweep which has ended left undone.
+        Count and show only the runs of this study file, for example what a sweep that has ended left undone.
     every
         Seconds until the store is read again.
     once
@@ -106,7 +106,7 @@ def _follow(see: Callable[[], Watched], first: Watched, console: Console, every:
                 _wait(console, every)
                 seen = see()
     except KeyboardInterrupt:
-        pass  # who looks away has done nothing wrong
+        pass  # ends the watching, not the sweep
     return seen
 
 
@@ -168,7 +168,7 @@ def _of_how_many(seen: Watched) -> str:
     last = None if seen.holder is None else seen.holder.standing
     if last is None or last.runs is None:
         return ""
-    return f"; when the sweep last told, {last.stored + last.done} of its {last.runs}"
+    return f"; the sweep last reported {last.stored + last.done} of {last.runs}"
 
 
 def _title(seen: Watched) -> Text:
@@ -208,7 +208,7 @@ def _facts(seen: Watched) -> list[str]:
 
 def _plot(seen: Watched) -> Panel:
     if seen.kind is None:
-        why = "no run that is done has a width" if seen.last else "no run is done yet"
+        why = "no finished run has a width" if seen.last else "no finished run yet"
         return Panel(_line(why), title="memorized against width", title_align="left")
     return Panel(
         Scatter(seen.points),

@@ -8,7 +8,6 @@ from itertools import chain
 import numpy as np
 
 from capax.errors import ReportError
-from capax.figures import words
 from capax.figures.chart import Axis, Chart, Panel, Series
 from capax.figures.columns import SIZES, in_words, sizes
 from capax.figures.groups import Group, alike
@@ -56,15 +55,15 @@ def _chart(group: Group, whole: Callable[[Measurement], Measurement]) -> Chart:
                 epochs = tuple(float(curve.epoch[point]) for point in points)
                 faint = member is not best
                 panel.append(Series(name=name, kind="line", x=epochs, y=heights, group=place, faint=faint))
-    told = words.LOSSES.get(group.runs[0].spec.task.reads)
-    loss_is = f", {told}" if told else ""
+    unit = group.runs[0].spec.task.loss_unit
+    in_unit = f", in {unit}" if unit else ""
     some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest memorized to the most. "
     epoch, share_axis = Axis(label="epoch"), Axis(label="share of the library memorized", from_zero=True)
     return Chart(
         name="curves",
         title=titled("Training curves", group),
         caption=f"{some if len(chosen) < len(group.runs) else ''}The restart that memorized most; faint: the others of "
-        f"its run. Loss: mean training loss since the evaluation before{loss_is}. A run's count "
+        f"its run. Loss: mean training loss since the evaluation before{in_unit}. A run's count "
         "is that of its best evaluation. Ours: no paper has such a figure.",
         panels=(
             Panel(title="memorized", x=epoch, y=share_axis, series=tuple(memorized)),

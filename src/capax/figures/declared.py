@@ -1,56 +1,31 @@
 """Figures of counts and of what follows from them, declared.
 
-What Härmä et al. 2024 (arXiv 2407.15425) and Mahdavi et al. 2024 (arXiv 2306.02010) draw is known from their text, file
-names and code alone, so axes are ours.
+What Härmä et al. 2024 (arXiv 2407.15425) draw is known from their text and file names alone, so axes are ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-import numpy as np
-
-from capax.errors import CapaxError
-from capax.figures import words
-from capax.figures.chart import Series
+from capax.figures.captions import bars, by_law, counts, limited, same
 from capax.figures.columns import (
     CONTEXT,
-    HEAD_SIZE,
     HEADS,
-    LIBRARY,
     SEQ_LEN,
     TASK_SIZES,
     WIDTH,
     Column,
     Of,
-    by,
     decades,
     free,
-    in_words,
     value,
 )
-from capax.figures.lines import (
-    Lines,
-    Measure,
-    Shown,
-    across,
-    bars,
-    by_law,
-    counts,
-    law_line,
-    left_out,
-    limited,
-    limits,
-    same,
-)
+from capax.figures.lines import Lines, Measure, across, law_line, limits
 from capax.protocols.units import scaled
 from capax.results import Amount, Interval, Measurement
 from capax.specs import Mac, Mls
-from capax.theory.bounds.catalogue import Catalogue, bounds
 
 HARMA = "Härmä et al. 2024"
-MAHDAVI = "Mahdavi et al. 2024, Fig. 2"
 
 MEMORIZED = Measure(
     "memorized {unit}",
@@ -202,7 +177,7 @@ MAC_MLS = Lines(
             MEMORIZED.label,
             _of("mac", lambda run: run.memorized - run.chance),
             lambda run: scaled(run.interval, lambda count: count - run.chance),
-            "MAC less luck",
+            "MAC minus chance",
         ),
         Measure(MEMORIZED.label, _of("mls"), MEMORIZED.interval, "MLS"),
     ),
@@ -211,12 +186,12 @@ MAC_MLS = Lines(
     several=PROTOCOL,
     settings=(*Mac.model_fields, *Mls.model_fields, "library_size"),
     caption=(
-        "MAC: the most items of one large library that a training recalls, best of the restarts; less luck: without "
-        "those that luck alone recalls. MLS: the largest library that is memorized whole in half of the trainings. "
+        "MAC: the most items of one large library that a training recalls, best of the restarts; minus chance: less "
+        "what guessing alone recalls. MLS: the largest library that is memorized whole in half of the trainings. "
         "Dots: each restart. Bars: 95 % intervals, of MAC for the best of as many new restarts (from 3 on), of MLS for "
         "its 50 % point.",
         same,
-        f"{HARMA} draw this in Fig. 4; they call MLS a lower bound, though MAC less luck may be below it.",
+        f"{HARMA} draw this in Fig. 4; they call MLS a lower bound, though MAC minus chance may be below it.",
     ),
     needs="mac and mls, of one architecture",
 )
@@ -269,140 +244,4 @@ UNITS = Lines(
         same,
     ),
     needs="mac, several d_model",
-)
-
-SHARE = Measure(
-    "share of the library recalled",
-    lambda run: run.memorized / run.library_size,
-    lambda run: scaled(run.interval, lambda count: count / run.library_size),
-)
-THEORY = {
-    "theorem 1": (
-        ("mahdavi2024",),
-        "H(min(n, d_head) − 1) + 1 examples, to which the theorem's layer (no embedding, no positions) can give any "
-        "labels, as a share of the smallest library",
-    ),
-    "rank limit": (
-        ("shared_context_rank", "fresh_context_rank"),
-        "the most with query and key weights that do not depend on the labels, which trained ones do",
-    ),
-}
-"""Bounds by the name of their line: the first of them that applies, and what it is."""
-
-
-def in_theory(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
-    """What theory says of the smallest library, and what luck recalls of it."""
-    least = min(run.library_size for run in rows)
-    runs = {size: found[0] for (size,), found in by((run for run in rows if run.library_size == least), x).items()}
-    every = {size: _bounds(run) for size, run in runs.items()}
-    found: list[Series] = []
-    for place, (name, (bounds_of, _)) in enumerate(THEORY.items()):
-        values = {size: _first(catalogue, bounds_of) for size, catalogue in every.items()}
-        known = {size: min(number / least, 1.0) for size, number in values.items() if number is not None}
-        line = (tuple(known), tuple(known.values()))
-        if known and line not in [(one.x, one.y) for one in found]:  # one line where both are the same
-            told = f"{name}, {LIBRARY.words(least)}"
-            found.append(Series(name=told, kind="reference", x=line[0], y=line[1], group=place))
-    lucky = tuple(run.chance / least for run in runs.values())  # of each run's own library
-    return [*found, Series(name="by luck", kind="reference", x=tuple(runs), y=lucky, group=2)]
-
-
-def _bounds(run: Measurement) -> Catalogue | None:
-    try:
-        return bounds(run.spec)
-    except CapaxError:  # of a model that no bound is known for
-        return None
-
-
-def _first(catalogue: Catalogue | None, names: Sequence[str]) -> float | None:
-    known = {} if catalogue is None else {one.name: one for one in catalogue.bounds}
-    for name in names:
-        one = known.get(name)
-        if one is not None and one.value is not None and one.assumptions[0].met is not False:  # others: of the model
-            return one.value
-    return None
-
-
-def greys(shown: Shown) -> str:
-    """What the grey lines are."""
-    names = {one.name.split(",")[0] for panel in shown.panels for one in panel.series if one.kind == "reference"}
-    told = {name: text for name, (_, text) in THEORY.items()} | {"by luck": "what luck recalls"}
-    return f"Grey: {'; '.join(f'{name}: {text}' for name, text in told.items() if name in names)}."
-
-
-NAMED = 4
-"""Numbers that a caption lists one by one."""
-
-
-def straight_in_heads(shown: Shown) -> str:
-    """R² of a straight line through the shares recalled, of each line."""
-    columns = [LIBRARY, *(column for column in (CONTEXT, HEAD_SIZE, WIDTH) if len(set(map(column, shown.rows))) > 1)]
-    lines = by(shown.rows, *columns).items()
-    known = {in_words(columns, key): r for key, runs in lines if (r := straightness(runs)) is not None}
-    if not known:
-        return ""
-    if len(known) > NAMED:
-        ends = f"{min(known.values()):.3f} to {max(known.values()):.3f}"
-        return f"R² of a straight line in the heads: {ends} over {len(known)} lines."
-    return f"R² of a straight line in the heads: {', '.join(f'{r:.3f} ({line})' for line, r in known.items())}."
-
-
-def straightness(runs: Sequence[Measurement]) -> float | None:
-    """R² of a straight line in the heads; None below three of them, or where all shares are the same."""
-    x, y = np.array([HEADS(run) for run in runs], dtype=float), np.array([SHARE.of(run) for run in runs])
-    if len(set(x)) < 3 or np.ptp(y) == 0:
-        return None
-    return float(np.corrcoef(x, y)[0, 1] ** 2)
-
-
-def _recalled(shown: Shown) -> str:
-    return f"Recalled examples of all, {words.protocol(shown.group.runs[0].spec)}."
-
-
-def _seeds(shown: Shown) -> str:
-    return "Of several seeds the mean." if len({run.spec.seed for run in shown.rows}) > 1 else ""
-
-
-def _accuracy(name: str, title: str, x: Column, *trend: Any) -> Lines:
-    return Lines(
-        name=name,
-        title=f"share recalled against {title}",
-        of=MAHDAVI,
-        heading=f"Share recalled against {x.label}",
-        x=x,
-        y=(SHARE,),
-        line=LIBRARY,
-        panel=tuple(column for column in (HEADS, CONTEXT, HEAD_SIZE, WIDTH) if column is not x),
-        wanted=("context_size", "n_heads", "d_head", "d_model"),
-        reference=in_theory,
-        caption=(
-            _recalled,
-            bars,
-            _seeds,
-            same,
-            greys,
-            *trend,
-            f"The paper's accuracies are not known to us. {MAHDAVI}.",
-            left_out,
-        ),
-        most_panels=8,
-        needs=f"associations, mac, several {x.name}",
-    )
-
-
-ACCURACY = (
-    _accuracy(
-        "accuracy-heads",
-        "heads",
-        HEADS,
-        straight_in_heads,
-        "The paper finds it linear in the heads (R² at least .98, read where others restate it).",
-    ),
-    _accuracy("accuracy-context", "context size", CONTEXT, "The paper finds that it rises with the context."),
-    _accuracy(
-        "accuracy-head-size",
-        "head size",
-        HEAD_SIZE,
-        "The paper finds that it rises with the head size up to the context's size n, and not beyond.",
-    ),
 )

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from capax import outputs
 from capax.errors import ReportError
@@ -92,7 +92,7 @@ def _scale(axes: Axes, which: str, axis: Axis) -> None:
     if axis.ticks is not None:
         ruler = getattr(axes, f"{which}axis")
         ruler.set_major_locator(FixedLocator(axis.ticks))
-        ruler.set_major_formatter(ScalarFormatter())
+        ruler.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         ruler.set_minor_locator(NullLocator())
 
 

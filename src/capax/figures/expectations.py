@@ -92,7 +92,7 @@ def about(
         return ""
     named = f"{law.name} ({law.source_})"
     if drawn:
-        is_band = ", band: where it expects 95 % of new measurements" if band else ""
+        is_band = ", with its 95 % prediction band" if band else ""
         return f"Dashed: {what.format(named)}{is_band}.{unlike(law, runs)}"
     if law.items != runs[0].spec.task.unit or law.target not in COUNTS:
         return f"The law {named} is not drawn: it is of {law.target}, {law.items}."

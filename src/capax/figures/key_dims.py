@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from capax.errors import ReportError
-from capax.figures import words
 from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 from capax.figures.columns import EDGES, HEADS, ITEMS, WIDTH, Column, Of, by, powers
 from capax.figures.expectations import about
@@ -210,7 +209,7 @@ def _law(shown: Shown) -> str:
     if law is None:
         return ""
     if any(series.kind == "band" for series in shown.panels[0].series):
-        return f"Band: where the law {law.name} ({law.source_}) expects 95 % of new measurements."
+        return f"Band: 95 % prediction interval of the law {law.name} ({law.source_})."
     if law.target != TARGET:
         return f"The law {law.name} is of {law.target}, not of D_K*, and not drawn."
     if not getattr(law, "logarithm", True):
@@ -218,21 +217,14 @@ def _law(shown: Shown) -> str:
     return about(law, shown.group.runs, drawn=False)
 
 
-def _found(group: Group) -> str:
-    return f"D_K* = n_heads · d_head: {words.protocol(group.runs[0].spec)}, over head counts."
+def _found(shown: Shown) -> str:
+    return f"D_K* = n_heads · d_head: {shown.group.runs[0].spec.protocol.words()}, over head counts."
 
 
-def _found_of(shown: Shown) -> str:
-    return _found(shown.group)
-
-
-def _none(found: Sequence[Cell]) -> str:
+def _none(shown: Shown) -> str:
+    found = cells(shown.group)
     missing = sum(cell.key_dim is None for cell in found)
     return f"In {missing} of {len(found)} cells no number of heads tried was enough (none)." if missing else ""
-
-
-def _none_of(shown: Shown) -> str:
-    return _none(cells(shown.group))
 
 
 def _slope(shown: Shown) -> str:
@@ -268,7 +260,7 @@ KEY_DIMENSION = Lines(
     varied=(*GRAPH, "degree"),
     rows=_with_load,
     reference=_proportional,
-    caption=(_found_of, f"Bars: {RANGE}.", _slope, _law, _none_of, "Adler 2025, Fig. 3."),
+    caption=(_found, f"Bars: {RANGE}.", _slope, _law, _none, "Adler 2025, Fig. 3."),
     needs="relations, budget, several n_items, n_edges or d_model",
 )
 BEST_HEADS = Lines(
@@ -283,7 +275,7 @@ BEST_HEADS = Lines(
     wanted=("n_items", "n_edges"),
     varied=GRAPH,
     rows=_with_choice,
-    caption=(_found_of, _at_an_end, _none_of, "Adler 2025, Fig. 2."),
+    caption=(_found, _at_an_end, _none, "Adler 2025, Fig. 2."),
     needs="relations, budget, several n_items or d_model",
 )
 FIXED_COMPRESSION = Lines(
@@ -299,7 +291,7 @@ FIXED_COMPRESSION = Lines(
     varied=GRAPH,
     rows=_growing,
     caption=(
-        _found_of,
+        _found,
         f"Left, bars: {RANGE}; right, bars: head counts whose D_K lies within it. Only the head counts that a search "
         "was given were tried.",
         "Adler 2025, Fig. 4, draws 8 items per channel.",
@@ -322,7 +314,7 @@ def key_dimension_map(runs: Sequence[Measurement], law: Law | None) -> list[Char
 
 
 def _map(group: Group) -> Chart | None:
-    found = cells(group)
+    found, shown = cells(group), Shown(group, (), None)
     by_edges = len({(cell.n_items, cell.d_model) for cell in found}) < len(found)
     rows: dict[tuple[int, int], dict[int, Cell]] = defaultdict(dict)
     for cell in found:
@@ -342,9 +334,9 @@ def _map(group: Group) -> Chart | None:
         label="log2 D_K*",
     )
     said = (
-        _found(group),
+        _found(shown),
         f"In each cell D_K* and, below it, {RANGE}; colour: its logarithm.",
-        _none(found),
+        _none(shown),
         "Empty cells were not measured. Adler 2025, Fig. 5, whose ranges are found in a way that is not known to us.",
     )
     return Chart(

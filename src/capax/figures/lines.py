@@ -10,10 +10,9 @@ from statistics import fmean
 from typing import Any, Literal
 
 from capax.errors import CapaxError, ReportError
-from capax.figures import words
 from capax.figures.chart import Chart, Panel, Series
 from capax.figures.columns import Column, Of, Scale, by, from_zero, in_words
-from capax.figures.expectations import about, expected
+from capax.figures.expectations import expected
 from capax.figures.groups import Group, alike
 from capax.laws.law import Law
 from capax.results import Interval, Measurement
@@ -275,7 +274,7 @@ class Lines:
 
 
 def limits(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
-    """The library's size and what luck recalls, of one panel: across the axis where they are the same for all its runs.
+    """The library's size and what is recalled by chance, across a panel where they are the same for all its runs.
 
     The library is left out where no run of the chart reached half of it.
     """
@@ -283,7 +282,7 @@ def limits(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
     whole: list[tuple[str, int, Of]] = [("library", 0, lambda run: run.library_size)] if reached(shown.rows) else []
     return [
         part
-        for name, group, value in [*whole, ("by luck", 1, lambda run: run.chance)]
+        for name, group, value in [*whole, ("by chance", 1, lambda run: run.chance)]
         for part in _limit(name, group, [(float(x(run)), value(run)) for run in rows], (min(places), max(places)))
     ]
 
@@ -360,57 +359,6 @@ def keys(panels: Sequence[Panel]) -> tuple[Panel, ...]:
 def titled(title: str, group: Group) -> str:
     """A title, with what tells a group from the others."""
     return f"{title} ({group.apart})" if group.apart else title
-
-
-# Sentences of captions
-
-
-def counts(shown: Shown) -> str:
-    """How counts were made, and what dots are."""
-    mean = "" if _alone(shown) else ", the mean of several seeds"
-    dots = any(series.kind == "points" and series.faint for panel in shown.panels for series in panel.series)
-    return f"Count: {words.protocol(shown.group.runs[0].spec)}{mean}{'; dots: each restart' if dots else ''}."
-
-
-def _alone(shown: Shown) -> bool:
-    """Whether no two runs differ in their seeds alone."""
-    runs = shown.group.runs
-    return len({run.spec.seed for run in runs}) == 1 or len({run.spec.replace(seed=0).key() for run in runs}) == len(
-        runs
-    )
-
-
-def bars(shown: Shown) -> str:
-    """What bars are, or why there are none."""
-    lines = [series for panel in shown.panels for series in panel.series if series.kind == "line"]
-    if any(series.low for series in lines):
-        return "Bars: where the best of as many new restarts on the same library falls with probability 95 %."
-    return f"Of fewer than {FEWEST_RESTARTS} restarts no interval is drawn." if _alone(shown) else ""
-
-
-def limited(shown: Shown) -> str:
-    """What the lines of `limits` are."""
-    sizes = sorted({run.library_size for run in shown.group.runs})
-    size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    whole = "dashed: the whole library" if reached(shown.rows) else f"the library of {size} is beyond the axis"
-    return f"Dotted grey: what luck alone recalls; {whole}."
-
-
-def by_law(shown: Shown) -> str:
-    """What the law is, or why it is not drawn."""
-    drawn = any(series.kind == "band" for panel in shown.panels for series in panel.series)
-    return about(shown.law, shown.group.runs, drawn)
-
-
-def same(shown: Shown) -> str:
-    """What all panels have."""
-    return f"All have {shown.same}." if shown.same else ""
-
-
-def left_out(shown: Shown) -> str:
-    """Which panels are shown, where there is no room for all."""
-    count = len(shown.panels)
-    return f"{count} of {count + shown.left_out} panels, those of most points." if shown.left_out else ""
 
 
 def each(groups: Iterable[Group], chart: Callable[[Group], Chart | None], reason: str = "no runs") -> list[Chart]:

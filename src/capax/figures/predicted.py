@@ -11,13 +11,14 @@ import polars as pl
 from sklearn.base import clone
 
 from capax.errors import CapaxError, ReportError
+from capax.figures.captions import bars, counts, limited
 from capax.figures.chart import Chart, Panel, Series
 from capax.figures.columns import HEADS, SEQ_LEN, TASK_SIZES, WIDTH, Of, decades, in_words
 from capax.figures.declared import HARMA, WIDTH_FIGURE
 from capax.figures.expectations import about, expected, speaks_of, unlike
 from capax.figures.groups import Group, alike
-from capax.figures.lines import GREY, Lines, Measure, bars, counts, each, law_line, limited, titled
-from capax.figures.words import of_runs, protocol
+from capax.figures.lines import GREY, Lines, Measure, each, law_line, titled
+from capax.figures.words import of_runs
 from capax.laws.compare import Comparison, Score, compare
 from capax.laws.ecm import ECM, slopes_from_origin
 from capax.laws.law import Law
@@ -92,7 +93,7 @@ def _chart(group: Group, title: str, panels: Sequence[Panel], said: str) -> Char
     return Chart(
         name="measured-predicted",
         title=titled(title, group),
-        caption=f"Count: {protocol(group.runs[0].spec)}. {said} On the line both are equal. A library that was "
+        caption=f"Count: {group.runs[0].spec.protocol.words()}. {said} On the line both are equal. A library that was "
         f"memorized whole is a lower bound, and its prediction is cut off at the library's size. {HARMA} draw this in "
         "Fig. 8.",
         panels=tuple(panels),
@@ -220,8 +221,8 @@ def _held_out(group: Group, law: Law | None) -> Chart | None:
             counts,
             bars,
             limited,
-            f"Dashed: the law {fitted.name}, fitted to the runs of {known}, band: where it expects 95 % of new "
-            "measurements (it is asked outside its domain: that is the test).",
+            f"Dashed: the law {fitted.name}, fitted to the runs of {known}, with its 95 % prediction band (it "
+            "extrapolates beyond its domain: that is the test).",
             f"{HARMA} hold out five heads in Fig. 10.",
         ),
     )
@@ -295,8 +296,8 @@ SLOPES = Lines(
     caption=(
         counts,
         "Items above chance, divided by the width: from the origin to the last width before saturation (libraries that "
-        "were memorized whole are left out; how the paper tells saturation is not stated, ours: the slope falls below "
-        "0.7 of its largest).",
+        "were memorized whole are left out; the paper does not say how it detects saturation; ours: the slope falls "
+        "below 0.7 of its largest).",
         bars,
     ),
 )

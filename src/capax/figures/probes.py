@@ -2,157 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
-
-from capax.figures.drawing import MARKERS, save
-from capax.figures.looks import COLORS
+from capax.figures.chart import Axis, Chart, Panel, Place, Series
 from capax.probes.probe import Probes
 from capax.probes.shares import Share
-from capax.specs import Sequences
 
-CHANCE: dict[str, Any] = {"color": "0.3", "linestyle": ":", "label": "by luck"}
 NAMED_HEADS = 16
 """Heads that have room for their names."""
-MARKED_POINTS = 32
-"""Points of a curve that have room for markers."""
+CHANCE = "by chance"
 
 
-def draw_probes(found: Probes, path: Path) -> None:
-    """Recall against cue, recall against corruption, symmetry of each head, recall without each head or position.
-
-    Raises:
-        ReportError: when the file cannot be written.
-    """
-    task = found.spec.task
-    assert isinstance(task, Sequences)
-    figure = Figure(figsize=(11, 7.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(2, 12)
-    _draw_cue(found, figure.add_subplot(grid[0, :6]))
-    _draw_basin(found, figure.add_subplot(grid[0, 6:]))
-    _draw_symmetry(found, figure.add_subplot(grid[1, :4]))
-    _draw_heads(found, figure.add_subplot(grid[1, 4:8]))
-    _draw_positions(found, figure.add_subplot(grid[1, 8:]))
-    figure.suptitle(
-        f"Run {found.key[:12]}: {found.recalled} of {found.library_size} sequences of {task.seq_len} tokens recalled "
-        f"(bars and bands: {found.level:.0%})"
+def probes(found: Probes) -> Chart:
+    """Recall against cue and corruption, the symmetry of each head, recall without each head and token."""
+    panels = (_cue, _corruption, _symmetry, _heads, _positions)
+    return Chart(
+        name="probes",
+        title=f"Run {found.key[:12]}: {found.recalled} of {found.library_size} {found.spec.task.unit} recalled",
+        caption=f"What each probe is: docs/probes.md. Bars: {found.level:.0%} intervals. Symmetry η: 1 where W_Q W_Kᵀ "
+        "is symmetric, −1 where it is antisymmetric; the area is that of random matrices (two standard deviations).",
+        panels=tuple(panel(found) for panel in panels),
+        share_y=False,
     )
-    save(figure, path)
 
 
-def _draw_cue(found: Probes, panel: Axes) -> None:
-    points = found.cue.points
-    lengths = [point.length for point in points]
-    items = found.cue.items
-    _curve(panel, lengths, [point.recalled for point in points], 0, "whole rest right")
-    error = [point.error for point in points]
-    panel.plot(lengths, error, color=COLORS[1], **_marker(1, error), label="wrong tokens in the rest")
-    panel.plot(
-        lengths,
-        [point.possible / items for point in points],
-        color="0.3",
-        linestyle="--",
-        label="possible for any predictor",
+def _cue(found: Probes) -> Panel:
+    points, items = found.cue.points, found.cue.items
+    lengths = tuple(point.length for point in points)
+
+    def line(name: str, kind: str, of: Callable[..., float], group: int) -> Series:
+        return Series(name=name, kind=kind, x=lengths, y=tuple(map(of, points)), group=group)  # type: ignore[arg-type]
+
+    return Panel(
+        title="cue",
+        x=Axis(label="first tokens given"),
+        y=Axis(label=f"share of {items} items, of tokens", from_zero=True),
+        series=(
+            _shares("whole rest right", lengths, [point.recalled for point in points], 0),
+            line("wrong tokens in the rest", "line", lambda point: point.error, 1),
+            line("possible for any predictor", "reference", lambda point: point.possible / items, 0),
+            line(CHANCE, "reference", lambda point: point.chance, 1),
+            *_upright("median minimum cue", found.cue.median),
+        ),
     )
-    panel.plot(lengths, [point.chance for point in points], **CHANCE)
-    if found.cue.median is not None:
-        label = f"median minimum cue: {found.cue.median:g}"
-        panel.axvline(found.cue.median, color="0.6", linewidth=1, label=label)
-    _shares(panel, "first tokens given", f"share of {items} items, of tokens")
-    panel.set_title("Cue")
 
 
-def _draw_basin(found: Probes, panel: Axes) -> None:
+def _corruption(found: Probes) -> Panel:
     points = found.basin.points
-    corrupted = [point.corrupted for point in points]
-    _curve(panel, corrupted, [point.last for point in points], 0, "last token right")
+    places = tuple(point.corrupted for point in points)
     whole = [point.whole for point in points if point.whole is not None]
-    if whole:
-        _curve(panel, corrupted, whole, 1, "every token right")
-    panel.axhline(found.basin.chance, **CHANCE | {"label": "last token by luck"})
-    panel.axhline(0.5, color="0.6", linewidth=1)
-    if found.basin.radius is not None:
-        panel.axvline(found.basin.radius, color="0.6", linewidth=1, label=f"radius {found.basin.radius}")
-    _shares(panel, "corrupted tokens of the prefix", "share of trials")
-    panel.set_title("Corruption")
-
-
-def _draw_symmetry(found: Probes, panel: Axes) -> None:
-    symmetry = found.symmetry
-    places = np.arange(1, len(symmetry.heads) + 1)
-    middle, spread = symmetry.random, 2 * symmetry.random_deviation
-    panel.axhspan(max(middle - spread, -1), min(middle + spread, 1), color="0.9", label="random (±2 sd)")
-    panel.axhline(0, color="0.6", linewidth=1)
-    before = [np.nan if head.initial is None else head.initial for head in symmetry.heads]
-    after = [np.nan if head.eta is None else head.eta for head in symmetry.heads]
-    style: dict[str, Any] = {"linestyle": "none", "markersize": 6}
-    panel.plot(places, before, color="0.4", marker="o", markerfacecolor="none", label="before training", **style)
-    panel.plot(places, after, color=COLORS[0], marker="o", label="trained", **style)
-    _name_heads(panel, [(head.layer, head.head) for head in symmetry.heads])
-    low, high = panel.get_ylim()
-    panel.set_ylim(max(low, -1.05), min(high + 0.25 * (high - low), 1.3))
-    panel.set_ylabel("η (1: symmetric, −1: antisymmetric)")
-    panel.legend(fontsize="small", frameon=False)
-    panel.grid(alpha=0.25)
-    panel.set_title("Symmetry of W_Q W_Kᵀ")
-
-
-def _draw_heads(found: Probes, panel: Axes) -> None:
-    heads = found.ablation.heads
-    _dots(panel, list(range(1, len(heads) + 1)), [head.kept for head in heads], 0)
-    panel.axhline(found.ablation.chance, **CHANCE)
-    _name_heads(panel, [(head.layer, head.head) for head in heads])
-    _shares(panel, panel.get_xlabel(), f"share of {found.ablation.items} items still recalled", whole=False)
-    panel.set_title("One head removed")
-
-
-def _draw_positions(found: Probes, panel: Axes) -> None:
-    positions = found.ablation.positions
-    _dots(panel, [one.position for one in positions], [one.kept for one in positions], 1)
-    panel.axhline(found.ablation.chance, **CHANCE)
-    _shares(panel, "position", "share of trials that recall")
-    panel.set_title("One token replaced")
-
-
-def _curve(panel: Axes, x: list[int], shares: list[Share], color: int, label: str) -> None:
-    panel.fill_between(
-        x, [one.low for one in shares], [one.high for one in shares], color=COLORS[color], alpha=0.2, linewidth=0
+    return Panel(
+        title="corruption",
+        x=Axis(label="corrupted tokens of the prefix"),
+        y=Axis(label="share of trials", from_zero=True),
+        series=(
+            _shares("last token right", places, [point.last for point in points], 2),
+            *([_shares("every token right", places, whole, 3)] if whole else []),
+            _across(CHANCE, places, found.basin.chance),
+            *_upright("radius", found.basin.radius),
+        ),
     )
-    panel.plot(x, [one.rate for one in shares], color=COLORS[color], **_marker(color, shares), label=label)
 
 
-def _marker(place: int, points: Sequence[object]) -> dict[str, Any]:
-    return {"marker": MARKERS[place], "markersize": 4} if len(points) <= MARKED_POINTS else {}
+def _symmetry(found: Probes) -> Panel:
+    symmetry = found.symmetry
+    x, places = _named([(head.layer, head.head) for head in symmetry.heads])
+    number, spread = len(places), 2 * symmetry.random_deviation
+    return Panel(
+        title="symmetry of W_Q W_Kᵀ",
+        x=x,
+        y=Axis(label="symmetry η"),
+        series=(
+            Series(
+                name="random",
+                kind="band",
+                x=places,
+                y=(symmetry.random,) * number,
+                low=(max(symmetry.random - spread, -1.0),) * number,
+                high=(min(symmetry.random + spread, 1.0),) * number,
+                group=6,
+            ),
+            Series(name="untrained", kind="points", x=places, y=tuple(h.initial for h in symmetry.heads), group=4),
+            Series(name="trained", kind="points", x=places, y=tuple(h.eta for h in symmetry.heads), group=5),
+        ),
+    )
 
 
-def _dots(panel: Axes, x: list[int], shares: list[Share], color: int) -> None:
-    rates = np.array([one.rate for one in shares])
-    ends = np.array([[one.rate - one.low for one in shares], [one.high - one.rate for one in shares]]).clip(0)
-    panel.errorbar(x, rates, ends, color=COLORS[color], marker=MARKERS[color], markersize=4, linestyle="none")
+def _heads(found: Probes) -> Panel:
+    heads = found.ablation.heads
+    x, places = _named([(head.layer, head.head) for head in heads])
+    return _ablation(found, "one head removed", x, places, [head.kept for head in heads], "items")
 
 
-def _name_heads(panel: Axes, heads: list[tuple[int, int]]) -> None:
-    panel.set_xlim(0.4, max(len(heads), 1) + 0.6)
-    if len(heads) <= NAMED_HEADS:
-        panel.set_xticks(range(1, len(heads) + 1), [f"{layer}.{head}" for layer, head in heads])
-        panel.set_xlabel("layer.head")
-    else:
-        panel.set_xlabel("heads, layer by layer")
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+def _positions(found: Probes) -> Panel:
+    positions = found.ablation.positions
+    places = tuple(one.position for one in positions)
+    return _ablation(
+        found, "one token replaced", Axis(label="position"), places, [one.kept for one in positions], "trials"
+    )
 
 
-def _shares(panel: Axes, x: str, y: str, whole: bool = True) -> None:
-    panel.set(xlabel=x, ylabel=y, ylim=(-0.03, 1.03))
-    panel.yaxis.set_major_formatter(PercentFormatter(1))
-    if whole:
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panel.grid(alpha=0.25)
-    panel.legend(fontsize="small", frameon=False)
+def _ablation(found: Probes, title: str, x: Axis, places: Sequence[Place], shares: Sequence[Share], of: str) -> Panel:
+    kept = _shares("still recalled", places, shares, 6, "points")
+    y = Axis(label=f"share of {of} still recalled", from_zero=True)
+    return Panel(title=title, x=x, y=y, series=(kept, _across(CHANCE, places, found.ablation.chance)))
+
+
+def _shares(name: str, x: Sequence[Place], shares: Sequence[Share], group: int, kind: str = "line") -> Series:
+    return Series(
+        name=name,
+        kind=kind,  # type: ignore[arg-type]
+        x=tuple(x),
+        y=tuple(one.rate for one in shares),
+        low=tuple(one.low for one in shares),
+        high=tuple(one.high for one in shares),
+        group=group,
+    )
+
+
+def _across(name: str, x: Sequence[Place], level: float) -> Series:
+    return Series(name=name, kind="reference", x=tuple(x), y=(level,) * len(x), group=1)
+
+
+def _upright(name: str, x: float | None) -> list[Series]:
+    """A line at a place, where there is one."""
+    return [] if x is None else [Series(name=f"{name}: {x:g}", kind="reference", x=(x, x), y=(0, 1), group=2)]
+
+
+def _named(heads: Sequence[tuple[int, int]]) -> tuple[Axis, tuple[Place, ...]]:
+    """The axis of heads and their places on it: their names, as far as there is room."""
+    if len(heads) > NAMED_HEADS:
+        return Axis(label="heads, layer by layer"), tuple(range(1, len(heads) + 1))
+    return Axis(label="layer.head"), tuple(f"{layer}.{head}" for layer, head in heads)

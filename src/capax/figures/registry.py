@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from capax.errors import ReportError
-from capax.figures import curves, declared, key_dims, predicted, saturation, shatter, theory, trainings
+from capax.figures import accuracy, curves, declared, key_dims, predicted, saturation, shatter, theory, trainings
 from capax.figures.chart import Chart
 from capax.figures.lines import Lines
 from capax.laws.law import Law
@@ -16,8 +16,8 @@ from capax.results import Measurement
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A figure that runs may be shown in.
+class Drawn:
+    """A figure that is none of lines; its attributes are those of `Lines`.
 
     Attributes:
         of: whose figure it is, in words; "capax" for ours.
@@ -32,54 +32,53 @@ class Figure:
     needs: str = ""
 
 
-def _declared(figure: Lines) -> Figure:
-    return Figure(figure.title, figure.of, figure.shown, figure.needs)
+Figure = Lines | Drawn
 
 
 FIGURES: dict[str, Figure] = {
-    "width": _declared(declared.WIDTH_FIGURE),
-    "measured-predicted": Figure(
+    "width": declared.WIDTH_FIGURE,
+    "measured-predicted": Drawn(
         "measured against predicted",
         "Härmä et al. 2024, Fig. 8",
         predicted.measured_against_predicted,
         "mac, in the domain of --law; without it at least 6 runs, several d_model, to fit one",
     ),
-    "slopes": Figure(predicted.SLOPES.title, "Härmä et al. 2024, Fig. 9", predicted.slopes, "mac, several seq_len"),
-    "held-out-heads": Figure(
+    "slopes": Drawn(predicted.SLOPES.title, "Härmä et al. 2024, Fig. 9", predicted.slopes, "mac, several seq_len"),
+    "held-out-heads": Drawn(
         "the largest number of heads, predicted from fewer",
         "Härmä et al. 2024, Fig. 10",
         predicted.held_out_heads,
         "mac, several n_heads",
     ),
-    "parameters": _declared(declared.PARAMETERS),
-    "curves": Figure("training curves: memorized and loss against epoch", "capax", curves.training_curves, "mac"),
-    "shatter": Figure(
+    "parameters": declared.PARAMETERS,
+    "curves": Drawn("training curves: memorized and loss against epoch", "capax", curves.training_curves, "mac"),
+    "shatter": Drawn(
         "epochs until the library is whole, with the fitted negative binomial",
         "Härmä et al. 2024, Fig. 5",
         shatter.epochs_to_shatter,
         "shatter",
     ),
     **{
-        figure.name: _declared(figure)
+        figure.name: figure
         for figure in (
             *(declared.BATCH_SIZE, declared.MAC_MLS, declared.TRAINABLE_FIGURE, declared.FFN_FIGURE, declared.UNITS),
             *(trainings.F1, key_dims.BEST_HEADS, key_dims.KEY_DIMENSION, key_dims.FIXED_COMPRESSION),
         )
     },
-    "key-dimension-map": Figure(
+    "key-dimension-map": Drawn(
         "map of D_K*",
         "Adler 2025, Fig. 5",
         key_dims.key_dimension_map,
         "relations, budget, several n_items or d_model",
     ),
-    **{figure.name: _declared(figure) for figure in declared.ACCURACY},
-    "saturation": Figure(
+    **{figure.name: figure for figure in accuracy.ACCURACY},
+    "saturation": Drawn(
         "heads that attend to one token alone, each and together",
         "Mahdavi et al. 2024",
         partial(saturation.of_kept, {}),
         "associations, with --keep-weights",
     ),
-    "bounds": Figure("every bound in bits, beside what was measured", "capax", theory.bounds, "any"),
+    "bounds": Drawn("every bound in bits, beside what was measured", "capax", theory.bounds, "any"),
 }
 
 
@@ -94,7 +93,9 @@ def figures(kept: Mapping[str, Path], whole: Callable[[Measurement], Measurement
         "saturation": partial(saturation.of_kept, kept),
         "curves": partial(curves.training_curves, whole=whole),
     }
-    return FIGURES | {name: replace(FIGURES[name], shown=shown) for name, shown in own.items()}
+    return FIGURES | {
+        name: Drawn(FIGURES[name].title, FIGURES[name].of, shown, FIGURES[name].needs) for name, shown in own.items()
+    }
 
 
 def named(name: str) -> Figure:

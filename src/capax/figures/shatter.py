@@ -13,7 +13,6 @@ from capax.figures.chart import Axis, Chart, Panel, Series
 from capax.figures.columns import HEADS, SIZES, TASK_SIZES, WIDTH, by, in_words
 from capax.figures.groups import alike
 from capax.figures.lines import titled
-from capax.figures.words import protocol
 from capax.laws.law import Law
 from capax.results import Measurement
 
@@ -37,10 +36,10 @@ def epochs_to_shatter(runs: Sequence[Measurement], law: Law | None) -> list[Char
         Chart(
             name="shatter",
             title=titled("Epochs until the whole library is memorized", group),
-            caption=f"Count: {protocol(group.runs[0].spec)}. Library, weights and batch order are redrawn in each "
-            "trial. Dashed: the negative binomial of greatest likelihood, as the number of trials that it expects in "
-            "each bar; trials that had not completed when they were given up enter its fit as censored and have no "
-            "bar. Härmä et al. 2024 draw this in Fig. 5 (1000 trials, 16 sequences of 8 tokens, width 16).",
+            caption=f"Count: {group.runs[0].spec.protocol.words()}. Each trial has a library, weights and a batch "
+            "order of its own. Dashed: the fitted negative binomial (maximum likelihood), as expected trials per bar. "
+            "Trials that did not complete count as censored in the fit and have no bar. Härmä et al. 2024 draw this "
+            "in Fig. 5 (1000 trials, 16 sequences of 8 tokens, width 16).",
             panels=tuple(_histogram(run) for found in by(group.runs, *SIZES).values() for run in found),
             share_y=False,
         )

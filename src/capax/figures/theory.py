@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from capax.errors import ReportError
 from capax.figures.chart import Axis, Chart, Panel, Series
-from capax.figures.words import protocol
 from capax.laws.law import Law
 from capax.results import Measurement
 from capax.theory.bounds.bound import Bound
@@ -48,7 +47,7 @@ def bounds(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
         }
         told = (
             f" Measured: the run of most bits (of equal ones the smallest model), {run.key[:12]} "
-            f"({run.spec.task.items}; {run.memorized} of {run.library_size} recalled, {protocol(run.spec)}); "
+            f"({run.spec.task.items}; {run.memorized} of {run.library_size} recalled, {run.spec.protocol.words()}); "
             f"{'; '.join(_explained(amounts))}."
         )
         charts.append(chart(catalogue_of(run.spec), amounts, told))

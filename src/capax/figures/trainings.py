@@ -11,11 +11,12 @@ from itertools import islice
 import numpy as np
 from scipy.stats import t as student
 
+from capax.figures.captions import left_out, same
 from capax.figures.chart import Series
 from capax.figures.columns import EDGES, HEADS, ITEMS, WIDTH, Column, Of, powers, value
 from capax.figures.groups import Group
 from capax.figures.key_dims import GRAPH
-from capax.figures.lines import Lines, Measure, Shown, across, left_out, same
+from capax.figures.lines import Lines, Measure, Shown, across
 from capax.results import Measurement
 
 LEVEL = 0.95
@@ -104,9 +105,7 @@ F1 = Lines(
     title="F1 against total key dimension",
     of="Adler 2025, Fig. 1",
     heading="F1 against total key dimension",
-    x=Column(
-        "total_key_dim", "total key dimension D_K", "", powers, lambda trained: trained.total_key_dim, ("d_head",)
-    ),
+    x=KEY_DIM,
     y=(
         Measure(
             "F1",

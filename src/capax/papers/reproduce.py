@@ -13,7 +13,7 @@ from sklearn.base import clone
 from capax import machine, outputs
 from capax.errors import CapaxError, SpecError
 from capax.figures.chart import Chart
-from capax.figures.registry import FIGURES, Figure
+from capax.figures.registry import FIGURES, Drawn, Figure
 from capax.figures.runs import read
 from capax.laws.law import Law
 from capax.papers.recipe import SCALES, STANDINGS, Answer, Recipe, Scale, Standing, read_paper, recipes, seconds
@@ -182,7 +182,7 @@ def figures(some: Sequence[Recipe], measured: Mapping[str, Measurement], scale: 
     """The recipes' figures, each of its own runs, by the recipe's name; then those of `FIGURES` that no recipe has."""
     drawn = {recipe.figure: (recipe, FIGURES[recipe.chart]) for recipe in some if recipe.chart is not None}
     own = {
-        name: Figure(f"{name}: {recipe.title}", figure.of, partial(_shown, name, figure, recipe.of(measured, scale)))
+        name: Drawn(f"{name}: {recipe.title}", figure.of, partial(_shown, name, figure, recipe.of(measured, scale)))
         for name, (recipe, figure) in drawn.items()
     }
     others = FIGURES.keys() - {recipe.chart for recipe, _ in drawn.values()}

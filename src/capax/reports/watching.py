@@ -15,6 +15,8 @@ from capax.store import Store
 from capax.store import lock as sweep_lock
 from capax.store.lock import Holder, State
 from capax.store.schema import Failure, Summary
+from capax.sweeps.grid import read_study
+from capax.text import counted
 
 VARIED = frozenset({"n_heads", "d_model", "head_counts"})
 """What the marks and the axis of one plot tell."""
@@ -94,8 +96,6 @@ def study_keys(path: Path) -> StudyKeys:
     Raises:
         StudyError: for a study file that is not allowed.
     """
-    from capax.sweeps.grid import read_study
-
     return StudyKeys(str(path), frozenset(run.key() for run in read_study(path, allow_many=True).runs))
 
 
@@ -181,9 +181,10 @@ def _points(runs: Sequence[Summary], kinds: Mapping[str, Fields]) -> tuple[str |
     ]
     first = drawn[0]
     kind = f"{first.items}, {first.protocol}"
-    if first.task == "sequences":
-        kind += f", {first.n_layers} layer{'s' * (first.n_layers > 1)}"
-    told = apart(fields[runs.index(first)], fields)
+    own = kinds[first.key]
+    if layers := own.get("n_layers"):
+        kind += f", {counted(layers, 'layer')}"
+    told = apart(own, fields)
     others = {name: value for name, value in told.items() if name not in SAID}
     if others:
         kind += f", {in_words(others)}"

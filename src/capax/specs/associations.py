@@ -15,6 +15,7 @@ from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
 from capax.specs.spec import LARGEST_LIBRARY, Size, must_be_given
 from capax.specs.task import Task
+from capax.text import Over, counted
 
 MOST_NUMBERS = 2**31
 """Numbers that a library's vectors may consist of: 8 GB in float32."""
@@ -30,6 +31,7 @@ class Associations(Task):
     reads: ClassVar[str] = "examples"
     learner: ClassVar = AssociativeAttention
     unit: ClassVar[str] = "associations"
+    loss_unit: ClassVar[str] = "nats per example of classes, mean squared error of real labels"
     axes: ClassVar[tuple[str, ...]] = ("context_size",)
     library_class: ClassVar[str] = "capax.tasks.associations:AssociationLibrary"
     memory_class: ClassVar[str] = "capax.memory:AssociativeMemory"
@@ -112,6 +114,21 @@ class Associations(Task):
     def bound_facts(self) -> dict[str, Any]:
         """Whether all examples share one context."""
         return {"shared_context": self.contexts == "shared"}
+
+    def described(self, over: Over, number: str) -> str:
+        """What is to be remembered and when it counts as recalled, in a sentence."""
+        own = f"associations of {self._user_file(self.library)}"
+        origin = "random associations" if self.library == "random" else own
+        drawn = {"shared": "shared by all", "fresh": "one each", "bag": f"drawn from {self.bag_size} tokens"}
+        if self.labels == "classes":
+            label, counts = f"one of {self.n_classes} classes", "its class has the highest score"
+        else:
+            label = f"{self.labels} labels of {counted(self.d_out, 'number')}"
+            counts = f"every number of its label is within {self.tolerance:g}"
+        return (
+            f"{number} {origin}: contexts of {over.counted('context_size', 'token')} ({drawn[self.contexts]}), "
+            f"{label}, {self.entries} entries; an example counts when {counts}"
+        )
 
     def sizes(self) -> dict[str, int]:
         """`n_outputs`, `context_size`, and `n_contexts`: 1 where all examples share one."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from capax.specs.model import Model, Parameter, Uniform, heads
+from capax.specs.model import Model, Parameter, Uniform, heads, layout
 from capax.specs.spec import LARGEST_SIZE, Size
+from capax.text import Over
 
 if TYPE_CHECKING:
     from capax.specs.protocols import Protocol
@@ -61,6 +62,10 @@ class AssociativeAttention(Model):
         """The model in a few words."""
         layer = "the published layer" if self.profile == "mahdavi2024" else "plain attention"
         return f"{layer}, {heads(self)}, width {self.d_model}"
+
+    def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
+        """The model in a sentence."""
+        return f"an attention layer ({self.profile}), {layout(over)}"
 
     def parameters(self, *, n_outputs: int, **_: int) -> tuple[Parameter, ...]:  # type: ignore[override]
         """Its tensors, all of them trained: H(2·d·d_head + d·d_value + d_value·outputs) numbers.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.model import Constant, Model, Normal, Parameter, heads
+from capax.specs.model import Constant, Model, Normal, Parameter, heads, layout
 from capax.specs.plugins import resolve
 from capax.specs.spec import LARGEST_SIZE, Size
+from capax.text import Over
 
 if TYPE_CHECKING:
     from capax.specs.protocols import Protocol
@@ -91,6 +92,11 @@ class KeyQueryChannel(Model):
         counts = getattr(protocol, "head_counts", None)
         many = heads(self) if counts is None else f"{', '.join(map(str, counts))} head{'s' * (counts != (1,))}"
         return f"{kind[self.channel]}, {many}, width {self.d_model}"
+
+    def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
+        """The model in a sentence."""
+        joined = "their maximum" if self.aggregate == "max" else "their sum"
+        return f"a key-query channel ({self.channel}), {layout(over, protocols)}, heads joined by {joined}"
 
     def architecture(self, **_: Any) -> dict[str, Any]:
         """Its fields."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from capax.specs.plugins import Registry, resolve
 from capax.specs.spec import Tagged
+from capax.text import Over, counted, listed
 
 if TYPE_CHECKING:
     from capax.specs.protocols import Protocol
@@ -149,6 +150,15 @@ class Model(Tagged):
         given = self.model_dump(exclude={self.tag_field}, exclude_defaults=True)
         return ", ".join([self.model, *(f"{name} {value}" for name, value in given.items())])
 
+    def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
+        """The model in a sentence, for several such models.
+
+        Args:
+            over: those models, which differ in sizes alone.
+            protocols: that they are measured by, which may search for some of their sizes.
+        """
+        return self.words(protocols[0])
+
     @property
     def runs_code(self) -> str | None:
         """Code outside of capax that building it would import; None where there is none."""
@@ -178,3 +188,14 @@ class Model(Tagged):
 def heads(model: Any) -> str:
     """The heads of a model in words."""
     return f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}"
+
+
+def layout(over: Over, protocols: Sequence[Protocol] = ()) -> str:
+    """Heads, their channels, and widths of several models in words; head counts of searches where there are any."""
+    searched = {count for one in protocols for count in getattr(one, "head_counts", ())}
+    sizes = over.values("d_head")
+    each = f" of {counted(sizes, 'channel')}" if sizes else ", their size searched for"
+    values = f" (values of {listed(given)})" if (given := over.values("d_value")) else ""
+    widths = over.values("d_model")
+    width = f"width{'s' * (len(set(widths)) > 1)} {listed(widths)}"
+    return f"{counted(searched or over.values('n_heads'), 'head')}{each}{values}, {width}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from capax.specs.protocols import Protocol
     from capax.specs.task import Purpose, Task
     from capax.specs.training import Training
+    from capax.text import Over
 
 
 class Module(Model):
@@ -62,6 +64,10 @@ class Module(Model):
     def words(self, protocol: Protocol | None = None) -> str:
         """The factory and its arguments, as they would be called."""
         return self.name
+
+    def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
+        """The user's factory and its arguments, and of which file."""
+        return f"the user's module {self.name} (sha256 {self.source_sha256:.8}…)"
 
     def parameter_counts(self, **sizes: int) -> dict[str, int]:
         """Not known beforehand.

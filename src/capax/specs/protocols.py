@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from capax.specs.spec import MOST_TRAININGS, Size, Spec
+from capax.text import counted, listed
 
 Compared = Literal["memorized_above_chance", "total_key_dim"]
 
@@ -26,6 +28,14 @@ class _Protocol(Spec):
     compared: ClassVar[Compared | None] = "memorized_above_chance"
     of: ClassVar[str | None] = None
 
+    def words(self) -> str:
+        """How a count is made of trainings, in words."""
+        raise NotImplementedError(f"{type(self).__name__}.words")
+
+    def libraries(self, sizes: Collection[int]) -> str:
+        """How many items there are in libraries of these sizes, in words."""
+        return f"{'libraries of ' if len(set(sizes)) > 1 else ''}{listed(sizes)}"
+
 
 class Mac(_Protocol):
     """Maximum attainable capacity: the best count of several restarts on one library (paper: 5, the best is kept)."""
@@ -37,6 +47,10 @@ class Mac(_Protocol):
         Size,
         Field(le=MOST_TRAININGS, description="Restarts: initial weights and batch order anew, the library the same."),
     ] = 5
+
+    def words(self) -> str:
+        """How a count is made of trainings, in words."""
+        return f"the best of {counted(self.restarts, 'restart')} on one library"
 
 
 class Mls(_Protocol):
@@ -60,6 +74,17 @@ class Mls(_Protocol):
         ),
     ] = 0.1
 
+    def words(self) -> str:
+        """How a count is made of trainings, in words."""
+        return (
+            f"the largest library memorized whole: 50 % point of up to {self.max_trainings} trainings, {self.seeds} a "
+            f"round from {self.first_size} on, until its interval is narrower than {self.interval_width:.0%}"
+        )
+
+    def libraries(self, sizes: Collection[int]) -> str:
+        """The largest sizes that are tried, in words."""
+        return f"libraries of up to {listed(sizes)}"
+
 
 class Shatter(_Protocol):
     """Epochs until a library is memorized whole, over many trials.
@@ -74,6 +99,10 @@ class Shatter(_Protocol):
     trials: Annotated[
         int, Field(ge=2, le=MOST_TRAININGS, description="Trials; library, weights and batch order are redrawn in each.")
     ] = 1000
+
+    def words(self) -> str:
+        """How a count is made of trainings, in words."""
+        return f"epochs until the library is whole, over {self.trials} trials"
 
 
 class Budget(_Protocol):
@@ -105,6 +134,14 @@ class Budget(_Protocol):
     max_trainings: Annotated[
         int, Field(ge=8, le=MOST_TRAININGS, description="Trainings per head count after which a search ends.")
     ] = 24
+
+    def words(self) -> str:
+        """How a count is made of trainings, in words."""
+        how = "half of the trainings reach" if self.criterion == "half" else "the mean reaches"
+        return (
+            f"the smallest total key dimension at which {how} F1 {self.target_f1:g}, {self.restarts} trainings a head "
+            f"size, up to {self.max_trainings} a search"
+        )
 
     @model_validator(mode="after")
     def _sorted(self) -> Self:

@@ -14,6 +14,7 @@ from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
 from capax.specs.spec import LARGEST_LIBRARY, must_be_given
 from capax.specs.task import Task
+from capax.text import Over
 
 GRAPHS = ("permutation", "random", "regular", "power_law", "tree")
 EMBEDDINGS = ("gaussian", "onehot", "low_coherence")
@@ -36,6 +37,7 @@ class Relations(Task):
     reads: ClassVar[str] = "pairs"
     learner: ClassVar = KeyQueryChannel
     unit: ClassVar[str] = "edges"
+    loss_unit: ClassVar[str] = "nats (binary cross-entropy), summed over pairs by their importance"
     axes: ClassVar[tuple[str, ...]] = ("n_items", "n_edges")
     library_class: ClassVar[str] = "capax.tasks.relations:RelationLibrary"
     memory_class: ClassVar[str] = "capax.memory:RelationMemory"
@@ -136,6 +138,24 @@ class Relations(Task):
     def words(self) -> str:
         """The task in a few words."""
         return f"{self.items}, {self.library_size} edges"
+
+    def described(self, over: Over, number: str) -> str:
+        """What is to be remembered and when it counts as recalled, in a sentence."""
+        drawn = f"a {self.graph.replace('_', '-')} graph"
+        graph = drawn if self.library == "random" else self._user_file(self.graph)
+        degree = f" of degree {over.listed('degree')}" if self.degree is not None else ""
+        known = {"gaussian": "Gaussian", "onehot": "one-hot", "low_coherence": "low-coherence"}
+        vectors = known.get(self.embeddings) or self._user_file(self.embeddings)
+        pairs = {
+            "whole": "all pairs of items are tested",
+            "uniform": f"pairs in random contexts of {self.context_size} items are tested",
+            "targets": f"pairs in contexts of {self.context_size} items, half of them sources with a target each, "
+            "are tested",
+        }
+        return (
+            f"{number} relations: edges of {graph}{degree} of {over.listed('n_items')} items ({vectors} vectors); "
+            f"{pairs[self.contexts]}; an edge counts when its score is above the threshold"
+        )
 
     def sizes(self) -> dict[str, int]:
         """`n_items`."""

@@ -12,6 +12,7 @@ from capax.specs.plugins import resolve
 from capax.specs.spec import LARGEST_LIBRARY, must_be_given
 from capax.specs.task import Purpose, Scored, Task
 from capax.specs.transformer import Transformer
+from capax.text import Over
 
 LARGEST_VOCABULARY = 10_000_000
 LONGEST_SEQUENCE = 100_000
@@ -27,6 +28,7 @@ class Sequences(Task):
 
     learner: ClassVar = Transformer
     unit: ClassVar[str] = "sequences"
+    loss_unit: ClassVar[str] = "nats per token that it covers"
     axes: ClassVar[tuple[str, ...]] = ("seq_len", "vocab_size")
     library_class: ClassVar[str] = "capax.tasks.sequences:SequenceLibrary"
 
@@ -89,6 +91,18 @@ class Sequences(Task):
         """The task in a few words."""
         positions = f"{self.loss} position{'s' * (self.loss == 'all')}"
         return f"{self.seq_len} tokens from {self.vocab_size}, loss on {positions}"
+
+    def described(self, over: Over, number: str) -> str:
+        """What is to be remembered and when it counts as recalled, in a sentence."""
+        known = {"random": "random sequences", "all": "sequences (every prefix)"}
+        origin = known.get(self.library) or f"sequences of {self._user_file(self.library)}"
+        repeated = ", repeated prefixes kept," if self.duplicates == "keep" else ""
+        covered = "the last position" if self.loss == "last" else "all positions"
+        recalled = "its last token" if self.recall == "last" else "every next token"
+        return (
+            f"{number} {origin}{repeated} of {over.listed('seq_len')} tokens over {self.vocab_size} tokens; "
+            f"the loss covers {covered}; a sequence counts when {recalled} has the highest score"
+        )
 
     def sizes(self) -> dict[str, int]:
         """`vocab_size` and `context`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from capax.specs.model import Model
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int
 
     from capax.specs.protocols import Protocol
+    from capax.text import Over
 
 Purpose = Literal["loss", "recall", "information"]
 """What a model's outputs are for: the loss of a training step, counting what is recalled, or how probable it is."""
@@ -36,6 +38,7 @@ class Task(Tagged):
         learner: the model that learns it where none is said.
         usual_training: training where a run gives nothing else.
         unit: what its items are called.
+        loss_unit: of its training loss; empty where there is nothing to say.
         axes: fields that capacity may depend on, beside how many items there are; none stands for all whole numbers.
         library_class: its libraries (`capax.tasks.library.Library`), as `package.module:Class`.
         memory_class: a trained memory of it that was loaded (`capax.memory`).
@@ -49,6 +52,7 @@ class Task(Tagged):
     learner: ClassVar[type[Model]] = Transformer
     usual_training: ClassVar[Mapping[str, Any]] = {}
     unit: ClassVar[str] = "items"
+    loss_unit: ClassVar[str] = ""
     axes: ClassVar[tuple[str, ...]] = ()
     library_class: ClassVar[str] = "capax.tasks.tokens:TokenLibrary"
     memory_class: ClassVar[str] = "capax.memory:Memory"
@@ -103,6 +107,18 @@ class Task(Tagged):
     def words(self) -> str:
         """The task in a few words."""
         return f"{self.task}, {self.items}"
+
+    def described(self, over: Over, number: str) -> str:
+        """What is to be remembered and when it counts as recalled, in a sentence, for several such tasks.
+
+        Args:
+            over: those tasks, which differ in sizes alone.
+            number: their items, in words.
+        """
+        return f"{number} {self.unit} ({self.words()})"
+
+    def _user_file(self, path: str) -> str:
+        return f"the user's {Path(path).name} (sha256 {getattr(self, 'library_sha256', None) or '':.8}…)"
 
     def sizes(self) -> dict[str, int]:
         """What a model has to know of it to be built; of tokens `vocab_size` and `context` (seq_len − 1)."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from capax.specs.spec import MOST_STEPS, Size, Spec, Steps, since
+from capax.text import counted
 
 
 def _or_none(value: object) -> object:
@@ -97,6 +99,30 @@ class Training(Spec):
         if self.schedule == "constant":
             return self.lr
         return self.lr * (1 + math.cos(math.pi * (step - rising) / (budget - rising))) / 2
+
+    def words(self, library_sizes: Iterable[int]) -> str:
+        """How members learn libraries of these sizes and when they stop, in words."""
+        ends = []
+        if self.patience is not None:
+            drop = f"a loss {100 * self.min_loss_drop:.3g} % lower"
+            ends.append(f"{self.patience} evaluations without one more item or {drop}")
+        if self.max_epochs is not None:
+            least = "" if self.min_steps is None else f" (at least {counted(self.min_steps, 'step')})"
+            ends.append(f"{counted(self.max_epochs, 'epoch')}{least}")
+        if self.max_steps is not None:
+            ends.append(counted(self.max_steps, "step"))
+        if self.time_limit is not None:
+            ends.append(f"{self.time_limit:g} seconds")
+        ends += ["the library is complete"] if self.stop_when_complete else []
+        batch = "the whole library" if all(self.batch_size >= size for size in library_sizes) else str(self.batch_size)
+        usual = self.beta2 == type(self).model_fields["beta2"].default
+        rate = f"Adam at {self.lr:g}{'' if usual else f' (beta2 {self.beta2:g})'}, {self.schedule}"
+        warmup = f" after a warm-up over {100 * self.warmup:.3g} % of the budget" if self.warmup else ""
+        every = counted(*((self.eval_every, "epoch") if self.eval_steps is None else (self.eval_steps, "step")))
+        return (
+            f"{rate}{warmup}, batches of {batch}, {self.precision}{', compiled' if self.compile else ''}, evaluated "
+            f"every {every.removeprefix('1 ')}; until {' or '.join(ends)}"
+        )
 
     @property
     def scheduled(self) -> bool:

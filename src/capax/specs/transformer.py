@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from capax.specs.model import Constant, Model, Normal, Parameter, Uniform, heads
+from capax.specs.model import Constant, Model, Normal, Parameter, Uniform, heads, layout
 from capax.specs.spec import LARGEST_SIZE, Size
+from capax.text import Over, together
 
 if TYPE_CHECKING:
     from capax.specs.protocols import Protocol
@@ -60,9 +61,30 @@ class Transformer(Model):
     def words(self, protocol: Protocol | None = None) -> str:
         """The model in a few words."""
         said = f"{self.n_layers} layer{'s' * (self.n_layers > 1)}, {heads(self)}, width {self.d_model}"
-        own = [name for name in type(self).model_fields if name not in Transformer.model_fields]
         name = () if self.model == "transformer" else (self.model,)
-        return ", ".join((*name, said, *(f"{field} {getattr(self, field)}" for field in own)))
+        return ", ".join((*name, said, *self._own()))
+
+    def _own(self) -> list[str]:
+        """Fields of a variant, in words."""
+        names = [name for name in type(self).model_fields if name not in Transformer.model_fields]
+        return [f"{name} {getattr(self, name)}" for name in names]
+
+    def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
+        """The model in a sentence."""
+        ffn = {"mlp": f"FFN trained ({self.activation})", "identity": "FFN the identity", "none": "no FFN"}
+        parts = {"token table": self.embeddings, "positions": self.positions, "read-out": self.readout}
+        details = [
+            f"a {self.model} of {over.counted('n_layers', 'layer')}, {layout(over)}",
+            *self._own(),
+            ffn[self.ffn],
+            *(
+                f"{together(names)} {state}"
+                for state in ("trained", "frozen")
+                if (names := [name for name, is_now in parts.items() if is_now == state])
+            ),
+            *(f"no {what}" for what, on in (("norms", self.norms), ("skips", self.skips)) if not on),
+        ]
+        return "; ".join(details)
 
     @property
     def frozen_readout(self) -> bool:

@@ -40,13 +40,6 @@
     if (trace.fillcolor) painted.fillcolor = dark(trace.line.color) + "50"; // an area that is seen on black
     return painted;
   };
-  // A number on an axis: 20000 as 20k.
-  const short = (value) => {
-    for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-      if (value >= size * (letter === "k" ? 10 : 1)) return Number((value / size).toPrecision(6)) + letter;
-    }
-    return String(Number(value.toPrecision(6)));
-  };
   const BUTTONS = [["toImage"], ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]]; // none that needs a network
   // Figures: drawn when they come near the screen, or before printing; the page itself comes first.
   const plots = [...document.querySelectorAll("[data-figure]")];
@@ -120,39 +113,23 @@
   repaint();
 
   // The numbers of a figure, as a table that a screen reader reads.
-  const numbers = (chart) => {
-    const parts = [];
-    for (const panel of chart.panels) {
-      const table = element("table");
-      table.append(element("caption", panel.title || chart.title));
-      const body = element("tbody");
-      if (panel.heat) {
-        const head = element("tr");
-        head.append(element("th", panel.y.label + " \\ " + panel.x.label), ...panel.heat.x.map((x) => element("th", shown(x), { scope: "col" })));
-        table.createTHead().append(head);
-        panel.heat.y.forEach((y, row) => {
-          const line = element("tr");
-          line.append(element("th", shown(y), { scope: "row" }), ...panel.heat.texts[row].map((text) => element("td", text)));
-          body.append(line);
-        });
-      } else {
-        const head = element("tr");
-        for (const name of ["series", panel.x.label, panel.y.label, "from", "to"]) head.append(element("th", name, { scope: "col" }));
-        table.createTHead().append(head);
-        for (const series of panel.series) {
-          series.x.forEach((x, place) => {
-            const line = element("tr");
-            const ends = [series.low, series.high].map((end) => shown(end ? end[place] : null));
-            line.append(element("td", series.name), ...[shown(x), shown(series.y[place]), ...ends].map((text) => element("td", text, { class: "number" })));
-            body.append(line);
-          });
-        }
-      }
-      table.append(body);
-      parts.push(table);
-    }
-    return parts;
+  const row = (...cells) => {
+    const line = element("tr");
+    line.append(...cells);
+    return line;
   };
+  const numbers = (chart) => chart.panels.map(({ title, x, y, heat, series }) => {
+    const table = element("table");
+    const head = heat ? [y.label + " \\ " + x.label, ...heat.x.map(shown)] : ["series", x.label, y.label, "from", "to"];
+    const places = (one) => one.x.map((at, place) => [at, one.y[place], one.low && one.low[place], one.high && one.high[place]]);
+    const lines = heat
+      ? heat.y.map((at, place) => row(element("th", shown(at), { scope: "row" }), ...heat.texts[place].map((text) => element("td", text))))
+      : series.flatMap((one) => places(one).map((values) => row(element("td", one.name), ...values.map((value) => element("td", shown(value), { class: "number" })))));
+    table.append(element("caption", title || chart.title));
+    table.createTHead().append(row(...head.map((text) => element("th", text, { scope: "col" }))));
+    table.createTBody().append(...lines);
+    return table;
+  });
   for (const place of document.querySelectorAll("[data-numbers]")) {
     place.parentElement.addEventListener("toggle", () => {
       if (!place.firstChild) place.append(...numbers(data.charts[place.dataset.numbers]));
@@ -213,13 +190,11 @@
     }
     const body = element("tbody");
     const kept = visible();
-    for (const row of kept.slice(0, limit)) {
-      const line = element("tr");
-      for (const name of columns) {
-        const text = name === "key" ? data.runs[name][row].slice(0, 12) : shown(data.runs[name][row]);
-        line.append(element("td", text.slice(0, 200), numeric.has(name) ? { class: "number" } : {}));
-      }
-      body.append(line);
+    for (const run of kept.slice(0, limit)) {
+      body.append(row(...columns.map((name) => {
+        const text = name === "key" ? data.runs[name][run].slice(0, 12) : shown(data.runs[name][run]);
+        return element("td", text.slice(0, 200), numeric.has(name) ? { class: "number" } : {});
+      })));
     }
     table.replaceChildren();
     table.createTHead().append(head);
@@ -255,5 +230,5 @@
     const objects = visible().map((row) => Object.fromEntries(names.map((name) => [name, data.runs[name][row]])));
     save("capax-runs.json", "application/json", JSON.stringify(objects, null, 1));
   });
-  window.capaxReport = { data, element, paint, short };
+  window.capaxReport = { data, element, paint };
 })();

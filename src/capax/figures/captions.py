@@ -1,0 +1,54 @@
+"""Sentences of captions, from what a chart shows."""
+
+from __future__ import annotations
+
+from capax.figures.expectations import about
+from capax.figures.lines import FEWEST_RESTARTS, Shown, reached
+
+
+def counts(shown: Shown) -> str:
+    """How counts were made, and what dots are."""
+    mean = "" if _alone(shown) else ", the mean of several seeds"
+    dots = any(series.kind == "points" and series.faint for panel in shown.panels for series in panel.series)
+    return f"Count: {shown.group.runs[0].spec.protocol.words()}{mean}{'; dots: each restart' if dots else ''}."
+
+
+def _alone(shown: Shown) -> bool:
+    """Whether no two runs differ in their seeds alone."""
+    runs = shown.group.runs
+    return len({run.spec.seed for run in runs}) == 1 or len({run.spec.replace(seed=0).key() for run in runs}) == len(
+        runs
+    )
+
+
+def bars(shown: Shown) -> str:
+    """What bars are, or why there are none."""
+    lines = [series for panel in shown.panels for series in panel.series if series.kind == "line"]
+    if any(series.low for series in lines):
+        return "Bars: 95 % prediction intervals for the best of as many new restarts on the same library."
+    return f"No intervals: fewer than {FEWEST_RESTARTS} restarts." if _alone(shown) else ""
+
+
+def limited(shown: Shown) -> str:
+    """What the lines of `limits` are."""
+    sizes = sorted({run.library_size for run in shown.group.runs})
+    size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    whole = "dashed: the whole library" if reached(shown.rows) else f"the library of {size} is beyond the axis"
+    return f"Dotted grey: recalled by chance; {whole}."
+
+
+def by_law(shown: Shown) -> str:
+    """What the law is, or why it is not drawn."""
+    drawn = any(series.kind == "band" for panel in shown.panels for series in panel.series)
+    return about(shown.law, shown.group.runs, drawn)
+
+
+def same(shown: Shown) -> str:
+    """What all panels have."""
+    return f"All have {shown.same}." if shown.same else ""
+
+
+def left_out(shown: Shown) -> str:
+    """Which panels are shown, where there is no room for all."""
+    count = len(shown.panels)
+    return f"{count} of {count + shown.left_out} panels, those of most points." if shown.left_out else ""
