@@ -63,6 +63,20 @@ def test_an_ambiguous_or_empty_key_is_refused(tmp_path: Path) -> None:
             store.find("")
 
 
+def test_runs_of_a_plugin_that_is_not_loaded_are_listed_and_the_plugin_is_named(tmp_path: Path) -> None:
+    path, run = tmp_path / "s.db", measured()
+    with capax.Store(path) as store:
+        store.add(run)
+        with store._writing("") as connection:
+            connection.execute("""UPDATE runs SET measurement = replace(measurement, '"sequences"', '"pairs"')""")
+    with capax.Store(path, create=False) as store:
+        assert [summary.key for summary in store.summaries()] == [run.key]
+        for read in (lambda: store.get(run.key), store.runs, lambda: store.specs([run.key])):
+            with pytest.raises(StoreError, match=f"{run.key[:12]}: task: .*--plugin.*'pairs'") as error:
+                read()
+            assert "damaged" not in str(error.value)
+
+
 def test_a_killed_writer_leaves_whole_runs(tmp_path: Path) -> None:
     """A process writes without end and is killed: all that is there is whole and readable."""
     code = """

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from capax.errors import CapaxError, SpecError
 from capax.specs import Run
+from capax.specs.plugins import UnknownTag
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -353,11 +354,14 @@ class Measurement(Result):
 
         Raises:
             ResultError: when the text is not a measurement of this schema version.
+            UnknownTag: when its task or model is of a plugin that is not loaded.
         """
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
             first = error.errors()[0]
             raise ResultError(f"not a measurement: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        except UnknownTag:
+            raise
         except SpecError as error:
             raise ResultError(f"not a measurement: spec: {error}") from None

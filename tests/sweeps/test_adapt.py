@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ import capax
 from capax.errors import LawError, SpecError, TableError
 from capax.laws.law import Law
 from capax.results import Measurement, Parameters
+from capax.specs import Model
 from capax.sweeps.adapt import adaptive, gains, half_width, next_runs
 
 LIBRARY = 4000
@@ -432,6 +433,24 @@ def test_errors_of_a_choice() -> None:
     two = rows(law, truth, runs) | {"loss": np.array(["all"] * 19 + ["last"])}
     with pytest.raises(LawError, match="loss: the rows mix"):
         next_runs(law, two, runs, costs(runs), TARGET, 1)
+
+
+def test_candidates_that_differ_in_a_field_of_their_users_are_of_several_protocols() -> None:
+    class Grouped(capax.Transformer):
+        model: Literal["grouped"] = "grouped"  # type: ignore[assignment]
+        grouping: str = "a"
+
+    law, truth = LAWS[0]
+    try:
+        runs = [run(16, 8, 1).replace(model=Grouped(grouping=word)) for word in "ab"]
+        with pytest.raises(LawError, match="^grouping: .* a, b"):
+            next_runs(law, None, runs, costs(runs), TARGET, 1)
+        assert next_runs(law, None, runs[:1], costs(runs[:1]), TARGET, 1) == [0]
+        before = rows(law, truth, runs[1:]) | {"task": ["sequences"], "model": ["grouped"], "grouping": ["b"]}
+        with pytest.raises(LawError, match="^grouping: .* a, .* b"):
+            next_runs(law, before, runs[:1], costs(runs[:1]), TARGET, 1)
+    finally:
+        del Model.registry["grouped"]
 
 
 def test_errors_of_a_width() -> None:

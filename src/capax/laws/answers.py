@@ -7,7 +7,7 @@ from typing import Any
 from capax.errors import LawError
 from capax.laws.law import Law
 from capax.specs import Model, Task
-from capax.specs.plugins import Registry
+from capax.specs.plugins import Registry, UnknownTag
 from capax.specs.spec import Tagged
 
 
@@ -35,7 +35,7 @@ def model_of(law: Law) -> type[Model]:
 def _found(registry: Registry, tag: object) -> Any:
     try:
         return None if tag is None else registry.find(tag)
-    except ValueError as error:
+    except UnknownTag as error:
         raise LawError(str(error)) from None
 
 

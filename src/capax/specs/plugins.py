@@ -22,6 +22,10 @@ _FILES: dict[str, Path] = {}
 """Files that were loaded, by the names of their modules."""
 
 
+class UnknownTag(SpecError):
+    """A task or a model of a plugin that is not loaded, or of no plugin at all."""
+
+
 class Registry(dict[str, type[Any]]):
     """Classes of one kind by their tags, in the order in which they were defined."""
 
@@ -48,12 +52,12 @@ class Registry(dict[str, type[Any]]):
         """The class of a tag.
 
         Raises:
-            ValueError: when there is none.
+            UnknownTag: when there is none.
         """
         if isinstance(tag, str) and tag not in self:
             load_installed()
         if not isinstance(tag, str) or tag not in self:
-            raise ValueError(f"{self.kind}: one of {', '.join(self)}, or of a plugin (--plugin FILE), got {shown(tag)}")
+            raise UnknownTag(f"{self.kind}: one of {', '.join(self)}, or of a plugin (--plugin FILE), got {shown(tag)}")
         return self[tag]
 
 

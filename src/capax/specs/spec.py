@@ -198,7 +198,8 @@ class Tagged(Spec):
         Data names files, and modules, by their content: none is read or imported for it.
 
         Raises:
-            ValueError: for an unknown tag, or bad fields.
+            UnknownTag: that says which tags are known.
+            ValueError: for bad fields.
         """
         if isinstance(value, cls):
             type(value).refuse_unregistered()
@@ -212,7 +213,7 @@ class Tagged(Spec):
         token = _STORED.set(True)
         try:
             return kind.model_validate(value)
-        except ValidationError as error:
-            raise ValueError(f"{field}.{_one_line(error, list(kind.model_fields))}") from None
+        except SpecError as error:
+            raise ValueError(f"{field}.{error}") from None
         finally:
             _STORED.reset(token)

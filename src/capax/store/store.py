@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from capax.errors import SpecError, StoreError, StoreWriteError
 from capax.results import Measurement, ResultError
 from capax.specs import Run
+from capax.specs.plugins import UnknownTag
 from capax.store import lock as sweep_lock
 from capax.store.file import check_names, check_path, has_other_names, identity, is_writable
 from capax.store.schema import (
@@ -180,6 +181,8 @@ class Store:
     def _measurement(self, key: str, text: str) -> Measurement:
         try:
             return Measurement.from_json(text)
+        except UnknownTag as error:
+            raise StoreError(f"store: {self.path}: run {key:.12}: {error}") from None
         except ResultError as error:
             raise StoreError(f"store: {self.path} is damaged: run {key!s:.12}: {error}") from None
 
@@ -324,6 +327,8 @@ class Store:
             for (text,) in self._read(query, (key,)):
                 try:
                     found[key] = Run(**json.loads(text or "{}"))
+                except UnknownTag as error:
+                    raise StoreError(f"store: {self.path}: run {key:.12}: {error}") from None
                 except (SpecError, ValueError, TypeError) as error:
                     raise StoreError(f"store: {self.path} is damaged: run {key:.12}: {error}") from None
         return found

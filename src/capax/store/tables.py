@@ -17,7 +17,7 @@ from capax import outputs
 from capax.errors import TableError
 from capax.inputs import regular
 from capax.results import Measurement
-from capax.specs import Model, Task, Training
+from capax.specs import Model, Run, Task, Training
 from capax.specs.spec import later_fields
 from capax.store import DEFAULT, Store
 
@@ -166,15 +166,14 @@ INFORMATION = ("morris_bits", "allen_zhu_bits")
 """Units that do not follow from the count."""
 
 
+def spec_columns(run: Run) -> dict[str, Any]:
+    """What a table says of a run before it is measured: the fields of its task, model, training and protocol."""
+    protocols = (part.model_dump(mode="json") for part in (run.training, run.protocol))
+    parts = (run.task.columns(), run.model.columns(), *protocols)
+    return {name: _cell(value) for part in parts for name, value in part.items()}
+
+
 def _row(run: Measurement) -> dict[str, Any]:
-    spec = run.spec
-    parts = (
-        spec.task.columns(),
-        spec.model.columns(),
-        *(p.model_dump(mode="json") for p in (spec.training, spec.protocol)),
-    )
-    fields = {name: value for part in parts for name, value in part.items()}
-    fields = {name: _cell(value) for name, value in fields.items()}
     counts = (
         *("memorized", "chance", "chance_uniform", "chance_constant", "memorized_above_chance", "above_chance"),
         *("bits", "bits_per_parameter", "tokens_per_parameter"),
@@ -182,9 +181,9 @@ def _row(run: Measurement) -> dict[str, Any]:
     information: dict[str, float] = {unit.name: unit.amount for unit in run.units if unit.name in INFORMATION}
     return {
         "key": run.key,
-        **fields,
+        **spec_columns(run.spec),
         "library_size": run.library_size,
-        "seed": spec.seed,
+        "seed": run.spec.seed,
         **{name: getattr(run, name) for name in counts},
         **information,
         "trainable_parameters": run.parameters.trainable,

@@ -358,8 +358,7 @@ def _above_zero(law: Law, measured: Any) -> dict[str, Any] | None:
         kept &= np.array([value is not False for value in tables.values(measured, "above_chance")])
     if not kept.any():
         return None
-    wanted = {*law.columns, law.target, LIBRARY, *tables.PROTOCOL, *tables.BUDGET}
-    return {name: np.asarray(measured[name])[kept] for name in tables.names(measured) if name in wanted}
+    return {name: np.asarray(measured[name])[kept] for name in tables.names(measured)}
 
 
 def _columns(law: Law, table: Any) -> Columns:
@@ -376,11 +375,10 @@ def candidate_table(runs: Sequence[Run]) -> dict[str, Any]:
     """Runs as the columns that a law may want, and those of their protocol."""
     found = []
     for run in runs:
-        counts = run.model.parameter_counts(**run.task.sizes())
-        parts = (run.task, run.model, run.training, run.protocol)
-        fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
-        found.append(fields | {f"{kind}_parameters": counts[kind] for kind in ("trainable", "total")})
-    names = {name: None for row in found for name in row}
+        counts = run.model.built_counts(**run.task.sizes())
+        parameters = {f"{kind}_parameters": counts[kind] for kind in ("trainable", "total")}
+        found.append(tables.spec_columns(run) | parameters)
+    names = dict.fromkeys(name for row in found for name in row)
     return {name: np.array([row.get(name) for row in found]) for name in names}
 
 
