@@ -443,11 +443,11 @@ def test_candidates_that_differ_in_a_field_of_their_users_are_of_several_protoco
     law, truth = LAWS[0]
     try:
         runs = [run(16, 8, 1).replace(model=Grouped(grouping=word)) for word in "ab"]
-        with pytest.raises(LawError, match="^grouping: .* a, b"):
+        with pytest.raises(LawError, match=r"^grouping: .* a, b"):
             next_runs(law, None, runs, costs(runs), TARGET, 1)
         assert next_runs(law, None, runs[:1], costs(runs[:1]), TARGET, 1) == [0]
         before = rows(law, truth, runs[1:]) | {"task": ["sequences"], "model": ["grouped"], "grouping": ["b"]}
-        with pytest.raises(LawError, match="^grouping: .* a, .* b"):
+        with pytest.raises(LawError, match=r"^grouping: .* a, .* b"):
             next_runs(law, before, runs[:1], costs(runs[:1]), TARGET, 1)
     finally:
         del Model.registry["grouped"]

@@ -378,10 +378,10 @@ class Store:
                 f"store: {self.path}: {error}: the runs lie in {self._log.name} beside it; make room before it is moved"
             ) from None
 
-    def sweeping(self) -> AbstractContextManager[sweep_lock.Tell]:
+    def sweeping(self) -> AbstractContextManager[sweep_lock.Watch]:
         """Hold the store's sweep lock; it is free again when this process ends, however it does.
 
-        Entering gives a function that says where the sweep stands, to those who watch (`sweep_lock.look`).
+        Entering gives a function that says how far the sweep is, to those who watch (`sweep_lock.look`).
 
         Raises:
             StoreError: on entering, at once, when another sweep holds it.

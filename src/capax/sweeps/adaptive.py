@@ -12,7 +12,6 @@ from capax.laws.law import Law
 from capax.results import Measurement
 from capax.specs import Run
 from capax.store import Store
-from capax.store.lock import Standing
 from capax.sweeps import adapt
 from capax.sweeps.executors import Executor
 from capax.sweeps.preview import estimate_seconds
@@ -58,17 +57,17 @@ def sweep_adaptively(
             done = memorized = failed = 0
 
             def tell(batch: SweepProgress) -> None:
-                """The state of all batches so far: how many runs there will be is not known, so no time is told."""
+                """The state of all batches so far; nobody knows how many runs or seconds are left."""
                 seen = replace(
                     batch,
-                    total=len(runs),
+                    total=None,
                     stored=len(known),
                     done=done + batch.done,
                     failed=failed + batch.failed,
                     memorized=memorized + batch.memorized,
                     seconds_left=None,
                 )
-                record(Standing(None, seen.stored, seen.done, seen.running, seen.failed))
+                record(seen)
                 if progress is not None:
                     progress(seen)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,36 +13,14 @@ from capax.interrupts import EndedAtOnce, deferred
 from capax.results import Measurement
 from capax.specs import Mac, Run
 from capax.store import Store
+from capax.store.lock import SweepProgress as SweepProgress
+from capax.store.lock import Watch as Watch
 from capax.sweeps.executors import Executor, Job, Report
 from capax.sweeps.grid import shapes
 from capax.sweeps.packs import shape_of
 from capax.training import checkpoints
 
 WAIT_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class SweepProgress:
-    """Where a sweep stands.
-
-    Attributes:
-        total: runs of the study.
-        stored: of these, those that were in the store before.
-        done, running, failed: of the others.
-        memorized: items that the finished runs recalled.
-        seconds_left: until the end, by the pace so far; None before the first run is done.
-    """
-
-    total: int
-    stored: int
-    done: int
-    running: int
-    failed: int
-    memorized: int
-    seconds_left: float | None
-
-
-Watch = Callable[[SweepProgress], None]
 
 
 class UnderWay:
