@@ -67,7 +67,7 @@ def test_runs_of_a_plugin_that_is_not_loaded_are_listed_and_the_plugin_is_named(
     path, run = tmp_path / "s.db", measured()
     with capax.Store(path) as store:
         store.add(run)
-        with store._writing("") as connection:
+        with store._database.writing("") as connection:
             connection.execute("""UPDATE runs SET measurement = replace(measurement, '"sequences"', '"pairs"')""")
     with capax.Store(path, create=False) as store:
         assert [summary.key for summary in store.summaries()] == [run.key]

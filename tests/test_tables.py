@@ -19,6 +19,7 @@ from capax.specs import (
     Transformer,
 )
 from capax.store import tables
+from capax.store.protocol_columns import PROTOCOL, protocol_values
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +45,8 @@ def test_a_row_holds_the_whole_run(store: Path) -> None:
     of_sequences = {field for part in (Sequences, Transformer) for field in part.model_fields}
     others = (Associations, AssociativeAttention, Relations, KeyQueryChannel, Budget)
     foreign = {field for part in others for field in part.model_fields} - of_sequences
-    assert set(tables.PROTOCOL) - foreign <= set(rows.columns)
-    assert tables.protocol_values(rows, "max_steps") == [2, 2, 2]
+    assert set(PROTOCOL) - foreign <= set(rows.columns)
+    assert protocol_values(rows, "max_steps") == [2, 2, 2]
 
 
 def test_files_come_back(store: Path, tmp_path: Path) -> None:

@@ -17,66 +17,8 @@ from capax import outputs
 from capax.errors import TableError
 from capax.inputs import regular
 from capax.results import Measurement
-from capax.specs import Model, Run, Task, Training
-from capax.specs.spec import later_fields
+from capax.specs import Run
 from capax.store import DEFAULT, Store
-
-PROTOCOL = (
-    "task",
-    "protocol",
-    "vocab_size",
-    "library",
-    "loss",
-    "recall",
-    "contexts",
-    "bag_size",
-    "entries",
-    "labels",
-    "n_classes",
-    "d_out",
-    "tolerance",
-    "profile",
-    "graph",
-    "embeddings",
-    "aggregate",
-    "channel",
-    "target_f1",
-    "criterion",
-    "n_layers",
-    "d_head",
-    "d_value",
-    "ffn",
-    "activation",
-    "embeddings",
-    "positions",
-    "readout",
-    "norms",
-    "skips",
-    "lr",
-    "beta2",
-    "schedule",
-    "warmup",
-    "batch_size",
-    "eval_every",
-    "eval_steps",
-    "patience",
-    "stop_when_complete",
-    "min_loss_drop",
-    "max_steps",
-    "time_limit",
-    "precision",
-    "restarts",
-)
-"""What says how a row was measured: rows that differ in one of them are not of one kind. All are columns, but of
-`max_steps` it is the whole budget of a training that counts: a budget of epochs is one of steps, too, and a small
-library has fewer of them in an epoch."""
-
-BUDGET = ("max_epochs", "min_steps", "max_steps", "batch_size")
-"""What the budget of a training follows from, with the size of its library."""
-
-BEFORE = {name: Training.model_fields[name].default for name in later_fields(Training)}
-"""How everything was measured before there were these columns."""
-
 
 MOST_VALUES = 100_000_000
 """Rows times columns of a table that is read: 800 MB of numbers."""
@@ -388,41 +330,3 @@ def values(data: Any, name: str) -> list[Any]:
     """A column of a table as a list, None for what is missing."""
     found = data[name].to_list() if hasattr(data[name], "to_list") else np.asarray(data[name]).tolist()
     return [None if value != value else value for value in found]
-
-
-def protocol_values(data: Any, name: str) -> list[Any] | None:
-    """What a table says of one of `PROTOCOL`, row by row; None where it says nothing, or has rows of other tasks only.
-
-    Of a field that runs of an earlier version do not have, it says how they were measured.
-    """
-    known = names(data)
-    if name == "max_steps" and {"max_epochs", "library_size", "batch_size"} <= set(known):
-        return _budgets(data)
-    if name not in known:
-        return None
-    found = values(data, name)
-    tasks = set(values(data, "task")) if "task" in known else set()
-    if len(tasks) == 1 and not _has_field(next(iter(tasks)), name):
-        return None
-    return [BEFORE.get(name) if value is None else value for value in found]
-
-
-def _has_field(task: str | None, name: str) -> bool:
-    """Whether runs of a task have such a field; unknown tasks may have any."""
-    kinds = [*Task.registry.values(), *Model.registry.values()]
-    if task is None or task not in Task.registry or not any(name in kind.model_fields for kind in kinds):
-        return True
-    reads = Task.registry[task].reads
-    learners = [model for model in Model.registry.values() if model.reads == reads]
-    return any(name in kind.model_fields for kind in (Task.registry[task], *learners))
-
-
-def _budgets(data: Any) -> list[int | None]:
-    """Steps until each row's training has spent its budget."""
-    known = names(data)
-    columns = {name: values(data, name) for name in BUDGET if name in known}
-    found = []
-    for row, size in enumerate(values(data, "library_size")):
-        told: dict[str, Any] = {name: column[row] for name, column in columns.items() if column[row] is not None}
-        found.append(Training(**told).budget(int(size)))
-    return found
