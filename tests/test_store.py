@@ -18,9 +18,8 @@ import pytest
 import capax
 from capax.errors import ReportError, StoreError, StoreWriteError, TableError
 from capax.results import Measurement
-from capax.store import Store
+from capax.store import Store, database
 from capax.store import schema as store_schema
-from capax.store import store as stores
 from capax.store.merge import merge
 from capax.store.schema import Summary
 
@@ -219,7 +218,7 @@ def test_a_migration_that_fails_leaves_the_older_version(
     statements = store_schema.migration(version)
     for done in range(1, len(statements) + 1):
         broken = (*statements[:done], "SELECT * FROM nowhere")
-        monkeypatch.setattr(stores, "migration", lambda _, broken=broken: broken)
+        monkeypatch.setattr(database, "migration", lambda _, broken=broken: broken)
         with pytest.raises(StoreError, match=r"cannot open .*nowhere"):
             Store(path)
         assert path.read_bytes() == before
@@ -232,14 +231,14 @@ def test_a_killed_migration_leaves_the_older_version(tmp_path: Path, three: list
     path = older(tmp_path / "s.db", three)
     code = """
 import os, signal
-from capax.store import store
+from capax.store import Store, database
 class Killing(tuple):
     def __iter__(self):
         yield from tuple.__iter__(self)
         os.kill(os.getpid(), signal.SIGKILL)
-migration = store.migration
-store.migration = lambda version: Killing(migration(version))
-store.Store("s.db")
+migration = database.migration
+database.migration = lambda version: Killing(migration(version))
+Store("s.db")
 """
     killed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
     assert killed.returncode == -9
@@ -357,9 +356,9 @@ def test_bad_imports_name_column_and_row(tmp_path: Path, column: str, value: Any
     row = 1 if isinstance(first, bool | list) else 2
     with Store(tmp_path / "s.db") as store:
         store.import_rows(THEIRS, "a paper")
-        with pytest.raises(TableError, match=rf"^{column}: row {row} should be a positive finite number, got "):
+        with pytest.raises(TableError, match=rf"^{column}: row {row} "):
             store.import_rows(bad, "a paper")
-        with pytest.raises(TableError, match=f"^{column}: no such column to import; the table has "):
+        with pytest.raises(TableError, match=f"^{column}: "):
             store.import_rows(THEIRS.drop(column), "a paper")
         assert store.sources() == {"a paper": 2}
 
@@ -368,7 +367,7 @@ def test_imports_that_do_not_fit_each_other(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         store.import_rows(THEIRS, "a paper")
         store.import_rows(THEIRS.with_columns(lr=pl.lit([1])), "lists")
-    with pytest.raises(TableError, match="do not fit each other"):
+    with pytest.raises(TableError, match=r"^store: .*fit"):
         capax.read(tmp_path / "s.db")
 
 
@@ -450,7 +449,7 @@ def test_merge(tmp_path: Path, three: list[Measurement]) -> None:
             assert (failure.key, failure.error, failure.attempts) == (keys[2], "newer", 2)
             assert failure.failed == "2026-01-02T00:00:00+00:00"
             assert store.sources() == {"a paper": 1 if order == [a, b] else 2}
-        with pytest.raises(StoreError, match="exists; name a new file"):
+        with pytest.raises(StoreError, match=r"^out: .*exists"):
             merge([a], c)
         c.unlink()
 
@@ -523,7 +522,7 @@ def test_every_method_says_that_a_file_is_damaged(damaged: Path, three: list[Mea
 
 
 def test_writing_to_a_damaged_file_is_a_write_error(damaged: Path, three: list[Measurement]) -> None:
-    with Store(damaged) as store, pytest.raises(StoreWriteError, match="the run was not saved"):
+    with Store(damaged) as store, pytest.raises(StoreWriteError, match="not saved"):
         store.add(three[0])
 
 

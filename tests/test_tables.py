@@ -67,7 +67,7 @@ def test_files_are_joined(store: Path, tmp_path: Path) -> None:
     assert len(both) == 6
     assert both["seconds"].null_count() == 3
     rows.with_columns(n_heads=pl.lit([1])).select("n_heads").write_parquet(tmp_path / "c.parquet")
-    with pytest.raises(CapaxError, match="do not fit each other"):
+    with pytest.raises(CapaxError, match=r"^data: .*fit"):
         tables.from_files([tmp_path / "a.csv", tmp_path / "c.parquet"])
 
 
@@ -116,5 +116,5 @@ def test_rows_that_remember_nothing_are_counted() -> None:
     rows = pl.DataFrame({"memorized": [3.0, 0.0, -1.0]})
     kept, left_out = tables.above_zero(rows, "memorized")
     assert (len(kept), left_out) == (1, 2)
-    with pytest.raises(CapaxError, match="no run has a count above zero"):
+    with pytest.raises(CapaxError, match=r"^memorized: "):
         tables.above_zero(rows.tail(2), "memorized")

@@ -425,13 +425,13 @@ def test_errors_of_a_choice() -> None:
     with pytest.raises(SpecError, match="count"):
         next_runs(law, None, runs, costs(runs), TARGET, 0)
     mixed = [*runs, run(16, 8, 1).replace(training=capax.Training(lr=0.1))]
-    with pytest.raises(LawError, match="lr: the rows mix"):
+    with pytest.raises(LawError, match=r"^lr: "):
         next_runs(law, None, mixed, costs(mixed), TARGET, 1)
     other = rows(law, truth, runs) | {"lr": np.full(20, 0.1)}
-    with pytest.raises(LawError, match=r"lr: the candidates have 0.001, the measurements 0.1"):
+    with pytest.raises(LawError, match=r"^lr: .* 0\.001, .* 0\.1"):
         next_runs(law, other, runs, costs(runs), TARGET, 1)
     two = rows(law, truth, runs) | {"loss": np.array(["all"] * 19 + ["last"])}
-    with pytest.raises(LawError, match="loss: the rows mix"):
+    with pytest.raises(LawError, match=r"^loss: "):
         next_runs(law, two, runs, costs(runs), TARGET, 1)
 
 
@@ -457,5 +457,5 @@ def test_errors_of_a_width() -> None:
     law, truth = LAWS[0]
     with pytest.raises(LawError, match="level"):
         half_width(capax.PowerLaw().fit(rows(law, truth, grid((16, 64)))), TARGET, 1.0)
-    with pytest.raises(LawError, match="not fitted to measurements"):
+    with pytest.raises(LawError, match=r"^ecm: "):
         half_width(capax.ECM.published(), TARGET)
