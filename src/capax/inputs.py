@@ -153,7 +153,7 @@ def read_npy(path: Path, field: str, error: type[CapaxError]) -> np.ndarray:
     Raises:
         error: as `regular`, and for what is no array of numbers.
     """
-    import numpy as np
+    import numpy as np  # here: commands that read no array are faster without
 
     regular(path, field, error)
     try:

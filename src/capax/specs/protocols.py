@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,20 +15,38 @@ class _Protocol(Spec):
     Attributes:
         redraws: whether its trainings have libraries of their own.
         of: what a task's items have to be for it (`Task.reads`); None for any.
+        one_library: whether all its trainings learn one library, and are known beforehand.
     """
 
     redraws: ClassVar[bool] = False
     of: ClassVar[str | None] = None
+    one_library: ClassVar[bool] = False
+
+    @property
+    def most_trainings(self) -> int:
+        """Trainings that it may take."""
+        raise NotImplementedError
+
+    def largest(self, model: Any, d_head: int) -> Any:
+        """The model of its largest trainings: with its most heads, of the given size, where it searches for them."""
+        return model
 
 
 class Mac(_Protocol):
     """Maximum attainable capacity: the best count of several restarts on one library (paper: 5, the best is kept)."""
+
+    one_library: ClassVar[bool] = True
 
     protocol: Literal["mac"] = "mac"
     restarts: Annotated[
         Size,
         Field(le=MOST_TRAININGS, description="Restarts: initial weights and batch order anew, the library the same."),
     ] = 5
+
+    @property
+    def most_trainings(self) -> int:
+        """The restarts."""
+        return self.restarts
 
 
 class Mls(_Protocol):
@@ -52,6 +70,11 @@ class Mls(_Protocol):
         ),
     ] = 0.1
 
+    @property
+    def most_trainings(self) -> int:
+        """Trainings after which the search ends."""
+        return self.max_trainings
+
 
 class Shatter(_Protocol):
     """Epochs until a library is memorized whole, over many trials.
@@ -65,6 +88,11 @@ class Shatter(_Protocol):
     trials: Annotated[
         int, Field(ge=2, le=MOST_TRAININGS, description="Trials; library, weights and batch order are redrawn in each.")
     ] = 1000
+
+    @property
+    def most_trainings(self) -> int:
+        """The trials."""
+        return self.trials
 
 
 class Budget(_Protocol):
@@ -96,6 +124,15 @@ class Budget(_Protocol):
         int, Field(ge=8, le=MOST_TRAININGS, description="Trainings per head count after which a search ends.")
     ] = 24
 
+    @property
+    def most_trainings(self) -> int:
+        """Trainings of all head counts after which their searches end."""
+        return len(self.head_counts) * self.max_trainings
+
+    def largest(self, model: Any, d_head: int) -> Any:
+        """With its most heads."""
+        return model.replace(n_heads=max(self.head_counts), d_head=min(model.d_model, d_head))
+
     @model_validator(mode="after")
     def _sorted(self) -> Self:
         object.__setattr__(self, "head_counts", tuple(sorted(set(self.head_counts))))
@@ -103,9 +140,6 @@ class Budget(_Protocol):
 
 
 PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter] | type[Budget]] = {
-    "mac": Mac,
-    "mls": Mls,
-    "shatter": Shatter,
-    "budget": Budget,
+    str(kind.model_fields["protocol"].default): kind for kind in (Mac, Mls, Shatter, Budget)
 }
 Protocol = Annotated[Mac | Mls | Shatter | Budget, Field(discriminator="protocol")]

@@ -66,19 +66,9 @@ class Sequences(Task):
     ] = None
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """Fields that name the user's files."""
-        return () if self.library_sha256 is None else ("library",)
-
-    @property
     def items(self) -> str:
         """What an item is, in a few words."""
         return f"{self.seq_len} tokens of {self.vocab_size}"
-
-    @property
-    def drawn(self) -> bool:
-        """Whether another seed draws another library."""
-        return self.library == "random"
 
     @property
     def targets_drawn(self) -> bool:

@@ -72,8 +72,8 @@ class Task(Tagged):
 
     @property
     def drawn(self) -> bool:
-        """Whether another seed draws another library."""
-        return True
+        """Whether another seed draws another library; none does where the field `library` says so."""
+        return getattr(self, "library", "random") == "random"
 
     @property
     def targets_drawn(self) -> bool:
@@ -82,8 +82,8 @@ class Task(Tagged):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Fields that name the user's files."""
-        return ()
+        """Fields that name the user's files: `library`, where the content of one is known (`library_sha256`)."""
+        return () if getattr(self, "library_sha256", None) is None else ("library",)
 
     @property
     def items(self) -> str:

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from capax import machine
-from capax.specs import Budget, Mac, Mls, Run, Shatter, Training
+from capax.specs import Run, Training
 from capax.specs.spec import later_fields
 from capax.training.pack import Pack
 from capax.training.prepare import prepare
 
 STEPS = 3
 SEARCHED = 8
+"""The head size that stands for those that a search tries."""
 WORTH_STEPS = 2000
 """A training of fewer steps is over before its best pack is found."""
 
@@ -47,29 +47,18 @@ def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
     A search for the key dimension stands as trainings of its most heads, of a size that is usual there.
     """
     run = runs[0]
-    model: Any = run.model
-    match run.protocol:
-        case Mac():
-            trainings = run.protocol.restarts
-        case Mls():
-            trainings = run.protocol.max_trainings
-        case Shatter():
-            trainings = run.protocol.trials
-        case Budget(head_counts=counts):
-            trainings = len(counts) * run.protocol.max_trainings
-            model = model.replace(n_heads=max(counts), d_head=min(model.d_model, SEARCHED))
-    members = [(run.seed, number) for run in runs for number in range(trainings)]
+    members = [(run.seed, number) for run in runs for number in range(run.protocol.most_trainings)]
     size = run.task.library_size
     return Pack(
         run.task,
-        model,
+        run.protocol.largest(run.model, SEARCHED),
         run.training,
         tuple(seed for seed, _ in members),
         tuple(number for _, number in members),
         (size,) * len(members),
         largest=size,
         mixed=False,
-        one_library=isinstance(run.protocol, Mac),
+        one_library=run.protocol.one_library,
         device=device,
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from capax.errors import CapaxError, StoreWriteError, SweepFailed
 from capax.interrupts import EndedAtOnce, deferred
 from capax.results import Measurement
-from capax.specs import Mac, Run
+from capax.specs import Run
 from capax.store import Store
 from capax.store.lock import SweepProgress as SweepProgress
 from capax.store.lock import Watch as Watch
@@ -222,6 +222,6 @@ def together(runs: tuple[Run, ...]) -> Iterator[tuple[Run, ...]]:
     """Runs cut into those that train together."""
     for same in shapes(runs):
         protocol = same[0].protocol
-        together = max(MOST_MEMBERS // protocol.restarts, 1) if isinstance(protocol, Mac) else 1
-        for start in range(0, len(same), together):
-            yield same[start : start + together]
+        count = max(MOST_MEMBERS // protocol.most_trainings, 1) if protocol.one_library else 1
+        for start in range(0, len(same), count):
+            yield same[start : start + count]
