@@ -31,7 +31,7 @@ BAD_PATH = {
     errno.EINVAL,
     errno.ENXIO,  # a pipe that nobody reads
 }
-"""Errors that are those of the path that was given; others are of the machine."""
+"""Errors caused by the given path; others are the machine's."""
 
 
 def check(path: Path, name: str = "out") -> None:
@@ -102,7 +102,7 @@ def written(path: Path, name: str = "out") -> Iterator[Path]:
 
 @contextmanager
 def _told(name: str, what: Path | str) -> Iterator[None]:
-    """Tell errors of the system in the words of the flag."""
+    """Report system errors by the name of the flag."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a measurement found: one immutable result, to and from JSON."""
+"""The result of a measurement: immutable, to and from JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Result(BaseModel):
 
 
 class Recall(Result):
-    """What a kept memory says to a prefix, and what its library says."""
+    """What a kept memory predicts after a prefix, and what its library has there."""
 
     token: Annotated[int, Field(description="The most probable next token.")]
     probability: float
@@ -87,7 +87,7 @@ UnitName = Literal["items", "items_above_chance", "tokens", "bits", "morris_bits
 
 
 class Amount(Result):
-    """How much is memorized, by one definition, with what it is per parameter."""
+    """How much is memorized, by one definition, and per parameter."""
 
     name: Annotated[
         UnitName,

@@ -1,4 +1,4 @@
-"""Tasks and models by their tags: ours, those of installed packages, and those of a user's files."""
+"""Tasks and models by tag: those of capax, of installed packages, and of a user's files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from capax.errors import SpecError, shown
 
 GROUPS = ("capax.tasks", "capax.models")
-"""Entry points by which a package brings tasks and models."""
+"""Entry points through which a package registers tasks and models."""
 
 _PREFIX = "capax_plugin_"
 _FILES: dict[str, Path] = {}

@@ -1,4 +1,4 @@
-"""How a count is made of trainings."""
+"""Protocols: how a count is made from trainings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from capax.specs.spec import MOST_TRAININGS, Size, Spec
 
 
 class _Protocol(Spec):
-    """How a count is made of trainings.
+    """How a count is made from trainings.
 
     Attributes:
         redraws: whether its trainings have libraries of their own.

@@ -35,7 +35,7 @@ _STORED: ContextVar[bool] = ContextVar("stored", default=False)
 
 
 def must_be_given(field: str) -> None:
-    """Refuse data that leaves out what only reading a file, or importing a module, would tell.
+    """Refuse data without a field that would otherwise come from reading a file or importing a module.
 
     Raises:
         ValueError: where a spec is being read from data.

@@ -1,4 +1,4 @@
-"""What a task answers for itself: no other part of capax asks which task it is."""
+"""The base of all tasks. No other part of capax asks which task it is."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from capax.specs.protocols import Protocol
 
 Purpose = Literal["loss", "recall", "information"]
-"""What a model's outputs are for: the loss of a training step, counting what is recalled, or how probable it is."""
+"""What a model's outputs are used for: the training loss, counting recalled items, or their probabilities."""
 
 Scored = Literal["all", "last"]
 """Positions whose next token is predicted: every one, or the last alone."""
 
 
 class Task(Tagged):
-    """What is to be remembered.
+    """What a model has to memorize.
 
     A subclass with a tag of its own (`task: Literal["pairs"] = "pairs"`) and a field or property `library_size` is a
     task for every command. One whose items are tokens says `sizes` (`vocab_size` and `context`), `guess_probability`
@@ -77,7 +77,7 @@ class Task(Tagged):
 
     @property
     def targets_drawn(self) -> bool:
-        """Whether targets are drawn, so that their distribution is known and not that of the library itself."""
+        """Whether targets are drawn from a known distribution, rather than given by the library itself."""
         return True
 
     @property
@@ -157,7 +157,7 @@ class Task(Tagged):
         return self.sizes()["context"] + 1 if self.reads == "tokens" else None
 
     def columns(self) -> dict[str, Any]:
-        """What a table says of it: its fields, and where items are tokens how many they are and of how many kinds."""
+        """Its columns in a table: its fields; for tokens also `seq_len` and `vocab_size`."""
         fields = self.model_dump(mode="json")
         if self.reads == "tokens":
             sizes = self.sizes()

@@ -31,7 +31,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE_SECONDS = 0.5
-"""A lock that is held for no longer is somebody's look at it, not a sweep."""
+"""A lock that is held no longer than this belongs to somebody who looks at it, not to a sweep."""
 
 
 @dataclass(frozen=True)

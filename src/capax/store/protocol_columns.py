@@ -53,21 +53,20 @@ PROTOCOL = (
     "precision",
     "restarts",
 )
-"""What says how a row was measured: rows that differ in one of them are not of one kind. All are columns, but of
-`max_steps` it is the whole budget of a training that counts: a budget of epochs is one of steps, too, and a small
-library has fewer of them in an epoch."""
+"""Columns that say how a row was measured: a law is of rows that agree in all of them. Of `max_steps` the whole budget
+of a training counts: a budget of epochs is one of steps, too, and a small library has fewer of them in an epoch."""
 
 BUDGET = ("max_epochs", "min_steps", "max_steps", "batch_size")
 """What the budget of a training follows from, with the size of its library."""
 
 BEFORE = {name: Training.model_fields[name].default for name in later_fields(Training)}
-"""How everything was measured before there were these columns."""
+"""What runs of earlier versions, which lack these columns, were measured with."""
 
 
 def protocol_values(data: Any, name: str) -> list[Any] | None:
-    """What a table says of one of `PROTOCOL`, row by row; None where it says nothing, or has rows of other tasks only.
+    """The values of one of `PROTOCOL`, row by row; None where the table lacks it, or its task has no such field.
 
-    Of a field that runs of an earlier version do not have, it says how they were measured.
+    Runs of an earlier version, which lack a field, have the value that they were measured with.
     """
     known = tables.names(data)
     if name == "max_steps" and {"max_epochs", "library_size", "batch_size"} <= set(known):

@@ -112,7 +112,7 @@ class Store:
             )
 
     def delete(self, key: str) -> bool:
-        """Remove a run, its failure and its kept weights; whether there was one of them.
+        """Remove a run, its failure and its kept weights; returns whether there was any of them.
 
         Raises:
             StoreWriteError: as `add`.
@@ -129,7 +129,7 @@ class Store:
         return gone > 0 or kept
 
     def import_rows(self, table: pl.DataFrame, source: str) -> int:
-        """Write somebody else's measurements, in place of those of the same source; how many.
+        """Write somebody else's measurements, in place of those of the same source; returns how many.
 
         Args:
             table: a row per measurement with seq_len, n_heads, d_model and memorized, and what else is known. What is
@@ -183,7 +183,7 @@ class Store:
         return {str(key) for (key,) in self._database.read("SELECT key FROM runs")}
 
     def summaries(self) -> list[Summary]:
-        """What a listing shows of all runs, oldest first."""
+        """All runs as a listing shows them, oldest first."""
         return self._records(Summary, SUMMARY_COLUMNS, "FROM runs ORDER BY finished, rowid")
 
     def runs(self) -> list[Measurement]:
@@ -204,7 +204,7 @@ class Store:
                 yield run
 
     def specs(self, keys: Iterable[str]) -> dict[str, Run]:
-        """What some runs were asked for, by their keys, without their results; keys that there are not are left out."""
+        """The specs of some runs by key, without their results; unknown keys are left out."""
         query = "SELECT json_extract(measurement, '$.spec') FROM runs WHERE key = ?"
         found = {}
         for key in keys:

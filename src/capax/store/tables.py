@@ -109,7 +109,7 @@ INFORMATION = ("morris_bits", "allen_zhu_bits")
 
 
 def spec_columns(run: Run) -> dict[str, Any]:
-    """What a table says of a run before it is measured: the fields of its task, model, training and protocol."""
+    """A run's columns before it is measured: the fields of its task, model, training and protocol."""
     protocols = (part.model_dump(mode="json") for part in (run.training, run.protocol))
     parts = (run.task.columns(), run.model.columns(), *protocols)
     return {name: _cell(value) for part in parts for name, value in part.items()}
@@ -142,7 +142,7 @@ def _row(run: Measurement) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> Any:
-    """A field as a table holds it: several values joined, a table of them as JSON."""
+    """A field as a table holds it: lists joined by commas, objects as JSON."""
     if isinstance(value, dict):
         return json.dumps(value, sort_keys=True)
     return ",".join(map(str, value)) if isinstance(value, list) else value
@@ -202,7 +202,7 @@ def from_file(path: Path | str) -> pl.DataFrame:
 
 
 def _refuse_bombs(path: Path) -> None:
-    """Refuse a table that is little on the disk and much in memory.
+    """Refuse a table that is small on disk and huge in memory.
 
     Raises:
         TableError: for what is no regular file, a compressed .csv, one without an end to its first line, and more
@@ -287,7 +287,7 @@ def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, 
 
 
 def above_zero(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, int]:
-    """The rows whose count is above zero, and how many were not: a run that remembers nothing has no logarithm."""
+    """The rows whose count is above zero, and how many were dropped: a count of zero has no logarithm."""
     kept = rows.filter(pl.Series(numbers(rows, name) > 0))
     if kept.is_empty():
         raise TableError(f"{name}: no run has a count above zero")

@@ -1,4 +1,4 @@
-"""Adaptive sweeps: of a study's runs, those that tell most of a law."""
+"""Adaptive sweeps: the runs of a study that are most informative about a law."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def sweep_adaptively(
     progress: Watch | None = None,
     allow_many: bool = False,
 ) -> Iterator[Measurement]:
-    """Of a study's runs, do those that tell most of a law at a target, per second, until a budget is spent.
+    """Do the runs of a study that are most informative about a law at a target, per second, until a budget is spent.
 
     Runs that the store holds are known from the start and cost nothing. Costs are taken from a few timed steps of each
     shape, then from what runs took; see `capax.sweeps.adapt` for the choice. Yields new measurements as they come.
 
     Args:
-        law: the law to be, not fitted.
+        law: the law to fit.
         budget: seconds of training, summed over workers.
         target: the law's columns for the architectures whose prediction is wanted; the study's largest value of each
             when not given.

@@ -26,7 +26,7 @@ WORTH_STEPS = 2000
 
 
 def shape_of(run: Run, device: str) -> str:
-    """What decides how long a step takes: the run without its seed, its budgets and its restarts, and the machine."""
+    """Hash of all that step time depends on: the run without its seed, budgets and restarts, and the machine."""
     fields = run.replace(seed=0).model_dump(mode="json")
     for name in ("max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr", *later_fields(Training)):
         del fields["training"][name]
@@ -36,7 +36,7 @@ def shape_of(run: Run, device: str) -> str:
 
 
 def worth_measuring(run: Run, members: int) -> bool:
-    """Whether there is a choice, and the training is long enough to repay the search for it."""
+    """Whether there is a choice of pack size, and the training is long enough to repay the search."""
     budget = run.training.budget(run.task.library_size)
     return members > 1 and (budget is None or budget >= WORTH_STEPS)
 
@@ -64,7 +64,7 @@ def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
 
 
 def best_size_once(pack: Pack, shape: str, folder: Path | None) -> int:
-    """`best_size`, remembered in a folder at once: a process that is killed after it has not timed in vain."""
+    """`best_size`, saved in a folder at once, so that a process that is killed later need not time it again."""
     if folder is None:
         return best_size(pack)
     path = folder / f"{shape}.pack-size"
@@ -97,7 +97,7 @@ def best_size(pack: Pack) -> int:
 
 
 def median_seconds(work: Callable[[], object]) -> float:
-    """How long a piece of work takes, after a first time that does not count."""
+    """Median seconds of a call, after one warm-up call."""
     work()
     taken = []
     for _ in range(STEPS):

@@ -77,7 +77,7 @@ def sweep(
 
 @dataclass(frozen=True)
 class Asked:
-    """What a sweep was asked for, checked."""
+    """The checked arguments of a sweep."""
 
     runs: tuple[Run, ...]
     store: Store | Path
@@ -87,7 +87,7 @@ class Asked:
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Store, Executor, Watch]]:
-        """The store, where runs are done, and what to tell those who watch; what was opened here is closed."""
+        """The store, the executor, and what records progress for `capax watch`; what was opened here is closed."""
         with ExitStack() as stack:
             store = self.store if isinstance(self.store, Store) else stack.enter_context(Store(self.store))
             record = stack.enter_context(store.sweeping())
@@ -114,7 +114,7 @@ def ask(
     workers: int | None,
     device: str,
 ) -> Asked:
-    """Check what a sweep is asked for.
+    """Check the arguments of a sweep.
 
     Raises:
         SpecError: that names the argument.

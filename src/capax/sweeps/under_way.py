@@ -1,4 +1,4 @@
-"""A sweep under way: what is done when, what is kept, and what happens when something goes wrong."""
+"""A running sweep: the order of its jobs, what it stores, and how it handles failures."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ WAIT_SECONDS = 1.0
 
 
 class UnderWay:
-    """One sweep under way.
+    """One running sweep.
 
     Attributes:
-        dead: runs that failed since their process died.
+        dead: runs that failed because their process died.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class UnderWay:
         self._tidy(missing)
 
     def _ended(self) -> Iterator[Measurement]:
-        """Wait for jobs to end, and store what they measured; an interrupt waits meanwhile, so that nothing is lost."""
+        """Wait for jobs to end and store their measurements; interrupts are deferred, so that nothing is lost."""
         with deferred():
             self._reports.extend(self._executor.wait(WAIT_SECONDS))
             while self._reports:
@@ -128,7 +128,7 @@ class UnderWay:
         return True
 
     def _attempt(self, write: Callable[[], None]) -> bool:
-        """Write something; what cannot be written ends the sweep, when all that has ended by now has been tried."""
+        """Write something; a failure ends the sweep once all jobs that have ended are handled."""
         try:
             write()
         except StoreWriteError as error:
@@ -141,7 +141,7 @@ class UnderWay:
         return StoreWriteError(f"{error}; runs not kept: {keys}; their checkpoints stay in {self._checkpoints}")
 
     def _folder(self, run: Run) -> Path:
-        """Where a run's checkpoints are, and those of all that it may train with, now or another time."""
+        """The folder for the checkpoints of a run and of all runs that it may train with."""
         return self._checkpoints / run.replace(seed=0).key()
 
     def _job(self, runs: tuple[Run, ...]) -> Job:
@@ -149,9 +149,9 @@ class UnderWay:
         return Job(runs, self._device, self._folder(runs[0]), size)
 
     def _again(self, report: Report) -> bool:
-        """Try a job once more: a pack that was too large (or that something killed) in halves, a run as it was.
+        """Try a job again: a pack that was too large (or was killed) in halves, a single run as it was.
 
-        A run whose checkpoints have gone on since its process died last may die as often as it likes.
+        Deaths do not count against a run whose checkpoints have advanced since the last one.
         """
         runs = report.job.runs
         if report.trouble == "raised":
@@ -181,11 +181,11 @@ class UnderWay:
             self._ending = self._ending or SweepFailed(message)
 
     def _forget(self, run: Run) -> None:
-        """Remove the checkpoints of runs that are kept, among those of a run and of its like."""
+        """Remove the checkpoints of stored runs that share a run's folder."""
         checkpoints.forget(self._folder(run), lambda seed: run.replace(seed=seed).key() in self._kept)
 
     def _tidy(self, missing: tuple[Run, ...]) -> None:
-        """Remove what is left of kept runs' checkpoints, by this sweep or by one that was killed."""
+        """Remove the checkpoints that this sweep, or one that was killed, left of stored runs."""
         for runs in (missing, self._runs):
             for folder, run in {self._folder(run): run for run in runs}.items():
                 if folder.exists():
@@ -219,7 +219,7 @@ MOST_MEMBERS = 32
 
 
 def together(runs: tuple[Run, ...]) -> Iterator[tuple[Run, ...]]:
-    """Runs cut into those that train together."""
+    """The runs in groups that train together."""
     for same in shapes(runs):
         protocol = same[0].protocol
         count = max(MOST_MEMBERS // protocol.most_trainings, 1) if protocol.one_library else 1

@@ -1,4 +1,4 @@
-"""Whether a task and its model fit into memory, judged by their sizes before anything of them is made."""
+"""Whether a task and its model fit into memory, judged by their sizes before anything is allocated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from capax.specs import Model, Run, Task
 
 GIB = 2**30
 COPIES = 4
-"""Numbers held of each trained parameter: itself, its gradient, and Adam's two moments."""
+"""Numbers held per trained parameter: itself, its gradient, and Adam's two moments."""
 
 
 def refuse_too_large(run: Run, device: str = "cpu") -> None:
@@ -31,7 +31,7 @@ def refuse_too_large(run: Run, device: str = "cpu") -> None:
 
 
 def refuse_too_large_to_build(task: Task, model: Model) -> None:
-    """The same of weights that are built and not trained, in float64.
+    """The same for weights that are constructed in float64, not trained.
 
     Raises:
         SpecError: as `refuse_too_large`.
