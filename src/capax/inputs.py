@@ -27,8 +27,8 @@ def regular(path: Path, field: str, error: type[CapaxError], *, largest: int | N
 
     Args:
         path: what the user named.
-        field: what the message begins with.
-        error: what is raised.
+        field: name that the message begins with.
+        error: class of the error.
         largest: bytes that it may have.
 
     Raises:
@@ -47,7 +47,7 @@ def regular(path: Path, field: str, error: type[CapaxError], *, largest: int | N
 
 
 def exists(path: Path, field: str, error: type[CapaxError]) -> bool:
-    """Whether there is something of a path.
+    """Whether anything exists at a path.
 
     Raises:
         error: for a path that cannot be looked at, such as one that is too long.

@@ -70,7 +70,7 @@ def load_installed() -> None:
     """
     for group in GROUPS:
         for point in entry_points(group=group):
-            with _told(f"{group}: the entry point {point.value!r}"):
+            with _reported(f"{group}: the entry point {point.value!r}"):
                 point.load()
 
 
@@ -93,7 +93,7 @@ def load_file(path: Path | str) -> None:
     sys.modules[name] = module
     _FILES[name] = path
     try:
-        with _told(f"plugin: {path}"):
+        with _reported(f"plugin: {path}"):
             found.loader.exec_module(module)
     except SpecError:
         del sys.modules[name], _FILES[name]
@@ -101,7 +101,7 @@ def load_file(path: Path | str) -> None:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _reported(what: str) -> Iterator[None]:
     """Whatever somebody else's code raises, in one line."""
     try:
         yield

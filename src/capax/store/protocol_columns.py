@@ -96,6 +96,6 @@ def _budgets(data: Any) -> list[int | None]:
     columns = {name: tables.values(data, name) for name in BUDGET if name in known}
     found = []
     for row, size in enumerate(tables.values(data, "library_size")):
-        told: dict[str, Any] = {name: column[row] for name, column in columns.items() if column[row] is not None}
-        found.append(Training(**told).budget(int(size)))
+        given: dict[str, Any] = {name: column[row] for name, column in columns.items() if column[row] is not None}
+        found.append(Training(**given).budget(int(size)))
     return found

@@ -214,9 +214,6 @@ def _affordable(places: list[int], seconds: np.ndarray, left: float) -> list[int
     return kept
 
 
-# The choice by a law
-
-
 def gains(covariance: np.ndarray, goals: np.ndarray, slopes: np.ndarray, spread: float) -> np.ndarray:
     """By how much one more measurement of each candidate lowers the law's variance at the target, `(candidates,)`.
 
@@ -300,11 +297,8 @@ def _size(slopes: np.ndarray) -> np.ndarray:
     return np.where(size > 0, size, 1.0)
 
 
-# The start, before a law can be fitted
-
-
 def _spread(points: np.ndarray, known: np.ndarray | None, costs: np.ndarray, free: np.ndarray, count: int) -> list[int]:
-    """One after another: far from those chosen before and from what is measured, and cheap."""
+    """The start, before a law can be fitted: candidates far from those before and from what is measured, and cheap."""
     span = np.ptp(points, axis=0)
     points, span = points / np.where(span > 0, span, 1.0), np.where(span > 0, span, 1.0)
     nearest = np.ones(len(points))
@@ -322,9 +316,6 @@ def _spread(points: np.ndarray, known: np.ndarray | None, costs: np.ndarray, fre
 
 def _logs(columns: Columns) -> np.ndarray:
     return np.log(np.column_stack(list(columns.values())))
-
-
-# Tables
 
 
 def _fit(law: Law, rows: dict[str, Any]) -> Law | None:
@@ -399,6 +390,7 @@ def _costs(candidates: Sequence[Run], seconds: np.ndarray) -> np.ndarray:
     costs = np.asarray(seconds, dtype=np.float64)
     if costs.shape != (len(candidates),):
         raise SpecError(f"seconds: should be one per candidate ({len(candidates)}), got shape {costs.shape}")
-    if not ((costs > 0) & np.isfinite(costs)).all():
-        raise SpecError(f"seconds: should be above 0, got {costs[~((costs > 0) & np.isfinite(costs))][0]:g}")
+    wrong = costs[~((costs > 0) & np.isfinite(costs))]
+    if wrong.size:
+        raise SpecError(f"seconds: should be above 0, got {wrong[0]:g}")
     return costs

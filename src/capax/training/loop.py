@@ -60,8 +60,8 @@ def train(
     else:
         if finished is not None:
             watch([_finished_status(outcome) for outcome in finished])
-            told = () if files.processor is None else (_moved(files),)
-            return [replace(outcome, notes=tuple(dict.fromkeys([*outcome.notes, *told]))) for outcome in finished]
+            moved = () if files.processor is None else (_moved(files),)
+            return [replace(outcome, notes=tuple(dict.fromkeys([*outcome.notes, *moved]))) for outcome in finished]
     course = Course(pack, snapshot)
     course.note(*notes)
     if files.processor is not None:
