@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
 from capax.errors import StoreError, StoreWriteError
@@ -78,6 +77,8 @@ def hold(store: Path) -> Iterator[Watch]:
         StoreError: when another holds it (the message says who), or when it cannot be made.
         StoreWriteError: on telling, where it cannot be written.
     """
+    from filelock import FileLock, Timeout  # here: it loads asyncio, and those who list runs hold no lock
+
     lock, path = FileLock(_lock(store), timeout=PATIENCE_SECONDS), _record(store)
     try:
         lock.acquire()
