@@ -77,7 +77,7 @@ def hold(store: Path) -> Iterator[Watch]:
         StoreError: when another holds it (the message says who), or when it cannot be made.
         StoreWriteError: on telling, where it cannot be written.
     """
-    from filelock import FileLock, Timeout  # here: it loads asyncio, and those who list runs hold no lock
+    from filelock import FileLock, Timeout  # here: those who list runs hold no lock
 
     lock, path = FileLock(_lock(store), timeout=PATIENCE_SECONDS), _record(store)
     try:
