@@ -359,15 +359,19 @@ def test_an_unknown_field_is_named_with_those_that_exist(spec: type[Spec]) -> No
 def test_a_mistake_inside_a_part_names_its_field() -> None:
     task, model = {"task": "sequences"}, {"model": "transformer"}
     parts = {"task": task, "model": model}
-    assert "n_heads: " in refusal(Run, **{**parts, "model": {**model, "n_heads": 0}})
-    assert "seq_len: " in refusal(Run, **{**parts, "task": {**task, "seq_len": 1}})
-    assert "n_head: unknown field" in refusal(Run, **{**parts, "model": {**model, "n_head": 2}})
-    assert "restarts: " in refusal(Run, **parts, protocol={"protocol": "mac", "restarts": 0})
+    for wrong, field in (
+        ({"model": {**model, "n_heads": 0}}, "model.n_heads"),
+        ({"task": {**task, "seq_len": 1}}, "task.seq_len"),
+        ({"model": {**model, "n_head": 2}}, "model.n_head"),
+        ({"training": {"lr": 0}}, "training.lr"),
+        ({"protocol": {"protocol": "mac", "restarts": 0}}, "protocol.restarts"),
+    ):
+        assert refusal(Run, **parts | wrong).startswith(f"{field}: ")
     assert "'mac', 'mls', 'shatter'" in refusal(Run, **parts, protocol={"protocol": "best"})
     unknown = refusal(Run, **{**parts, "task": {"task": "sequence"}})
     assert unknown.startswith("task: ")
     assert all(word in unknown for word in ("sequences", "associations", "relations", "'sequence'"))
-    with pytest.raises(SpecError, match=r"n_heads: .* got 0$"):
+    with pytest.raises(SpecError, match=r"^model\.n_heads: .* 0$"):
         Run.model_validate_json(json.dumps({**parts, "model": {**model, "n_heads": 0}}))
 
 
@@ -381,27 +385,29 @@ def test_more_items_than_prefixes_names_the_maximum(vocab_size: int, seq_len: in
     most = vocab_size ** (seq_len - 1)
     assert Sequences(vocab_size=vocab_size, seq_len=seq_len, library_size=most).library_size == most
     message = refusal(Sequences, vocab_size=vocab_size, seq_len=seq_len, library_size=most + 1)
-    assert message == (
-        f"library_size: at most {most} distinct prefixes exist (vocab_size {vocab_size}, seq_len {seq_len}), "
-        f"got {most + 1}"
-    )
+    assert message.startswith(f"library_size: at most {most} ")
+    assert message.endswith(f" {most + 1}")
 
 
 def test_another_size_than_that_of_all_prefixes() -> None:
     message = refusal(Sequences, library="all", vocab_size=3, seq_len=3, library_size=8)
-    assert message == "library_size: library='all' has 9 prefixes, got 8"
+    assert message.startswith("library_size: ")
+    assert "9" in message
+    assert message.endswith(" 8")
     assert Sequences(library="all", vocab_size=3, seq_len=3, library_size=9).library_size == 9
 
 
 def test_a_library_that_no_memory_holds() -> None:
     message = refusal(Sequences, library_size=LARGEST_LIBRARY + 1)
-    assert message == f"library_size: at most {LARGEST_LIBRARY} items, got {LARGEST_LIBRARY + 1}"
+    assert message.startswith(f"library_size: at most {LARGEST_LIBRARY} ")
+    assert message.endswith(f" {LARGEST_LIBRARY + 1}")
     assert str(LARGEST_LIBRARY) in refusal(Sequences, library="all", vocab_size=100, seq_len=8)
 
 
 def test_a_hash_without_a_file() -> None:
     message = refusal(Sequences, library_sha256="0" * 64)
-    assert message == "library_sha256: only for a file, but library is 'random'"
+    assert message.startswith("library_sha256: ")
+    assert "'random'" in message
 
 
 @pytest.mark.parametrize("protocol", [Mls(), Shatter()])
@@ -409,6 +415,5 @@ def test_a_search_redraws_its_library(protocol: Mls | Shatter, tmp_path: Path) -
     from_file = file_run(tmp_path / "a.txt", [[1, 2, 3], [3, 2, 1]]).task
     for task in from_file, Sequences(library="all", vocab_size=3, seq_len=3):
         message = refusal(Run, task=task, model=Transformer(), protocol=protocol)
-        assert message == (
-            f"protocol: {protocol.protocol!r} redraws the library, so library should be 'random', got {task.library!r}"
-        )
+        assert message.startswith(f"protocol: {protocol.protocol!r} ")
+        assert message.endswith(f"got {task.library!r}")

@@ -18,9 +18,8 @@ import pytest
 import capax
 from capax.errors import ReportError, StoreError, StoreWriteError, TableError
 from capax.results import Measurement
-from capax.store import Store
+from capax.store import Store, database
 from capax.store import schema as store_schema
-from capax.store import store as stores
 from capax.store.merge import merge
 from capax.store.schema import Summary
 
@@ -61,6 +60,20 @@ def test_an_ambiguous_or_empty_key_is_refused(tmp_path: Path) -> None:
             store.find(run.key[:5])
         with pytest.raises(StoreError, match="no run has"):
             store.find("")
+
+
+def test_runs_of_a_plugin_that_is_not_loaded_are_listed_and_the_plugin_is_named(tmp_path: Path) -> None:
+    path, run = tmp_path / "s.db", measured()
+    with capax.Store(path) as store:
+        store.add(run)
+        with store._database.writing("") as connection:
+            connection.execute("""UPDATE runs SET measurement = replace(measurement, '"sequences"', '"pairs"')""")
+    with capax.Store(path, create=False) as store:
+        assert [summary.key for summary in store.summaries()] == [run.key]
+        for read in (lambda: store.get(run.key), store.runs, lambda: store.specs([run.key])):
+            with pytest.raises(StoreError, match=f"{run.key[:12]}: task: .*--plugin.*'pairs'") as error:
+                read()
+            assert "damaged" not in str(error.value)
 
 
 def test_a_killed_writer_leaves_whole_runs(tmp_path: Path) -> None:
@@ -205,7 +218,7 @@ def test_a_migration_that_fails_leaves_the_older_version(
     statements = store_schema.migration(version)
     for done in range(1, len(statements) + 1):
         broken = (*statements[:done], "SELECT * FROM nowhere")
-        monkeypatch.setattr(stores, "migration", lambda _, broken=broken: broken)
+        monkeypatch.setattr(database, "migration", lambda _, broken=broken: broken)
         with pytest.raises(StoreError, match=r"cannot open .*nowhere"):
             Store(path)
         assert path.read_bytes() == before
@@ -218,14 +231,14 @@ def test_a_killed_migration_leaves_the_older_version(tmp_path: Path, three: list
     path = older(tmp_path / "s.db", three)
     code = """
 import os, signal
-from capax.store import store
+from capax.store import Store, database
 class Killing(tuple):
     def __iter__(self):
         yield from tuple.__iter__(self)
         os.kill(os.getpid(), signal.SIGKILL)
-migration = store.migration
-store.migration = lambda version: Killing(migration(version))
-store.Store("s.db")
+migration = database.migration
+database.migration = lambda version: Killing(migration(version))
+Store("s.db")
 """
     killed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
     assert killed.returncode == -9
@@ -343,9 +356,9 @@ def test_bad_imports_name_column_and_row(tmp_path: Path, column: str, value: Any
     row = 1 if isinstance(first, bool | list) else 2
     with Store(tmp_path / "s.db") as store:
         store.import_rows(THEIRS, "a paper")
-        with pytest.raises(TableError, match=rf"^{column}: row {row} should be a positive finite number, got "):
+        with pytest.raises(TableError, match=rf"^{column}: row {row} "):
             store.import_rows(bad, "a paper")
-        with pytest.raises(TableError, match=f"^{column}: no such column to import; the table has "):
+        with pytest.raises(TableError, match=f"^{column}: "):
             store.import_rows(THEIRS.drop(column), "a paper")
         assert store.sources() == {"a paper": 2}
 
@@ -354,7 +367,7 @@ def test_imports_that_do_not_fit_each_other(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         store.import_rows(THEIRS, "a paper")
         store.import_rows(THEIRS.with_columns(lr=pl.lit([1])), "lists")
-    with pytest.raises(TableError, match="do not fit each other"):
+    with pytest.raises(TableError, match=r"^store: .*fit"):
         capax.read(tmp_path / "s.db")
 
 
@@ -436,7 +449,7 @@ def test_merge(tmp_path: Path, three: list[Measurement]) -> None:
             assert (failure.key, failure.error, failure.attempts) == (keys[2], "newer", 2)
             assert failure.failed == "2026-01-02T00:00:00+00:00"
             assert store.sources() == {"a paper": 1 if order == [a, b] else 2}
-        with pytest.raises(StoreError, match="exists; name a new file"):
+        with pytest.raises(StoreError, match=r"^out: .*exists"):
             merge([a], c)
         c.unlink()
 
@@ -509,7 +522,7 @@ def test_every_method_says_that_a_file_is_damaged(damaged: Path, three: list[Mea
 
 
 def test_writing_to_a_damaged_file_is_a_write_error(damaged: Path, three: list[Measurement]) -> None:
-    with Store(damaged) as store, pytest.raises(StoreWriteError, match="the run was not saved"):
+    with Store(damaged) as store, pytest.raises(StoreWriteError, match="not saved"):
         store.add(three[0])
 
 

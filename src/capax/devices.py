@@ -1,4 +1,4 @@
-"""What a run computes on: the device, and how it rounds."""
+"""The device that a run computes on, and how it rounds."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def is_bfloat16_native(device: Literal["cpu", "cuda"]) -> bool:
 
 
 def caveat(precision: str, device: Literal["cpu", "cuda"]) -> str | None:
-    """What to know before training in a precision on a device; None where there is nothing."""
+    """A warning about a precision on a device; None where there is none."""
     if precision == "bfloat16" and not is_bfloat16_native(device):
         return "precision: this processor emulates products in bfloat16; float32 is several times faster here"
     return None
@@ -59,7 +59,7 @@ def caveat(precision: str, device: Literal["cpu", "cuda"]) -> str | None:
 def rounds_batches_alike() -> bool:
     """Whether a product of matrices has the same bits in a batch of two as in one of five, here on the CPU.
 
-    Then a member's results are the same in every pack of two and more. Asked of products of a hundred shapes.
+    Then a member's results are the same in every pack of two and more. Tried on products of a hundred shapes.
     """
     draw = torch.Generator().manual_seed(0)
     for m, k, n in torch.randint(1, 64, (100, 3), generator=draw).tolist():

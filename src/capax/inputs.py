@@ -27,8 +27,8 @@ def regular(path: Path, field: str, error: type[CapaxError], *, largest: int | N
 
     Args:
         path: what the user named.
-        field: what the message begins with.
-        error: what is raised.
+        field: name that the message begins with.
+        error: class of the error.
         largest: bytes that it may have.
 
     Raises:
@@ -47,7 +47,7 @@ def regular(path: Path, field: str, error: type[CapaxError], *, largest: int | N
 
 
 def exists(path: Path, field: str, error: type[CapaxError]) -> bool:
-    """Whether there is something of a path.
+    """Whether anything exists at a path.
 
     Raises:
         error: for a path that cannot be looked at, such as one that is too long.
@@ -153,7 +153,7 @@ def read_npy(path: Path, field: str, error: type[CapaxError]) -> np.ndarray:
     Raises:
         error: as `regular`, and for what is no array of numbers.
     """
-    import numpy as np
+    import numpy as np  # here: commands that read no array are faster without
 
     regular(path, field, error)
     try:

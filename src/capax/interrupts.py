@@ -1,4 +1,4 @@
-"""Ctrl-C, and the signals that a scheduler or a container ends a process with, at moments that lose nothing."""
+"""Ctrl-C and the signals with which schedulers and containers end a process, handled so that nothing is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTED = 130
-"""What a process says that ends by Ctrl-C."""
+"""Exit code of a process that ends by Ctrl-C."""
 
 ENDINGS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -19,7 +19,7 @@ class Ended(KeyboardInterrupt):
 
     Attributes:
         number: the signal's.
-        exit_code: what a process says that ends by it.
+        exit_code: of a process that ends by it.
     """
 
     def __init__(self, number: int) -> None:
@@ -28,7 +28,7 @@ class Ended(KeyboardInterrupt):
 
 
 class EndedAtOnce(Ended):
-    """It was asked for a second time: nothing is waited for."""
+    """A second signal: the end is not delayed any more."""
 
 
 def end(number: int, _: FrameType | None = None) -> None:

@@ -51,7 +51,7 @@ def versions() -> dict[str, str]:
 def starting_workers() -> Iterator[None]:
     """Keep Ctrl-C from processes that are started meanwhile, from their first moment on; here it waits until the end.
 
-    A worker that ignores it only when it has begun prints where it was until then.
+    A worker that ignores it only once it has started would print a traceback before that.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -64,7 +64,7 @@ def starting_workers() -> Iterator[None]:
 
 
 def end_if_imported_by_a_worker() -> None:
-    """End a worker process that asks for workers while it imports the script of its parent, which tells (UNSTARTED)."""
+    """End a worker process that starts workers while it imports its parent's script; the parent reports UNSTARTED."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         sys.exit(1)
 
@@ -83,7 +83,7 @@ def check_script() -> None:
 
 
 def end_with_parent() -> None:
-    """Let this worker process end when the process that started it is gone, however that ended."""
+    """Let this worker process end when its parent is gone, however that ended."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

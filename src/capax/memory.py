@@ -1,4 +1,4 @@
-"""A trained memory, kept: weights beside the store, loaded again with the library that it learned, and asked."""
+"""Trained models whose weights were kept: loaded with the library that they learned, and queried."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from capax.training.prepare import initial
 from capax.training.room import refuse_too_large
 
 ASKED_AT_ONCE = 4096
-"""Examples: their contexts and scores are in memory together."""
+"""Examples per forward pass: their contexts and scores are in memory together."""
 
 
 class PrefixError(CapaxError):
-    """A prefix that this memory cannot be asked."""
+    """A prefix that does not fit this memory's task."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Memory:
         return cls(run, model, task.library_type().draw(task, task.library_size, generator))
 
     def recall(self, prefix: list[int]) -> Recall:
-        """Ask for the token after a prefix of seq_len − 1 tokens.
+        """The token that it predicts after a prefix of seq_len − 1 tokens.
 
         Raises:
             PrefixError: for a prefix of another length, or tokens outside the vocabulary.
@@ -93,11 +93,11 @@ class AssociativeMemory:
         return cls(run, model, associations.draw(task, task.library_size, model.spec.d_model, generator))
 
     def answers(self) -> Float[np.ndarray, "items o"]:
-        """What it says to each example: scores of the classes, or the numbers of a real label."""
+        """Its output for each example: scores of the classes, or the numbers of a real label."""
         return self._asked(self.model.outputs)
 
     def attention(self) -> Float[np.ndarray, "h items n"]:
-        """How each head weighs the tokens of each example's context (`capax.checks.saturation` reads it)."""
+        """Each head's attention to the tokens of each example's context (`capax.checks.saturation` reads it)."""
         return self._asked(self.model.attention).transpose(1, 0, 2)
 
     def _asked(self, ask: Callable[..., Tensor]) -> np.ndarray:
@@ -135,7 +135,7 @@ class RelationMemory:
         return cls(run, model, items, signs)
 
     def outputs(self) -> Float[np.ndarray, "m m"]:
-        """What it says to each ordered pair: an edge where it is above zero."""
+        """Its output for each ordered pair: an edge where it is above zero."""
         items = torch.from_numpy(self.items).to(self.model.parameters["query"].dtype)[None]
         with torch.no_grad():
             rows = torch.arange(items.shape[1])[None]

@@ -31,7 +31,7 @@ BAD_PATH = {
     errno.EINVAL,
     errno.ENXIO,  # a pipe that nobody reads
 }
-"""Errors that are those of the path that was given; others are of the machine."""
+"""Errors caused by the given path; others are the machine's."""
 
 
 def check(path: Path, name: str = "out") -> None:
@@ -43,7 +43,7 @@ def check(path: Path, name: str = "out") -> None:
     Raises:
         ReportError: for a folder, a path in a folder that is not there or not writable, or a store.
     """
-    with _told(name, path):
+    with _reported(name, path):
         if _is_replaced(_look(path, name)):
             with _beside(path, name) as part:
                 part.unlink()
@@ -60,7 +60,7 @@ def check_folder(path: Path, name: str = "out") -> None:
     Raises:
         ReportError: for a file, or a folder that cannot be made or is not writable.
     """
-    with _told(name, f"into {path}"):
+    with _reported(name, f"into {path}"):
         if not path.is_dir() and _look(path, name) is not None:
             raise ReportError(f"{name}: cannot write into {path}: it is not a folder")
         path.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def written(path: Path, name: str = "out") -> Iterator[Path]:
         ReportError: for a path that `check` refuses.
         OutputError: when it cannot be written.
     """
-    with _told(name, path):
+    with _reported(name, path):
         there = _look(path, name)
         if _is_replaced(there):
             with _beside(path, name) as part:
@@ -101,8 +101,8 @@ def written(path: Path, name: str = "out") -> Iterator[Path]:
 
 
 @contextmanager
-def _told(name: str, what: Path | str) -> Iterator[None]:
-    """Tell errors of the system in the words of the flag."""
+def _reported(name: str, what: Path | str) -> Iterator[None]:
+    """Report system errors by the name of the flag."""
     try:
         yield
     except OSError as error:

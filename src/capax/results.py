@@ -1,4 +1,4 @@
-"""What a measurement found: one immutable result, to and from JSON."""
+"""The result of a measurement: immutable, to and from JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from capax.errors import CapaxError, SpecError
 from capax.specs import Run
+from capax.specs.plugins import UnknownTag
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -26,7 +27,7 @@ class Result(BaseModel):
 
 
 class Recall(Result):
-    """What a kept memory says to a prefix, and what its library says."""
+    """What a kept memory predicts after a prefix, and what its library has there."""
 
     token: Annotated[int, Field(description="The most probable next token.")]
     probability: float
@@ -90,7 +91,7 @@ UnitName = Literal["items", "items_above_chance", "tokens", "bits", "morris_bits
 
 
 class Amount(Result):
-    """How much is memorized, by one definition, with what it is per parameter."""
+    """How much is memorized, by one definition, and per parameter."""
 
     name: Annotated[
         UnitName,
@@ -357,11 +358,14 @@ class Measurement(Result):
 
         Raises:
             ResultError: when the text is not a measurement of this schema version.
+            UnknownTag: when its task or model is of a plugin that is not loaded.
         """
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
             first = error.errors()[0]
             raise ResultError(f"not a measurement: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        except UnknownTag:
+            raise
         except SpecError as error:
             raise ResultError(f"not a measurement: spec: {error}") from None

@@ -27,7 +27,7 @@ def numpy_generator(seed: int, part: str, member: int = 0) -> np.random.Generato
 
 def torch_generator(seed: int, part: str, member: int = 0) -> torch.Generator:
     """A torch CPU generator on that stream."""
-    import torch
+    import torch  # here: commands that train nothing draw by numpy alone
 
     state = int(stream(seed, part, member).generate_state(1, np.uint64)[0] >> np.uint64(1))
     return torch.Generator().manual_seed(state)

@@ -33,7 +33,7 @@ from capax.cli.scatter import Scatter
 from capax.cli.watch import frame
 from capax.reports.watching import Point, Watched
 from capax.store import Store
-from capax.store.lock import Holder, Standing
+from capax.store.lock import Holder, SweepProgress
 from capax.store.schema import Failure, Summary
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -64,7 +64,7 @@ RUNNING = Watched(
     store=Path("study.db"),
     at=NOW,
     sweep="running",
-    holder=Holder(4711, "host", (NOW - timedelta(hours=2)).isoformat(), Standing(96, 8, 40, 2, 3)),
+    holder=Holder(4711, "host", (NOW - timedelta(hours=2)).isoformat(), SweepProgress(96, 8, 40, 2, 3)),
     total=96,
     done=48,
     failed=3,
@@ -315,12 +315,12 @@ def test_live_until_the_sweep_ends(store: Path) -> None:
     """Another process sweeps: rows appear, a new size is taken up, and the last state is left on the screen."""
     with Store(store) as opened, ExitStack() as sweeping, terminal("s.db", "--every", "0.05") as screen:
         tell = sweeping.enter_context(opened.sweeping())
-        tell(Standing(3, 2, 0, 1, 0))
+        tell(SweepProgress(3, 2, 0, 1, 0))
         screen.read_until("2 of 3 runs done (67%)")
         screen.resize(120, 40)
         screen.read_until("─" * 60)  # no line of a frame of 80 columns is as long
         opened.add(measured(16))
-        tell(Standing(3, 2, 1, 0, 0))
+        tell(SweepProgress(3, 2, 1, 0, 0))
         screen.read_until("3 of 3 runs done (100%)")
         assert screen.process.poll() is None
         sweeping.close()

@@ -236,7 +236,7 @@ def test_a_domain_without_end_is_not_written_out(tmp_path: Path) -> None:
     file = json.loads(to_json(load_law()))
     file["domain"]["ranges"]["n_heads"] = [1, 1e12]
     (tmp_path / "law.json").write_text(json.dumps(file))
-    with pytest.raises(CapaxError, match=r"n_heads: 1 to 1e\+12 are too many"):
+    with pytest.raises(CapaxError, match=r"^n_heads: .*1e\+12"):
         capax.plan(str(tmp_path / "law.json"), 100, seq_len=8)
 
 
@@ -370,7 +370,7 @@ def test_counts_that_luck_explains_are_no_values_in_a_fit(tmp_path: Path, capsys
     fitted, expected = capax.PowerLaw(n_bootstrap=10).fit(rows), capax.PowerLaw(n_bootstrap=10).fit(clean)
     assert fitted.parameters_ == expected.parameters_
     assert "3 runs were not significantly above chance and left out" in fitted.notes_
-    with pytest.raises(TableError, match="no row is significantly above chance"):
+    with pytest.raises(TableError, match="above chance"):
         capax.PowerLaw().fit(rows.filter(~pl.col("above_chance")))
     tables.to_file(rows, tmp_path / "rows.csv")
     with pytest.raises(SystemExit) as exit_:
@@ -410,7 +410,7 @@ def test_a_count_below_zero_is_no_prediction_and_is_told_of_its_errors() -> None
     assert min(score.predicted_left_out or ()) < 0
     law.fit(rows)
     below = next(one for one in rows.to_dicts() if law.predict(pl.DataFrame([one]))[0] < 0)
-    with pytest.raises(LawError, match=r"polynomial: predicts -.* items; no count is below zero"):
+    with pytest.raises(LawError, match=r"^polynomial: .* -\d"):
         capax.predict(law, **{name: int(below[name]) for name in law.columns})
 
 
@@ -419,7 +419,7 @@ def test_a_count_below_zero_is_no_prediction_and_is_told_of_its_errors() -> None
 
 def test_what_is_no_law_is_refused() -> None:
     for asks in (lambda: capax.plan(17, 10, seq_len=8), lambda: capax.load_law(17)):  # type: ignore[arg-type]
-        with pytest.raises(LawError, match=r"^law: a fitted law, or the name of one, got 17$"):
+        with pytest.raises(LawError, match=r"^law: .*got 17$"):
             asks()
 
 

@@ -113,7 +113,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(name: str) -> None:
 
 def test_a_pipe_that_nobody_reads_is_an_error_and_not_waited_for() -> None:
     os.mkfifo("law.json")
-    with pytest.raises(ReportError, match=r"out: cannot write law\.json: "):
+    with pytest.raises(ReportError, match=r"^out: .*law\.json: "):
         capax.save_law(capax.load_law(), "law.json")
 
 
@@ -282,7 +282,7 @@ def test_weights_are_kept_by_the_same_writer(monkeypatch: pytest.MonkeyPatch) ->
     assert len(os.listdir(path.parent)) == 2
     monkeypatch.setattr(os, "replace", _no_room)
     monkeypatch.setattr(Path, "write_bytes", _no_room)
-    with pytest.raises(StoreWriteError, match=r"weights were not saved in s\.db-weights: .* No space left"):
+    with pytest.raises(StoreWriteError, match=r"s\.db-weights: .*No space left"):
         memory.save(path, {"query": torch.ones(2)})
     assert len(os.listdir(path.parent)) == 2
 

@@ -116,7 +116,7 @@ def test_reading_a_store_imports_no_module_that_it_names(their: Their, reader: s
 
 def test_a_store_without_a_source_hash_is_damaged(their: Their) -> None:
     their.change("$.spec.model.source_sha256", None)
-    with pytest.raises(StoreError, match="source_sha256: is required where a run is read from data"):
+    with pytest.raises(StoreError, match="source_sha256"):
         capax.read(their.store)
     assert not their.marker.exists()
 
@@ -156,7 +156,7 @@ def test_recall_of_a_module_needs_trust(their: Their, capsys: pytest.CaptureFixt
 
 def test_recall_compares_the_source_before_it_imports(their: Their) -> None:
     their.write("# changed since\n")
-    with pytest.raises(SpecError, match="the source of 'evil:Memory' has changed"):
+    with pytest.raises(SpecError, match="'evil:Memory'"):
         capax.load(their.key, their.store, trust=True)
     assert not their.marker.exists()
 
@@ -202,7 +202,7 @@ def test_files_that_data_names_are_not_opened(
     for end in ("npy", "safetensors", "csv"):
         os.mkfifo(f"pipe.{end}")
     model = {"sequences": "transformer", "associations": "associative_attention", "relations": "key_query_channel"}
-    with pytest.raises(SpecError, match="library_sha256: is required where a run is read from data"):
+    with pytest.raises(SpecError, match="library_sha256"):
         Run(task=task, model={"model": model[task["task"]]})  # type: ignore[arg-type]
 
 
@@ -276,7 +276,7 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
         capax.measure(TASK, capax.Transformer(d_model=width), training, restarts=1, store=store, keep_weights=True)
     one, two = sorted((tmp_path / "s.db-weights").iterdir())
     one.write_bytes(two.read_bytes())
-    with pytest.raises(StoreError, match="does not hold the weights of its run"):
+    with pytest.raises(StoreError, match="weights"):
         capax.load(one.stem, store)
     one.unlink()
     os.mkfifo(one)

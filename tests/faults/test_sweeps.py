@@ -95,7 +95,7 @@ def test_a_script_on_stdin_is_told_in_one_line_that_no_worker_can_import_it(
         lambda: capax.measure(TASK, spec().model, workers=2),
         lambda: Processes(2),
     ):
-        with pytest.raises(SpecError, match=r"workers: each worker imports the script, which cannot be had from stdin"):
+        with pytest.raises(SpecError, match=r"^workers: .*stdin"):
             starts()
     assert [*tmp_path.iterdir()] == []
     assert len([*sweep([spec(epochs=1)], tmp_path / "s.db")]) == 1
@@ -132,7 +132,7 @@ def test_a_sweep_checks_its_arguments_when_it_is_called(tmp_path: Path, options:
 
     with pytest.raises(capax.CapaxError, match=said):
         sweep_adaptively(**asked, law=capax.PowerLaw(), budget=1)
-    with pytest.raises(SpecError, match="budget: should be above 0"):
+    with pytest.raises(SpecError, match=r"^budget: "):
         sweep_adaptively([spec()], tmp_path / "s.db", law=capax.PowerLaw(), budget=0)
     assert list(tmp_path.iterdir()) == []
 
@@ -163,7 +163,7 @@ class Told(Executor):
 
 def test_a_sweep_whose_processes_all_die_is_an_error(tmp_path: Path) -> None:
     runs = [spec(d_model=width) for width in (2, 4)]
-    with pytest.raises(SweepFailed, match="all 2 runs failed: their processes died"):
+    with pytest.raises(SweepFailed, match=r"^all 2 .*died"):
         list(sweep(runs, tmp_path / "s.db", executor=Told("died")))
     with pytest.raises(SweepFailed, match="as told"):  # none could start: there is no use in trying the others
         list(sweep(runs, tmp_path / "t.db", executor=Told("unstarted")))

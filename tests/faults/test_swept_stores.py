@@ -48,9 +48,7 @@ def test_a_store_of_several_names_is_read_and_not_written(tmp_path: Path) -> Non
     )
     for path in (one, other):
         for writes in writers:
-            with pytest.raises(
-                StoreError, match=rf"{path.name} has other names \(hard links\); remove them, or make a"
-            ):
+            with pytest.raises(StoreError, match=rf"{path.name} has other names \(hard links\)"):
                 writes(path)
     assert len([*under_way]) == 1
     assert capax.read(other)["key"].to_list()[0] == run.key
@@ -117,7 +115,7 @@ def test_a_measurement_is_not_written_to_a_store_that_is_gone(tmp_path: Path) ->
     run = spec(epochs=1)
     with Store(tmp_path / "s.db") as store:
         (tmp_path / "s.db").unlink()
-        with pytest.raises(StoreWriteError, match=r"the run was not saved: .*s\.db was removed") as error:
+        with pytest.raises(StoreWriteError, match=r"not saved: .*s\.db .*removed") as error:
             capax.measure(run.task, run.model, run.training, restarts=1, store=store, device="cpu")
     assert error.value.unsaved.memorized >= 0
 

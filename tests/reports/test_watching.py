@@ -17,7 +17,7 @@ from capax.reports.watching import Point, StudyKeys, Watched, look
 from capax.results import Measurement
 from capax.store import Store
 from capax.store import lock as sweep_lock
-from capax.store.lock import Standing
+from capax.store.lock import SweepProgress
 from capax.sweeps.adaptive import sweep_adaptively
 from capax.sweeps.executors import Executor, Job, Report, do
 
@@ -115,7 +115,7 @@ def test_modules_have_no_width_to_be_drawn_at(tmp_path: Path, monkeypatch: pytes
 def test_where_a_sweep_stands(store: Path) -> None:
     with Store(store) as opened, opened.sweeping() as tell:
         assert (look(store).sweep, look(store).total) == ("running", None)
-        tell(Standing(runs=20, stored=2, done=4, running=3, failed=2))
+        tell(SweepProgress(total=20, stored=2, done=4, running=3, failed=2))
         holder = look(store).holder
         assert holder is not None
         seen = look(store, at=datetime.fromisoformat(holder.since) + timedelta(minutes=2))
@@ -124,7 +124,7 @@ def test_where_a_sweep_stands(store: Path) -> None:
         assert seen.age(holder.since) == 120.0
         early = look(store, at=datetime.fromisoformat(holder.since) - timedelta(minutes=2))  # clocks that differ
         assert (early.per_minute, early.seconds_left, early.age(holder.since)) == (None, None, 0.0)
-        tell(Standing(runs=None, stored=2, done=4, running=3, failed=2))
+        tell(SweepProgress(total=None, stored=2, done=4, running=3, failed=2))
         adaptive = look(store, at=datetime.fromisoformat(holder.since) + timedelta(minutes=2))
         assert (adaptive.total, adaptive.done, adaptive.per_minute, adaptive.seconds_left) == (None, 6, 2.0, None)
     assert look(store).sweep == "none"
@@ -162,9 +162,9 @@ def test_a_sweep_tells_where_it_stands(tmp_path: Path) -> None:
     assert len(moments) > 3
     for told, seen in moments:
         assert seen.holder is not None
-        assert seen.holder.standing is not None
+        assert seen.holder.progress is not None
         assert {name: getattr(told, name) for name in ("stored", "done", "running", "failed")} == {
-            name: getattr(seen.holder.standing, name) for name in ("stored", "done", "running", "failed")
+            name: getattr(seen.holder.progress, name) for name in ("stored", "done", "running", "failed")
         }
         assert (seen.sweep, seen.total, seen.done) == ("running", 3, len(seen.last))
     assert [seen.done for _, seen in moments][-1] == 3
@@ -198,7 +198,7 @@ def test_the_runs_of_a_study(store: Path, runs: list[Measurement]) -> None:
         look(store, other)
     with Store(store) as opened, opened.sweeping() as tell:
         assert look(store, other).done == 0  # its first run may be under way
-        tell(Standing(runs=5, stored=0, done=0, running=1, failed=0))
+        tell(SweepProgress(total=5, stored=0, done=0, running=1, failed=0))
         with pytest.raises(SpecError, match=r"^study: .*study\.toml has 4 runs.* 5$"):
             look(store, study)
 
@@ -230,11 +230,11 @@ SWEEPER = """
 import sys
 from capax.results import Measurement
 from capax.store import Store
-from capax.store.lock import Standing
+from capax.store.lock import SweepProgress
 with Store("new.db") as store, store.sweeping() as tell:
     for number, line in enumerate(sys.stdin):
         store.add(Measurement.from_json(line))
-        tell(Standing(9, 0, number + 1, 1, 0))
+        tell(SweepProgress(9, 0, number + 1, 1, 0))
         print("written", flush=True)
 """
 
@@ -259,7 +259,7 @@ def test_rows_appear_while_another_process_writes_them_and_is_killed(tmp_path: P
     seen = look(path)  # its log is still there, and nobody has brought it in
     assert (seen.sweep, seen.total, seen.done) == ("killed", None, len(runs))
     assert seen.holder is not None
-    assert (seen.holder.pid, seen.holder.standing) == (process.pid, Standing(9, 0, len(runs), 1, 0))
+    assert (seen.holder.pid, seen.holder.progress) == (process.pid, SweepProgress(9, 0, len(runs), 1, 0))
     with Store(path) as store, store.sweeping():  # those who looked hold nothing
         assert look(path).holder != seen.holder
     assert look(path).sweep == "none"

@@ -73,5 +73,5 @@ if __name__ == "__main__":
 
 
 def test_workers_must_be_some() -> None:
-    with pytest.raises(capax.CapaxError, match="workers: at least 1, got 0"):
+    with pytest.raises(capax.CapaxError, match=r"^workers: .*got 0"):
         Processes(0)

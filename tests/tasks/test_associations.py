@@ -152,7 +152,7 @@ def test_arrays_say_what_they_are(tmp_path: Path, kind: str) -> None:
     shared = write(tmp_path, EYE, rng().random((3, 4)), [0, 2, 1, 2], kind)
     spec = Associations(library=str(shared))
     assert (spec.contexts, spec.labels, spec.n_classes) == ("shared", "classes", 3)
-    with pytest.raises(LibraryError, match="changed since it was read"):
+    with pytest.raises(LibraryError, match=r"^library: .*changed"):
         draw(again, 4, 4, rng())
     with pytest.raises(LibraryError, match=r"d_model: .* 4 channels, got 5"):
         draw(spec, 4, 5, rng())
@@ -246,9 +246,9 @@ def test_a_run_of_associations_is_trained_as_published_where_nothing_is_said() -
 
 
 def test_tasks_and_models_go_together() -> None:
-    with pytest.raises(CapaxError, match="model: task 'associations' is learned by AssociativeAttention"):
+    with pytest.raises(CapaxError, match=r"^model: .*AssociativeAttention"):
         Run(task=Associations(), model=capax_transformer())
-    with pytest.raises(CapaxError, match="library_size: its vectors may have at most"):
+    with pytest.raises(CapaxError, match=r"^library_size: "):
         Run(task=Associations(library_size=10**6, contexts="fresh"), model=AssociativeAttention(d_model=512))
 
 

@@ -54,7 +54,7 @@ def test_gaussian_vectors_are_directions_of_a_normal_law() -> None:
 
 def test_one_hot_items_are_the_unit_matrix() -> None:
     np.testing.assert_array_equal(draw("onehot", 5, 5), np.eye(5))
-    with pytest.raises(LibraryError, match=r"^d_model: one-hot items need d_model = n_items = 5, got 4$"):
+    with pytest.raises(LibraryError, match=r"^d_model: .* 5, got 4$"):
         draw("onehot", 5, 4)
 
 
@@ -93,5 +93,5 @@ def test_vectors_of_any_size_are_normalised(tmp_path: Path) -> None:
     assert spec.n_items == 3
     found = embeddings.draw(spec, 2, np.random.default_rng(0))
     np.testing.assert_allclose(found, [[0.6, 0.8], [0, 1], [0.5**0.5, 0.5**0.5]], rtol=1e-15)
-    with pytest.raises(LibraryError, match=r"^d_model: the vectors of .* have 2 channels, got 3$"):
+    with pytest.raises(LibraryError, match=r"^d_model: .* 2 .*got 3$"):
         embeddings.draw(spec, 3, np.random.default_rng(0))

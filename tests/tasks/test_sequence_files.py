@@ -33,6 +33,16 @@ def npy(folder: Path, array: object, name: str = "own.npy") -> Path:
     return path
 
 
+def names(path: Path, *words: object, field: str = "library", **fields: object) -> bool:
+    """Whether a file is refused with one line that names the field, the file and the given words, in this order."""
+    message, start = refusal(path, **fields), 0
+    assert message.startswith(f"{field}: ")
+    for word in (path, *words):
+        assert str(word) in message[start:], message
+        start = message.index(str(word), start) + len(str(word))
+    return True
+
+
 def refusal(path: Path, **fields: object) -> str:
     """The message, one line long, with which a file is refused."""
     with pytest.raises(CapaxError) as refused:
@@ -100,13 +110,13 @@ def test_a_vocabulary_has_at_least_two_tokens(tmp_path: Path) -> None:
 
 def test_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "absent.txt"
-    assert refusal(path) == f"library: no such file: {path}"
+    assert names(path)
 
 
 def test_folder(tmp_path: Path) -> None:
     path = tmp_path / "folder.npy"
     path.mkdir()
-    assert refusal(path) == f"library: {path} is a folder; name a file"
+    assert names(path, "folder")
 
 
 @pytest.mark.parametrize("name", ["own.csv", "own", "own.TXT", "own.npz", "randm"])
@@ -119,28 +129,28 @@ def test_wrong_suffix_names_what_is_allowed(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("content", ["", "\n", " \n\t\n\n"])
 def test_empty_text(tmp_path: Path, content: str) -> None:
     path = text(tmp_path, content)
-    assert refusal(path) == f"library: {path} is empty"
+    assert names(path, "empty")
 
 
 def test_empty_npy(tmp_path: Path) -> None:
     path = npy(tmp_path, np.zeros((0, 3), dtype=int))
-    assert refusal(path) == f"library: {path} is empty"
+    assert names(path, "empty")
 
 
 def test_sequences_of_one_token(tmp_path: Path) -> None:
     for path in text(tmp_path, "1\n2\n"), npy(tmp_path, [[1], [2]]):
-        assert refusal(path) == f"library: {path} has sequences of 1 token; at least 2 are needed"
+        assert names(path, "1 token", "at least 2")
 
 
 def test_ragged_names_both_lines_blank_ones_counted(tmp_path: Path) -> None:
     path = text(tmp_path, "\n1 2 3\n\n4 5 6\n7 8\n")
-    assert refusal(path) == f"library: {path}, line 5: 2 tokens, but line 2 has 3"
+    assert names(path, "line 5", "2 tokens", "line 2", "3")
 
 
 @pytest.mark.parametrize("word", ["x", "1.5", "2.0", "1e3", "0x10", "--1", "4,", "nan", "½"])
 def test_a_word_that_is_no_integer_is_named_with_its_line(tmp_path: Path, word: str) -> None:
     path = text(tmp_path, f"1 2 3\n\n4 {word} 6\n")
-    assert refusal(path) == f"library: {path}, line 3: {word!r} is not an integer"
+    assert names(path, "line 3", repr(word))
 
 
 def test_a_word_of_any_length_stays_on_one_line(tmp_path: Path) -> None:
@@ -153,12 +163,12 @@ def test_a_word_of_any_length_stays_on_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("token", [2**63, -(2**63) - 1])
 def test_a_token_beyond_64_bits_is_named_with_its_line(tmp_path: Path, token: int) -> None:
     path = text(tmp_path, f"1 2\n3 {token}\n")
-    assert refusal(path) == f"library: {path}, line 2: {token} does not fit in 64 bits"
+    assert names(path, "line 2", token, "64 bits")
 
 
 def test_an_unsigned_token_beyond_64_bits_is_named(tmp_path: Path) -> None:
     path = npy(tmp_path, np.array([[1, 2], [3, 2**63 + 7]], dtype=np.uint64))
-    assert refusal(path) == f"library: {path}: token {2**63 + 7} does not fit in 64 bits"
+    assert names(path, 2**63 + 7, "64 bits")
 
 
 def test_text_that_is_no_text(tmp_path: Path) -> None:
@@ -179,7 +189,7 @@ def test_text_that_is_no_text(tmp_path: Path) -> None:
 )
 def test_npy_of_something_else_says_what_it_holds(tmp_path: Path, array: np.ndarray, found: str) -> None:
     path = npy(tmp_path, array)
-    assert refusal(path) == f"library: {path} must be a 2-D array of integers, got {found}"
+    assert names(path, "2-D", "integers", found)
 
 
 class Bomb:
@@ -259,25 +269,24 @@ def test_a_changed_byte_is_read_or_refused(tmp_path_factory: pytest.TempPathFact
 
 def test_a_token_outside_a_given_vocabulary_is_named_with_its_sequence(tmp_path: Path) -> None:
     for path in text(tmp_path, "\n0 1 2\n3 4 5\n"), npy(tmp_path, [[0, 1, 2], [3, 4, 5]]):
-        expected = f"library: {path}, sequence 2: token 4 is outside 0..3 (vocab_size 4)"
-        assert refusal(path, vocab_size=4) == expected
+        assert names(path, "sequence 2", 4, "0..3", "vocab_size 4", vocab_size=4)
 
 
 def test_a_negative_token_is_named_with_its_sequence(tmp_path: Path) -> None:
     for path in text(tmp_path, "0 1 2\n3 -4 5\n"), npy(tmp_path, [[0, 1, 2], [3, -4, 5]]):
-        assert refusal(path) == f"library: {path}, sequence 2: token -4 is outside 0..5 (vocab_size 6)"
+        assert names(path, "sequence 2", -4, "0..5", "vocab_size 6")
 
 
 @pytest.mark.parametrize(("field", "found", "given_value"), [("library_size", 4, 5), ("seq_len", 3, 8)])
 def test_a_field_that_contradicts_the_file(tmp_path: Path, field: str, found: int, given_value: int) -> None:
     path = npy(tmp_path, ROWS)
-    assert refusal(path, **{field: given_value}) == f"{field}: {path} has {found}, got {given_value}"
+    assert names(path, found, given_value, field=field, **{field: given_value})
 
 
 def test_a_hash_of_other_sequences(tmp_path: Path) -> None:
     path = npy(tmp_path, ROWS)
     spec = Sequences(library=str(path), library_sha256="0" * 64, library_size=len(ROWS), seq_len=len(ROWS[0]))
-    with pytest.raises(LibraryError, match="has changed since it was read"):
+    with pytest.raises(LibraryError, match=r"^library: .*changed"):
         draw(spec, len(ROWS), np.random.default_rng(0))
 
 
@@ -286,17 +295,12 @@ def test_a_hash_of_other_sequences(tmp_path: Path) -> None:
 
 def test_the_same_sequence_twice(tmp_path: Path) -> None:
     path = text(tmp_path, "1 2 3\n4 5 6\n1 2 3\n")
-    assert refusal(path) == (
-        f"library: {path}: sequences 1 and 3 are the same; duplicates='keep' accepts and reports them"
-    )
+    assert names(path, 1, 3, "duplicates='keep'")
 
 
 def test_one_prefix_with_two_targets(tmp_path: Path) -> None:
     path = text(tmp_path, "0 0 0\n1 2 3\n4 5 6\n1 2 7\n")
-    assert refusal(path) == (
-        f"library: {path}: sequences 2 and 4 contradict each other (one prefix, targets 3 and 7); "
-        "duplicates='keep' accepts and reports them"
-    )
+    assert names(path, 2, 4, "3 and 7", "duplicates='keep'")
 
 
 def test_duplicates_are_kept_where_the_user_says_so(tmp_path: Path) -> None:
@@ -322,7 +326,7 @@ def test_a_file_that_changed_after_it_was_read(tmp_path: Path) -> None:
     text(tmp_path, "1 2 3\n\n4 5 6")  # the same sequences
     assert draw(spec, 2, np.random.default_rng(0)).tolist() == [[1, 2, 3], [4, 5, 6]]
     text(tmp_path, "1 2 3\n4 5 5\n")
-    with pytest.raises(LibraryError, match=r"^library: .*own\.txt has changed since it was read$"):
+    with pytest.raises(LibraryError, match=r"^library: .*own\.txt .*changed"):
         draw(spec, 2, np.random.default_rng(0))
     assert Sequences.model_validate_json(spec.model_dump_json()) == spec  # a stored spec does not need its file
 

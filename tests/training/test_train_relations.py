@@ -327,7 +327,7 @@ def test_a_complete_graph_is_learned_and_kept() -> None:
 
 def test_contexts_without_an_edge_are_refused() -> None:
     task = Relations(graph="random", n_items=400, n_edges=1, contexts="uniform", context_size=2)
-    with pytest.raises(LibraryError, match="context_size: no edge in 256 contexts of 2 items"):
+    with pytest.raises(LibraryError, match=r"^context_size: "):
         capax.measure(task, SMALL, Training(max_steps=5), restarts=1)
 
 

@@ -158,7 +158,7 @@ def progress_bar(hidden: bool) -> Iterator[tuple[Watch, _State]]:
     state, screen, told = _State(), output.console(stderr=True), 0.0
 
     def keep(seen: SweepProgress) -> None:
-        state.total, state.stored, state.done, state.failed = seen.total, seen.stored, seen.done, seen.failed
+        state.total, state.stored, state.done, state.failed = seen.total or 0, seen.stored, seen.done, seen.failed
 
     def log(seen: SweepProgress) -> None:
         nonlocal told

@@ -165,10 +165,10 @@ def _of_how_many(seen: Watched) -> str:
     """Why there is no total, where something is known of it."""
     if seen.running is not None:
         return "; an adaptive sweep chooses them on the way"
-    last = None if seen.holder is None else seen.holder.standing
-    if last is None or last.runs is None:
+    last = None if seen.holder is None else seen.holder.progress
+    if last is None or last.total is None:
         return ""
-    return f"; the sweep last reported {last.stored + last.done} of {last.runs}"
+    return f"; the sweep last reported {last.stored + last.done} of {last.total}"
 
 
 def _title(seen: Watched) -> Text:

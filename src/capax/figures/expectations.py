@@ -14,6 +14,7 @@ from capax.laws.law import Law
 from capax.results import Measurement
 from capax.specs import Mac, Training
 from capax.store import tables
+from capax.store.protocol_columns import protocol_values
 
 TRAINED = frozenset((*Training.model_fields, *Mac.model_fields)) - {"protocol"}
 """Fields that say how long and how well runs were trained, not what of: a law may be set beside runs that differ in
@@ -104,7 +105,7 @@ def unlike(law: Law, runs: Sequence[Measurement]) -> str:
     table = tables.table(runs)
     differences = []
     for name, value in law.domain_.protocol.items():
-        told = tables.protocol_values(table, name) if name in TRAINED else None
+        told = protocol_values(table, name) if name in TRAINED else None
         if told is None or set(told) == {value}:
             continue
         if name == "max_steps":

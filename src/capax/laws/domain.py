@@ -13,6 +13,7 @@ from capax.errors import LawError, SpecError
 from capax.specs import Model, Task
 from capax.specs.plugins import Registry
 from capax.store import tables
+from capax.store.protocol_columns import PROTOCOL, protocol_values
 
 ARCHITECTURE = ("seq_len", "n_heads", "d_model")
 """Columns whose ranges are kept even where the law does not look at them."""
@@ -58,8 +59,8 @@ class Domain(BaseModel):
             LawError: when rows were measured in different ways: one law describes one protocol.
         """
         protocol: dict[str, Value] = {}
-        for name in tables.PROTOCOL:
-            told = tables.protocol_values(table, name)
+        for name in PROTOCOL:
+            told = protocol_values(table, name)
             if name in names or name in skip or told is None:
                 continue
             values = list(dict.fromkeys(told))
@@ -103,7 +104,7 @@ class Domain(BaseModel):
                 values = columns[name] if name in columns else tables.numbers(table, name)
                 result &= (values >= low) & (values <= high)
         for name, value in self.protocol.items():
-            told = None if table is None else tables.protocol_values(table, name)
+            told = None if table is None else protocol_values(table, name)
             if told is not None:
                 result &= np.array([given == value for given in told], dtype=bool)
         return result
@@ -155,7 +156,7 @@ def _further(table: Any, names: Sequence[str], skip: Sequence[str]) -> dict[str,
         return {}
     found: dict[str, Value] = {} if model is task.learner else {"model": model.tag()}
     for name in dict.fromkeys(name for kind in (task, model) for name in kind.model_fields):
-        if name not in known or name in (*FREE, *tables.PROTOCOL, *names, *skip, "model"):
+        if name not in known or name in (*FREE, *PROTOCOL, *names, *skip, "model"):
             continue
         told = {_without(value, names) for value in tables.values(table, name)}
         if len(told) > 1:

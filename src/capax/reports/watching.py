@@ -120,24 +120,24 @@ def look(
         new = opened.specs(run.key for run in runs if run.key not in kinds)
         kinds |= {key: fields_of(spec, VARIED) for key, spec in new.items()}
     at = datetime.now(UTC) if at is None else at
-    standing = holder.standing if sweep == "running" and holder is not None else None
-    swept = None if standing is None else standing.runs
+    progress = holder.progress if sweep == "running" and holder is not None else None
+    swept = None if progress is None else progress.total
     total, done, failed = swept, len(runs), len(failures)
     if study is not None:
         _check(study, store, sweep, swept, {run.key for run in runs} | {failure.key for failure in failures})
         runs = [run for run in runs if run.key in study.keys]
         failures = [failure for failure in failures if failure.key in study.keys]
         total, done, failed = len(study.keys), len(runs), len(failures)
-    elif standing is not None:
-        done, failed = standing.stored + standing.done, standing.failed
+    elif progress is not None:
+        done, failed = progress.stored + progress.done, progress.failed
     per_minute = seconds_left = None
-    if standing is not None and holder is not None and standing.done:
+    if progress is not None and holder is not None and progress.done:
         elapsed = (at - datetime.fromisoformat(holder.since)).total_seconds()
         if elapsed > 0:
-            per_minute = 60 * standing.done / elapsed
+            per_minute = 60 * progress.done / elapsed
             if swept is not None:
-                left = swept - standing.stored - standing.done - standing.failed
-                seconds_left = left * elapsed / standing.done
+                left = swept - progress.stored - progress.done - progress.failed
+                seconds_left = left * elapsed / progress.done
     kind, points = _points(runs, kinds)
     return Watched(
         store=store,
@@ -147,7 +147,7 @@ def look(
         total=total,
         done=done,
         failed=failed,
-        running=None if standing is None else standing.running,
+        running=None if progress is None else progress.running,
         per_minute=per_minute,
         seconds_left=seconds_left,
         last=tuple(reversed(runs)),

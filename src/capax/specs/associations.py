@@ -87,11 +87,6 @@ class Associations(Task):
         return self.n_classes if self.labels == "classes" else self.d_out
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """Fields that name the user's files."""
-        return () if self.library_sha256 is None else ("library",)
-
-    @property
     def items(self) -> str:
         """What an item is, in a few words."""
         label = f"{self.n_classes} classes" if self.labels == "classes" else f"{self.labels} labels"
@@ -100,11 +95,6 @@ class Associations(Task):
     def words(self) -> str:
         """The task in a few words."""
         return self.items
-
-    @property
-    def drawn(self) -> bool:
-        """Whether another seed draws another library."""
-        return self.library == "random"
 
     @property
     def targets_drawn(self) -> bool:

@@ -54,7 +54,7 @@ class KeyQueryChannel(Model):
 
     @model_validator(mode="after")
     def _sums(self) -> Self:
-        """What is routed is added up, and nothing else can be asked for."""
+        """Heads that route values are summed; the maximum is refused."""
         if self.channel != "threshold" and self.aggregate == "max":
             if "aggregate" in self.model_fields_set:
                 raise ValueError(f"aggregate: channel {self.channel!r} adds its heads up ('sum'), got 'max'")

@@ -1,4 +1,4 @@
-"""What a model answers for itself: no other part of capax asks which model it is."""
+"""The base of all models. No other part of capax asks which model it is."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Parameter(NamedTuple):
 
 
 class Model(Tagged):
-    """Who remembers. A subclass with a tag of its own is a model for every task whose items it reads.
+    """The model that memorizes. A subclass with a tag of its own is a model for every task whose items it reads.
 
     Attributes:
         reads: what it is given of an item, as `Task.reads` says.
@@ -115,7 +115,7 @@ class Model(Tagged):
         }
 
     def built_counts(self, **sizes: int) -> dict[str, int]:
-        """`parameter_counts`, of a model that is built for it where they are not known beforehand."""
+        """`parameter_counts`; builds the model where they are not known beforehand."""
         return self.parameter_counts(**sizes)
 
     def torch_module(self, task: Task, seed: int) -> Any:
@@ -174,7 +174,7 @@ class Model(Tagged):
         raise NotImplementedError(f"{cls.__name__}.shaped")
 
     def columns(self) -> dict[str, Any]:
-        """What a table says of it: its fields."""
+        """Its columns in a table: its fields."""
         return self.model_dump(mode="json")
 
     def refuse(self, task: Task, training: Training, protocol: Protocol) -> None:

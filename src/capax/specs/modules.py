@@ -117,6 +117,6 @@ class Module(Model):
         return numbers | fields
 
     def refuse(self, task: Task, training: Training, protocol: Protocol) -> None:
-        """Refuse to compile what is not ours."""
+        """Refuse to compile a user's module."""
         if training.compile:
             raise ValueError("compile: not for a user's module, got True")

@@ -1,4 +1,4 @@
-"""Tasks and models by their tags: ours, those of installed packages, and those of a user's files."""
+"""Tasks and models by tag: those of capax, of installed packages, and of a user's files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from typing import Any
 from capax.errors import SpecError, shown
 
 GROUPS = ("capax.tasks", "capax.models")
-"""Entry points by which a package brings tasks and models."""
+"""Entry points through which a package registers tasks and models."""
 
 _PREFIX = "capax_plugin_"
 _FILES: dict[str, Path] = {}
 """Files that were loaded, by the names of their modules."""
+
+
+class UnknownTag(SpecError):
+    """A task or a model of a plugin that is not loaded, or of no plugin at all."""
 
 
 class Registry(dict[str, type[Any]]):
@@ -48,12 +52,12 @@ class Registry(dict[str, type[Any]]):
         """The class of a tag.
 
         Raises:
-            ValueError: when there is none.
+            UnknownTag: when there is none.
         """
         if isinstance(tag, str) and tag not in self:
             load_installed()
         if not isinstance(tag, str) or tag not in self:
-            raise ValueError(f"{self.kind}: one of {', '.join(self)}, or of a plugin (--plugin FILE), got {shown(tag)}")
+            raise UnknownTag(f"{self.kind}: one of {', '.join(self)}, or of a plugin (--plugin FILE), got {shown(tag)}")
         return self[tag]
 
 
@@ -66,7 +70,7 @@ def load_installed() -> None:
     """
     for group in GROUPS:
         for point in entry_points(group=group):
-            with _told(f"{group}: the entry point {point.value!r}"):
+            with _reported(f"{group}: the entry point {point.value!r}"):
                 point.load()
 
 
@@ -89,7 +93,7 @@ def load_file(path: Path | str) -> None:
     sys.modules[name] = module
     _FILES[name] = path
     try:
-        with _told(f"plugin: {path}"):
+        with _reported(f"plugin: {path}"):
             found.loader.exec_module(module)
     except SpecError:
         del sys.modules[name], _FILES[name]
@@ -97,7 +101,7 @@ def load_file(path: Path | str) -> None:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _reported(what: str) -> Iterator[None]:
     """Whatever somebody else's code raises, in one line."""
     try:
         yield

@@ -1,9 +1,9 @@
-"""How a count is made of trainings."""
+"""Protocols: how a count is made from trainings."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,7 @@ Compared = Literal["memorized_above_chance", "total_key_dim"]
 
 
 class _Protocol(Spec):
-    """How a count is made of trainings.
+    """How a count is made from trainings.
 
     Attributes:
         redraws: whether its trainings have libraries of their own.
@@ -27,6 +27,15 @@ class _Protocol(Spec):
     one_library: ClassVar[bool] = False
     compared: ClassVar[Compared | None] = "memorized_above_chance"
     of: ClassVar[str | None] = None
+
+    @property
+    def most_trainings(self) -> int:
+        """Trainings that it may take."""
+        raise NotImplementedError
+
+    def largest(self, model: Any, d_head: int) -> Any:
+        """The model of its largest trainings: with its most heads, of the given size, where it searches for them."""
+        return model
 
     def words(self) -> str:
         """How a count is made of trainings, in words."""
@@ -51,6 +60,11 @@ class Mac(_Protocol):
     def words(self) -> str:
         """How a count is made of trainings, in words."""
         return f"the best of {counted(self.restarts, 'restart')} on one library"
+
+    @property
+    def most_trainings(self) -> int:
+        """The restarts."""
+        return self.restarts
 
 
 class Mls(_Protocol):
@@ -85,6 +99,11 @@ class Mls(_Protocol):
         """The largest sizes that are tried, in words."""
         return f"libraries of up to {listed(sizes)}"
 
+    @property
+    def most_trainings(self) -> int:
+        """Trainings after which the search ends."""
+        return self.max_trainings
+
 
 class Shatter(_Protocol):
     """Epochs until a library is memorized whole, over many trials.
@@ -103,6 +122,11 @@ class Shatter(_Protocol):
     def words(self) -> str:
         """How a count is made of trainings, in words."""
         return f"epochs until the library is whole, over {self.trials} trials"
+
+    @property
+    def most_trainings(self) -> int:
+        """The trials."""
+        return self.trials
 
 
 class Budget(_Protocol):
@@ -143,6 +167,15 @@ class Budget(_Protocol):
             f"size, up to {self.max_trainings} a search"
         )
 
+    @property
+    def most_trainings(self) -> int:
+        """Trainings of all head counts after which their searches end."""
+        return len(self.head_counts) * self.max_trainings
+
+    def largest(self, model: Any, d_head: int) -> Any:
+        """With its most heads."""
+        return model.replace(n_heads=max(self.head_counts), d_head=min(model.d_model, d_head))
+
     @model_validator(mode="after")
     def _sorted(self) -> Self:
         object.__setattr__(self, "head_counts", tuple(sorted(set(self.head_counts))))
@@ -150,9 +183,6 @@ class Budget(_Protocol):
 
 
 PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter] | type[Budget]] = {
-    "mac": Mac,
-    "mls": Mls,
-    "shatter": Shatter,
-    "budget": Budget,
+    str(kind.model_fields["protocol"].default): kind for kind in (Mac, Mls, Shatter, Budget)
 }
 Protocol = Annotated[Mac | Mls | Shatter | Budget, Field(discriminator="protocol")]

@@ -6,10 +6,19 @@ import hashlib
 import json
 from typing import Annotated, Any, Self
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from capax.errors import SpecError
 from capax.specs.model import Model
 from capax.specs.protocols import Mac, Protocol
 from capax.specs.spec import Spec, Tagged
@@ -47,6 +56,15 @@ class Run(Spec):
     training: Training = Training()
     protocol: Protocol = Mac()
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+    @field_validator("training", "protocol", mode="wrap")
+    @classmethod
+    def _named(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        """A field of a part is named with its part."""
+        try:
+            return handler(value)
+        except SpecError as error:
+            raise ValueError(f"{info.field_name}.{error}") from None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

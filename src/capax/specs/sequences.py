@@ -68,19 +68,9 @@ class Sequences(Task):
     ] = None
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """Fields that name the user's files."""
-        return () if self.library_sha256 is None else ("library",)
-
-    @property
     def items(self) -> str:
         """What an item is, in a few words."""
         return f"{self.seq_len} tokens of {self.vocab_size}"
-
-    @property
-    def drawn(self) -> bool:
-        """Whether another seed draws another library."""
-        return self.library == "random"
 
     @property
     def targets_drawn(self) -> bool:
@@ -122,10 +112,6 @@ class Sequences(Task):
     def bits_per_item(self) -> float:
         """log2(vocab_size) for each token that recall counts."""
         return math.log2(self.vocab_size) * self._scored_tokens("recall")
-
-    def information_per_item(self) -> float:
-        """log2(vocab_size) for each token that the loss covers."""
-        return math.log2(self.vocab_size) * self._scored_tokens("loss")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

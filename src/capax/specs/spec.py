@@ -35,7 +35,7 @@ _STORED: ContextVar[bool] = ContextVar("stored", default=False)
 
 
 def must_be_given(field: str) -> None:
-    """Refuse data that leaves out what only reading a file, or importing a module, would tell.
+    """Refuse data without a field that would otherwise come from reading a file or importing a module.
 
     Raises:
         ValueError: where a spec is being read from data.
@@ -214,7 +214,8 @@ class Tagged(Spec):
         Data names files, and modules, by their content: none is read or imported for it.
 
         Raises:
-            ValueError: for an unknown tag, or bad fields.
+            UnknownTag: that says which tags are known.
+            ValueError: for bad fields.
         """
         if isinstance(value, cls):
             type(value).refuse_unregistered()
@@ -228,7 +229,7 @@ class Tagged(Spec):
         token = _STORED.set(True)
         try:
             return kind.model_validate(value)
-        except ValidationError as error:
-            raise ValueError(f"{field}.{_one_line(error, list(kind.model_fields))}") from None
+        except SpecError as error:
+            raise ValueError(f"{field}.{error}") from None
         finally:
             _STORED.reset(token)

@@ -1,4 +1,4 @@
-"""What a task answers for itself: no other part of capax asks which task it is."""
+"""The base of all tasks. No other part of capax asks which task it is."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from capax.text import Over
 
 Purpose = Literal["loss", "recall", "information"]
-"""What a model's outputs are for: the loss of a training step, counting what is recalled, or how probable it is."""
+"""What a model's outputs are used for: the training loss, counting recalled items, or their probabilities."""
 
 Scored = Literal["all", "last"]
 """Positions whose next token is predicted: every one, or the last alone."""
 
 
 class Task(Tagged):
-    """What is to be remembered.
+    """What a model has to memorize.
 
     A subclass with a tag of its own (`task: Literal["pairs"] = "pairs"`) and a field or property `library_size` is a
     task for every command. One whose items are tokens says `sizes` (`vocab_size` and `context`), `guess_probability`
@@ -85,18 +85,18 @@ class Task(Tagged):
 
     @property
     def drawn(self) -> bool:
-        """Whether another seed draws another library."""
-        return True
+        """Whether another seed draws another library; none does where the field `library` says so."""
+        return getattr(self, "library", "random") == "random"
 
     @property
     def targets_drawn(self) -> bool:
-        """Whether targets are drawn, so that their distribution is known and not that of the library itself."""
+        """Whether targets are drawn from a known distribution, rather than given by the library itself."""
         return True
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Fields that name the user's files."""
-        return ()
+        """Fields that name the user's files: `library`, where the content of one is known (`library_sha256`)."""
+        return () if getattr(self, "library_sha256", None) is None else ("library",)
 
     @property
     def items(self) -> str:
@@ -180,9 +180,12 @@ class Task(Tagged):
     def information_per_item(self) -> float:
         """H: −log2 of a uniform guess's probability of all that the loss covers of an item, which is most to be known.
 
-        The same as `bits_per_item` unless the loss covers something else than recall counts.
+        Of tokens the guess is of any token of the vocabulary; else it is `bits_per_item`.
         """
-        return self.bits_per_item()
+        if self.reads != "tokens":
+            return self.bits_per_item()
+        sizes = self.sizes()
+        return math.log2(sizes["vocab_size"]) * (1 if self.scored("loss") == "last" else sizes["context"])
 
     @property
     def tokens_per_item(self) -> int | None:
@@ -190,7 +193,7 @@ class Task(Tagged):
         return self.sizes()["context"] + 1 if self.reads == "tokens" else None
 
     def columns(self) -> dict[str, Any]:
-        """What a table says of it: its fields, and where items are tokens how many they are and of how many kinds."""
+        """Its columns in a table: its fields; for tokens also `seq_len` and `vocab_size`."""
         fields = self.model_dump(mode="json")
         if self.reads == "tokens":
             sizes = self.sizes()

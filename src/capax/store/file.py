@@ -1,4 +1,4 @@
-"""The file of a store, apart from what is in it."""
+"""Checks on the path of a store's file."""
 
 from __future__ import annotations
 

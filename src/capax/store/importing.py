@@ -1,4 +1,4 @@
-"""Somebody else's measurements, checked before a store takes them."""
+"""Checks on somebody else's measurements before they are stored."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 One is beside the store, where all hosts that see it find it: beside the file itself, whatever link names it. One is of
 the file's device and inode, since a hard link names the same file in another folder. Its holder says in a file beside
-the store who it is and where the sweep stands; the file is gone when the sweep ends, and left by one that was killed.
+the store who it is and how far the sweep is; the file is gone when the sweep ends, and left by one that was killed.
 """
 
 from __future__ import annotations
@@ -24,69 +24,77 @@ from capax.errors import StoreError, StoreWriteError
 from capax.store.file import identity
 from capax.store.schema import Time, now
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 PATIENCE_SECONDS = 0.5
-"""A lock that is held for no longer is somebody's look at it, not a sweep."""
+"""A lock that is held no longer than this belongs to somebody who looks at it, not to a sweep."""
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where a sweep stands.
+class SweepProgress:
+    """How far a sweep is.
 
     Attributes:
-        runs: of its study; None where they are chosen on the way.
-        stored: of these, those that were in the store before.
+        total: runs of the study; None in an adaptive sweep, which chooses them on the way.
+        stored: runs that were in the store before.
         done, failed: of the others.
         running: packs of runs in flight.
+        memorized: items that the finished runs recalled.
+        seconds_left: until the end, by the pace so far; None before the first run is done.
     """
 
-    runs: int | None
+    total: int | None
     stored: int
     done: int
     running: int
     failed: int
+    memorized: int = 0
+    seconds_left: float | None = None
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who sweeps a store since when (UTC), and where the sweep stood when it last said so; None before it did."""
+    """Which process sweeps a store since when (UTC), and how far it was when it last said so; None before it did."""
 
     pid: int
     host: str
     since: Time
-    standing: Standing | None = None
+    progress: SweepProgress | None = None
 
 
 State = Literal["running", "killed", "none"]
-Tell = Callable[[Standing], None]
+Watch = Callable[[SweepProgress], None]
 
 
 @contextmanager
-def hold(store: Path) -> Iterator[Tell]:
-    """Hold the lock of a store; what it gives tells those who look where the sweep stands.
+def hold(store: Path) -> Iterator[Watch]:
+    """Hold the lock of a store; what it yields tells those who look how far the sweep is.
 
     Raises:
         StoreError: when another holds it (the message says who), or when it cannot be made.
         StoreWriteError: on telling, where it cannot be written.
     """
-    from filelock import FileLock, Timeout
+    from filelock import FileLock, Timeout  # here: those who list runs hold no lock
 
-    path, place = _lock(store), _place(store)
+    lock, path = FileLock(_lock(store), timeout=PATIENCE_SECONDS), _record(store)
     try:
-        lock = FileLock(path, timeout=PATIENCE_SECONDS)
         lock.acquire()
     except Timeout:
-        raise StoreError(f"store: a sweep of {store} is under way: {_in_words(_read(place))}") from None
+        raise StoreError(f"store: a sweep of {store} is under way: {_in_words(_read(path))}") from None
     except OSError as error:
-        raise StoreError(f"store: cannot lock {path}: {error.strerror}") from None
+        raise StoreError(f"store: cannot lock {lock.lock_file}: {error.strerror}") from None
     pid, host, since = os.getpid(), socket.gethostname(), now()
     inode = None
     try:
         inode = _hold_inode(store)
-        place.unlink(missing_ok=True)  # that of one who was killed must not be taken for ours
-        _write(place, Holder(pid, host, since))
-        yield lambda standing: _write(place, Holder(pid, host, since, standing))
+        path.unlink(missing_ok=True)  # that of one who was killed must not be taken for ours
+        _write(path, Holder(pid, host, since))
+        yield lambda progress: _write(path, Holder(pid, host, since, progress))
     finally:
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         lock.release()
         if inode is not None:
             inode.close()
@@ -116,20 +124,18 @@ def _hold_inode(store: Path) -> socket.socket | None:
 
 def look(store: Path) -> tuple[State, Holder | None]:
     """Whether a sweep of a store is under way, or the last one was killed; and what its holder said last."""
-    place = _place(store)
+    path = _record(store)
     while True:
-        holder = _read(place)
+        holder = _read(path)
         if _is_held(_lock(store)):
             return "running", holder
-        if _read(place) == holder:  # else one has begun or ended meanwhile
+        if _read(path) == holder:  # else one has begun or ended meanwhile
             return "none" if holder is None else "killed", holder
 
 
 def _is_held(path: Path) -> bool:
     """Whether somebody holds the lock, without writing a file; where the system has no such locks, by the record."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
+    if fcntl is None:
         return path.with_name(path.name + ".json").exists()
     try:
         file = os.open(path, os.O_RDONLY)
@@ -151,24 +157,25 @@ def _lock(store: Path) -> Path:
     return store.with_name(store.name + ".sweep-lock")
 
 
-def _place(store: Path) -> Path:
-    store = store.resolve()
-    return store.with_name(store.name + ".sweep-lock.json")
+def _record(store: Path) -> Path:
+    """Where the holder of the lock says how far the sweep is."""
+    lock = _lock(store)
+    return lock.with_name(lock.name + ".json")
 
 
-def _write(place: Path, holder: Holder) -> None:
-    part = place.with_name(place.name + ".part")
+def _write(path: Path, holder: Holder) -> None:
+    part = path.with_name(path.name + ".part")
     try:
         part.write_text(json.dumps(asdict(holder)))
-        part.replace(place)
+        part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise StoreWriteError(f"store: cannot write {place}: {error.strerror}") from None
+        raise StoreWriteError(f"store: cannot write {path}: {error.strerror}") from None
 
 
-def _read(place: Path) -> Holder | None:
+def _read(path: Path) -> Holder | None:
     try:
-        return TypeAdapter(Holder).validate_json(place.read_bytes())
+        return TypeAdapter(Holder).validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
 

@@ -1,4 +1,4 @@
-"""Several stores made one."""
+"""Merging stores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capax.store import Store
 
 
 def merge(paths: Iterable[Path | str], out: Path | str) -> int:
-    """Copy several stores into a new file, whole or not at all; how many runs it holds.
+    """Copy several stores into a new file, whole or not at all; returns how many runs it holds.
 
     Of one key, the run that finished last counts. Failures are taken where no store has the run. Rows imported from one
     source are those of the store named last. Kept weights stay beside their stores.

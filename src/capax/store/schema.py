@@ -1,4 +1,4 @@
-"""What a store's file is made of: its tables, its versions, and the plain rows that are read from it."""
+"""A store's tables and versions, and the plain rows that are read from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION = 3
 APPLICATION_ID = 0x63617078  # "capx"
 KEY = re.compile("[0-9a-f]{64}")
 NO_KEY = "NOT (typeof(key) = 'text' AND length(key) = 64 AND key NOT GLOB '*[^0-9a-f]*')"
-"""SQL for what is not one: keys are names of files, too."""
+"""SQL for an invalid key: keys are also names of files."""
 
 
 def now() -> str:
@@ -30,7 +30,7 @@ def _checked_time(text: str) -> str:
 
 
 Time = Annotated[str, AfterValidator(_checked_time)]
-"""When something was, as `now` writes it."""
+"""A time as `now` writes it."""
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ one in one transaction, or read as it is where it cannot be written.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -22,29 +21,15 @@ from pydantic import TypeAdapter, ValidationError
 from capax.errors import SpecError, StoreError, StoreWriteError
 from capax.results import Measurement, ResultError
 from capax.specs import Run
+from capax.specs.plugins import UnknownTag
 from capax.store import lock as sweep_lock
-from capax.store.file import check_names, check_path, has_other_names, identity, is_writable
-from capax.store.schema import (
-    APPLICATION_ID,
-    CREATION,
-    FAILURE_COLUMNS,
-    KEY,
-    NO_KEY,
-    OLDER,
-    SUMMARY_COLUMNS,
-    VERSION,
-    Failure,
-    Summary,
-    migration,
-    now,
-    view,
-)
+from capax.store.database import Database
+from capax.store.schema import FAILURE_COLUMNS, KEY, SUMMARY_COLUMNS, Failure, Summary, now
 
 if TYPE_CHECKING:
     import polars as pl
 
 DEFAULT = Path("capax.db")
-WAIT_SECONDS = 30
 KEPT = "finished runs are saved"
 """Noted on an interrupt of what writes to a store."""
 RUN_COLUMNS = (*SUMMARY_COLUMNS, "measurement")
@@ -65,112 +50,12 @@ class Store:
 
     def __init__(self, path: Path | str = DEFAULT, *, create: bool = True, read_only: bool = False) -> None:
         self.path = Path(path)
-        create = self._keeps = create and not read_only
-        check_path(self.path, create)
-        check_names(self.path, self._log)
-        fixed = self.path.exists() and (not is_writable(self.path) or has_other_names(self.path))
-        self._read_only = read_only or fixed
-        try:
-            self._connection = self._connect()
-        except sqlite3.Error as error:
-            raise StoreError(f"store: cannot open {self.path}: {error}") from None
-        try:
-            self._open(create)
-        except sqlite3.Error as error:
-            self._connection.close()
-            raise StoreError(f"store: cannot open {self.path}: {error}") from None
-        except BaseException:
-            self._connection.close()
-            raise
-        self._files = {path: file for path in (self.path, self._log) if (file := identity(path)) is not None}
-
-    @property
-    def _log(self) -> Path:
-        """Where SQLite writes first, until it brings all into the file itself."""
-        path = self.path.resolve()
-        return path.with_name(path.name + "-wal")
-
-    def _connect(self) -> sqlite3.Connection:
-        if not self._read_only:
-            return sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
-        # Without a log beside it the file is all there is, and reading it need not write one.
-        uri = f"{self.path.resolve().as_uri()}?mode=ro{'' if self._log.exists() else '&immutable=1'}"
-        return sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
-
-    def _open(self, create: bool) -> None:
-        application, version = self._pragma("application_id"), self._pragma("user_version")
-        if application == 0 and version == 0 and self._is_empty() and create:
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            with self._transaction():
-                if self._is_empty():
-                    self._execute_all(CREATION)
-        elif application != APPLICATION_ID:
-            raise StoreError(f"store: {self.path} is a database, but not a capax store")
-        elif version > VERSION:
-            raise StoreError(
-                f"store: {self.path} has version {version}, this capax reads up to version {VERSION}; use a newer capax"
-            )
-        elif version in OLDER:
-            self._update()
-        elif version != VERSION:
-            raise StoreError(f"store: {self.path} is damaged: it has version {version}, which no capax wrote")
-        with suppress(sqlite3.Error):  # each method says itself that the file is damaged
-            for table in ("runs", "failures"):
-                for (key,) in self._connection.execute(f"SELECT key FROM {table} WHERE {NO_KEY} LIMIT 1"):
-                    raise StoreError(f"store: {self.path} is damaged: a key is 64 hexadecimal digits, got {key!r}")
-
-    def _is_empty(self) -> bool:
-        return self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-
-    def _update(self) -> None:
-        if self._read_only:
-            self._execute_all(view(self._pragma("user_version")))
-            return
-        with self._transaction():
-            version = self._pragma("user_version")
-            if version < VERSION:  # another process may have been quicker
-                self._execute_all(migration(version))
-
-    def _pragma(self, name: str) -> int:
-        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-    def _execute_all(self, statements: Iterable[str]) -> None:
-        for statement in statements:
-            self._connection.execute(statement)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-
-    @contextmanager
-    def _writing(self, what: str) -> Iterator[sqlite3.Connection]:
-        """A transaction that is done whole or not at all; `what` was not saved when it fails."""
-        if self._read_only:
-            raise StoreError(f"store: {self.path} is open for reading only, read-only, or has other names (hard links)")
-        try:
-            with self._transaction():
-                yield self._connection
-        except sqlite3.Error as error:
-            raise StoreWriteError(f"store: {self.path}: {what}: {error}") from None
-        for path, file in self._files.items():  # SQLite writes to a file that has no name any more, and is content
-            if identity(path) != file:
-                raise StoreWriteError(f"store: {self.path}: {what}: {path} was removed or replaced meanwhile")
-
-    def _read(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        try:
-            return self._connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise StoreError(f"store: cannot read {self.path}: {error}") from None
+        self._keeps = create and not read_only
+        self._database = Database(self.path, create=self._keeps, read_only=read_only)
 
     def _records(self, kind: type[Record], columns: Sequence[str], query: str) -> list[Record]:
-        rows = [dict(zip(columns, row, strict=True)) for row in self._read(f"SELECT {', '.join(columns)} {query}")]
+        found = self._database.read(f"SELECT {', '.join(columns)} {query}")
+        rows = [dict(zip(columns, row, strict=True)) for row in found]
         try:
             return TypeAdapter(list[kind]).validate_python(rows)  # type: ignore[valid-type]
         except ValidationError as error:
@@ -180,6 +65,8 @@ class Store:
     def _measurement(self, key: str, text: str) -> Measurement:
         try:
             return Measurement.from_json(text)
+        except UnknownTag as error:
+            raise StoreError(f"store: {self.path}: run {key:.12}: {error}") from None
         except ResultError as error:
             raise StoreError(f"store: {self.path} is damaged: run {key!s:.12}: {error}") from None
 
@@ -195,7 +82,7 @@ class Store:
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        self._database.close()
 
     def add(self, run: Measurement) -> None:
         """Write a finished run, in place of one with its key, and of its failure.
@@ -206,7 +93,7 @@ class Store:
         """
         summary = Summary.of(run)
         row = [*(getattr(summary, name) for name in SUMMARY_COLUMNS), run.to_json()]
-        with self._writing("the run was not saved") as connection:
+        with self._database.writing("the run was not saved") as connection:
             connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({_marks(RUN_COLUMNS)})", row)
             connection.execute("DELETE FROM failures WHERE key = ?", (run.key,))
 
@@ -217,7 +104,7 @@ class Store:
             StoreWriteError: as `add`.
         """
         error = error.encode(errors="replace").decode()  # a file's name may hold what no text can
-        with self._writing("the failure was not saved") as connection:
+        with self._database.writing("the failure was not saved") as connection:
             connection.execute(
                 f"INSERT INTO failures VALUES ({_marks(FAILURE_COLUMNS)}) ON CONFLICT (key) DO UPDATE SET "
                 "failed = excluded.failed, error = excluded.error, attempts = attempts + 1",
@@ -225,12 +112,12 @@ class Store:
             )
 
     def delete(self, key: str) -> bool:
-        """Remove a run, its failure and its kept weights; whether there was one of them.
+        """Remove a run, its failure and its kept weights; returns whether there was any of them.
 
         Raises:
             StoreWriteError: as `add`.
         """
-        with self._writing("nothing was deleted") as connection:
+        with self._database.writing("nothing was deleted") as connection:
             tables = ("runs", "failures")
             gone = sum(connection.execute(f"DELETE FROM {name} WHERE key = ?", (key,)).rowcount for name in tables)
         weights = self.weights_path(key)
@@ -242,7 +129,7 @@ class Store:
         return gone > 0 or kept
 
     def import_rows(self, table: pl.DataFrame, source: str) -> int:
-        """Write somebody else's measurements, in place of those of the same source; how many.
+        """Write somebody else's measurements, in place of those of the same source; returns how many.
 
         Args:
             table: a row per measurement with seq_len, n_heads, d_model and memorized, and what else is known. What is
@@ -256,14 +143,14 @@ class Store:
         from capax.store.importing import importable  # polars: most who open a store import no rows
 
         rows = [(source, json.dumps(row, default=str)) for row in importable(table).to_dicts()]
-        with self._writing("the rows were not imported") as connection:
+        with self._database.writing("the rows were not imported") as connection:
             connection.execute("DELETE FROM imported WHERE source = ?", (source,))
             connection.executemany("INSERT INTO imported VALUES (?, ?)", rows)
         return len(rows)
 
     def get(self, key: str) -> Measurement | None:
         """The run with a key, or None."""
-        rows = self._read("SELECT measurement FROM runs WHERE key = ?", (key,))
+        rows = self._database.read("SELECT measurement FROM runs WHERE key = ?", (key,))
         return self._measurement(key, rows[0][0]) if rows else None
 
     def find(self, start: str) -> Measurement:
@@ -282,7 +169,7 @@ class Store:
         Raises:
             StoreError: when none or several do.
         """
-        return self._only(start, self.keys() | {key for (key,) in self._read("SELECT key FROM failures")})
+        return self._only(start, self.keys() | {key for (key,) in self._database.read("SELECT key FROM failures")})
 
     def _only(self, start: str, known: set[str]) -> str:
         keys = [key for key in known if key.startswith(start)]
@@ -293,10 +180,10 @@ class Store:
 
     def keys(self) -> set[str]:
         """The keys of all runs."""
-        return {str(key) for (key,) in self._read("SELECT key FROM runs")}
+        return {str(key) for (key,) in self._database.read("SELECT key FROM runs")}
 
     def summaries(self) -> list[Summary]:
-        """What a listing shows of all runs, oldest first."""
+        """All runs as a listing shows them, oldest first."""
         return self._records(Summary, SUMMARY_COLUMNS, "FROM runs ORDER BY finished, rowid")
 
     def runs(self) -> list[Measurement]:
@@ -311,19 +198,21 @@ class Store:
         Args:
             keys: only the runs with these keys; all when not given.
         """
-        for (key,) in self._read("SELECT key FROM runs ORDER BY finished, rowid"):
+        for (key,) in self._database.read("SELECT key FROM runs ORDER BY finished, rowid"):
             run = self.get(key) if keys is None or key in keys else None
             if run is not None:
                 yield run
 
     def specs(self, keys: Iterable[str]) -> dict[str, Run]:
-        """What some runs were asked for, by their keys, without their results; keys that there are not are left out."""
+        """The specs of some runs by key, without their results; unknown keys are left out."""
         query = "SELECT json_extract(measurement, '$.spec') FROM runs WHERE key = ?"
         found = {}
         for key in keys:
-            for (text,) in self._read(query, (key,)):
+            for (text,) in self._database.read(query, (key,)):
                 try:
                     found[key] = Run(**json.loads(text or "{}"))
+                except UnknownTag as error:
+                    raise StoreError(f"store: {self.path}: run {key:.12}: {error}") from None
                 except (SpecError, ValueError, TypeError) as error:
                     raise StoreError(f"store: {self.path} is damaged: run {key:.12}: {error}") from None
         return found
@@ -334,13 +223,13 @@ class Store:
 
     def sources(self) -> dict[str, int]:
         """Where imported rows come from, and how many of each."""
-        rows = self._read("SELECT source, count(*) FROM imported GROUP BY source ORDER BY min(rowid)")
+        rows = self._database.read("SELECT source, count(*) FROM imported GROUP BY source ORDER BY min(rowid)")
         return dict(rows)
 
     def imported(self) -> dict[str, list[dict[str, Any]]]:
         """The imported rows of each source, in their order."""
         found: dict[str, list[dict[str, Any]]] = {}
-        for source, text in self._read("SELECT source, row FROM imported ORDER BY rowid"):
+        for source, text in self._database.read("SELECT source, row FROM imported ORDER BY rowid"):
             try:
                 found.setdefault(source, []).append(json.loads(text))
             except (ValueError, TypeError) as error:
@@ -349,7 +238,9 @@ class Store:
 
     def pack_sizes(self) -> dict[str, int]:
         """Members that train together best, by shape, as sweeps on this store have measured."""
-        return {str(shape): int(members) for shape, members in self._read("SELECT shape, members FROM pack_sizes")}
+        return {
+            str(shape): int(members) for shape, members in self._database.read("SELECT shape, members FROM pack_sizes")
+        }
 
     def remember_pack_size(self, shape: str, members: int) -> None:
         """Keep a pack size that was measured.
@@ -357,7 +248,7 @@ class Store:
         Raises:
             StoreWriteError: when it cannot be written.
         """
-        with self._writing("the pack size was not saved") as connection:
+        with self._database.writing("the pack size was not saved") as connection:
             connection.execute("INSERT OR REPLACE INTO pack_sizes VALUES (?, ?)", (shape, members))
 
     def settle(self) -> None:
@@ -366,17 +257,12 @@ class Store:
         Raises:
             StoreWriteError: when there is no room; what the store holds stays in the file and its log.
         """
-        try:
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        except sqlite3.Error as error:
-            raise StoreWriteError(
-                f"store: {self.path}: {error}: the runs lie in {self._log.name} beside it; make room before it is moved"
-            ) from None
+        self._database.settle()
 
-    def sweeping(self) -> AbstractContextManager[sweep_lock.Tell]:
+    def sweeping(self) -> AbstractContextManager[sweep_lock.Watch]:
         """Hold the store's sweep lock; it is free again when this process ends, however it does.
 
-        Entering gives a function that says where the sweep stands, to those who watch (`sweep_lock.look`).
+        Entering gives a function that says how far the sweep is, to those who watch (`sweep_lock.look`).
 
         Raises:
             StoreError: on entering, at once, when another sweep holds it.
@@ -395,10 +281,10 @@ class Store:
         Of one key, the run that finished last counts; failed attempts of a run that is in neither are added up; rows
         imported from one source are those of the other store, where it has any.
         """
-        runs = other._read(f"SELECT {', '.join(RUN_COLUMNS)} FROM runs ORDER BY finished, rowid")
-        failures = other._read(f"SELECT {', '.join(FAILURE_COLUMNS)} FROM failures ORDER BY failed, rowid")
-        imported = other._read("SELECT source, row FROM imported ORDER BY rowid")
-        with self._writing(f"{other.path} was not merged") as connection:
+        runs = other._database.read(f"SELECT {', '.join(RUN_COLUMNS)} FROM runs ORDER BY finished, rowid")
+        failures = other._database.read(f"SELECT {', '.join(FAILURE_COLUMNS)} FROM failures ORDER BY failed, rowid")
+        imported = other._database.read("SELECT source, row FROM imported ORDER BY rowid")
+        with self._database.writing(f"{other.path} was not merged") as connection:
             connection.executemany(_MERGE_RUN, runs)
             connection.executemany(_MERGE_FAILURE, failures)
             connection.execute("DELETE FROM failures WHERE key IN (SELECT key FROM runs)")

@@ -17,66 +17,8 @@ from capax import outputs
 from capax.errors import TableError
 from capax.inputs import regular
 from capax.results import Measurement
-from capax.specs import Model, Task, Training
-from capax.specs.spec import later_fields
+from capax.specs import Run
 from capax.store import DEFAULT, Store
-
-PROTOCOL = (
-    "task",
-    "protocol",
-    "vocab_size",
-    "library",
-    "loss",
-    "recall",
-    "contexts",
-    "bag_size",
-    "entries",
-    "labels",
-    "n_classes",
-    "d_out",
-    "tolerance",
-    "profile",
-    "graph",
-    "embeddings",
-    "aggregate",
-    "channel",
-    "target_f1",
-    "criterion",
-    "n_layers",
-    "d_head",
-    "d_value",
-    "ffn",
-    "activation",
-    "embeddings",
-    "positions",
-    "readout",
-    "norms",
-    "skips",
-    "lr",
-    "beta2",
-    "schedule",
-    "warmup",
-    "batch_size",
-    "eval_every",
-    "eval_steps",
-    "patience",
-    "stop_when_complete",
-    "min_loss_drop",
-    "max_steps",
-    "time_limit",
-    "precision",
-    "restarts",
-)
-"""What says how a row was measured: rows that differ in one of them are not of one kind. All are columns, but of
-`max_steps` it is the whole budget of a training that counts: a budget of epochs is one of steps, too, and a small
-library has fewer of them in an epoch."""
-
-BUDGET = ("max_epochs", "min_steps", "max_steps", "batch_size")
-"""What the budget of a training follows from, with the size of its library."""
-
-BEFORE = {name: Training.model_fields[name].default for name in later_fields(Training)}
-"""How everything was measured before there were these columns."""
-
 
 MOST_VALUES = 100_000_000
 """Rows times columns of a table that is read: 800 MB of numbers."""
@@ -166,15 +108,14 @@ INFORMATION = ("morris_bits", "allen_zhu_bits")
 """Units that do not follow from the count."""
 
 
+def spec_columns(run: Run) -> dict[str, Any]:
+    """A run's columns before it is measured: the fields of its task, model, training and protocol."""
+    protocols = (part.model_dump(mode="json") for part in (run.training, run.protocol))
+    parts = (run.task.columns(), run.model.columns(), *protocols)
+    return {name: _cell(value) for part in parts for name, value in part.items()}
+
+
 def _row(run: Measurement) -> dict[str, Any]:
-    spec = run.spec
-    parts = (
-        spec.task.columns(),
-        spec.model.columns(),
-        *(p.model_dump(mode="json") for p in (spec.training, spec.protocol)),
-    )
-    fields = {name: value for part in parts for name, value in part.items()}
-    fields = {name: _cell(value) for name, value in fields.items()}
     counts = (
         *("memorized", "chance", "chance_uniform", "chance_constant", "memorized_above_chance", "above_chance"),
         *("bits", "bits_per_parameter", "tokens_per_parameter"),
@@ -182,9 +123,9 @@ def _row(run: Measurement) -> dict[str, Any]:
     information: dict[str, float] = {unit.name: unit.amount for unit in run.units if unit.name in INFORMATION}
     return {
         "key": run.key,
-        **fields,
+        **spec_columns(run.spec),
         "library_size": run.library_size,
-        "seed": spec.seed,
+        "seed": run.spec.seed,
         **{name: getattr(run, name) for name in counts},
         **information,
         "trainable_parameters": run.parameters.trainable,
@@ -201,7 +142,7 @@ def _row(run: Measurement) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> Any:
-    """A field as a table holds it: several values joined, a table of them as JSON."""
+    """A field as a table holds it: lists joined by commas, objects as JSON."""
     if isinstance(value, dict):
         return json.dumps(value, sort_keys=True)
     return ",".join(map(str, value)) if isinstance(value, list) else value
@@ -261,7 +202,7 @@ def from_file(path: Path | str) -> pl.DataFrame:
 
 
 def _refuse_bombs(path: Path) -> None:
-    """Refuse a table that is little on the disk and much in memory.
+    """Refuse a table that is small on disk and huge in memory.
 
     Raises:
         TableError: for what is no regular file, a compressed .csv, one without an end to its first line, and more
@@ -346,7 +287,7 @@ def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, 
 
 
 def above_zero(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, int]:
-    """The rows whose count is above zero, and how many were not: a run that remembers nothing has no logarithm."""
+    """The rows whose count is above zero, and how many were dropped: a count of zero has no logarithm."""
     kept = rows.filter(pl.Series(numbers(rows, name) > 0))
     if kept.is_empty():
         raise TableError(f"{name}: no run has a count above zero")
@@ -389,41 +330,3 @@ def values(data: Any, name: str) -> list[Any]:
     """A column of a table as a list, None for what is missing."""
     found = data[name].to_list() if hasattr(data[name], "to_list") else np.asarray(data[name]).tolist()
     return [None if value != value else value for value in found]
-
-
-def protocol_values(data: Any, name: str) -> list[Any] | None:
-    """What a table says of one of `PROTOCOL`, row by row; None where it says nothing, or has rows of other tasks only.
-
-    Of a field that runs of an earlier version do not have, it says how they were measured.
-    """
-    known = names(data)
-    if name == "max_steps" and {"max_epochs", "library_size", "batch_size"} <= set(known):
-        return _budgets(data)
-    if name not in known:
-        return None
-    found = values(data, name)
-    tasks = set(values(data, "task")) if "task" in known else set()
-    if len(tasks) == 1 and not _has_field(next(iter(tasks)), name):
-        return None
-    return [BEFORE.get(name) if value is None else value for value in found]
-
-
-def _has_field(task: str | None, name: str) -> bool:
-    """Whether runs of a task have such a field; unknown tasks may have any."""
-    kinds = [*Task.registry.values(), *Model.registry.values()]
-    if task is None or task not in Task.registry or not any(name in kind.model_fields for kind in kinds):
-        return True
-    reads = Task.registry[task].reads
-    learners = [model for model in Model.registry.values() if model.reads == reads]
-    return any(name in kind.model_fields for kind in (Task.registry[task], *learners))
-
-
-def _budgets(data: Any) -> list[int | None]:
-    """Steps until each row's training has spent its budget."""
-    known = names(data)
-    columns = {name: values(data, name) for name in BUDGET if name in known}
-    found = []
-    for row, size in enumerate(values(data, "library_size")):
-        told: dict[str, Any] = {name: column[row] for name, column in columns.items() if column[row] is not None}
-        found.append(Training(**told).budget(int(size)))
-    return found

@@ -1,7 +1,7 @@
-"""Adaptive sweeps: the runs that tell most of a law's prediction at a target, per second that they cost.
+"""Adaptive sweeps: the runs that are most informative about a law's prediction at a target, per second of training.
 
-What is made small is the linearized law's variance at the target, so it is as good as the law: where another law holds,
-cheap runs far from the target say little of it, and no interval shows that.
+The criterion is the linearized law's variance at the target, so the choice is as good as the law: where another law
+holds, cheap runs far from the target say little about it, and no interval shows that.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from capax.specs.spec import whole
 from capax.store import tables
 
 RIDGE = 1e-6
-"""What is known beforehand of each parameter, in measurements: so little that any measurement outweighs it."""
+"""Prior information on each parameter, in measurements: so little that any measurement outweighs it."""
 CERTAIN = 0.95
-"""A run that memorizes its whole library with this probability is not worth its time: a bound tells little."""
+"""A run that memorizes its whole library with this probability is not worth its time: it only gives a bound."""
 CHEAPNESS = 0.5
-"""Exponent of the seconds by which distances are divided in the spread start: 0 heeds no cost, 1 knows little else."""
+"""Exponent of the seconds by which the spread start divides distances: 0 ignores cost, 1 weighs it fully."""
 SMALLEST = 1e-6
-"""Configurations nearer than this, in spans of the candidates, are the same one under another seed."""
+"""Configurations closer than this, in spans of the candidates, are one configuration with different seeds."""
 
 
 def next_runs(
@@ -43,14 +43,14 @@ def next_runs(
     The law is fitted to what was measured, and candidates are taken one after another: each time the one that shrinks
     the variance of the law's prediction at the target most per second, given those taken before (their counts do not
     matter to the linearized law). As long as the target lies beyond the measured range of a column, the choice is among
-    candidates that bring it inside, where there are any: a law is not asked outside its domain. While the measurements
-    do not suffice for a fit, candidates that are cheap and far from all others are taken instead.
+    candidates that bring it inside, where there are any: a law is not evaluated outside its domain. While there are too
+    few measurements for a fit, candidates that are cheap and far from all others are taken instead.
 
     A configuration under another seed is a candidate like any other; a run that was measured already (its `key` is in
     the table), a repeated one, and one that is nearly certain to memorize its whole library are not.
 
     Args:
-        law: the law to be; it is not changed.
+        law: the law to fit; it is not changed.
         measured: a table with the law's columns and counts, and `library_size`; empty or None before the first run.
         candidates: runs to choose from, of one protocol.
         seconds: `(candidates,)` what each costs.
@@ -120,7 +120,7 @@ def adaptive(
     until: float | None = None,
     measured: Iterable[Measurement] = (),
 ) -> Iterator[Measurement]:
-    """Measure the candidates that tell most of the law at the target, in rounds; each measurement as it comes.
+    """Measure the candidates that are most informative about the law at the target, in rounds; yield each measurement.
 
     It ends when the measurements' seconds reach the budget, when no candidate is left that is worth a run, or when the
     interval is narrow enough and no candidate would bring the target inside the law's domain. A run that would exceed
@@ -151,7 +151,7 @@ def adaptive(
 
 
 def check(budget: float, until: float | None) -> None:
-    """Refuse budgets and widths that make no sense.
+    """Refuse budgets and widths that are not positive.
 
     Raises:
         SpecError: for those that are not above 0.
@@ -205,16 +205,13 @@ def _narrow(law: Law, known: list[Measurement], left: list[Run], target: Any, un
 
 
 def _affordable(places: list[int], seconds: np.ndarray, left: float) -> list[int]:
-    """Those, in order, whose costs together stay within what is left."""
+    """The longest selection, in order, whose total cost fits what is left."""
     kept = []
     for place in places:
         if seconds[place] <= left:
             kept.append(place)
             left -= float(seconds[place])
     return kept
-
-
-# The choice by a law
 
 
 def gains(covariance: np.ndarray, goals: np.ndarray, slopes: np.ndarray, spread: float) -> np.ndarray:
@@ -289,22 +286,19 @@ def _slopes(law: Law, columns: Columns) -> np.ndarray:
 
 
 def _relative_slopes(law: Law, columns: Columns) -> np.ndarray:
-    """Derivatives of the logarithm, which is how widths at the target are told."""
+    """Derivatives of the logarithm, the scale of widths at the target."""
     capacity, derivatives = law._capacity(law._theta(), columns)
     return np.asarray(derivatives / np.maximum(capacity, LEAST)[:, None])
 
 
 def _size(slopes: np.ndarray) -> np.ndarray:
-    """Root mean square of each column; 1 for one on which nothing depends."""
+    """Root mean square of each column; 1 for a column of zeros."""
     size = np.sqrt((slopes**2).mean(axis=0))
     return np.where(size > 0, size, 1.0)
 
 
-# The start, before a law can be fitted
-
-
 def _spread(points: np.ndarray, known: np.ndarray | None, costs: np.ndarray, free: np.ndarray, count: int) -> list[int]:
-    """One after another, always far from those before and from what is known, and cheap."""
+    """The start, before a law can be fitted: candidates far from those before and from what is measured, and cheap."""
     span = np.ptp(points, axis=0)
     points, span = points / np.where(span > 0, span, 1.0), np.where(span > 0, span, 1.0)
     nearest = np.ones(len(points))
@@ -324,9 +318,6 @@ def _logs(columns: Columns) -> np.ndarray:
     return np.log(np.column_stack(list(columns.values())))
 
 
-# Tables
-
-
 def _fit(law: Law, rows: dict[str, Any]) -> Law | None:
     """The law fitted; None where the rows do not suffice."""
     try:
@@ -336,7 +327,7 @@ def _fit(law: Law, rows: dict[str, Any]) -> Law | None:
 
 
 def _check_protocol(law: Law, rows: dict[str, Any] | None, offered: dict[str, Any]) -> None:
-    """One protocol for all that is measured and offered: else no fit would ever succeed, or one would mix them."""
+    """Refuse candidates and measurements of different protocols: no law fits both."""
     protocol = _domain(law, offered).protocol
     for name, value in ({} if rows is None else _domain(law, rows).protocol).items():
         if protocol.get(name, value) != value:
@@ -358,8 +349,7 @@ def _above_zero(law: Law, measured: Any) -> dict[str, Any] | None:
         kept &= np.array([value is not False for value in tables.values(measured, "above_chance")])
     if not kept.any():
         return None
-    wanted = {*law.columns, law.target, LIBRARY, *tables.PROTOCOL, *tables.BUDGET}
-    return {name: np.asarray(measured[name])[kept] for name in tables.names(measured) if name in wanted}
+    return {name: np.asarray(measured[name])[kept] for name in tables.names(measured)}
 
 
 def _columns(law: Law, table: Any) -> Columns:
@@ -376,11 +366,10 @@ def candidate_table(runs: Sequence[Run]) -> dict[str, Any]:
     """Runs as the columns that a law may want, and those of their protocol."""
     found = []
     for run in runs:
-        counts = run.model.parameter_counts(**run.task.sizes())
-        parts = (run.task, run.model, run.training, run.protocol)
-        fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
-        found.append(fields | {f"{kind}_parameters": counts[kind] for kind in ("trainable", "total")})
-    names = {name: None for row in found for name in row}
+        counts = run.model.built_counts(**run.task.sizes())
+        parameters = {f"{kind}_parameters": counts[kind] for kind in ("trainable", "total")}
+        found.append(tables.spec_columns(run) | parameters)
+    names = dict.fromkeys(name for row in found for name in row)
     return {name: np.array([row.get(name) for row in found]) for name in names}
 
 
@@ -401,6 +390,7 @@ def _costs(candidates: Sequence[Run], seconds: np.ndarray) -> np.ndarray:
     costs = np.asarray(seconds, dtype=np.float64)
     if costs.shape != (len(candidates),):
         raise SpecError(f"seconds: should be one per candidate ({len(candidates)}), got shape {costs.shape}")
-    if not ((costs > 0) & np.isfinite(costs)).all():
-        raise SpecError(f"seconds: should be above 0, got {costs[~((costs > 0) & np.isfinite(costs))][0]:g}")
+    wrong = costs[~((costs > 0) & np.isfinite(costs))]
+    if wrong.size:
+        raise SpecError(f"seconds: should be above 0, got {wrong[0]:g}")
     return costs

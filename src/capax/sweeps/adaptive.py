@@ -1,4 +1,4 @@
-"""Adaptive sweeps: of a study's runs, those that tell most of a law."""
+"""Adaptive sweeps: the runs of a study that are most informative about a law."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from capax.laws.law import Law
 from capax.results import Measurement
 from capax.specs import Run
 from capax.store import Store
-from capax.store.lock import Standing
 from capax.sweeps import adapt
 from capax.sweeps.executors import Executor
 from capax.sweeps.preview import estimate_seconds
@@ -35,13 +34,13 @@ def sweep_adaptively(
     progress: Watch | None = None,
     allow_many: bool = False,
 ) -> Iterator[Measurement]:
-    """Of a study's runs, do those that tell most of a law at a target, per second, until a budget is spent.
+    """Do the runs of a study that are most informative about a law at a target, per second, until a budget is spent.
 
     Runs that the store holds are known from the start and cost nothing. Costs are taken from a few timed steps of each
     shape, then from what runs took; see `capax.sweeps.adapt` for the choice. Yields new measurements as they come.
 
     Args:
-        law: the law to be, not fitted.
+        law: the law to fit.
         budget: seconds of training, summed over workers.
         target: the law's columns for the architectures whose prediction is wanted; the study's largest value of each
             when not given.
@@ -58,17 +57,17 @@ def sweep_adaptively(
             done = memorized = failed = 0
 
             def tell(batch: SweepProgress) -> None:
-                """The state of all batches so far: how many runs there will be is not known, so no time is told."""
+                """The state of all batches so far; nobody knows how many runs or seconds are left."""
                 seen = replace(
                     batch,
-                    total=len(runs),
+                    total=None,
                     stored=len(known),
                     done=done + batch.done,
                     failed=failed + batch.failed,
                     memorized=memorized + batch.memorized,
                     seconds_left=None,
                 )
-                record(Standing(None, seen.stored, seen.done, seen.running, seen.failed))
+                record(seen)
                 if progress is not None:
                     progress(seen)
 

@@ -16,7 +16,7 @@ CONNECT_SECONDS = 5
 
 
 class ClusterError(CapaxError):
-    """There is no Ray, or no cluster at the address."""
+    """Ray is not installed, or there is no cluster at the address."""
 
 
 class RayTasks(Executor):
@@ -106,7 +106,7 @@ class RayTasks(Executor):
 
 
 def _check_address(address: str) -> None:
-    """Nothing at the address is found out at once, not after Ray's own minutes."""
+    """Fail at once where nothing answers; Ray itself would try for minutes."""
     if address == "local":
         return
     host, colon, port = address.rpartition(":")

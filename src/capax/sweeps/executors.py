@@ -1,4 +1,4 @@
-"""Where jobs are done: one small contract, and local processes, or this one alone, that keep it.
+"""Where jobs run: one small contract, and two executors that keep it, local processes and this process alone.
 
 Contract. A job is some runs that train together. `submit` takes one (at most `slots` are in flight), `wait` reports
 what has ended: every job exactly once, with its measurements or with why there are none; `running` counts those that
@@ -59,9 +59,9 @@ class Report:
 
     Attributes:
         measurements: one per run, in order; none when there was trouble.
-        trouble: the process died, no process could start, memory was not to be had, the training raised, or it was
-            stopped from outside.
-        message: what went wrong, on one line.
+        trouble: the process died, no process could start, memory ran out, the training raised, or it was stopped from
+            outside.
+        message: the error, on one line.
         pack_size: members that train together best, where this was measured.
     """
 
@@ -73,7 +73,7 @@ class Report:
 
 
 class Executor(ABC):
-    """A place where jobs are done; a context manager that closes it."""
+    """Runs jobs; a context manager that closes it."""
 
     slots: int
 
@@ -108,7 +108,7 @@ class Executor(ABC):
 
 
 def local(workers: int) -> Executor:
-    """Local processes; with one worker this process, so that no script need be imported anew.
+    """Local processes; with one worker this process, so that no script is imported again.
 
     Raises:
         SpecError: for less than one worker.
@@ -117,7 +117,7 @@ def local(workers: int) -> Executor:
 
 
 class Here(Executor):
-    """Does one job at a time, in this process; Ctrl-C waits until the job has written its checkpoint."""
+    """Runs one job at a time, in this process; Ctrl-C waits until the job has written its checkpoint."""
 
     slots = 1
 

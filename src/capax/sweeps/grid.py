@@ -13,6 +13,7 @@ from typing import Any
 from capax.errors import SpecError
 from capax.inputs import LARGEST_TEXT, refuse_nested, regular
 from capax.specs import PROTOCOLS, Model, Run, Spec, Task, Training
+from capax.specs.plugins import UnknownTag
 
 MOST_RUNS = 1_000_000
 MOST_POINTS = 50_000
@@ -123,7 +124,7 @@ def _parts(tables: Mapping[str, Any]) -> Parts:
         task = Task.registry.find(tables.get("task", {}).get("task", "sequences"))
         tag = tables.get("model", {}).get("model")
         model = task.learner if tag is None else Model.registry.find(tag)
-    except ValueError as error:
+    except UnknownTag as error:
         kind, _, rest = str(error).partition(":")
         raise SpecError(f"{kind}.{kind}:{rest}") from None
     name = tables.get("protocol", {}).get("protocol", "mac")

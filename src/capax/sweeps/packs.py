@@ -11,22 +11,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from capax import machine
-from capax.specs import Budget, Mac, Mls, Run, Shatter, Training
+from capax.specs import Run, Training
 from capax.specs.spec import later_fields
 from capax.training.pack import Pack
 from capax.training.prepare import prepare
 
 STEPS = 3
 SEARCHED = 8
+"""The head size that stands for those that a search tries."""
 WORTH_STEPS = 2000
 """A training of fewer steps is over before its best pack is found."""
 
 
 def shape_of(run: Run, device: str) -> str:
-    """What decides how long a step takes: the run without its seed, its budgets and its restarts, and the machine."""
+    """Hash of all that step time depends on: the run without its seed, budgets and restarts, and the machine."""
     fields = run.replace(seed=0).model_dump(mode="json")
     for name in ("max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr", *later_fields(Training)):
         del fields["training"][name]
@@ -36,7 +36,7 @@ def shape_of(run: Run, device: str) -> str:
 
 
 def worth_measuring(run: Run, members: int) -> bool:
-    """Whether there is a choice, and the training is long enough to repay the search for it."""
+    """Whether there is a choice of pack size, and the training is long enough to repay the search."""
     budget = run.training.budget(run.task.library_size)
     return members > 1 and (budget is None or budget >= WORTH_STEPS)
 
@@ -47,35 +47,24 @@ def whole_pack(runs: tuple[Run, ...], device: str) -> Pack:
     A search for the key dimension stands as trainings of its most heads, of a size that is usual there.
     """
     run = runs[0]
-    model: Any = run.model
-    match run.protocol:
-        case Mac():
-            trainings = run.protocol.restarts
-        case Mls():
-            trainings = run.protocol.max_trainings
-        case Shatter():
-            trainings = run.protocol.trials
-        case Budget(head_counts=counts):
-            trainings = len(counts) * run.protocol.max_trainings
-            model = model.replace(n_heads=max(counts), d_head=min(model.d_model, SEARCHED))
-    members = [(run.seed, number) for run in runs for number in range(trainings)]
+    members = [(run.seed, number) for run in runs for number in range(run.protocol.most_trainings)]
     size = run.task.library_size
     return Pack(
         run.task,
-        model,
+        run.protocol.largest(run.model, SEARCHED),
         run.training,
         tuple(seed for seed, _ in members),
         tuple(number for _, number in members),
         (size,) * len(members),
         largest=size,
         mixed=False,
-        one_library=isinstance(run.protocol, Mac),
+        one_library=run.protocol.one_library,
         device=device,
     )
 
 
 def best_size_once(pack: Pack, shape: str, folder: Path | None) -> int:
-    """`best_size`, remembered in a folder at once: a process that is killed after it has not timed in vain."""
+    """`best_size`, saved in a folder at once, so that a process that is killed later need not time it again."""
     if folder is None:
         return best_size(pack)
     path = folder / f"{shape}.pack-size"
@@ -108,7 +97,7 @@ def best_size(pack: Pack) -> int:
 
 
 def median_seconds(work: Callable[[], object]) -> float:
-    """How long a piece of work takes, after a first time that does not count."""
+    """Median seconds of a call, after one warm-up call."""
     work()
     taken = []
     for _ in range(STEPS):

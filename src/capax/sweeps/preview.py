@@ -1,4 +1,4 @@
-"""What a sweep would do: its runs, how they are packed, how long they take and what memory they need."""
+"""A sweep before it starts: its runs, their packs, time and memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from capax.training.workers import Workers, split
 USUAL_EPOCHS = 200
 MOST_SHAPES = 100
 PROCESS_BYTES = 400_000_000
-"""What a worker process takes before it trains: torch and its libraries."""
+"""Memory of a worker process before it trains: torch and its libraries."""
 
 
 class Preview(Result):
@@ -111,7 +111,7 @@ def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
 
 
 def estimate_seconds(run: Run, device: str) -> float:
-    """What a run costs, from a few timed steps: to its last epoch, or for as many as most need where it has none."""
+    """Seconds that a run takes, from a few timed steps: to its budget, or for a usual number of epochs without one."""
     known = run.training.budget(run.task.library_size) is not None
     budget = run.training if known else run.training.replace(max_epochs=USUAL_EPOCHS)
     seconds = _cost((run.replace(training=budget),), device).seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,6 @@ from capax.specs import Run
 from capax.specs.spec import whole
 from capax.store import Store
 from capax.store.file import check_path
-from capax.store.lock import Standing
 from capax.sweeps.executors import Executor, local
 from capax.sweeps.grid import read_study
 from capax.sweeps.under_way import SweepProgress, UnderWay, Watch
@@ -64,7 +63,7 @@ def sweep(
         with asked.opened() as (opened, kept, record):
 
             def tell(seen: SweepProgress) -> None:
-                record(Standing(seen.total, seen.stored, seen.done, seen.running, seen.failed))
+                record(seen)
                 if progress is not None:
                     progress(seen)
 
@@ -78,7 +77,7 @@ def sweep(
 
 @dataclass(frozen=True)
 class Asked:
-    """What a sweep was asked for, checked."""
+    """The checked arguments of a sweep."""
 
     runs: tuple[Run, ...]
     store: Store | Path
@@ -87,8 +86,8 @@ class Asked:
     device: str
 
     @contextmanager
-    def opened(self) -> Iterator[tuple[Store, Executor, Callable[[Standing], None]]]:
-        """The store, where runs are done, and what to tell those who watch; what was opened here is closed."""
+    def opened(self) -> Iterator[tuple[Store, Executor, Watch]]:
+        """The store, the executor, and what records progress for `capax watch`; what was opened here is closed."""
         with ExitStack() as stack:
             store = self.store if isinstance(self.store, Store) else stack.enter_context(Store(self.store))
             record = stack.enter_context(store.sweeping())
@@ -115,7 +114,7 @@ def ask(
     workers: int | None,
     device: str,
 ) -> Asked:
-    """Check what a sweep is asked for.
+    """Check the arguments of a sweep.
 
     Raises:
         SpecError: that names the argument.

@@ -1,19 +1,20 @@
-"""A sweep under way: what is done when, what is kept, and what happens when something goes wrong."""
+"""A running sweep: the order of its jobs, what it stores, and how it handles failures."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from capax.errors import CapaxError, StoreWriteError, SweepFailed
 from capax.interrupts import EndedAtOnce, deferred
 from capax.results import Measurement
-from capax.specs import Mac, Run
+from capax.specs import Run
 from capax.store import Store
+from capax.store.lock import SweepProgress as SweepProgress
+from capax.store.lock import Watch as Watch
 from capax.sweeps.executors import Executor, Job, Report
 from capax.sweeps.grid import shapes
 from capax.sweeps.packs import shape_of
@@ -22,35 +23,11 @@ from capax.training import checkpoints
 WAIT_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class SweepProgress:
-    """Where a sweep stands.
-
-    Attributes:
-        total: runs of the study.
-        stored: of these, those that were in the store before.
-        done, running, failed: of the others.
-        memorized: items that the finished runs recalled.
-        seconds_left: until the end, by the pace so far; None before the first run is done.
-    """
-
-    total: int
-    stored: int
-    done: int
-    running: int
-    failed: int
-    memorized: int
-    seconds_left: float | None
-
-
-Watch = Callable[[SweepProgress], None]
-
-
 class UnderWay:
-    """One sweep under way.
+    """One running sweep.
 
     Attributes:
-        dead: runs that failed since their process died.
+        dead: runs that failed because their process died.
     """
 
     def __init__(
@@ -114,7 +91,7 @@ class UnderWay:
         self._tidy(missing)
 
     def _ended(self) -> Iterator[Measurement]:
-        """Wait for jobs to end, and store what they measured; an interrupt waits meanwhile, so that nothing is lost."""
+        """Wait for jobs to end and store their measurements; interrupts are deferred, so that nothing is lost."""
         with deferred():
             self._reports.extend(self._executor.wait(WAIT_SECONDS))
             while self._reports:
@@ -151,7 +128,7 @@ class UnderWay:
         return True
 
     def _attempt(self, write: Callable[[], None]) -> bool:
-        """Write something; what cannot be written ends the sweep, when all that has ended by now has been tried."""
+        """Write something; a failure ends the sweep once all jobs that have ended are handled."""
         try:
             write()
         except StoreWriteError as error:
@@ -164,7 +141,7 @@ class UnderWay:
         return StoreWriteError(f"{error}; runs not kept: {keys}; their checkpoints stay in {self._checkpoints}")
 
     def _folder(self, run: Run) -> Path:
-        """Where a run's checkpoints are, and those of all that it may train with, now or another time."""
+        """The folder for the checkpoints of a run and of all runs that it may train with."""
         return self._checkpoints / run.replace(seed=0).key()
 
     def _job(self, runs: tuple[Run, ...]) -> Job:
@@ -172,9 +149,9 @@ class UnderWay:
         return Job(runs, self._device, self._folder(runs[0]), size)
 
     def _again(self, report: Report) -> bool:
-        """Try a job once more: a pack that was too large (or that something killed) in halves, a run as it was.
+        """Try a job again: a pack that was too large (or was killed) in halves, a single run as it was.
 
-        A run whose checkpoints have gone on since its process died last may die as often as it likes.
+        Deaths do not count against a run whose checkpoints have advanced since the last one.
         """
         runs = report.job.runs
         if report.trouble == "raised":
@@ -204,11 +181,11 @@ class UnderWay:
             self._ending = self._ending or SweepFailed(message)
 
     def _forget(self, run: Run) -> None:
-        """Remove the checkpoints of runs that are kept, among those of a run and of its like."""
+        """Remove the checkpoints of stored runs that share a run's folder."""
         checkpoints.forget(self._folder(run), lambda seed: run.replace(seed=seed).key() in self._kept)
 
     def _tidy(self, missing: tuple[Run, ...]) -> None:
-        """Remove what is left of kept runs' checkpoints, by this sweep or by one that was killed."""
+        """Remove the checkpoints that this sweep, or one that was killed, left of stored runs."""
         for runs in (missing, self._runs):
             for folder, run in {self._folder(run): run for run in runs}.items():
                 if folder.exists():
@@ -242,9 +219,9 @@ MOST_MEMBERS = 32
 
 
 def together(runs: tuple[Run, ...]) -> Iterator[tuple[Run, ...]]:
-    """Runs cut into those that train together."""
+    """The runs in groups that train together."""
     for same in shapes(runs):
         protocol = same[0].protocol
-        together = max(MOST_MEMBERS // protocol.restarts, 1) if isinstance(protocol, Mac) else 1
-        for start in range(0, len(same), together):
-            yield same[start : start + together]
+        count = max(MOST_MEMBERS // protocol.most_trainings, 1) if protocol.one_library else 1
+        for start in range(0, len(same), count):
+            yield same[start : start + count]

@@ -43,15 +43,6 @@ class Examples:
         return self.contexts[example if len(self.contexts) > 1 else 0]
 
 
-def load_array(path: Path, name: str) -> np.ndarray:
-    """An array of a .npy file.
-
-    Raises:
-        LibraryError: when the file is missing or no such array; the message begins with `name`.
-    """
-    return read_npy(path, name, LibraryError)
-
-
 def read(path: Path) -> Examples:
     """The examples of a file or folder, as they are.
 
@@ -60,7 +51,7 @@ def read(path: Path) -> Examples:
             context has two labels; the message names the array and the example (from 1).
     """
     if is_folder(path, "library", LibraryError):
-        arrays = {name: load_array(path / f"{name}.npy", f"library: {name}") for name in NAMES}
+        arrays = {name: read_npy(path / f"{name}.npy", f"library: {name}", LibraryError) for name in NAMES}
     elif path.suffix == ".safetensors":
         try:
             arrays = load_file(regular(path, "library", LibraryError))

@@ -1,4 +1,4 @@
-"""Libraries of associations: how they are drawn, what a batch of them is, when one counts as recalled."""
+"""Libraries of associations: how they are drawn and batched, and when an item counts as recalled."""
 
 from __future__ import annotations
 

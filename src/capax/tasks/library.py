@@ -1,4 +1,4 @@
-"""What a task's libraries are to the training loop and the measures."""
+"""The interface between a task's libraries and training, evaluation and protocols."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Model = TypeVar("Model")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a member recalls of its whole library, and what else its task measures.
+    """What a member recalls of its whole library, and its task's other metrics.
 
     Attributes:
         memorized: items recalled.
@@ -35,7 +35,7 @@ class Evaluation:
 
 
 class Constant(NamedTuple):
-    """What the best constant answer says of a library: one answer to every item, whatever is asked.
+    """How well one constant answer to every item of a library does.
 
     Attributes:
         recalled: items that it recalls.
@@ -91,7 +91,7 @@ class Library(ABC, Generic[Model]):
 
     @classmethod
     def remarks(cls, spec: Any, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:
-        """How many items of a library can be recalled at all, and what a measurement should note of them.
+        """How many items of a library can be recalled at all, and notes for the measurement.
 
         Args:
             generator: of the library that all restarts learned; None where each training had its own.
@@ -132,7 +132,7 @@ class Library(ABC, Generic[Model]):
 
     @abstractmethod
     def outputs(self, model: Model, batch: Any, purpose: Purpose, shared: dict[str, Tensor]) -> Tensor:
-        """What the model says to a batch."""
+        """The model's outputs for a batch."""
 
     @abstractmethod
     def losses(self, outputs: Tensor, batch: Any, weight: Float[Tensor, "e b"]) -> Float[Tensor, " e"]:

@@ -20,9 +20,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.errors import LibraryError
-from capax.inputs import regular
+from capax.inputs import read_npy, regular
 from capax.specs.relations import EMBEDDINGS, GRAPHS, Relations
-from capax.tasks.association_files import load_array
 
 COLUMNS = ("source", "target")
 UNIT = 1e-3
@@ -149,7 +148,7 @@ def read_embeddings(
     """
     if path.suffix != ".npy":
         raise LibraryError(f"embeddings: {', '.join(EMBEDDINGS)}, or a .npy file, got {str(path)!r}")
-    array = load_array(path, "embeddings")
+    array = read_npy(path, "embeddings", LibraryError)
     if array.ndim != 2 or not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
         raise LibraryError(f"embeddings: {path}: a 2-D array of real numbers, got {array.ndim}-D of {array.dtype}")
     expected = len(names) if names is not None else n_items

@@ -19,7 +19,7 @@ from capax.tasks import contexts, embeddings, graphs, relation_files
 from capax.tasks.library import Evaluation, Library, Purpose
 
 COMPLETE_F1 = 0.999
-"""Ours: a training has nothing left to learn from here on."""
+"""Ours: from this F1 on a training counts as complete."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
 
     @classmethod
     def remarks(cls, spec: Relations, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:
-        """What is to be said of the user's files."""
+        """Notes on the user's files."""
         return size, relation_files.notes(spec)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Libraries of tasks whose items are tokens: what a batch of them is, when one counts as recalled."""
+"""Libraries of tasks whose items are tokens: how they are batched, and when an item counts as recalled."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TokenLibrary(Library[TokenEnsemble[Any]]):
         return constant_answer(self._answers(member))
 
     def _answers(self, member: int) -> Int[Tensor, "items p"]:
-        """What recall asks for: of each item the last token, or all tokens but the first."""
+        """The tokens that recall counts: of each item the last one, or all but the first."""
         tokens = self.tokens[0 if self.tokens.shape[0] == 1 else member][: self.sizes[member]]
         return tokens[:, -1:] if self.spec.scored("recall") == "last" else tokens[:, 1:]
 

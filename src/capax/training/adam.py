@@ -68,7 +68,7 @@ class Adam:
         gradient.zero_()
 
     def moments(self) -> dict[str, dict[str, Tensor]]:
-        """What it remembers, by parameter; nothing before the first step."""
+        """Its moments by parameter; empty before the first step."""
         parts = {
             moment: self._parts(value) if value.dim() else {name: value.clone() for name in self._shapes}
             for moment, value in self._state.items()

@@ -1,4 +1,4 @@
-"""Members' states on disk: a killed training goes on where it was, a finished one is not done again.
+"""Members' states on disk: a killed training resumes where it was, a finished one is not repeated.
 
 Contract: a file is there whole or not at all, and is read only when every byte of it is as it was written, by the same
 versions; nothing is pickled. A pack under way has one file, `<digest>.safetensors`; once finished it has

@@ -92,7 +92,7 @@ class BatchOrder:
         return {"epochs": list(self.epochs), "steps": list(self._steps)}
 
     def restore(self, tensors: dict[str, Tensor], counters: dict[str, list[int]]) -> None:
-        """Go on where `tensors` and `counters` were taken from an order of the same members."""
+        """Resume from the `tensors` and `counters` of an order of the same members."""
         self._whole = None
         self.epochs, self._steps = list(counters["epochs"]), list(counters["steps"])
         for place, generator in enumerate(self.generators):
@@ -199,7 +199,7 @@ class Learner:
     def _outputs(
         self, ensemble: Ensemble[Any], library: Library[Any], purpose: Purpose
     ) -> Iterator[tuple[Tensor, Any, Bool[Tensor, "e b"]]]:
-        """What an ensemble says to its whole libraries, in parts: outputs, their batch, and which rows are real."""
+        """An ensemble's outputs for its whole libraries, part by part, with their batch and which rows are real."""
         rows = torch.arange(library.rows, device=self.device).expand(ensemble.n_members, -1)
         real = rows < torch.tensor(library.row_counts, device=self.device)[:, None]
         shared = library.shared(ensemble, purpose, library.rows)
@@ -209,7 +209,7 @@ class Learner:
             yield library.outputs(ensemble, batch, purpose, shared), batch, part_real
 
     def keep(self, members: list[int]) -> None:
-        """Go on with some members only, their parameters and Adam's moments unchanged."""
+        """Keep some members only; their parameters and Adam's moments do not change."""
         chosen = torch.tensor(members, device=self.device)
         moments = {
             name: {moment: value[chosen] if value.dim() else value for moment, value in found.items()}
@@ -222,7 +222,7 @@ class Learner:
         self._adam.remember(moments)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that the next step depends on: what is trained, Adam's moments, the batch order, random numbers."""
+        """All that the next step depends on: trained parameters, Adam's moments, batch order, random states."""
         tensors = self.order.tensors()
         tensors |= {f"random/{name}": state for name, state in self.ensemble.random_states().items()}
         moments = self._adam.moments()
@@ -248,7 +248,7 @@ class Learner:
     def _micro_losses(
         self, shared: dict[str, Tensor], rows: Int[Tensor, "e b"], weight: Float[Tensor, "e b"]
     ) -> Float[Tensor, " e"]:
-        """The plain or the compiled losses; without a working compiler the first call says so and goes on plainly."""
+        """The plain or the compiled losses; without a working compiler the first call notes that and falls back."""
         batch, half = self.library.batch(rows), self.training.precision == "bfloat16"
         if self._compile_next:
             self._compile_next = False

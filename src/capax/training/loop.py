@@ -19,9 +19,9 @@ from capax.training.stopping import Information, Record
 
 REPORT_SECONDS = 0.2
 FIRST_CHECKPOINT, LAST_PAUSE = 1.0, 120.0
-"""Seconds until the first checkpoint of a process, and most seconds between two."""
+"""Seconds until the first checkpoint of a process, and the most seconds between two."""
 MOST_LOST, MOST_SAVING = 0.1, 0.02
-"""Of its time, what a kill may cost a process, and what it may spend on saving."""
+"""Shares of its time that a process may lose to a kill, and may spend on saving."""
 UNREADABLE = "checkpoint: unreadable, started anew"
 
 Watch = Callable[[list[Status]], None]
@@ -36,9 +36,9 @@ def train(
 ) -> list[Outcome]:
     """Train a pack until every member has stopped.
 
-    With a folder for checkpoints a training that was killed or interrupted goes on from its last one, and reaches what
-    it would have reached, on the same processor bit for bit (compiled steps: to rounding), whatever pack its members
-    were in; of finished ones the outcomes are returned. A checkpoint that cannot be read or written, or is of another
+    With a folder for checkpoints a training that was killed or interrupted resumes from its last one and gives the
+    same result, bit for bit on the same processor (compiled steps: to rounding), whatever pack its members were in;
+    a finished one returns its outcomes. A checkpoint that cannot be read or written, or is of another
     processor, ends nothing: the outcomes' notes say so.
 
     Args:
@@ -60,8 +60,8 @@ def train(
     else:
         if finished is not None:
             watch([_finished_status(outcome) for outcome in finished])
-            told = () if files.processor is None else (_moved(files),)
-            return [replace(outcome, notes=tuple(dict.fromkeys([*outcome.notes, *told]))) for outcome in finished]
+            moved = () if files.processor is None else (_moved(files),)
+            return [replace(outcome, notes=tuple(dict.fromkeys([*outcome.notes, *moved]))) for outcome in finished]
     course = Course(pack, snapshot)
     course.note(*notes)
     if files.processor is not None:
@@ -113,8 +113,8 @@ def _run(course: Course, started: float, watch: Watch, save: Callable[[], None],
 def pause(trained: float, saving: float) -> float:
     """Seconds until the next checkpoint.
 
-    A kill costs what was trained since the last one, and nobody knows when it comes. But a process that has lived for
-    long is likely to live on: so the pause grows with its life, and under kills every few seconds some is kept of each.
+    A kill loses what was trained since the last checkpoint. A process that has run for long is likely to run on, so
+    the pause grows with its age; a process that is killed after a few seconds still leaves a checkpoint.
 
     Args:
         trained: seconds from the start of this process's training to its last checkpoint.
@@ -124,14 +124,14 @@ def pause(trained: float, saving: float) -> float:
 
 
 class Course:
-    """A pack under way: its learner, its members' records, and who still trains.
+    """A pack in training: its learner, its members' records, and which members still train.
 
     Args:
-        snapshot: where it goes on; from the start when not given.
+        snapshot: the state to resume from; the start when not given.
 
     Attributes:
         active: the member (its place in the pack) at each place of the learner.
-        seconds_before: how long the pack was trained before this process took it up.
+        seconds_before: how long the pack was trained by earlier processes.
     """
 
     def __init__(self, pack: Pack, snapshot: Snapshot | None = None) -> None:
@@ -239,11 +239,11 @@ class Course:
             self.records[member].information = information
 
     def note(self, *notes: str) -> None:
-        """Say something about the training in every outcome."""
+        """Add notes to every outcome."""
         self._notes.extend(notes)
 
     def notes(self) -> list[str]:
-        """What is to be said about the training, each thing once."""
+        """The notes on the training, without repeats."""
         return list(dict.fromkeys([*self._notes, *self.learner.notes]))
 
     def statuses(self) -> list[Status]:
@@ -251,7 +251,7 @@ class Course:
         return [_status(self.pack, place, record) for place, record in enumerate(self.records)]
 
     def outcomes(self) -> list[Outcome]:
-        """What the members reached."""
+        """The members' outcomes."""
         self._inform()
         share = self.seconds_before / len(self.records)
         return [

@@ -1,4 +1,4 @@
-"""What trains together, what each member of it reached, and how far it is."""
+"""Packs of members that train together, their outcomes and their progress."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class Pack:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one member reached.
+    """The result of one member's training.
 
     Attributes:
-        seed, member: which one it is.
+        seed, member: identify it.
         memorized: items recalled at its best evaluation.
         metrics: what else the task measures, at that evaluation.
         epoch_of_best, epochs, steps: when that was, and how long it trained.
         curve: `(epoch, memorized, loss)` at each evaluation.
-        unreachable: tokens that are targets but that its frozen read-out can never put first.
-        information: what it knows at its best evaluation, where its outputs are probabilities, and finite.
+        unreachable: target tokens that its frozen read-out can never rank first.
+        information: what it knows at its best evaluation, where its outputs are finite probabilities.
         constant: the best constant answer to its library; None where items have no answers.
         one_start: whether all members begin with the same weights.
         weights: its parameters at its best evaluation, where they were to be kept.

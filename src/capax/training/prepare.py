@@ -1,4 +1,4 @@
-"""From a pack's specs to what trains."""
+"""A pack's learner, made from its specs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def initial(run: Run) -> Ensemble[Any]:
 
 
 def unreachable(pack: Pack, learner: Learner) -> list[tuple[int, ...]]:
-    """Per member, the targets that its frozen read-out cannot give."""
+    """Per member, the targets that its frozen read-out cannot rank first."""
     if not pack.model.frozen_readout:
         return [()] * len(pack.members)
     readouts = learner.ensemble.parameters["readout"].detach().double().cpu().numpy()

@@ -1,14 +1,14 @@
-"""Whether a task and its model fit into memory, judged by their sizes before anything of them is made."""
+"""Whether a task and its model fit into memory, judged by their sizes before anything is allocated."""
 
 from __future__ import annotations
 
 from capax import machine
 from capax.errors import SpecError
-from capax.specs import Budget, Model, Run, Task
+from capax.specs import Model, Run, Task
 
 GIB = 2**30
 COPIES = 4
-"""Numbers held of each trained parameter: itself, its gradient, and Adam's two moments."""
+"""Numbers held per trained parameter: itself, its gradient, and Adam's two moments."""
 
 
 def refuse_too_large(run: Run, device: str = "cpu") -> None:
@@ -21,10 +21,8 @@ def refuse_too_large(run: Run, device: str = "cpu") -> None:
         SpecError: that says how much is needed and how much there is.
     """
     needed = run.task.library_bytes(run.model)
-    if device == "cpu" and run.model.exact:
-        model = run.model
-        if isinstance(run.protocol, Budget):
-            model = model.replace(d_head=1, n_heads=max(run.protocol.head_counts))
+    if device == "cpu" and run.model.runs_code is None:
+        model = run.protocol.largest(run.model, d_head=1)
         size = 8 if run.training.precision == "float64" else 4
         counts = model.parameter_counts(**run.task.sizes())
         needed += size * (counts["total"] + (COPIES - 1) * counts["trainable"])
@@ -33,7 +31,7 @@ def refuse_too_large(run: Run, device: str = "cpu") -> None:
 
 
 def refuse_too_large_to_build(task: Task, model: Model) -> None:
-    """The same of weights that are built and not trained, in float64.
+    """The same for weights that are constructed in float64, not trained.
 
     Raises:
         SpecError: as `refuse_too_large`.

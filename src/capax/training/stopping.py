@@ -1,4 +1,4 @@
-"""When a member stops, and what it reached."""
+"""When a member stops, and its best evaluation."""
 
 from __future__ import annotations
 

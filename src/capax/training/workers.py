@@ -35,13 +35,13 @@ DIED = "a worker process died (out of memory?): try fewer workers or a smaller m
 
 
 class WorkerDied(CapaxError):
-    """A worker process ended by itself, most likely for want of memory, or could not start."""
+    """A worker process died, most likely for lack of memory, or could not start."""
 
     exit_code = 1
 
 
 class OutOfMemory(CapaxError):
-    """The machine or the GPU has not the memory that a training needs."""
+    """The machine or the GPU has less memory than a training needs."""
 
     exit_code = 1
 
@@ -81,8 +81,8 @@ class Workers:
 
         Args:
             watch: called now and then with the states of some members; what it raises ends the training.
-            checkpoints: a folder where each pack that the members are cut into leaves its state. Each member goes on
-                from its own, in whatever packs they were cut then.
+            checkpoints: a folder where each pack saves its state. Each member resumes from its own, however they were
+                cut into packs before.
 
         Raises:
             WorkerDied: when a worker process is gone.
@@ -119,7 +119,7 @@ class Workers:
             torch.set_num_threads(before)
 
     def _in_pool(self, packs: list[Pack], watch: Watch, checkpoints: Path | None) -> list[Outcome]:
-        # an interrupt in the midst of what the pool does would leave it with a lock that nobody gives back
+        # an interrupt inside the pool could leave a lock that nobody releases
         with interrupts.deferred() as heed:
             if self._pool is None:
                 context = multiprocessing.get_context("spawn")
@@ -175,7 +175,7 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
 def resumed(members: Pack, checkpoints: Path, workers: int, pack_size: int | None = None) -> list[Pack]:
     """As `split`, but members whose states lie in one file, and have made as many steps, are a pack as they are.
 
-    A member that is left alone so, of a pack of several, is there twice: alone it would be rounded differently.
+    A member that is left alone, out of a pack of several, is duplicated: alone it would be rounded differently.
     """
     usual = split(members, workers, pack_size)
     states: dict[tuple[Path, int] | None, list[int]] = {}

@@ -10,9 +10,9 @@ from rich.table import Table
 from capax.checks.assumptions import AssumptionReport, Precision, check_assumptions
 from capax.cli import output
 from capax.cli.flags import Json
-from capax.errors import CapaxError
+from capax.errors import CapaxError, LibraryError
+from capax.inputs import read_npy
 from capax.specs.plugins import resolve
-from capax.tasks.association_files import load_array
 
 
 def assumptions(
@@ -76,7 +76,7 @@ def assumptions(
                 raise CapaxError(f"{name}: only with --hf")
         assert queries is not None
         assert contexts is not None
-        arrays = load_array(queries, "queries"), load_array(contexts, "contexts")
+        arrays = read_npy(queries, "queries", LibraryError), read_npy(contexts, "contexts", LibraryError)
         found = check_assumptions(
             *arrays, samples=samples, seed=seed, precision=precision, source=f"{queries}, {contexts}"
         )
