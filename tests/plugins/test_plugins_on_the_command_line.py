@@ -43,7 +43,7 @@ n_heads = 4
 d_head = 4
 
 [training]
-max_epochs = 40
+max_epochs = 60
 lr = 0.02
 
 [protocol]
@@ -51,7 +51,7 @@ restarts = 2
 
 [grid]
 n_kv_heads = [1, 2, 4]
-d_model = [2, 4, 6]
+d_model = [4, 6, 8]
 """
 
 
@@ -157,7 +157,7 @@ def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_sweep_that_is_killed_goes_on(folder: Path, ours: SimpleNamespace) -> None:
     """The command itself, as two processes: the first is killed when it has stored a run."""
     (folder / "killed.toml").write_text(
-        STUDY.replace("study.db", "killed.db").replace("max_epochs = 40", "max_epochs = 300")
+        STUDY.replace("study.db", "killed.db").replace("max_epochs = 60", "max_epochs = 300")
     )
     command = [sys.executable, "-m", "capax", "sweep", "killed.toml", "--workers", "2", *PLUGINS]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as driver:
@@ -174,27 +174,15 @@ def test_a_sweep_that_is_killed_goes_on(folder: Path, ours: SimpleNamespace) -> 
     with capax.Store("killed.db") as store:
         runs: list[Any] = [run.spec for run in store.runs()]
     assert len(runs) == 9
-    assert {(run.model.n_kv_heads, run.model.d_model) for run in runs} == {(g, d) for g in (1, 2, 4) for d in (2, 4, 6)}
+    assert {(run.model.n_kv_heads, run.model.d_model) for run in runs} == {(g, d) for g in (1, 2, 4) for d in (4, 6, 8)}
 
 
 @pytest.fixture(scope="module")
 def law(study: Path) -> Path:
     """A power law over the variant's own field."""
+    axes = ["--law", "power", "--axes", "n_kv_heads,d_model", "--target", "memorized"]
     with pytest.raises(SystemExit) as ended:
-        main(
-            [
-                "fit",
-                "--store",
-                str(study),
-                "--law",
-                "power",
-                "--axes",
-                "n_kv_heads,d_model",
-                "--out",
-                "law.json",
-                *PLUGINS,
-            ]
-        )
+        main(["fit", "--store", str(study), *axes, "--out", "law.json", *PLUGINS])
     assert ended.value.code == 0
     return study.parent / "law.json"
 
@@ -209,7 +197,7 @@ def test_fit_and_predict(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_plan(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--probability", "0.5", "--multiple", "1", "--verify", "--json"]
-    printed = said(capsys, "plan", "sequences", "20", "--law", law, *options)
+    printed = said(capsys, "plan", "sequences", "--sequences", "20", "--law", law, *options)
     assert json.loads(printed)["architectures"][0]["n_kv_heads"] in (1, 2, 4)
 
 
