@@ -156,6 +156,7 @@ def test_links_lead_somewhere(link: str) -> None:
     assert (ROOT / link.partition("#")[0]).exists()
 
 
+@pytest.mark.usefixtures("only_our_own")
 def test_schemas_are_current() -> None:
     make = runpy.run_path(str(ROOT / "docs/schemas/make.py"))
     for name, text in make["schemas"]().items():

@@ -126,7 +126,7 @@ def test_no_error_of_one_figure_takes_the_page_with_it(
         "bounds": KeyError("n_heads"),
     }
     for name, error in errors.items():
-        monkeypatch.setitem(registry.FIGURES, name, replace(registry.FIGURES[name], shown=fails(error)))
+        monkeypatch.setitem(registry.FIGURES, name, registry.Drawn(name, "capax", fails(error)))
     page = tmp_path / "page.html"
     out, err = run(capsys, "report", eight_seeds, "--out", page)
     assert out.startswith("Report: ")
@@ -141,7 +141,7 @@ def test_no_error_of_one_figure_takes_the_page_with_it(
 
 def test_a_figure_that_fails_warns_and_an_interrupt_ends_the_page(eight_seeds: Path) -> None:
     content = report.content(eight_seeds)
-    broken = replace(registry.FIGURES["units"], shown=fails(ValueError("no")))
+    broken = registry.Drawn("units", "capax", fails(ValueError("no")))
     with pytest.warns(FigureFailed, match="units .*ValueError: no"):
         report.build(replace(content, figures={"units": broken}))
     with pytest.raises(KeyboardInterrupt):

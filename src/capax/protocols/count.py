@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from capax.results import Interval, KeyDimensionSearch, Search, ShatterEpochs
 from capax.specs import Training
-from capax.training.pack import Outcome
 
-Train = Callable[..., list[Outcome]]
+if TYPE_CHECKING:  # a page shows counts without torch
+    from capax.training.pack import Outcome
+
+Train = Callable[..., "list[Outcome]"]
 """Trains members of a run (`capax.protocols.measure`)."""
 
 
