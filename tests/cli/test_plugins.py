@@ -118,7 +118,7 @@ def test_a_plugin_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
         ((*PAIRS, "--n-keys", "many"), ["n_keys", "integer", "many"]),
         ((*PAIRS, "--weights", "1,x"), ["weights.1", "'x'"]),
         (("measure", "nothing"), ["command", "cli_pairs", "'nothing'"]),
-        ((*PAIRS, "--plugin", "missing.py"), ["plugin", "missing.py"]),
+        ((*PAIRS, "--plugin", "missing.py"), ["plugin", "no such file", "missing.py"]),
         ((*PAIRS, "--plugin", "mine.txt"), ["plugin", ".py"]),
         ((*PAIRS, "--plugin", "broken.py"), ["plugin", "broken.py", "ZeroDivisionError"]),
         ((*PAIRS, "--plugin"), ["plugin", ".py"]),

@@ -81,8 +81,10 @@ def load_file(path: Path | str) -> None:
         SpecError: when it is no Python file or fails.
     """
     path = Path(path).resolve()
-    if path.suffix != ".py" or not path.is_file():
+    if path.suffix != ".py":
         raise SpecError(f"plugin: a .py file, got {path}")
+    if not path.is_file():
+        raise SpecError(f"plugin: no such file: {path}")
     name = f"{_PREFIX}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:
         return

@@ -31,7 +31,7 @@ class _Protocol(Spec):
     @property
     def most_trainings(self) -> int:
         """Trainings that it may take."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}.most_trainings")
 
     def largest(self, model: Any, d_head: int) -> Any:
         """The model of its largest trainings: with its most heads, of the given size, where it searches for them."""
