@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from capax.specs import Associations as Associations
     from capax.specs import AssociativeAttention as AssociativeAttention
     from capax.specs import Budget as Budget
+    from capax.specs import Capacity as Capacity
     from capax.specs import KeyQueryChannel as KeyQueryChannel
     from capax.specs import Mac as Mac
     from capax.specs import Mls as Mls
@@ -84,6 +85,7 @@ _HOMES = {
     "Mac": "capax.specs",
     "Measurement": "capax.results",
     "Mixer": "capax.models.mixers.mixer",
+    "Capacity": "capax.specs",
     "Mls": "capax.specs",
     "Model": "capax.specs",
     "Module": "capax.specs",

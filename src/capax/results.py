@@ -13,7 +13,7 @@ from capax.specs.plugins import UnknownTag
 
 SCHEMA_VERSION: Literal[1] = 1
 
-StopReason = Literal["complete", "plateau", "budget", "diverged"]
+StopReason = Literal["complete", "plateau", "converged", "budget", "diverged"]
 
 
 class ResultError(CapaxError):
@@ -85,6 +85,13 @@ class Parameters(Result):
 
     trainable: int
     total: int
+    effective: Annotated[
+        int | None,
+        Field(
+            description="Trained numbers, where the two matrices of a product (W_Q and W_K, W_V and W_O of a head) "
+            "count by the freedom of the product (docs/capacity.md). None in runs of earlier versions."
+        ),
+    ] = None
 
 
 UnitName = Literal["items", "items_above_chance", "tokens", "bits", "morris_bits", "allen_zhu_bits"]
@@ -105,6 +112,7 @@ class Amount(Result):
     interval: Annotated[Interval | None, Field(description="None where one training says it, or none was found.")]
     per_trainable_parameter: float
     per_parameter: Annotated[float, Field(description="Per parameter, frozen ones included.")]
+    per_effective_parameter: float | None = None
 
 
 class Curve(Result):
@@ -116,6 +124,42 @@ class Curve(Result):
         tuple[float | None, ...],
         Field(description="Mean training loss (nats) since the evaluation before; None at the start."),
     ]
+
+
+class Cycle(Result):
+    """Where a training was at the end of a cycle of its learning rate."""
+
+    epochs: Annotated[int, Field(description="Since the start: how often it has seen each item.")]
+    steps: int
+    memorized: int
+    bits: Annotated[float, Field(description="Known of the library, as `morris_bits` counts.")]
+    signed_bits: Annotated[float, Field(description="The same as `allen_zhu_bits` counts.")]
+
+
+class CapacityEstimate(Result):
+    """What a model can hold, in bits as `morris_bits` counts them (protocol capacity)."""
+
+    bits: Annotated[
+        float, Field(description="Known at the end, the mean of the restarts: a lower bound of what can be held.")
+    ]
+    extrapolated: Annotated[
+        float | None,
+        Field(description="What the mean tends to, by the gains of the last cycles; None where it did not converge."),
+    ]
+    interval: Annotated[Interval | None, Field(description="Of `extrapolated`; None as that is.")]
+    converged: Annotated[
+        bool, Field(description="Whether the last cycle of every restart added less than `cycle_tolerance`.")
+    ]
+    last_gain: Annotated[
+        float | None, Field(description="Share that the last cycle added to the bits; None before the second cycle.")
+    ]
+    library_bits: Annotated[float, Field(description="What there was to be known of the last library.")]
+    library_sizes: Annotated[tuple[int, ...], Field(description="Of the libraries in turn; the last one counts.")]
+    per_effective_parameter: Annotated[
+        float | None, Field(description="`extrapolated`, or `bits` where there is none, per effective parameter.")
+    ]
+    per_trainable_parameter: float
+    per_parameter: float
 
 
 class Member(Result):
@@ -132,6 +176,9 @@ class Member(Result):
     unreachable: Annotated[tuple[int, ...], Field(description="Targets that its frozen read-out can never put first.")]
     metrics: Annotated[dict[str, float], Field(description="What else the task measures, at the best evaluation.")] = {}
     curve: Curve
+    cycles: Annotated[
+        tuple[Cycle, ...], Field(description="The ends of the cycles of its learning rate, where that has any.")
+    ] = ()
 
 
 class Search(Result):
@@ -294,6 +341,7 @@ class Measurement(Result):
     members: tuple[Member, ...]
     search: Search | KeyDimensionSearch | None = None
     shatter: ShatterEpochs | None = None
+    capacity: CapacityEstimate | None = None
     notes: tuple[str, ...] = ()
     spec: Run
     key: str

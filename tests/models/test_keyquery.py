@@ -14,8 +14,8 @@ from reference import assert_same
 from torch import Tensor
 
 from capax.models.keyquery import KeyQueryEnsemble
-from capax.specs import KeyQueryChannel, Relations
-from capax.training.adam import Adam
+from capax.specs import KeyQueryChannel, Relations, Training
+from capax.training.optimizers import Adam
 
 Member = dict[str, Tensor]
 
@@ -114,7 +114,7 @@ def test_a_padded_member_is_what_it_is_unpadded(aggregate: Any) -> None:
     signs = torch.where(torch.eye(9).roll(1, 0) > 0, 1.0, -1.0).double()
     padded, plain = ensemble_of(spec, 9, [2], padded_to=6), ensemble_of(spec, 9, [2])
     for ensemble in (padded, plain):
-        adam = Adam(ensemble.trainable, 0.99)
+        adam = Adam(ensemble.trainable, Training(beta2=0.99))
         for _ in range(20):
             loss = -torch.nn.functional.logsigmoid(signs * outputs(ensemble, items)).sum()
             torch.autograd.backward(loss)

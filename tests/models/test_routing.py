@@ -15,8 +15,8 @@ from torch import Tensor
 
 from capax.errors import SpecError
 from capax.models.routing import RoutingEnsemble
-from capax.specs import Budget, KeyQueryChannel, Relations, Run
-from capax.training.adam import Adam
+from capax.specs import Budget, KeyQueryChannel, Relations, Run, Training
+from capax.training.optimizers import Adam
 
 CHANNELS = pytest.mark.parametrize("channel", ["softmax", "block"])
 Member = dict[str, Tensor]
@@ -142,7 +142,7 @@ def test_a_padded_member_is_what_it_is_unpadded(channel: Any) -> None:
     signs = torch.where(torch.eye(9).roll(1, 0) > 0, 1.0, -1.0).double()
     padded, plain = ensemble_of(spec, 9, [2], padded_to=6), ensemble_of(spec, 9, [2])
     for ensemble in (padded, plain):
-        adam = Adam(ensemble.trainable, 0.99)
+        adam = Adam(ensemble.trainable, Training(beta2=0.99))
         for _ in range(20):
             loss = -torch.nn.functional.logsigmoid(signs * outputs(ensemble, items)).sum()
             torch.autograd.backward(loss)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from capax import machine
 from capax.protocols import chance, units
 from capax.protocols.count import Count
-from capax.results import Curve, Measurement, Member, Parameters
+from capax.results import Curve, Cycle, Measurement, Member, Parameters
 from capax.seeds import numpy_generator
 from capax.specs import Run
 from capax.training.pack import Outcome
@@ -26,7 +26,7 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
     worth = units.worth_of_item(task, entropy)
     bits = above * worth
     notes_of_trainings = dict.fromkeys(note for outcome in count.outcomes for note in outcome.notes)
-    parameters = Parameters(**best.parameters)
+    parameters = Parameters(**best.parameters, effective=effective_parameters(run))
     trainable = parameters.trainable
     shared = numpy_generator(run.seed, "library", 0) if one_library else None
     recallable, remarks = task.library_type().remarks(task, count.of, shared)
@@ -70,11 +70,20 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
         members=tuple(_member(outcome, whole_curve=one_library) for outcome in count.outcomes),
         search=count.search,
         shatter=count.shatter,
+        capacity=count.capacity,
         notes=(*notes_of_trainings, *packed, *remarks),
         spec=run,
         key=run.key(),
         versions=machine.versions(),
     )
+
+
+def effective_parameters(run: Run) -> int | None:
+    """Of a run's model; None where a search is yet to find one of its sizes."""
+    try:
+        return run.model.effective_parameters(**run.task.sizes())
+    except AssertionError:
+        return None
 
 
 def _information(run: Run, count: Count) -> units.LibraryInformation | None:
@@ -94,5 +103,6 @@ def _member(outcome: Outcome, whole_curve: bool) -> Member:
             points.append(point)
         highest = max(highest, point[1])
     epochs, memorized, losses = zip(*points, strict=True)
-    fields = {name: getattr(outcome, name) for name in Member.model_fields if name != "curve"}
-    return Member(**fields, curve=Curve(epoch=epochs, memorized=memorized, loss=losses))
+    fields = {name: getattr(outcome, name) for name in Member.model_fields if name not in ("curve", "cycles")}
+    cycles = tuple(Cycle(**end._asdict()) for end in outcome.cycles)
+    return Member(**fields, cycles=cycles, curve=Curve(epoch=epochs, memorized=memorized, loss=losses))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from capax.results import Interval, KeyDimensionSearch, Search, ShatterEpochs
+from capax.results import CapacityEstimate, Interval, KeyDimensionSearch, Search, ShatterEpochs
 from capax.specs import Training
 
 if TYPE_CHECKING:  # a page shows counts without torch
@@ -35,6 +35,7 @@ class Count:
     interval: Interval | None = None
     search: Search | KeyDimensionSearch | None = None
     shatter: ShatterEpochs | None = None
+    capacity: CapacityEstimate | None = None
 
 
 def out_of_time(outcome: Outcome, training: Training) -> bool:

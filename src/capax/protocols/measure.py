@@ -12,19 +12,26 @@ from capax import devices, memory
 from capax.errors import SpecError, StoreWriteError
 from capax.protocols.assemble import assemble
 from capax.protocols.budget import budget
+from capax.protocols.capacity import capacity
 from capax.protocols.count import Count
 from capax.protocols.mac import best_of_restarts, mac
 from capax.protocols.mls import mls
 from capax.protocols.progress import Callback, Tracker
 from capax.protocols.shatter import shatter
 from capax.results import Measurement
-from capax.specs import PROTOCOLS, Budget, Mac, Mls, Model, Run, Shatter, Task, Training
+from capax.specs import PROTOCOLS, Budget, Capacity, Mac, Mls, Model, Run, Shatter, Task, Training
 from capax.store import Store
 from capax.training.pack import Outcome, Pack
 from capax.training.room import refuse_too_large
 from capax.training.workers import Workers
 
-PROCEDURES: dict[type, Callable[..., Count]] = {Mac: mac, Mls: mls, Shatter: shatter, Budget: budget}
+PROCEDURES: dict[type, Callable[..., Count]] = {
+    Mac: mac,
+    Mls: mls,
+    Shatter: shatter,
+    Budget: budget,
+    Capacity: capacity,
+}
 """What each protocol does: called with a run, its protocol, and what trains its members."""
 
 
@@ -33,7 +40,7 @@ def measure(
     model: Model,
     training: Training | None = None,
     *,
-    protocol: Literal["mac", "mls", "shatter", "budget"] | Mac | Mls | Shatter | Budget = "mac",
+    protocol: Literal["mac", "mls", "shatter", "budget", "capacity"] | Mac | Mls | Shatter | Budget | Capacity = "mac",
     restarts: int | None = None,
     seed: int = 0,
     store: Store | Path | str | None = None,
@@ -50,8 +57,8 @@ def measure(
         task: what is to be remembered.
         model: the model that remembers.
         training: how it learns; what it leaves open is as in the task's paper.
-        protocol: `"mac"`, `"mls"`, `"shatter"`, `"budget"`, or their specs for more than the defaults.
-        restarts: restarts of `"mac"` (5 when not given).
+        protocol: `"mac"`, `"mls"`, `"shatter"`, `"budget"`, `"capacity"`, or their specs for more than the defaults.
+        restarts: restarts of `"mac"` (5 when not given) and `"capacity"` (3).
         seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
         store: where finished runs are kept; a run that is already there is returned, not repeated.
         fresh: measure again even so, and replace it.
@@ -74,7 +81,7 @@ def measure(
     run = run_of(task, model, training, protocol, restarts, seed)
     where = devices.choose_device(device)
     if keep_weights and not run.protocol.one_library:
-        raise SpecError(f"keep_weights: only for protocol 'mac', got {run.protocol.protocol!r}")
+        raise SpecError(f"keep_weights: only for protocols 'mac' and 'capacity', got {run.protocol.protocol!r}")
     if keep_weights and store is None:
         raise SpecError("keep_weights: weights are kept beside a store, but no store was given")
     refuse_too_large(run, where)
@@ -104,7 +111,7 @@ def run_of(
     task: Task,
     model: Model,
     training: Training | None,
-    protocol: Literal["mac", "mls", "shatter", "budget"] | Mac | Mls | Shatter | Budget,
+    protocol: Literal["mac", "mls", "shatter", "budget", "capacity"] | Mac | Mls | Shatter | Budget | Capacity,
     restarts: int | None,
     seed: int,
 ) -> Run:
@@ -119,7 +126,7 @@ def run_of(
         protocol = PROTOCOLS[protocol]()
     if restarts is not None:
         if not protocol.one_library:
-            raise SpecError(f"restarts: only for protocol 'mac', got protocol {protocol.protocol!r}")
+            raise SpecError(f"restarts: only for protocols 'mac' and 'capacity', got protocol {protocol.protocol!r}")
         protocol = protocol.replace(restarts=restarts)
     return Run(task=task, model=model, training=training or Training(), protocol=protocol, seed=seed)
 
@@ -164,7 +171,7 @@ def perform_together(
     Raises:
         ValueError: for runs of another protocol, that differ in more than their seeds, or that have equal seeds.
     """
-    if not runs or any(not run.protocol.one_library for run in runs):
+    if not runs or any(not run.protocol.together for run in runs):
         raise ValueError("runs: at least one, and only of protocol 'mac', train together")
     if len({run.replace(seed=0).key() for run in runs}) > 1:
         raise ValueError("runs: only runs that differ in nothing but their seed train together")

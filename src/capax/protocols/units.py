@@ -95,6 +95,7 @@ def amounts(
             interval=range_,
             per_trainable_parameter=amount / parameters.trainable,
             per_parameter=amount / parameters.total,
+            per_effective_parameter=None if parameters.effective is None else amount / parameters.effective,
         )
         for name, amount, range_ in rows
     )

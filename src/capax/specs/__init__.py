@@ -12,6 +12,7 @@ from capax.specs.model import Model as Model
 from capax.specs.modules import Module as Module
 from capax.specs.protocols import PROTOCOLS as PROTOCOLS
 from capax.specs.protocols import Budget as Budget
+from capax.specs.protocols import Capacity as Capacity
 from capax.specs.protocols import Mac as Mac
 from capax.specs.protocols import Mls as Mls
 from capax.specs.protocols import Shatter as Shatter

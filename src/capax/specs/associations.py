@@ -97,6 +97,11 @@ class Associations(Task):
         return self.items
 
     @property
+    def has_probabilities(self) -> bool:
+        """Of classes."""
+        return self.labels == "classes"
+
+    @property
     def targets_drawn(self) -> bool:
         """Whether labels are drawn."""
         return self.drawn

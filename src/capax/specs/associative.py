@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from capax.specs.model import Model, Parameter, Uniform, heads, layout
+from capax.specs.model import Model, Parameter, Uniform, freedom, heads, layout
 from capax.specs.spec import LARGEST_SIZE, Size
 from capax.text import Over
 
@@ -96,6 +96,14 @@ class AssociativeAttention(Model):
             Parameter("readout", (c, n_outputs), linear),
             Parameter("readout_bias", (n_outputs,), linear),
         )
+
+    def effective_parameters(self, *, n_outputs: int, **sizes: int) -> int:  # type: ignore[override]
+        """Trained numbers, with W_Q W_Kᵀ and W_V W_O of each head counted by their own freedom."""
+        counted = super().effective_parameters(n_outputs=n_outputs, **sizes)
+        c, d, v = self.d_model, self.d_head, self.value_size(n_outputs)
+        read = n_outputs if self.profile == "plain" else c
+        spare = 2 * c * d + (c + read) * v - freedom(c, d, c) - freedom(c, v, read)
+        return counted - self.n_heads * spare
 
     def architecture(self, *, n_classes: int | None = None, d_out: int | None = None, **_: Any) -> dict[str, Any]:
         """Its fields, and the numbers of a label."""

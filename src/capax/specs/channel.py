@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.model import Constant, Model, Normal, Parameter, heads, layout
+from capax.specs.model import Constant, Model, Normal, Parameter, freedom, heads, layout
 from capax.specs.plugins import resolve
 from capax.specs.spec import LARGEST_SIZE, Size
 from capax.text import Over
@@ -137,6 +137,15 @@ class KeyQueryChannel(Model):
                 Parameter("ffn_norm", (c,), Constant(1.0)),
             ]
         return tuple(table)
+
+    def effective_parameters(self, *, n_items: int) -> int:  # type: ignore[override]
+        """Trained numbers, with W_Q W_Kᵀ counted by its own freedom: of each head, or of the sum of all."""
+        assert self.d_head is not None
+        counted = super().effective_parameters(n_items=n_items)
+        c, h, d = self.d_model, self.n_heads, self.d_head
+        added = self.channel == "threshold" and self.aggregate == "sum"
+        free = freedom(c, h * d, c) if added else h * freedom(c, d, c)
+        return counted - (2 * c * h * d - free)
 
     def refuse(self, task: Task, training: Training, protocol: Protocol) -> None:
         """Refuse a head size that is searched for, or that is missing."""

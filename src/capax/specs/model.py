@@ -114,6 +114,14 @@ class Model(Tagged):
             "total": sum(math.prod(one.shape) for one in table),
         }
 
+    def effective_parameters(self, **sizes: int) -> int:
+        """Trained numbers, where products of matrices count by their own freedom; `freedom` says how.
+
+        Args:
+            sizes: `Task.sizes` of what it learns.
+        """
+        return self.parameter_counts(**sizes)["trainable"]
+
     def built_counts(self, **sizes: int) -> dict[str, int]:
         """`parameter_counts`; builds the model where they are not known beforehand."""
         return self.parameter_counts(**sizes)
@@ -160,6 +168,11 @@ class Model(Tagged):
         return self.words(protocols[0])
 
     @property
+    def gains(self) -> tuple[str, ...]:
+        """The trained parameters that set the temperature of its outputs (`Training.gain_lr`)."""
+        return ()
+
+    @property
     def runs_code(self) -> str | None:
         """Code outside of capax that building it would import; None where there is none."""
         return None
@@ -183,6 +196,16 @@ class Model(Tagged):
         Raises:
             ValueError: that names the field.
         """
+
+
+def freedom(rows: int, inner: int, columns: int) -> int:
+    """Free numbers of a product of a matrix (rows, inner) and one (inner, columns).
+
+    Such a product has rank r = min(rows, inner, columns) at most, and the matrices of that rank are a manifold of
+    r (rows + columns − r) dimensions: (rows + columns) · inner numbers say nothing more.
+    """
+    rank = min(rows, inner, columns)
+    return rank * (rows + columns - rank)
 
 
 def heads(model: Any) -> str:

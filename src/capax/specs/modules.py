@@ -90,6 +90,10 @@ class Module(Model):
             "total": sum(count for count, _ in numbers),
         }
 
+    def effective_parameters(self, **sizes: int) -> int:
+        """All of its trained numbers: what its products are is not known."""
+        return self.built_counts(**sizes)["trainable"]
+
     def torch_module(self, task: Task, seed: int) -> Any:
         """One that the factory makes, with a seed of its random numbers."""
         return self._built(seed, **task.sizes())

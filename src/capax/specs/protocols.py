@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from capax.specs.spec import MOST_TRAININGS, Size, Spec
+from capax.specs.training import Training
 from capax.text import counted, listed
 
 Compared = Literal["memorized_above_chance", "total_key_dim"]
+
+CYCLES: dict[str, Any] = {
+    "schedule": "cycles",
+    "cycle_steps": 100,
+    "cycle_tolerance": 0.05,
+    "warmup": 0.1,
+    "batch_size": 100_000,
+    "eval_steps": 50,
+    "patience": None,
+    "stop_when_complete": False,
+    "max_steps": 100 * (2**8 - 1),
+}
+"""Training to convergence: eight cycles at most."""
+
+RECIPE: dict[str, Any] = {
+    "optimizer": "soap",
+    "lr": 0.05,
+    "gain_lr": 6.0,
+    "beta1": 0.8,
+    "beta2": 0.95,
+    "basis_beta": 0.95,
+    "basis_every": 5,
+}
+"""What knew most after equal time in a search over cells of several shapes (docs/capacity.md)."""
+
+EXPECTED_DENSITY = 2.3
+"""Bits per effective parameter by which the first library is sized."""
 
 
 class _Protocol(Spec):
@@ -21,10 +50,12 @@ class _Protocol(Spec):
         one_library: whether all its trainings learn the same library, so that they are restarts, and the best counts.
         compared: the column by which two of its measurements are compared; None where there is no such number.
         of: what a task's items have to be for it (`Task.reads`); None for any.
+        together: whether runs that differ in their seeds alone may train in one pack.
     """
 
     redraws: ClassVar[bool] = False
     one_library: ClassVar[bool] = False
+    together: ClassVar[bool] = False
     compared: ClassVar[Compared | None] = "memorized_above_chance"
     of: ClassVar[str | None] = None
 
@@ -36,6 +67,25 @@ class _Protocol(Spec):
     def largest(self, model: Any, d_head: int) -> Any:
         """The model of its largest trainings: with its most heads, of the given size, where it searches for them."""
         return model
+
+    def usual_training(self, model: Any, given: Collection[str]) -> Mapping[str, Any]:
+        """Training where a run gives nothing else, before what its task says.
+
+        Args:
+            given: fields that the run gives.
+        """
+        return {}
+
+    def usual_library(self, task: Any, model: Any) -> int | None:
+        """Items where a run gives no number; None where the task's own default stands."""
+        return None
+
+    def refuse(self, task: Any, training: Training) -> None:
+        """Refuse a task or a training that it cannot count by.
+
+        Raises:
+            ValueError: that names the field.
+        """
 
     def words(self) -> str:
         """How a count is made of trainings, in words."""
@@ -50,6 +100,7 @@ class Mac(_Protocol):
     """Maximum attainable capacity: the best count of several restarts on one library (paper: 5, the best is kept)."""
 
     one_library: ClassVar[bool] = True
+    together: ClassVar[bool] = True
 
     protocol: Literal["mac"] = "mac"
     restarts: Annotated[
@@ -182,7 +233,64 @@ class Budget(_Protocol):
         return self
 
 
-PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter] | type[Budget]] = {
-    str(kind.model_fields["protocol"].default): kind for kind in (Mac, Mls, Shatter, Budget)
+class Capacity(_Protocol):
+    """The bits that a model can hold: trained to convergence on a library about twice as large, and extrapolated.
+
+    Where a library is not given it has twice the bits that are expected; where more than 70 % of its bits are known at
+    the end, and it is drawn, one of twice the size follows.
+    """
+
+    one_library: ClassVar[bool] = True
+    compared: ClassVar[Compared | None] = None
+
+    protocol: Literal["capacity"] = "capacity"
+    restarts: Annotated[
+        int,
+        Field(
+            ge=2,
+            le=MOST_TRAININGS,
+            description="Restarts: initial weights anew, the library the same; their mean and spread count.",
+        ),
+    ] = 3
+
+    def words(self) -> str:
+        """How a count is made of trainings, in words."""
+        return f"the bits known at convergence, over {self.restarts} restarts on one library"
+
+    def libraries(self, sizes: Collection[int]) -> str:
+        """The first sizes that are tried, in words."""
+        return f"libraries of {listed(sizes)} or more"
+
+    @property
+    def most_trainings(self) -> int:
+        """The restarts; of a larger library there are as many again."""
+        return self.restarts
+
+    def usual_training(self, model: Any, given: Collection[str]) -> Mapping[str, Any]:
+        """Cycles until one adds too little; and SOAP as it won, where no optimizer is given."""
+        usual = CYCLES | (RECIPE if "optimizer" not in given else {})
+        if "cycle_steps" in given:
+            usual = {name: value for name, value in usual.items() if name != "max_steps"}
+        return usual if model.gains else {name: value for name, value in usual.items() if name != "gain_lr"}
+
+    def usual_library(self, task: Any, model: Any) -> int | None:
+        """Items that have twice the bits that are expected of the model."""
+        expected = EXPECTED_DENSITY * model.effective_parameters(**task.sizes())
+        return max(math.ceil(2 * expected / task.information_per_item()), 2)
+
+    def refuse(self, task: Any, training: Training) -> None:
+        """Only trainings that can converge, on tasks with probabilities."""
+        if not task.has_probabilities:
+            raise ValueError(
+                f"protocol: 'capacity' counts bits, and task {task.task!r} gives no probabilities of items"
+            )
+        if training.cycle_tolerance is None:
+            raise ValueError(
+                "cycle_tolerance: protocol 'capacity' trains until a cycle adds less than this share, got none"
+            )
+
+
+PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter] | type[Budget] | type[Capacity]] = {
+    str(kind.model_fields["protocol"].default): kind for kind in (Mac, Mls, Shatter, Budget, Capacity)
 }
-Protocol = Annotated[Mac | Mls | Shatter | Budget, Field(discriminator="protocol")]
+Protocol = Annotated[Mac | Mls | Shatter | Budget | Capacity, Field(discriminator="protocol")]

@@ -84,6 +84,12 @@ class Run(Spec):
             )
         self.model.refuse(self.task, self.training, self.protocol)
         self._fill_training()
+        self.protocol.refuse(self.task, self.training)
+        self._fill_library()
+        if self.training.gain_lr != 1 and not self.model.gains:
+            raise ValueError(
+                f"gain_lr: model {self.model.model!r} has no gain before its read-out, got {self.training.gain_lr}"
+            )
         if self.training.scheduled and self.training.budget(self.task.library_size) is None:
             raise ValueError("schedule: a learning rate that changes needs a budget: max_epochs or max_steps")
         self.task.refuse(self.model, self.protocol)
@@ -92,12 +98,20 @@ class Run(Spec):
     def _fill_training(self) -> None:
         """Set what the training was not given to what its task's paper says; a budget is given or filled as one."""
         given = self.training.model_fields_set
-        usual = self.task.usual_training
+        usual = {**self.task.usual_training, **self.protocol.usual_training(self.model, given)}
         if given & set(BUDGET):
             usual = {name: value for name, value in usual.items() if name not in BUDGET}
         missing = {name: value for name, value in usual.items() if name not in given}
         if missing:
             object.__setattr__(self, "training", self.training.replace(**missing))
+
+    def _fill_library(self) -> None:
+        """Set a library's size that was not given to what the protocol takes."""
+        if "library_size" in self.task.model_fields_set or not self.task.drawn:
+            return
+        size = self.protocol.usual_library(self.task, self.model)
+        if size is not None:
+            object.__setattr__(self, "task", self.task.replace(library_size=min(size, self.task.largest_library)))
 
     def canonical_json(self) -> str:
         """Sorted, compact JSON of every field; a user's file counts by its content, not its path."""

@@ -49,7 +49,9 @@ class Sequences(Task):
     library_size: Annotated[
         int,
         Field(
-            ge=1, description="Sequences to remember; with 'all' or a file it follows from them. The paper's: 16000."
+            ge=1,
+            description="Sequences to remember; with 'all' or a file it follows from them. The paper's: 16000; when "
+            "not given, never more than there are prefixes.",
         ),
     ] = 16_000
     loss: Annotated[
@@ -76,6 +78,11 @@ class Sequences(Task):
     def targets_drawn(self) -> bool:
         """Whether targets are drawn, as those of every prefix are, too."""
         return self.library in ("random", "all")
+
+    @property
+    def largest_library(self) -> int:
+        """As many as there are prefixes, and no more than any library can hold."""
+        return min(self._prefixes() or LARGEST_LIBRARY, LARGEST_LIBRARY)
 
     def words(self) -> str:
         """The task in a few words."""
@@ -136,7 +143,11 @@ class Sequences(Task):
 
     def _check_random(self) -> None:
         prefixes = self._prefixes()
-        if prefixes is not None and self.library_size > prefixes:
+        if prefixes is None or self.library_size <= prefixes:
+            return
+        if "library_size" not in self.model_fields_set:
+            object.__setattr__(self, "library_size", prefixes)
+        else:
             raise ValueError(
                 f"library_size: at most {prefixes} distinct prefixes exist "
                 f"(vocab_size {self.vocab_size}, seq_len {self.seq_len}), got {self.library_size}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from capax.specs.model import Model
 from capax.specs.plugins import Registry, resolve
-from capax.specs.spec import Tagged
+from capax.specs.spec import LARGEST_LIBRARY, Tagged
 from capax.specs.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -87,6 +87,16 @@ class Task(Tagged):
     def drawn(self) -> bool:
         """Whether another seed draws another library; none does where the field `library` says so."""
         return getattr(self, "library", "random") == "random"
+
+    @property
+    def largest_library(self) -> int:
+        """Items that a drawn library can have."""
+        return LARGEST_LIBRARY
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether a model's outputs are probabilities of an item's targets, so that bits can be counted."""
+        return self.reads == "tokens"
 
     @property
     def targets_drawn(self) -> bool:

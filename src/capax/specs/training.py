@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from collections.abc import Iterable, Mapping
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -18,26 +18,62 @@ def _or_none(value: object) -> object:
 
 
 class Training(Spec):
-    """How a member learns: Adam with PyTorch's defaults, and when it stops.
+    """How a member learns: Adam with PyTorch's defaults or another optimizer, and when it stops.
 
     A member stops when its library is complete, when `patience` evaluations brought neither one more recalled item nor
     a loss lower by the share `min_loss_drop` (the ECM paper: the count "did not improve for several epochs"), or at a
     budget. The defaults here are those for sequences; a `Run` of another task sets what is not given to that task's.
     """
 
-    lr: Annotated[float, Field(gt=0, description="Adam's learning rate.")] = 1e-3
-    beta2: Annotated[float, since("0.1", gt=0, lt=1, description="Adam's decay of squared gradients.")] = 0.999
+    NAMES: ClassVar[Mapping[str, str]] = {"adam": "Adam", "soap": "SOAP", "muon": "Muon"}
+
+    optimizer: Annotated[
+        Literal["adam", "soap", "muon"],
+        since("0.1", description="Adam (the papers'), SOAP (Vyas et al. 2024), or Muon as torch has it."),
+    ] = "adam"
+    lr: Annotated[float, Field(gt=0, description="The optimizer's learning rate.")] = 1e-3
+    gain_lr: Annotated[
+        float,
+        since(
+            "0.1",
+            gt=0,
+            description="Multiplier of it for the gain before the read-out, which sets the temperature of the outputs.",
+        ),
+    ] = 1.0
+    beta1: Annotated[float, since("0.1", ge=0, lt=1, description="The optimizer's decay of mean gradients.")] = 0.9
+    beta2: Annotated[float, since("0.1", gt=0, lt=1, description="Its decay of squared gradients.")] = 0.999
+    basis_beta: Annotated[
+        float, since("0.1", ge=0, lt=1, description="SOAP's decay of the averages that its bases are of.")
+    ] = 0.95
+    basis_every: Annotated[Steps, since("0.1", description="Steps between new bases of SOAP.")] = 10
     schedule: Annotated[
-        Literal["constant", "cosine"],
-        since("0.1", description="Learning rate over the budget: constant, or falling to 0 as half a cosine wave."),
+        Literal["constant", "cosine", "cycles"],
+        since(
+            "0.1",
+            description="Learning rate: constant, falling to 0 over the budget as half a cosine wave, or that in "
+            "cycles, each twice as long as the one before.",
+        ),
     ] = "constant"
+    cycle_steps: Annotated[
+        int | None, since("0.1", ge=1, le=MOST_STEPS, description="Steps of the first cycle; only with cycles.")
+    ] = None
+    cycle_tolerance: Annotated[
+        float | None,
+        since(
+            "0.1",
+            gt=0,
+            lt=1,
+            description="A member has converged when a cycle adds less than this share to the bits that it knows.",
+        ),
+    ] = None
     warmup: Annotated[
         float,
         since(
             "0.1",
             ge=0,
             lt=1,
-            description="Share of the budget over which the learning rate first rises, from 1 % of it.",
+            description="Share of the budget, or of each cycle, over which the learning rate first rises, from 1 % of "
+            "it.",
         ),
     ] = 0.0
     batch_size: Annotated[Size, Field(description="Items in a step.")] = 512
@@ -89,8 +125,20 @@ class Training(Spec):
             budgets.append(max(self.max_epochs * self.steps_per_epoch(library_size), self.min_steps or 1))
         return min(budgets, default=None)
 
+    def cycle(self, step: int) -> tuple[int, int]:
+        """The cycle that a step, counted from 0, is in: its first step and its length.
+
+        Cycles are T, 2T, 4T, ... steps long, where T is `cycle_steps`.
+        """
+        assert self.cycle_steps is not None
+        length = self.cycle_steps * 2 ** ((step // self.cycle_steps + 1).bit_length() - 1)
+        return length - self.cycle_steps, length
+
     def lr_at(self, step: int, budget: int | None) -> float:
         """Learning rate of a step, counted from 0, of a training with a budget of steps."""
+        if self.cycle_steps is not None:
+            first, budget = self.cycle(step)
+            step -= first
         if budget is None:
             return self.lr
         rising = self.warmup * budget
@@ -114,23 +162,40 @@ class Training(Spec):
         if self.time_limit is not None:
             ends.append(f"{self.time_limit:g} seconds")
         ends += ["the library is complete"] if self.stop_when_complete else []
+        if self.cycle_tolerance is not None:
+            ends.insert(0, f"a cycle adds less than {100 * self.cycle_tolerance:.3g} % to the bits known")
         batch = "the whole library" if all(self.batch_size >= size for size in library_sizes) else str(self.batch_size)
-        usual = self.beta2 == type(self).model_fields["beta2"].default
-        rate = f"Adam at {self.lr:g}{'' if usual else f' (beta2 {self.beta2:g})'}, {self.schedule}"
-        warmup = f" after a warm-up over {100 * self.warmup:.3g} % of the budget" if self.warmup else ""
+        rate = f"{self.NAMES[self.optimizer]} at {self.lr:g}{self._unusual()}, {self.schedule}"
+        if self.cycle_steps is not None:
+            rate = f"{rate} of {self.cycle_steps}, {2 * self.cycle_steps}, {4 * self.cycle_steps}, … steps"
+        of = "the budget" if self.cycle_steps is None else "each"
+        warmup = f" after a warm-up over {100 * self.warmup:.3g} % of {of}" if self.warmup else ""
         every = counted(*((self.eval_every, "epoch") if self.eval_steps is None else (self.eval_steps, "step")))
         return (
             f"{rate}{warmup}, batches of {batch}, {self.precision}{', compiled' if self.compile else ''}, evaluated "
             f"every {every.removeprefix('1 ')}; until {' or '.join(ends)}"
         )
 
+    def _unusual(self) -> str:
+        """What its optimizer has that is not the default, in brackets."""
+        names = {"beta1": "beta1", "beta2": "beta2", "gain_lr": "final gain ×"}
+        names |= {"basis_beta": "basis_beta", "basis_every": "basis_every"} if self.optimizer == "soap" else {}
+        fields = type(self).model_fields
+        said = [f"{words} {value:g}" for n, words in names.items() if (value := getattr(self, n)) != fields[n].default]
+        return f" ({', '.join(said)})" if said else ""
+
     @property
     def scheduled(self) -> bool:
         """Whether the learning rate depends on the budget."""
-        return self.schedule != "constant" or self.warmup > 0
+        return self.cycle_steps is None and (self.schedule != "constant" or self.warmup > 0)
 
     @model_validator(mode="after")
     def _has_the_budget_it_needs(self) -> Self:
         if self.max_epochs is None and self.min_steps is not None:
             raise ValueError(f"min_steps: only with max_epochs, got {self.min_steps}")
+        if self.schedule == "cycles" and self.cycle_steps is None:
+            raise ValueError("cycle_steps: is required with schedule 'cycles', got none")
+        for name in ("cycle_steps", "cycle_tolerance"):
+            if self.schedule != "cycles" and (value := getattr(self, name)) is not None:
+                raise ValueError(f"{name}: only with schedule 'cycles', got {value}")
         return self

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from capax.specs.model import Constant, Model, Normal, Parameter, Uniform, heads, layout
+from capax.specs.model import Constant, Model, Normal, Parameter, Uniform, freedom, heads, layout
 from capax.specs.spec import LARGEST_SIZE, Size
 from capax.text import Over, together
 
@@ -91,6 +91,11 @@ class Transformer(Model):
         """Whether the output matrix stays as it was drawn."""
         return self.readout == "frozen"
 
+    @property
+    def gains(self) -> tuple[str, ...]:
+        """The final norm's gain."""
+        return ("final_norm",) if self.norms else ()
+
     def parameters(self, *, vocab_size: int, context: int) -> tuple[Parameter, ...]:  # type: ignore[override]
         """Its tensors, in x-transformers' distributions.
 
@@ -134,6 +139,18 @@ class Transformer(Model):
             for layers in (1, 2)
         )
         return {kind: one[kind] + (self.n_layers - 1) * (two[kind] - one[kind]) for kind in one}
+
+    def effective_parameters(self, **sizes: int) -> int:
+        """Trained numbers, with W_Q W_Kᵀ and W_V W_O of each head counted by their own freedom.
+
+        A variant whose mixer has other tensors counts all of its trained numbers.
+        """
+        counted = super().effective_parameters(**sizes)
+        if type(self).mixer_parameters is not Transformer.mixer_parameters:
+            return counted
+        c, value = self.d_model, self.d_value or self.d_head
+        spare = 2 * c * (self.d_head + value) - freedom(c, self.d_head, c) - freedom(c, value, c)
+        return counted - self.n_layers * self.n_heads * spare
 
     def mixer_parameters(self) -> tuple[Parameter, ...]:
         """The tensors of one block's mixer."""

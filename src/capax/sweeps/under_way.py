@@ -222,6 +222,6 @@ def together(runs: tuple[Run, ...]) -> Iterator[tuple[Run, ...]]:
     """The runs in groups that train together."""
     for same in shapes(runs):
         protocol = same[0].protocol
-        count = max(MOST_MEMBERS // protocol.most_trainings, 1) if protocol.one_library else 1
+        count = max(MOST_MEMBERS // protocol.most_trainings, 1) if protocol.together else 1
         for start in range(0, len(same), count):
             yield same[start : start + count]

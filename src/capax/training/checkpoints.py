@@ -35,9 +35,9 @@ from capax.specs import Run
 from capax.tasks.library import Constant
 from capax.training.pack import Outcome, Pack
 from capax.training.snapshots import Snapshot, part
-from capax.training.stopping import Information
+from capax.training.stopping import CycleEnd, Information
 
-FORMAT = 3
+FORMAT = 4
 STATE = "state.json"
 """The tensor that holds a state's JSON: a header of safetensors may not be as long as many curves are."""
 RUNNING, FINISHED, WEIGHTS, PARTIAL = ".safetensors", ".outcomes.json", ".outcomes.safetensors", ".partial"
@@ -355,6 +355,7 @@ def _outcome(fields: dict[str, Any], place: int, weights: dict[str, Tensor]) -> 
     fields |= {name: tuple(fields[name]) for name in ("unreachable", "notes")}
     if fields["information"] is not None:
         fields["information"] = Information(*fields["information"])
+    fields["cycles"] = tuple(CycleEnd(*end) for end in fields["cycles"])
     if fields.get("constant") is not None:
         fields["constant"] = Constant(*fields["constant"])
     if kept:

@@ -13,7 +13,7 @@ from torch import Tensor
 from capax.models.ensemble import Ensemble
 from capax.specs import Training
 from capax.tasks.library import Evaluation, Library, Purpose
-from capax.training.adam import Adam
+from capax.training.optimizers import Adam, optimizer
 from capax.training.stopping import Information
 
 CACHE_FLOATS = 2**20
@@ -109,7 +109,7 @@ class BatchOrder:
 
 
 class Learner:
-    """Members of one shape, their libraries and one Adam over the stacked parameters.
+    """Members of one shape, their libraries and one optimizer over the stacked parameters.
 
     Members never mix: the loss that is differentiated is the sum over members, and each parameter belongs to one.
 
@@ -129,10 +129,13 @@ class Learner:
         self.floats_per_row = floats_per_row
         self.device = order.device
         self.notes: list[str] = []
-        self._adam = Adam(ensemble.trainable, training.beta2)
+        self._optimizer = self._new_optimizer()
         self._losses: Callable[..., Float[Tensor, " e"]] = _losses
         self._compile_next = training.compile
         torch.empty(KEPT_BYTES, dtype=torch.uint8)
+
+    def _new_optimizer(self) -> Adam:
+        return optimizer(self.ensemble.trainable, self.training, self.ensemble.spec.gains)
 
     def step(self, lr: float | None = None) -> tuple[Float[Tensor, " e"], list[int]]:
         """One batch and one update of every member.
@@ -157,7 +160,7 @@ class Learner:
         torch.autograd.backward(
             [(shared[name] * leaf.grad).sum() for name, leaf in leaves.items() if leaf.grad is not None]
         )
-        self._adam.step(self.training.lr if lr is None else lr)
+        self._optimizer.step(self.training.lr if lr is None else lr)
         return losses, ended
 
     def evaluate(self, members: list[int]) -> list[Evaluation]:
@@ -178,15 +181,18 @@ class Learner:
             for place, (count, size) in enumerate(zip(counts.tolist(), library.row_counts, strict=True))
         ]
 
-    def information(self, members: Sequence[int], weights: Sequence[dict[str, Tensor]]) -> list[Information | None]:
-        """What some members know about their libraries with the given trained weights.
+    def information(
+        self, members: Sequence[int], weights: Sequence[dict[str, Tensor]] = ()
+    ) -> list[Information | None]:
+        """What some members know about their libraries, with the given trained weights or with those that they have.
 
         An item's information is what its cross-entropy is below that of a uniform guess. Only for libraries that have
         `uniform_nats`. None for a member that gives an item no finite cross-entropy, as one that diverges may.
         """
         ensemble = self.ensemble.select(torch.tensor(members, device=self.device))
         library = self.library.select(list(members))
-        ensemble.parameters |= {name: torch.stack([kept[name] for kept in weights]) for name in weights[0]}
+        if weights:
+            ensemble.parameters |= {name: torch.stack([kept[name] for kept in weights]) for name in weights[0]}
         uniform, gained = library.uniform_nats, []
         assert uniform is not None
         with torch.no_grad():
@@ -209,27 +215,27 @@ class Learner:
             yield library.outputs(ensemble, batch, purpose, shared), batch, part_real
 
     def keep(self, members: list[int]) -> None:
-        """Keep some members only; their parameters and Adam's moments do not change."""
+        """Keep some members only; their parameters and the optimizer's moments do not change."""
         chosen = torch.tensor(members, device=self.device)
         moments = {
             name: {moment: value[chosen] if value.dim() else value for moment, value in found.items()}
-            for name, found in self._adam.moments().items()
+            for name, found in self._optimizer.moments().items()
         }
         self.ensemble = self.ensemble.select(chosen)
         self.library = self.library.select(members)
         self.order.keep(members)
-        self._adam = Adam(self.ensemble.trainable, self.training.beta2)
-        self._adam.remember(moments)
+        self._optimizer = self._new_optimizer()
+        self._optimizer.remember(moments)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that the next step depends on: trained parameters, Adam's moments, batch order, random states."""
+        """All that the next step depends on: parameters, the optimizer's moments, batch order, random states."""
         tensors = self.order.tensors()
         tensors |= {f"random/{name}": state for name, state in self.ensemble.random_states().items()}
-        moments = self._adam.moments()
+        moments = self._optimizer.moments()
         for name, parameter in self.ensemble.trainable.items():
             tensors[f"parameters/{name}"] = parameter
             for moment, value in moments.get(name, {}).items():
-                tensors[f"adam/{name}/{moment}"] = value
+                tensors[f"optimizer/{name}/{moment}"] = value
         return tensors
 
     def restore(self, members: list[int], tensors: dict[str, Tensor], counters: dict[str, list[int]]) -> None:
@@ -241,9 +247,9 @@ class Learner:
         for name, parameter in self.ensemble.trainable.items():
             with torch.no_grad():
                 parameter.copy_(tensors[f"parameters/{name}"])
-            found = _below(f"adam/{name}/", tensors)
+            found = _below(f"optimizer/{name}/", tensors)
             moments[name] = {moment: value.to(self.device) for moment, value in found.items()}
-        self._adam.remember(moments)
+        self._optimizer.remember(moments)
 
     def _micro_losses(
         self, shared: dict[str, Tensor], rows: Int[Tensor, "e b"], weight: Float[Tensor, "e b"]

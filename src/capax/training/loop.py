@@ -15,7 +15,7 @@ from capax.training.checkpoints import Checkpoint, CheckpointError
 from capax.training.pack import Outcome, Pack, Status
 from capax.training.prepare import constants, prepare, unreachable
 from capax.training.snapshots import Snapshot
-from capax.training.stopping import Information, Record
+from capax.training.stopping import CycleEnd, Information, Record
 
 REPORT_SECONDS = 0.2
 FIRST_CHECKPOINT, LAST_PAUSE = 1.0, 120.0
@@ -202,20 +202,35 @@ class Course:
         training, record = self.pack.training, self.records[self.active[place]]
         if record.steps == record.budget:
             return True
+        if self._ends_cycle(record):
+            return True
         if training.eval_steps is not None:
             return record.steps % training.eval_steps == 0
         return epoch_ended and self.learner.order.epochs[place] % training.eval_every == 0
 
+    def _ends_cycle(self, record: Record) -> bool:
+        """Whether a cycle of the learning rate ended with a member's last step."""
+        if self.pack.training.cycle_steps is None or record.steps == 0:
+            return False
+        return record.steps == sum(self.pack.training.cycle(record.steps - 1))
+
     def _evaluate(self, places: list[int]) -> None:
         """Evaluate the members at some places of the learner."""
         learner, sums = self.learner, self._sums.tolist()
-        evaluations = learner.evaluate([*places, *self._company(places)])
+        together = [*places, *self._company(places)]
+        evaluations = learner.evaluate(together)
+        # all that train have made as many steps: their cycles end together
+        ended = self._ends_cycle(self.records[self.active[places[0]]])
+        informations = learner.information(together) if ended else []
         for place, evaluation in zip(places, evaluations, strict=False):  # company is last
             member = self.active[place]
             loss = sums[place] / self._steps_since[place] if self._steps_since[place] else None
             best = self.records[member].observe(
                 learner.order.epochs[place], evaluation, loss, self.pack.training, learner.library.uniform_loss
             )
+            if ended:
+                information = informations[places.index(place)]
+                best = self.records[member].observe_cycle(evaluation, information, self.pack.training)
             if best and (self._informative or self.pack.keep_weights):
                 parameters = learner.ensemble.trainable.items()
                 self._best_weights[member] = {name: p.detach()[place].clone() for name, p in parameters}
@@ -272,6 +287,7 @@ class Course:
                 parameters=self.counts,
                 notes=tuple(self.notes()),
                 information=record.information,
+                cycles=tuple(record.cycles),
                 weights=self._weights(place) if self.pack.keep_weights else None,
                 seconds_before=share,
             )
@@ -305,6 +321,7 @@ class Course:
                 | {
                     "curve": [tuple(point) for point in fields["curve"]],
                     "score": tuple(fields["score"]),
+                    "cycles": [CycleEnd(*end) for end in fields["cycles"]],
                     "information": Information(*fields["information"]) if fields["information"] else None,
                 }
             )

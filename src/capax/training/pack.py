@@ -10,7 +10,7 @@ from torch import Tensor
 
 from capax.specs import Model, Task, Training
 from capax.tasks.library import Constant
-from capax.training.stopping import Information, StopReason
+from capax.training.stopping import CycleEnd, Information, StopReason
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class Outcome:
         curve: `(epoch, memorized, loss)` at each evaluation.
         unreachable: target tokens that its frozen read-out can never rank first.
         information: what it knows at its best evaluation, where its outputs are finite probabilities.
+        cycles: the ends of the cycles of its learning rate.
         constant: the best constant answer to its library; None where items have no answers.
         one_start: whether all members begin with the same weights.
         weights: its parameters at its best evaluation, where they were to be kept.
@@ -86,6 +87,7 @@ class Outcome:
     metrics: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     information: Information | None = None
+    cycles: tuple[CycleEnd, ...] = ()
     constant: Constant | None = None
     one_start: bool = False
     d_head: int | None = None

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from capax.specs import Training
 from capax.tasks.library import Evaluation
 
-StopReason = Literal["complete", "plateau", "budget", "diverged"]
+StopReason = Literal["complete", "plateau", "converged", "budget", "diverged"]
 DIVERGED_LOSS = 10.0
 """A mean loss beyond this many times that of a uniform guess counts as diverged, as one that is not finite does."""
 
@@ -26,6 +26,22 @@ class Information(NamedTuple):
     signed: float
 
 
+class CycleEnd(NamedTuple):
+    """Where a member is at the end of a cycle of its learning rate.
+
+    Attributes:
+        epochs, steps: since the start.
+        memorized: items that it recalls.
+        bits, signed_bits: `Information.clipped` and `Information.signed`.
+    """
+
+    epochs: int
+    steps: int
+    memorized: int
+    bits: float
+    signed_bits: float
+
+
 @dataclass
 class Record:
     """One member's training so far: its curve, its best evaluation, and whether it has stopped.
@@ -37,6 +53,7 @@ class Record:
         score, metrics: how good the best evaluation was, and what else the task measures there.
         complete: whether an evaluation left nothing to learn.
         information: what it knew at its best evaluation, once it has stopped.
+        cycles: the ends of its cycles, where its learning rate has any; then the best evaluation is one of these.
     """
 
     library_size: int
@@ -52,6 +69,7 @@ class Record:
     steps: int = 0
     stop_reason: StopReason | None = None
     information: Information | None = None
+    cycles: list[CycleEnd] = field(default_factory=list)
 
     @property
     def epoch(self) -> int:
@@ -61,7 +79,10 @@ class Record:
     def observe(
         self, epoch: int, evaluation: Evaluation, loss: float | None, training: Training, uniform_loss: float
     ) -> bool:
-        """Note an evaluation and decide; returns whether it is the best so far."""
+        """Note an evaluation and decide; returns whether it is the best so far.
+
+        Where the learning rate has cycles, no evaluation within one is.
+        """
         memorized = evaluation.memorized
         self.curve.append((epoch, memorized, loss if loss is not None and math.isfinite(loss) else None))
         if loss is not None and not loss <= DIVERGED_LOSS * uniform_loss:
@@ -69,7 +90,7 @@ class Record:
             self.stop_reason = "diverged"
             return False
         more = memorized > self.best
-        better = evaluation.score > self.score
+        better = evaluation.score > self.score and (training.cycle_steps is None or self.steps == 0)
         lower = loss is not None and loss < self.lowest_loss * (1 - training.min_loss_drop)
         if better:
             self.best, self.best_epoch, self.metrics = memorized, epoch, evaluation.metrics
@@ -85,3 +106,19 @@ class Record:
         elif self.budget is not None and self.steps >= self.budget:
             self.stop_reason = "complete" if self.complete else "budget"
         return better
+
+    def observe_cycle(self, evaluation: Evaluation, information: Information | None, training: Training) -> bool:
+        """Note where a cycle ended, after `observe`; returns whether it is the best end so far."""
+        if self.stop_reason == "diverged" or information is None:
+            self.best, self.stop_reason = max(self.best, 0), "diverged"
+            return False
+        before = max((end.bits for end in self.cycles), default=0.0)
+        self.cycles.append(CycleEnd(self.epoch, self.steps, evaluation.memorized, *information))
+        gained = information.clipped - before
+        if training.cycle_tolerance is not None and len(self.cycles) > 1 and gained < training.cycle_tolerance * before:
+            self.stop_reason = "converged"
+        if gained <= 0 and len(self.cycles) > 1:
+            return False
+        self.best, self.best_epoch, self.metrics = evaluation.memorized, self.epoch, evaluation.metrics
+        self.information = information
+        return True

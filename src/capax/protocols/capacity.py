@@ -1,0 +1,62 @@
+"""The bits that a model can hold: restarts trained to convergence, and what their gains tend to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from capax.protocols.convergence import Trend, trend
+from capax.protocols.count import Count, Train, out_of_time
+from capax.protocols.mac import best_of_restarts_interval
+from capax.results import CapacityEstimate
+from capax.specs import Capacity, Run
+from capax.training.pack import Outcome
+
+KNOWN_WHOLE = 0.7
+"""Share of a library's bits above which it may be too small to show what can be held."""
+
+
+def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
+    """Restarts on one library; on one of twice the size while more than 70 % of its bits are known."""
+    task, size, sizes = run.task, run.task.library_size, [run.task.library_size]
+    while True:
+        outcomes: list[Outcome] = train(range(protocol.restarts), [size] * protocol.restarts, True)
+        library_bits = size * task.information_per_item()
+        known = float(np.mean([_bits(outcome)[-1] for outcome in outcomes])) / library_bits
+        larger = min(2 * size, task.largest_library)
+        over = any(out_of_time(outcome, run.training) for outcome in outcomes)
+        if known <= KNOWN_WHOLE or not task.drawn or larger == size or over:
+            break
+        size = larger
+        sizes.append(size)
+    best = max(outcomes, key=lambda outcome: _bits(outcome)[-1])
+    found = trend([_bits(outcome) for outcome in outcomes])
+    converged = all(outcome.stop_reason == "converged" for outcome in outcomes)
+    estimate = _estimate(run, best, found, converged, library_bits, tuple(sizes))
+    interval = best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
+    return Count(best.memorized, best, outcomes, size, size, interval, capacity=estimate)
+
+
+def _bits(outcome: Outcome) -> list[float]:
+    """The most that a restart knew by the end of each of its cycles; what it knew at first where none ended."""
+    ends = [end.bits for end in outcome.cycles] or [outcome.information.clipped if outcome.information else 0.0]
+    return [float(bits) for bits in np.maximum.accumulate(ends)]
+
+
+def _estimate(
+    run: Run, best: Outcome, found: Trend, converged: bool, library_bits: float, sizes: tuple[int, ...]
+) -> CapacityEstimate:
+    limit = found.limit if converged else None
+    held = found.reached if limit is None else limit
+    effective = run.model.effective_parameters(**run.task.sizes())
+    return CapacityEstimate(
+        bits=found.reached,
+        extrapolated=limit,
+        interval=found.interval if converged else None,
+        converged=converged,
+        last_gain=found.last_gain,
+        library_bits=library_bits,
+        library_sizes=sizes,
+        per_effective_parameter=held / effective,
+        per_trainable_parameter=held / best.parameters["trainable"],
+        per_parameter=held / best.parameters["total"],
+    )

@@ -1,0 +1,54 @@
+"""Muon as torch has it (`torch.optim.Muon`, `adjust_lr_fn="match_rms_adamw"`), stacked over members."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from capax.specs import Training
+from capax.training.optimizers.adam import Adam
+
+COEFFICIENTS, ITERATIONS, LEAST_NORM = (3.4445, -4.7750, 2.0315), 5, 1e-7
+"""Of the Newton-Schulz iteration; torch's defaults."""
+
+
+class Muon(Adam):
+    """Muon of every matrix, the last two axes of a parameter; gains and biases are Adam's.
+
+    `beta1` is its momentum. Updates have the root mean square of Adam's, so that one learning rate suits all.
+    How we differ from torch: the iteration is in the parameters' precision, not bfloat16; there is no weight decay.
+    """
+
+    def __init__(self, parameters: Mapping[str, Tensor], training: Training, gains: tuple[str, ...] = ()) -> None:
+        super().__init__(parameters, training, gains)
+        self._matrices = [name for name, shape in self._shapes.items() if len(shape) > 2]
+
+    @torch.no_grad()
+    def step(self, lr: float) -> None:
+        """Update the parameters by their gradients, and set these to zero."""
+        gradients = {name: part.clone() for name, part in self.parts(self._gradient).items() if name in self._matrices}
+        change = torch.zeros_like(self._all)
+        self._adam(change, self._gradient, lr)
+        means, changes = self.parts(self._state["exp_avg"]), self.parts(change)
+        for name, gradient in gradients.items():  # what Adam has kept in `exp_avg` is Muon's momentum
+            direction = gradient.lerp(means[name], self._training.beta1)
+            ratio = 0.2 * math.sqrt(max(gradient.shape[-2:]))
+            changes[name].copy_(orthogonalized(direction) * (-lr * ratio))
+        self._scale_gains(change)
+        self._all += change
+        self._gradient.zero_()
+
+
+def orthogonalized(matrices: Tensor) -> Tensor:
+    """Each matrix with its singular values moved towards 1, by Newton-Schulz iterations."""
+    a, b, c = COEFFICIENTS
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    found = matrices.mT if tall else matrices
+    found = found / found.flatten(-2).norm(dim=-1).clamp_min(LEAST_NORM)[..., None, None]
+    for _ in range(ITERATIONS):
+        gram = found @ found.mT
+        found = a * found + (b * gram + c * gram @ gram) @ found
+    return found.mT if tall else found

@@ -1,0 +1,108 @@
+"""SOAP (Vyas et al. 2024, arXiv 2409.11321), stacked: Adam in the eigenbases of Shampoo's two averages.
+
+Of a matrix W with gradient G it keeps running averages of G Gᵀ and Gᵀ G, takes their eigenvectors for coordinates, and
+is Adam there. Between refreshes, every `Training.basis_every` steps by one power iteration and QR, coordinates stay.
+
+How we differ from the authors' code: the first step is not left out (its bases are those of its own gradient); each
+head is a matrix of its own; sides longer than `LONGEST_SIDE` keep their coordinates, as do gains and biases, which so
+are Adam's; there is no weight decay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from capax.specs import Training
+from capax.training.optimizers.adam import Adam
+
+LONGEST_SIDE = 1024
+SIDES = {"left": -2, "right": -1}
+"""A matrix's sides, and which axis of it each is of."""
+
+
+class Soap(Adam):
+    """SOAP of every matrix, the last two axes of a parameter; members and heads never mix."""
+
+    def __init__(self, parameters: Mapping[str, Tensor], training: Training, gains: tuple[str, ...] = ()) -> None:
+        super().__init__(parameters, training, gains)
+        self._sides = {
+            name: [side for side, axis in SIDES.items() if 1 < shape[axis] <= LONGEST_SIDE]
+            for name, shape in self._shapes.items()
+            if len(shape) > 2  # (e, n) is a vector of each member
+        }
+        self._averages: dict[tuple[str, str], Tensor] = {}
+        self._bases: dict[tuple[str, str], Tensor] = {}
+
+    @torch.no_grad()
+    def step(self, lr: float) -> None:
+        """Update the parameters by their gradients, and set these to zero."""
+        gradients = self.parts(self._gradient)
+        for name, sides in self._sides.items():
+            for side in sides:
+                gradient = gradients[name] if side == "left" else gradients[name].mT
+                average = self._averages.get((name, side))
+                now = gradient @ gradient.mT
+                kept = self._training.basis_beta
+                self._averages[name, side] = now * (1 - kept) if average is None else average.lerp_(now, 1 - kept)
+        if not self._bases:
+            self._bases = {place: torch.linalg.eigh(average)[1].flip(-1) for place, average in self._averages.items()}
+        elif int(self._state["step"]) % self._training.basis_every == 0:
+            self._refresh()
+        self._turn(gradients)
+        change = torch.zeros_like(self._all)
+        self._adam(change, self._gradient, lr)
+        self._turn(self.parts(change), back=True)
+        self._scale_gains(change)
+        self._all += change
+        self._gradient.zero_()
+
+    def _turn(self, parts: Mapping[str, Tensor], back: bool = False) -> None:
+        """Replace matrices by what they are in the coordinates of their bases, or back."""
+        for name, sides in self._sides.items():
+            turned = parts[name]
+            for side in sides:
+                basis = self._bases[name, side]
+                if side == "left":
+                    turned = (basis if back else basis.mT) @ turned
+                else:
+                    turned = turned @ (basis.mT if back else basis)
+            if sides:
+                parts[name].copy_(turned)
+
+    def _refresh(self) -> None:
+        """New bases; the mean gradients are turned into them, their squares only put in the new order."""
+        means, squares = self.parts(self._state["exp_avg"]), self.parts(self._state["exp_avg_sq"])
+        self._turn(means, back=True)
+        for (name, side), average in self._averages.items():
+            basis = self._bases[name, side]
+            turned = average @ basis
+            # descending, as power iterations leave them
+            order = (basis * turned).sum(-2).argsort(dim=-1, descending=True, stable=True)
+            self._bases[name, side] = torch.linalg.qr(_in_order(turned, order, -1))[0]
+            squares[name].copy_(_in_order(squares[name], order, SIDES[side]))
+        self._turn(means)
+
+    def moments(self) -> dict[str, dict[str, Tensor]]:
+        """What it remembers of each parameter, with a leading member axis; empty before the first step."""
+        found = super().moments()
+        for kind, of in (("average", self._averages), ("basis", self._bases)):
+            for (name, side), value in of.items():
+                found[name][f"{kind}_{side}"] = value
+        return found
+
+    def remember(self, moments: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Go on with what another one remembered of parameters of these names and shapes."""
+        own = {f"{kind}_{side}" for kind in ("average", "basis") for side in SIDES}
+        super().remember({name: {m: v for m, v in of.items() if m not in own} for name, of in moments.items()})
+        kept = {(name, side): of for name, of in moments.items() for side in SIDES if f"basis_{side}" in of}
+        self._averages = {place: of[f"average_{place[1]}"].clone() for place, of in kept.items()}
+        self._bases = {place: of[f"basis_{place[1]}"].clone() for place, of in kept.items()}
+
+
+def _in_order(matrices: Tensor, order: Tensor, axis: int) -> Tensor:
+    """Rows (axis −2) or columns (axis −1) of each matrix in an order of its own."""
+    index = order[..., None] if axis == -2 else order[..., None, :]
+    return matrices.gather(axis, index.expand_as(matrices))
