@@ -189,13 +189,20 @@ class Training(Spec):
         """Whether the learning rate depends on the budget."""
         return self.cycle_steps is None and (self.schedule != "constant" or self.warmup > 0)
 
-    @model_validator(mode="after")
-    def _has_the_budget_it_needs(self) -> Self:
-        if self.max_epochs is None and self.min_steps is not None:
-            raise ValueError(f"min_steps: only with max_epochs, got {self.min_steps}")
+    def refuse_idle(self) -> None:
+        """Refuse cycles without their length, and what only cycles have; what a run leaves open is filled in by then.
+
+        Raises:
+            ValueError: that names the field.
+        """
         if self.schedule == "cycles" and self.cycle_steps is None:
             raise ValueError("cycle_steps: is required with schedule 'cycles', got none")
         for name in ("cycle_steps", "cycle_tolerance"):
             if self.schedule != "cycles" and (value := getattr(self, name)) is not None:
                 raise ValueError(f"{name}: only with schedule 'cycles', got {value}")
+
+    @model_validator(mode="after")
+    def _has_the_budget_it_needs(self) -> Self:
+        if self.max_epochs is None and self.min_steps is not None:
+            raise ValueError(f"min_steps: only with max_epochs, got {self.min_steps}")
         return self
