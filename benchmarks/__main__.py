@@ -8,6 +8,7 @@ from benchmarks import (
     adapt,
     associations,
     construction,
+    convergence,
     faults,
     kruskal,
     laws,
@@ -39,7 +40,7 @@ BENCHMARKS = {
     "report": report.main,
     "readers": readers.main,
 }
-BY_NAME_ONLY = {"faults": faults.main}
+BY_NAME_ONLY = {"faults": faults.main, "convergence": convergence.main}
 
 if __name__ == "__main__":
     every = BENCHMARKS | BY_NAME_ONLY

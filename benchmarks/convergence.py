@@ -1,4 +1,4 @@
-"""Whether intervals of extrapolated capacities hold what trainings eight times as long reach. About an hour; by name only.
+"""Whether intervals of extrapolated capacities hold what trainings eight times as long reach. An hour; by name only.
 
 Cells that a file of results holds already are not repeated."""
 

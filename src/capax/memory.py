@@ -50,7 +50,7 @@ class Memory:
     def of(cls, run: Measurement, model: TokenEnsemble[Any], generator: np.random.Generator) -> Memory:
         """With the library drawn again."""
         task = run.spec.task
-        return cls(run, model, task.library_type().draw(task, task.library_size, generator))
+        return cls(run, model, task.library_type().draw(task, run.library_size, generator))
 
     def recall(self, prefix: list[int]) -> Recall:
         """The token that it predicts after a prefix of seq_len − 1 tokens.
@@ -90,7 +90,7 @@ class AssociativeMemory:
     def of(cls, run: Measurement, model: AssociativeEnsemble, generator: np.random.Generator) -> AssociativeMemory:
         """With the examples drawn again."""
         task: Any = run.spec.task
-        return cls(run, model, associations.draw(task, task.library_size, model.spec.d_model, generator))
+        return cls(run, model, associations.draw(task, run.library_size, model.spec.d_model, generator))
 
     def answers(self) -> Float[np.ndarray, "items o"]:
         """Its output for each example: scores of the classes, or the numbers of a real label."""

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from capax.cli import streams
 from capax.errors import FigureFailed, printable
-from capax.results import Interval, KeyDimensionSearch, Measurement, Search
+from capax.results import CapacityEstimate, Interval, KeyDimensionSearch, Measurement, Search
 from capax.specs import Run, Training
 from capax.specs.plugins import resolve
 from capax.store.schema import Failure, Summary
@@ -33,6 +33,7 @@ LONGEST_ERROR = 140
 STOPPED = {
     "complete": "the library was complete",
     "plateau": "nothing improved any more",
+    "converged": "a cycle added too little",
     "budget": "its budget was spent",
     "diverged": "it diverged",
 }
@@ -144,14 +145,17 @@ def ended(reason: StopReason, training: Training) -> str:
 
 
 def _rows(run: Measurement) -> list[tuple[str, str]]:
-    name = {"mac": "memorized", "mls": "largest library", "shatter": "memorized (best)", "budget": "recalled"}[
-        run.spec.protocol.protocol
-    ]
+    name = {
+        "mac": "memorized",
+        "mls": "largest library",
+        "shatter": "memorized (best)",
+        "budget": "recalled",
+        "capacity": "recalled",
+    }[run.spec.protocol.protocol]
     counts = run.memorized_per_restart
-    each = (
-        f" (restarts: {', '.join(map(str, counts))})" if run.spec.protocol.protocol == "mac" and len(counts) > 1 else ""
-    )
+    each = f" (restarts: {', '.join(map(str, counts))})" if run.spec.protocol.one_library and len(counts) > 1 else ""
     rows = [
+        *([] if run.capacity is None else _capacity_rows(run.capacity)),
         (name, f"{run.memorized} of {run.library_size}{each}"),
         ("chance", _chance(run)),
     ]
@@ -172,7 +176,7 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         guess = f"{run.bits_per_item_uniform:.4g} of a uniform guess"
         rows.append(("bits per item", f"{run.bits_per_item:.4g}, the entropy of the targets; {guess}"))
     rows += [
-        ("parameters", f"{run.parameters.trainable} trainable of {run.parameters.total}"),
+        ("parameters", _parameters(run)),
         (
             "training",
             f"{run.epochs} epochs, {run.steps} steps, {duration(run.seconds)}; "
@@ -198,6 +202,35 @@ def _chance(run: Measurement) -> str:
         both = f" (guesses {run.chance_uniform:.4g}, one constant answer {run.chance_constant:.4g})"
     above = f"{run.memorized_above_chance:.4g} above chance" if run.above_chance else "not significantly above chance"
     return f"{run.chance:.4g} by luck{both}; {above}"
+
+
+def _parameters(run: Measurement) -> str:
+    effective = run.parameters.effective
+    more = "" if effective in (None, run.parameters.trainable) else f", {effective} effective"
+    return f"{run.parameters.trainable} trainable of {run.parameters.total}{more}"
+
+
+def _capacity_rows(found: CapacityEstimate) -> list[tuple[str, str]]:
+    """What a model can hold; where it did not converge, that first."""
+    reached = f"{found.bits:.4g} bits known of {found.library_bits:.4g}"
+    gained = "" if found.last_gain is None else f"; the last cycle added {found.last_gain:.1%}"
+    if found.extrapolated is None or found.interval is None:
+        rows = [("capacity", f"not converged: at least {reached}{gained}")]
+    else:
+        rows = [
+            ("capacity", f"{found.extrapolated:.4g} bits; {_range(found.interval)}"),
+            ("reached", f"{reached}{gained}"),
+        ]
+    effective = "" if found.per_effective_parameter is None else f"{found.per_effective_parameter:.3g} per effective, "
+    density = (
+        f"{effective}{found.per_trainable_parameter:.3g} per trainable, {found.per_parameter:.3g} per any parameter"
+    )
+    rows.append(("bits", density))
+    if len(found.library_sizes) > 1:
+        rows.append(
+            ("libraries", f"of {', '.join(map(str, found.library_sizes))} items in turn, until it held only part")
+        )
+    return rows
 
 
 UNITS = {

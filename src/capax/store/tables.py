@@ -16,7 +16,7 @@ from polars.exceptions import PolarsError
 from capax import outputs
 from capax.errors import TableError
 from capax.inputs import regular
-from capax.results import Measurement
+from capax.results import CapacityEstimate, Measurement
 from capax.specs import Run
 from capax.store import DEFAULT, Store
 
@@ -44,7 +44,8 @@ def read(store: Path | str = DEFAULT) -> pl.DataFrame:
     Returns:
         One row per run: `key`, the fields of its task, model, training and protocol, `seed`, the counts (`memorized`,
         `chance` and its two kinds, `memorized_above_chance`, `above_chance`), their units, parameter counts, epochs,
-        seconds and `stop_reason`. A field that a run's protocol does not have is null. Imported rows follow, with what
+        seconds and `stop_reason`; where one of them is by protocol capacity, also `capacity_bits` (null where it did not
+        converge), `capacity_reached`, `capacity_low`, `capacity_high`, `converged`. A field that a run's protocol does not have is null. Imported rows follow, with what
         was known of them; then there is a column `source`, null for the runs.
 
     Raises:
@@ -130,6 +131,8 @@ def _row(run: Measurement) -> dict[str, Any]:
         **information,
         "trainable_parameters": run.parameters.trainable,
         "total_parameters": run.parameters.total,
+        "effective_parameters": run.parameters.effective,
+        **_capacity(run.capacity),
         "epochs": run.epochs,
         "steps": run.steps,
         "seconds": run.seconds,
@@ -139,6 +142,20 @@ def _row(run: Measurement) -> dict[str, Any]:
         if "f1" not in run.metrics
         else {"f1": run.metrics["f1"]} | {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim")}
     )
+
+
+def _capacity(found: CapacityEstimate | None) -> dict[str, Any]:
+    """What a model can hold, in bits: what it tends to, what it reached, and the interval of the former."""
+    if found is None:
+        return {}
+    interval = found.interval
+    return {
+        "capacity_bits": found.extrapolated,
+        "capacity_reached": found.bits,
+        "capacity_low": None if interval is None else interval.low,
+        "capacity_high": None if interval is None else interval.high,
+        "converged": found.converged,
+    }
 
 
 def _cell(value: Any) -> Any:
