@@ -17,15 +17,20 @@ Compared = Literal["memorized_above_chance", "total_key_dim"]
 CYCLES: dict[str, Any] = {
     "schedule": "cycles",
     "cycle_steps": 100,
+    "cycle_decay": 0.7,
     "cycle_tolerance": 0.05,
     "warmup": 0.1,
     "batch_size": 100_000,
     "eval_steps": 50,
     "patience": None,
     "stop_when_complete": False,
-    "max_steps": 100 * (2**8 - 1),
+    "max_epochs": None,
+    "min_steps": None,
 }
-"""Training to convergence: eight cycles at most."""
+"""Training to convergence."""
+
+MOST_CYCLES = 8
+"""That a training has where it is given no budget."""
 
 RECIPE: dict[str, Any] = {
     "optimizer": "soap",
@@ -68,11 +73,11 @@ class _Protocol(Spec):
         """The model of its largest trainings: with its most heads, of the given size, where it searches for them."""
         return model
 
-    def usual_training(self, model: Any, given: Collection[str]) -> Mapping[str, Any]:
+    def usual_training(self, model: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Training where a run gives nothing else, before what its task says.
 
         Args:
-            given: fields that the run gives.
+            given: the fields that the run gives.
         """
         return {}
 
@@ -266,11 +271,10 @@ class Capacity(_Protocol):
         """The restarts; of a larger library there are as many again."""
         return self.restarts
 
-    def usual_training(self, model: Any, given: Collection[str]) -> Mapping[str, Any]:
-        """Cycles until one adds too little; and SOAP as it won, where no optimizer is given."""
-        usual = CYCLES | (RECIPE if "optimizer" not in given else {})
-        if "cycle_steps" in given:
-            usual = {name: value for name, value in usual.items() if name != "max_steps"}
+    def usual_training(self, model: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Eight cycles at most, until one adds too little; and SOAP as it won, where no optimizer is given."""
+        first = given.get("cycle_steps") or CYCLES["cycle_steps"]
+        usual = CYCLES | {"max_steps": first * (2**MOST_CYCLES - 1)} | (RECIPE if "optimizer" not in given else {})
         return usual if model.gains else {name: value for name, value in usual.items() if name != "gain_lr"}
 
     def usual_library(self, task: Any, model: Any) -> int | None:

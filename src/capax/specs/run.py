@@ -99,7 +99,8 @@ class Run(Spec):
     def _fill_training(self) -> None:
         """Set what the training was not given to what its task's paper says; a budget is given or filled as one."""
         given = self.training.model_fields_set
-        usual = {**self.task.usual_training, **self.protocol.usual_training(self.model, given)}
+        set_ = {name: getattr(self.training, name) for name in given}
+        usual = {**self.task.usual_training, **self.protocol.usual_training(self.model, set_)}
         if given & set(BUDGET):
             usual = {name: value for name, value in usual.items() if name not in BUDGET}
         missing = {name: value for name, value in usual.items() if name not in given}

@@ -57,13 +57,17 @@ class Training(Spec):
     cycle_steps: Annotated[
         int | None, since("0.1", ge=1, le=MOST_STEPS, description="Steps of the first cycle; only with cycles.")
     ] = None
+    cycle_decay: Annotated[
+        float,
+        since("0.1", gt=0, le=1, description="What the highest learning rate of a cycle is of that before it."),
+    ] = 1.0
     cycle_tolerance: Annotated[
         float | None,
         since(
             "0.1",
             gt=0,
             lt=1,
-            description="A member has converged when a cycle adds less than this share to the bits that it knows.",
+            description="A member has converged when a cycle changes the bits that it knows by less than this share.",
         ),
     ] = None
     warmup: Annotated[
@@ -136,17 +140,19 @@ class Training(Spec):
 
     def lr_at(self, step: int, budget: int | None) -> float:
         """Learning rate of a step, counted from 0, of a training with a budget of steps."""
+        highest = self.lr
         if self.cycle_steps is not None:
             first, budget = self.cycle(step)
             step -= first
+            highest *= self.cycle_decay ** math.log2(budget // self.cycle_steps)
         if budget is None:
-            return self.lr
+            return highest
         rising = self.warmup * budget
         if step < rising:
-            return self.lr * (0.01 + 0.99 * step / rising)
+            return highest * (0.01 + 0.99 * step / rising)
         if self.schedule == "constant":
-            return self.lr
-        return self.lr * (1 + math.cos(math.pi * (step - rising) / (budget - rising))) / 2
+            return highest
+        return highest * (1 + math.cos(math.pi * (step - rising) / (budget - rising))) / 2
 
     def words(self, library_sizes: Iterable[int]) -> str:
         """How members learn libraries of these sizes and when they stop, in words."""
@@ -163,11 +169,12 @@ class Training(Spec):
             ends.append(f"{self.time_limit:g} seconds")
         ends += ["the library is complete"] if self.stop_when_complete else []
         if self.cycle_tolerance is not None:
-            ends.insert(0, f"a cycle adds less than {100 * self.cycle_tolerance:.3g} % to the bits known")
+            ends.insert(0, f"a cycle changes the bits known by less than {100 * self.cycle_tolerance:.3g} %")
         batch = "the whole library" if all(self.batch_size >= size for size in library_sizes) else str(self.batch_size)
         rate = f"{self.NAMES[self.optimizer]} at {self.lr:g}{self._unusual()}, {self.schedule}"
         if self.cycle_steps is not None:
             rate = f"{rate} of {self.cycle_steps}, {2 * self.cycle_steps}, {4 * self.cycle_steps}, … steps"
+            rate += f", each at {self.cycle_decay:g} of the rate before" if self.cycle_decay != 1 else ""
         of = "the budget" if self.cycle_steps is None else "each"
         warmup = f" after a warm-up over {100 * self.warmup:.3g} % of {of}" if self.warmup else ""
         every = counted(*((self.eval_every, "epoch") if self.eval_steps is None else (self.eval_steps, "step")))
@@ -197,8 +204,9 @@ class Training(Spec):
         """
         if self.schedule == "cycles" and self.cycle_steps is None:
             raise ValueError("cycle_steps: is required with schedule 'cycles', got none")
-        for name in ("cycle_steps", "cycle_tolerance"):
-            if self.schedule != "cycles" and (value := getattr(self, name)) is not None:
+        for name in ("cycle_steps", "cycle_decay", "cycle_tolerance"):
+            value = getattr(self, name)
+            if self.schedule != "cycles" and value != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: only with schedule 'cycles', got {value}")
 
     @model_validator(mode="after")

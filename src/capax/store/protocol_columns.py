@@ -47,6 +47,7 @@ PROTOCOL = (
     "basis_every",
     "schedule",
     "cycle_steps",
+    "cycle_decay",
     "cycle_tolerance",
     "warmup",
     "batch_size",

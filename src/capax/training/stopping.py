@@ -115,7 +115,7 @@ class Record:
         before = max((end.bits for end in self.cycles), default=0.0)
         self.cycles.append(CycleEnd(self.epoch, self.steps, evaluation.memorized, *information))
         gained = information.clipped - before
-        if training.cycle_tolerance is not None and len(self.cycles) > 1 and gained < training.cycle_tolerance * before:
+        if training.cycle_tolerance is not None and len(self.cycles) > 1 and abs(gained) < training.cycle_tolerance * before:
             self.stop_reason = "converged"
         if gained <= 0 and len(self.cycles) > 1:
             return False

@@ -1,0 +1,205 @@
+"""Protocol capacity: restarts trained until a cycle adds too little, in bits."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import capax
+from capax.cli import main
+from capax.errors import SpecError
+from capax.protocols.convergence import trend
+from capax.results import Measurement
+from capax.specs import Run
+from capax.specs.model import freedom
+
+TASK = capax.Sequences(seq_len=3, vocab_size=12)
+MODEL = capax.Transformer(d_model=4, d_head=4, ffn="none")
+QUICK = capax.Training(cycle_steps=20, cycle_tolerance=0.2)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("capacity") / "capax.db"
+
+
+@pytest.fixture(scope="module")
+def measured(store: Path) -> Measurement:
+    return capax.measure(TASK, MODEL, QUICK, protocol="capacity", store=store, keep_weights=True)
+
+
+def test_the_library_has_twice_the_bits_that_are_expected() -> None:
+    task = Run(task=TASK, model=MODEL, protocol=capax.Capacity()).task
+    expected = 2 * 2.3 * MODEL.effective_parameters(**task.sizes())
+    assert task.library_size == math.ceil(expected / (2 * math.log2(12)))
+    assert Run(task=TASK.replace(library_size=7), model=MODEL, protocol=capax.Capacity()).task.library_size == 7
+    assert Run(task=TASK.replace(vocab_size=3), model=MODEL, protocol=capax.Capacity()).task.library_size == 9
+
+
+def test_bits_are_those_of_the_weights_at_the_end_of_the_best_cycle(store: Path, measured: Measurement) -> None:
+    memory = capax.load(measured.key, store)
+    tokens = torch.from_numpy(memory.library)
+    with torch.no_grad():
+        scores = memory.model.logits(tokens[None, :, :-1])[0].double()
+    chances = scores.log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0]
+    known = (2 * math.log2(12) + chances.sum(1) / math.log(2)).clamp_min(0).sum()
+    best = max(max(end.bits for end in member.cycles) for member in measured.members)
+    assert float(known) == pytest.approx(best, rel=1e-5)
+    morris = next(unit for unit in measured.units if unit.name == "morris_bits")
+    assert morris.amount == pytest.approx(best, rel=1e-5)
+    assert morris.per_effective_parameter == pytest.approx(best / measured.parameters.effective, rel=1e-5)
+
+
+def test_a_member_converges_when_a_cycle_adds_too_little(measured: Measurement) -> None:
+    assert measured.stop_reason == "converged"
+    for member in measured.members:
+        ends = [end.bits for end in member.cycles]
+        assert [end.steps for end in member.cycles] == [20 * (2**k - 1) for k in range(1, len(ends) + 1)]
+        gains = np.diff(ends) / np.maximum.accumulate(ends)[:-1]
+        assert (gains[:-1] >= 0.2).all()
+        assert gains[-1] < 0.2
+        assert member.stop_reason == "converged"
+    found = measured.capacity
+    assert found is not None
+    assert found.converged
+    assert found.bits == pytest.approx(np.mean([max(end.bits for end in m.cycles) for m in measured.members]))
+    assert found.bits < found.library_bits
+
+
+def test_a_budget_is_no_capacity() -> None:
+    budget = QUICK.replace(max_steps=60, cycle_tolerance=0.01)
+    found = capax.measure(TASK, MODEL, budget, protocol="capacity", restarts=2)
+    assert found.stop_reason == "budget"
+    assert found.capacity is not None
+    assert (found.capacity.converged, found.capacity.extrapolated, found.capacity.interval) == (False, None, None)
+    assert found.capacity.bits > 0
+
+
+def test_a_library_that_is_known_is_doubled() -> None:
+    wider = MODEL.replace(d_model=8)
+    found = capax.measure(TASK.replace(library_size=4), wider, QUICK, protocol="capacity", restarts=2)
+    assert found.capacity is not None
+    assert found.capacity.library_sizes == tuple(4 * 2**k for k in range(len(found.capacity.library_sizes)))
+    assert len(found.capacity.library_sizes) > 1
+    assert found.library_size == found.capacity.library_sizes[-1]
+    assert found.capacity.bits <= 0.7 * found.capacity.library_bits
+    assert {member.library_size for member in found.members} == {found.library_size}
+
+
+def test_more_workers_and_json_change_nothing(measured: Measurement, store: Path) -> None:
+    again = Measurement.from_json(measured.to_json())
+    assert again == measured
+    assert capax.measure(TASK, MODEL, QUICK, protocol="capacity", store=store) == measured
+    row = capax.read(store).row(0, named=True)
+    assert row["capacity_reached"] == measured.capacity.bits  # type: ignore[union-attr]
+    assert row["effective_parameters"] == measured.parameters.effective
+
+
+def test_associations_have_a_capacity_too() -> None:
+    found = capax.measure(
+        capax.Associations(context_size=3, n_classes=4),
+        capax.AssociativeAttention(d_model=4, d_head=4),
+        QUICK,
+        protocol="capacity",
+        restarts=2,
+    )
+    assert found.capacity is not None
+    assert 0 < found.capacity.bits < found.capacity.library_bits
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "training", "field"),
+    [
+        (capax.Relations(n_items=8), capax.KeyQueryChannel(d_model=4, d_head=2), {}, "protocol"),
+        (capax.Associations(labels="normal"), capax.AssociativeAttention(), {}, "protocol"),
+        (TASK, MODEL, {"schedule": "constant"}, "cycle_steps"),
+        (TASK, MODEL, {"cycle_steps": 0}, "cycle_steps"),
+        (TASK, MODEL.replace(norms=False), {"gain_lr": 2}, "gain_lr"),
+        (TASK, MODEL, {"optimizer": "lion"}, "optimizer"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(task: Any, model: Any, training: dict[str, Any], field: str) -> None:
+    with pytest.raises(SpecError, match=f"^{field}: "):
+        Run(task=task, model=model, training=capax.Training(**training), protocol=capax.Capacity())
+
+
+@pytest.mark.parametrize("field", ["cycle_steps", "cycle_tolerance"])
+def test_cycles_alone_have_their_fields(field: str) -> None:
+    with pytest.raises(SpecError, match=field):
+        Run(task=TASK, model=MODEL, training=capax.Training(**{field: 0.5 if "tol" in field else 5}))
+
+
+@pytest.mark.parametrize("rows, inner, columns", [(4, 2, 4), (4, 4, 4), (4, 7, 4), (5, 3, 2), (6, 1, 6)])  # noqa: PT006
+def test_freedom_is_the_rank_of_what_a_product_says(rows: int, inner: int, columns: int) -> None:
+    """The rank of the derivative of A B by all numbers of A and B, at random ones."""
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randn(rows, inner, generator=generator, dtype=torch.float64)
+    b = torch.randn(inner, columns, generator=generator, dtype=torch.float64)
+    by_a, by_b = torch.autograd.functional.jacobian(torch.matmul, (a, b))
+    derivative = torch.cat([by_a.reshape(rows * columns, -1), by_b.reshape(rows * columns, -1)], 1)
+    assert int(torch.linalg.matrix_rank(derivative)) == freedom(rows, inner, columns)
+
+
+def test_effective_parameters_of_models() -> None:
+    sizes = TASK.sizes()
+    wide, narrow = (capax.Transformer(d_model=16, n_heads=4, d_head=d) for d in (16, 2))
+    spare = {
+        model: model.parameter_counts(**sizes)["trainable"] - model.effective_parameters(**sizes)
+        for model in (wide, narrow)
+    }
+    assert spare == {wide: 4 * (4 * 16 * 16 - 2 * 16 * 16), narrow: 4 * (4 * 16 * 2 - 2 * 2 * (32 - 2))}
+    more = capax.Transformer(d_model=16, d_head=64)
+    assert more.effective_parameters(**sizes) == more.replace(d_head=16).effective_parameters(**sizes)
+    summed = capax.KeyQueryChannel(d_model=8, n_heads=8, d_head=2, aggregate="sum")
+    assert summed.effective_parameters(n_items=9) == 8 * 8 + 2
+    assert summed.replace(aggregate="max").effective_parameters(n_items=9) == 8 * freedom(8, 2, 8) + 2
+
+
+def test_the_command_says_first_whether_it_converged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [
+        "measure",
+        "sequences",
+        "--protocol",
+        "capacity",
+        "--seq-len",
+        "3",
+        "--vocab-size",
+        "12",
+        "--d-model",
+        "4",
+        "--d-head",
+        "4",
+        "--ffn",
+        "none",
+        "--cycle-steps",
+        "20",
+        "--max-steps",
+        "60",
+        "--restarts",
+        "2",
+        "--workers",
+        "1",
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--store", str(tmp_path / "a.db")])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert "not converged" in said.splitlines()[1]
+    with pytest.raises(SystemExit):
+        main([*command, "--store", str(tmp_path / "a.db"), "--json"])
+    assert json.loads(capsys.readouterr().out)["capacity"]["converged"] is False
+
+
+def test_a_trend_needs_gains_that_shrink() -> None:
+    assert trend([[10.0, 15.0, 20.0], [10.0, 15.0, 20.0]]).limit is None
+    assert trend([[10.0, 15.0], [10.0, 15.0]]).limit is None
+    found = trend([[100 - 64 * 0.5**k for k in range(6)]] * 3)
+    assert found.limit == pytest.approx(100, rel=0.01)
+    assert found.interval is not None
+    assert found.interval.low <= 100 <= (found.interval.high or math.inf)
