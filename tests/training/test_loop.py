@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -45,12 +45,6 @@ def pack(
         one_library=one_library,
         seconds=seconds,
     )
-
-
-@pytest.fixture(scope="module")
-def two_processes() -> Iterator[Workers]:
-    with Workers(2) as two:
-        yield two
 
 
 def results(outcomes: list[Outcome]) -> list[tuple[object, ...]]:
