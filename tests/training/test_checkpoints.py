@@ -1,6 +1,5 @@
 """A training that was stopped goes on as if it had not been; what cannot be read or written ends nothing."""
 
-import itertools
 import os
 import signal
 import subprocess
@@ -88,7 +87,9 @@ MIXED = (3, 300, 4, 5, 140, 6)
 @pytest.mark.parametrize(
     ("precision", "sizes", "loss"),
     [
-        *itertools.product(("float32",), ((300, 300), MIXED, (6, 6, 6)), ("last", "all")),
+        ("float32", (300, 300), "all"),
+        ("float32", MIXED, "all"),
+        ("float32", (6, 6, 6), "last"),
         ("float64", MIXED, "all"),
         ("bfloat16", MIXED, "last"),
     ],
@@ -127,7 +128,7 @@ def test_any_interruptions_change_nothing(tmp_path_factory: pytest.TempPathFacto
     one = pack((40, 7, 300), max_epochs=6)
     whole = train(one)
 
-    @settings(max_examples=8, deadline=None, derandomize=True)
+    @settings(max_examples=4, deadline=None, derandomize=True)
     @given(st.lists(st.integers(0, 20), max_size=4))
     def change_nothing(stretches: list[int]) -> None:
         assert_equal(in_stretches(one, tmp_path_factory.mktemp("any"), stretches), whole)
@@ -160,14 +161,14 @@ def test_a_killed_process_is_taken_up(tmp_path: Path) -> None:
 import sys
 import torch
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[2:]
 from test_checkpoints import LONG
 from capax.training.loop import train
 torch.set_num_threads(1)
-train(LONG, checkpoint=Path(sys.argv[2]), every=0.0)
+train(LONG, checkpoint=Path(sys.argv[1]), every=0.0)
 """
     folder = tmp_path / "checkpoints"
-    process = subprocess.Popen([sys.executable, "-c", code, str(Path(__file__).parent), str(folder)])
+    process = subprocess.Popen([sys.executable, "-c", code, str(folder), *map(str, Path(__file__).parents[:2])])
     path = folder / f"{digest(LONG)}.safetensors"
     seen: set[int] = set()
     while len(seen) < 20:
