@@ -82,8 +82,9 @@ def test_deficient_contexts_are_named() -> None:
     contexts[30, :] = contexts[30, 0]
     found = checks(gaussian(40, 16), contexts)["A2"]
     assert (found.verdict, found.dependent_sets, found.smallest_rank) == ("fails", ((12,), (31,)), 1)
-    assert "2 of 40 contexts have dependent tokens: 12, 31; smallest rank 1 of 5" in found.evidence
-    assert "the context has rank 1 of 5" in checks(gaussian(40, 16), contexts[30])["A2"].evidence
+    for part in ("2 of 40", "12, 31", "rank 1 of 5"):
+        assert part in found.evidence
+    assert "rank 1 of 5" in checks(gaussian(40, 16), contexts[30])["A2"].evidence
 
 
 def test_decisions_near_the_tolerance_are_said() -> None:

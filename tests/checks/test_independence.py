@@ -28,7 +28,7 @@ def gaussian(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=70)
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(1, 12),

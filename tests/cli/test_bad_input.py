@@ -2,13 +2,12 @@
 
 import json
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import refused
+from limits import files_of_at_most
 
 from capax.cli import main
 from capax.store.schema import APPLICATION_ID
@@ -163,25 +162,17 @@ def main_ok(*arguments: str) -> None:
     assert exit_.value.code == 0
 
 
-def test_a_full_disk_loses_no_finished_run() -> None:
+def test_a_full_disk_loses_no_finished_run(capsys: pytest.CaptureFixture[str]) -> None:
     """A real limit on file size: the earlier run stays, the new one is printed whole and reported as not saved."""
-    code = f"""
-import resource, signal
-from capax.cli import main
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-small = {SMALL!r} + ["--store", "s.db", "--json", "--workers", "1", "--readout", "trained"]
-try:
-    main(small)
-except SystemExit as exit_:
-    assert exit_.code == 0
-resource.setrlimit(resource.RLIMIT_FSIZE, (45056, 45056))  # room to open the store, none for 200 restarts
-main([word if word != "1" or small[place - 1] != "--restarts" else "200" for place, word in enumerate(small)])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    first, second = (json.loads(line) for line in done.stdout.splitlines())
-    assert done.returncode == 1, done.stderr
-    assert "was not saved" in done.stderr
-    assert done.stderr.count("\n") == 1
+    small = [*SMALL[:-1], "200", "--store", "s.db", "--json", "--workers", "1", "--readout", "trained"]
+    main_ok(*SMALL, "--store", "s.db", "--json")
+    with files_of_at_most(45056), pytest.raises(SystemExit) as exit_:  # room to open the store, none for 200 restarts
+        main(small)
+    out, err = capsys.readouterr()
+    first, second = map(json.loads, out.splitlines())
+    assert exit_.value.code == 1
+    assert "not saved" in err
+    assert err.count("\n") == 1
     assert len(second["memorized_per_restart"]) == 200
     with sqlite3.connect("s.db") as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

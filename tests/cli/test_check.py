@@ -40,9 +40,9 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     queries = gaussian(30, 12)
     queries[4] = 0
     out = " ".join(run(capsys, "check", "assumptions", *save(queries, gaussian(5, 12)), "--samples", "50").split())
-    assert "30 queries and a shared context of 5 tokens in 12 channels" in out
-    assert "A1 any 5 queries are independent fails zero: 5" in out
-    assert "A2 the 5 tokens of each context are independent holds the context has rank 5" in out
+    for part in ("30 queries", "5 tokens", "12 channels", "fails zero: 5", "has rank 5"):
+        assert part in out
+    assert out.index("A1 ") < out.index("fails") < out.index("A2 ") < out.index("holds")
 
 
 def test_precision(capsys: pytest.CaptureFixture[str]) -> None:

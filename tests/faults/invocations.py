@@ -56,7 +56,7 @@ BASES: dict[str, list[str]] = {
     "runs list": ["--store", "s.db"],
     "runs show": ["KEY", "--store", "s.db"],
     "runs export": ["r.csv", "--store", "s.db"],
-    "runs import": ["edges.csv", "--store", "new.db"],
+    "runs import": ["theirs.csv", "--store", "new.db"],
     "runs delete": ["KEY", "--store", "s.db"],
     "runs merge": ["s.db", "--out", "joined.db"],
     "runs recall": ["KEY", "--store", "s.db", *PREFIX],

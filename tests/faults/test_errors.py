@@ -258,7 +258,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["signal", "capax.cli", "cyclopts", "capax.planning.plan"])
+@pytest.mark.parametrize("module", ["signal", "capax.cli", "cyclopts", "capax.cli.plan"])
 def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> None:
     """At the first moment, before the command is known, in a library, and in a command, which keeps no runs."""
     done = subprocess.run(

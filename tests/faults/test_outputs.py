@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import resource
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from limits import files_of_at_most
 from matplotlib.figure import Figure
 
 import capax
@@ -160,14 +160,9 @@ def test_no_room_leaves_what_was_there(name: str) -> None:
     if name != "merged.db":
         Path(name).write_text("before")
     before = {path: path.read_bytes() for path in Path().iterdir()}
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     room = 45_056 if name == "merged.db" else 4  # of a store, to open it
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
-    try:
-        with pytest.raises(OutputError, match=rf"cannot write {name}: \w+") as error:
-            WRITERS[name](Path(name))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with files_of_at_most(room), pytest.raises(OutputError, match=rf"cannot write {name}: \w+") as error:
+        WRITERS[name](Path(name))
     assert error.value.exit_code == 1
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
 

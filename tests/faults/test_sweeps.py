@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from capax.results import Measurement
 from capax.store import Store
 from capax.sweeps import packs
 from capax.sweeps.executors import Executor, Job, Processes, Report, do
-from capax.training import checkpoints, loop
+from capax.training import checkpoints, loop, workers
 from capax.training.loop import Course, Interrupted, pause, train
 from capax.training.pack import Outcome, Pack, Status
 from capax.training.workers import Workers
@@ -55,17 +56,13 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
 UNGUARDED = """
 import sys
 import capax
-from capax.errors import CapaxError, SweepFailed
+from capax.errors import SweepFailed
 runs = [capax.Run(task=capax.Sequences(seq_len=3, vocab_size=5, library_size=4), model=capax.Transformer(d_model=2),
-    training=capax.Training(max_epochs=1), protocol=capax.Mac(restarts=1), seed=seed) for seed in range(2)]
+    training=capax.Training(max_epochs=1), protocol=capax.Mac(restarts=1))]
 try:
     for run in capax.sweep(runs, sys.argv[1], workers=2, device="cpu"):
         print("done by a worker")
 except SweepFailed as error:
-    print(error)
-try:
-    capax.measure(runs[0].task, runs[0].model, runs[0].training, restarts=4, workers=2, device="cpu")
-except CapaxError as error:
     print(error)
 for run in capax.sweep(runs, sys.argv[1], workers=1, device="cpu"):
     print("done here")
@@ -73,16 +70,25 @@ for run in capax.sweep(runs, sys.argv[1], workers=1, device="cpu"):
 
 
 def test_a_script_without_a_guard_works_in_its_own_process_or_is_told_in_one_line(tmp_path: Path) -> None:
-    """Two workers import the script anew and cannot start: one line says what to write. One worker is the script."""
+    """A worker imports the script anew and cannot start: one line says what to write. One worker is the script."""
     (tmp_path / "script.py").write_text(UNGUARDED)
     command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "s.db")]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    told, again, *done = ended.stdout.splitlines()
+    told, *done = ended.stdout.splitlines()
     assert told.startswith("workers: ")
     assert 'if __name__ == "__main__":' in told
-    assert again == told  # of a measurement on two workers
-    assert done == ["done here"] * 2
+    assert done == ["done here"]
     assert ended.stderr == ""
+
+
+def test_a_measurement_whose_workers_cannot_start_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(workers.ProcessPoolExecutor, "submit", broken)
+    with pytest.raises(workers.WorkerDied) as error:
+        capax.measure(TASK, spec().model, restarts=4, workers=2, device="cpu")
+    assert str(error.value) == machine.UNSTARTED
 
 
 def test_a_script_on_stdin_is_told_in_one_line_that_no_worker_can_import_it(

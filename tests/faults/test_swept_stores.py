@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import files_of_at_most
 from sweeping import TASK, spec, sweep
 
 import capax
@@ -123,16 +123,11 @@ def test_a_measurement_is_not_written_to_a_store_that_is_gone(tmp_path: Path) ->
 def test_a_disk_without_room_ends_a_sweep_and_says_which_runs_were_not_kept(tmp_path: Path) -> None:
     """No file may grow beyond what the store's log has: a limit of the process stands for a full disk."""
     store, runs = tmp_path / "s.db", [spec(epochs=epochs) for epochs in (2, 3, 4)]
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     under_way = sweep(runs, store)
     first = next(under_way)
-    size = os.stat(f"{store}-wal").st_size
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        with pytest.raises(StoreWriteError, match=rf"not saved: .*not kept: {runs[1].key()[:12]}; ") as error:
-            list(under_way)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    not_kept = pytest.raises(StoreWriteError, match=rf"not saved: .*not kept: {runs[1].key()[:12]}; ")
+    with files_of_at_most(os.stat(f"{store}-wal").st_size), not_kept as error:
+        list(under_way)
     assert error.value.exit_code == 1
     with Store(store) as opened:
         assert opened.keys() == {first.key}
@@ -144,15 +139,10 @@ def test_runs_that_lie_in_the_log_alone_for_want_of_room_are_told(tmp_path: Path
     """They were written, but a copy of the store's file alone would not hold them."""
     path, run = tmp_path / "s.db", spec(epochs=1)
     measured = capax.measure(run.task, run.model, run.training, restarts=1, device="cpu")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Store(path) as store:
         store.add(measured)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, hard))
-        try:
-            with pytest.raises(StoreWriteError, match=r"s\.db-wal beside it"):
-                store.settle()
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        with files_of_at_most(path.stat().st_size), pytest.raises(StoreWriteError, match=r"s\.db-wal beside it"):
+            store.settle()
         store.settle()
         shutil.copy(path, tmp_path / "copy.db")
     with Store(tmp_path / "copy.db") as copy:

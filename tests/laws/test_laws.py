@@ -341,7 +341,7 @@ def test_laws_that_do_not_exist(name: str) -> None:
         load_law(name)
 
 
-@settings(derandomize=True, max_examples=8, deadline=None)
+@settings(derandomize=True, max_examples=5, deadline=None)
 @given(factor=st.floats(0.01, 100))
 def test_a_unit_of_counting_changes_only_the_scale(factor: float) -> None:
     """Counting in other units multiplies a, e, alpha, beta and every prediction, and changes no exponent."""

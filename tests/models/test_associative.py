@@ -74,7 +74,7 @@ def outputs(ensemble: AssociativeEnsemble, queries: Tensor, contexts: Tensor, sh
     return ensemble.outputs(queries, None if shared else contexts, parts)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     profile=st.sampled_from(["plain", "mahdavi2024"]),
     shared=st.booleans(),

@@ -75,7 +75,7 @@ def outputs(ensemble: KeyQueryEnsemble, items: Tensor) -> Tensor:
     return ensemble.outputs(items.expand(ensemble.n_members, -1, -1), rows, ensemble.shared(items))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     aggregate=st.sampled_from(["max", "sum"]),
     n_heads=st.integers(1, 4),

@@ -32,14 +32,14 @@ def every_unreachable(readout: np.ndarray) -> list[int]:
     return unreachable_tokens(readout, list(range(len(readout))))
 
 
-@settings(derandomize=True, max_examples=15, deadline=None)
+@settings(derandomize=True, max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10**6), vocab_size=st.integers(2, 40), d_model=st.integers(1, 6))
 def test_equals_the_plain_programme(seed: int, vocab_size: int, d_model: int) -> None:
     readout = uniform_readout(seed, vocab_size, d_model)
     assert every_unreachable(readout) == plain(readout)
 
 
-@pytest.mark.parametrize(("seed", "d_model"), [(0, 4), (2, 8)])
+@pytest.mark.parametrize(("seed", "d_model"), [(0, 4)])
 def test_equals_the_plain_programme_when_rivals_come_in_rounds(seed: int, d_model: int) -> None:
     readout = uniform_readout(seed, 150, d_model).astype(np.float32)
     expected = plain(readout.astype(np.float64))
@@ -84,14 +84,14 @@ def test_only_what_is_asked_is_answered_in_its_order() -> None:
 def test_an_unreachable_token_is_never_the_arg_max() -> None:
     readout = uniform_readout(0, 100, 8)
     unreachable = every_unreachable(readout)
-    hidden = np.random.default_rng(1).normal(size=(200_000, 8))
+    hidden = np.random.default_rng(1).normal(size=(50_000, 8))
     winners = set(np.unique((hidden @ readout.T).argmax(1)).tolist())
     assert winners.isdisjoint(unreachable)
 
 
 @pytest.mark.parametrize(
     ("vocab_size", "d_model", "fewest", "most", "readouts"),
-    [(100, 8, 1, 5, 8), (100, 16, 0, 0, 3), (16, 4, 0, 2, 20)],
+    [(100, 8, 1, 5, 4), (100, 16, 0, 0, 2), (16, 4, 0, 2, 10)],
 )
 def test_how_many_tokens_of_an_initial_readout_are_unreachable(
     vocab_size: int, d_model: int, fewest: int, most: int, readouts: int

@@ -80,7 +80,7 @@ def outputs(ensemble: RoutingEnsemble, items: Tensor, rows: Tensor | None = None
     return ensemble.outputs(sources, rows.expand(ensemble.n_members, -1), ensemble.shared(items))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     channel=st.sampled_from(["softmax", "block"]),
     n_heads=st.integers(1, 4),

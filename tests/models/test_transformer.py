@@ -200,7 +200,7 @@ def transformers(draw: st.DrawFn) -> Transformer:
     )
 
 
-@settings(derandomize=True, max_examples=40, deadline=None)
+@settings(derandomize=True, max_examples=15, deadline=None)
 @given(
     spec=transformers(), vocab_size=st.integers(2, 6), context=st.integers(1, 6), sequences=st.integers(1, 5), seed=...
 )

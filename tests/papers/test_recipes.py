@@ -493,7 +493,7 @@ def test_however_few_runs_are_there_every_claim_has_a_verdict(recipe: Recipe, mo
     monkeypatch.setattr(harma2024, "FITS", 3)
     rng = np.random.default_rng(0)
     runs = recipe.runs("demo")
-    for number in (1, 1, 2, 2, 3, 3):
+    for number in (1, 2, 3):
         chosen = rng.choice(len(runs), min(number, len(runs)), replace=False)
         found = {runs[place].key(): of_any_protocol(runs[place], rng) for place in chosen}
         assert len(recipe.judge(found, "demo")) == len(recipe.claims)

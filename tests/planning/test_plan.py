@@ -95,7 +95,7 @@ def test_each_architecture_holds_and_the_next_smaller_does_not(law: Law) -> None
     assert found.nearest is None
 
 
-@settings(derandomize=True, max_examples=25, deadline=None)
+@settings(derandomize=True, max_examples=12, deadline=None)
 @given(target=st.integers(20, 1200), probability=st.floats(0.55, 0.99))
 def test_more_or_surer_needs_no_less(target: int, probability: float) -> None:
     law = fitted()

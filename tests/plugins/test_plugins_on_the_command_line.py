@@ -215,5 +215,9 @@ def test_report(study: Path, kept: dict[str, str], capsys: pytest.CaptureFixture
 
 
 def test_check_model(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where the command was run without the plugin before."""
+    with pytest.raises(SystemExit):
+        main(["check", "model", "--help"])
+    capsys.readouterr()
     printed = said(capsys, "check", "model", *GQA, "--json")
     assert {check["verdict"] for check in json.loads(printed)["checks"]} <= {"passed", "cannot be judged"}

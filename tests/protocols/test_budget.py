@@ -50,7 +50,7 @@ def holds(count: HeadCount) -> bool:
     return count.interval.low <= count.total_key_dim <= (count.interval.high or math.inf)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     criterion=st.sampled_from(["half", "mean"]),
     threshold=st.integers(1, 32),
@@ -104,7 +104,7 @@ def test_a_threshold_beyond_the_width_is_none() -> None:
     assert found.interval.high is None
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     criterion=st.sampled_from(["half", "mean"]),
     threshold=st.floats(1, 40),
@@ -196,8 +196,8 @@ TASK, MODEL = Relations(n_items=24), KeyQueryChannel(d_model=12)
 @pytest.mark.parametrize("criterion", ["half", pytest.param("mean", marks=pytest.mark.slow)])
 def test_a_small_graph(criterion: Any) -> None:
     """24 items in 12 channels: everything that is reported is that of the best head count."""
-    protocol = Budget(head_counts=(1, 2), restarts=2, max_trainings=12, criterion=criterion)
-    run = capax.measure(TASK, MODEL, Training(max_steps=300), protocol=protocol)
+    protocol = Budget(head_counts=(1, 2), restarts=2, max_trainings=8, criterion=criterion)
+    run = capax.measure(TASK, MODEL, Training(max_steps=200), protocol=protocol)
     search = run.key_search
     assert search is not None
     assert [count.n_heads for count in search.per_heads] == [1, 2]

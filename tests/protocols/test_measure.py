@@ -66,9 +66,14 @@ def test_same_seed_same_result_and_another_seed_another() -> None:
     assert first.key == again.key != other.key
 
 
-@pytest.mark.parametrize(("loss", "recall"), [("last", "last"), ("all", "last"), ("all", "all")])
 @pytest.mark.parametrize(
-    ("size", "batch_size", "n_runs"), [(60, 512, 2), (700, 256, 3), pytest.param(12, 512, 10, marks=pytest.mark.slow)]
+    ("size", "batch_size", "n_runs", "loss", "recall"),
+    [
+        (60, 512, 2, "last", "last"),
+        (60, 512, 2, "all", "all"),
+        (700, 256, 3, "all", "last"),
+        pytest.param(12, 512, 10, "all", "all", marks=pytest.mark.slow),
+    ],
 )
 def test_runs_measured_together_are_those_measured_alone(
     loss: str, recall: str, size: int, batch_size: int, n_runs: int

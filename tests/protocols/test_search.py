@@ -63,8 +63,8 @@ SLOW = [
 
 @pytest.mark.parametrize(("threshold", "slope", "max_trials", "precision"), QUICK)
 def test_the_interval_holds_the_threshold(threshold, slope, max_trials, precision):
-    low, high = nominal(50)
-    assert low <= hits(threshold, slope, 50, max_trials=max_trials, precision=precision) <= high
+    low, high = nominal(30)
+    assert low <= hits(threshold, slope, 30, max_trials=max_trials, precision=precision) <= high
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_where_precision_is_coarser_than_the_transition_the_interval_is_conserva
     assert hits(threshold, slope, 400, precision=0.3) >= nominal(400)[0]
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.floats(1.0, 60_000.0), st.integers(0, 1000), st.sampled_from([0.2, 0.02, 1e-9]))
 def test_a_deterministic_threshold_is_always_held(threshold, seed, precision):
     fit = search(lambda pairs: [size <= threshold for size, _ in pairs], precision=precision, seed=seed)
@@ -166,7 +166,7 @@ def test_success_up_to_the_last_size_that_the_budget_allows_bounds_the_threshold
 outcomes = st.lists(st.tuples(st.integers(1, 60), st.booleans()), min_size=3, max_size=20)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(outcomes, st.integers(2, 50))
 def test_scaling_all_sizes_scales_the_threshold(given_outcomes, factor):
     fit = fit_threshold(trials(*given_outcomes))
@@ -177,7 +177,7 @@ def test_scaling_all_sizes_scales_the_threshold(given_outcomes, factor):
         assert getattr(scaled, name) == pytest.approx(factor * getattr(fit, name), rel=0.02), name
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(outcomes)
 def test_the_interval_holds_the_point(given_outcomes):
     fit = fit_threshold(trials(*given_outcomes))

@@ -24,7 +24,7 @@ def simulate(rng, r, p, trials, last_epoch=None):
     return drawn[drawn <= last_epoch], np.full((drawn > last_epoch).sum(), last_epoch)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(epochs, st.lists(st.integers(1, 60), max_size=6))
 def test_no_r_and_p_of_a_fine_grid_do_better(completed, censored):
     fit = fit_negative_binomial(completed, censored)
@@ -52,6 +52,7 @@ def test_the_intervals_are_those_of_a_fine_grid(censored):
     assert fit.p_interval == pytest.approx((grid[columns[0]], grid[columns[-1]]), abs=0.04)
 
 
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(epochs)
 def test_without_censoring_p_is_r_over_the_mean(completed):
     fit = fit_negative_binomial(completed)
@@ -158,8 +159,8 @@ def assert_nominal(hits, studies):
 
 @pytest.mark.parametrize(("r", "last_epoch"), [(8, None), (8, 90), (15, None)])
 def test_intervals_hold_the_truth_as_often_as_they_say(r, last_epoch):
-    for hits in covered(r, r / 80, 60, last_epoch, 60):
-        assert_nominal(hits, 60)
+    for hits in covered(r, r / 80, 60, last_epoch, 30):
+        assert_nominal(hits, 30)
 
 
 @pytest.mark.slow

@@ -380,7 +380,7 @@ def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_a_hundred_plans_are_those_of_capax(browser: Any) -> None:
+def test_plans_of_every_kind_of_law_are_those_of_capax(browser: Any) -> None:
     rng = np.random.default_rng(8)
     depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files(["reference", "reference:depth"]))
     laws = [load_law("reference"), load_law("reference:ecm"), load_law("reference:association"), depth]
@@ -390,7 +390,7 @@ def test_a_hundred_plans_are_those_of_capax(browser: Any) -> None:
     for law in laws:
         law.draws_ = law.bootstrap()[:200]  # fewer make capax's own plans quicker
         table = carried(law)
-        asked = [question(rng, table) for _ in range(25)]
+        asked = [question(rng, table) for _ in range(12)]
         answers = page.evaluate(
             """([law, asked]) => asked.map((question) => {
                 try { return capaxPlanner.plan(law, question); } catch (error) { return error.message; }
@@ -406,8 +406,8 @@ def test_a_hundred_plans_are_those_of_capax(browser: Any) -> None:
             compare(answer, expected)
             found += len(expected.architectures) > 0
     page.close()
-    assert found >= 30
-    assert refused >= 8
+    assert found >= 15
+    assert refused >= 4
 
 
 def planned(law: Any, asked: dict[str, Any]) -> Frontier | str:

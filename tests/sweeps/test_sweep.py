@@ -58,7 +58,7 @@ def stored(path: Path) -> list[Measurement]:
 
 def test_a_sweep_is_its_single_measurements(tmp_path: Path) -> None:
     seen: list[SweepProgress] = []
-    runs = list(capax.sweep(study(tmp_path), workers=2, device="cpu", progress=seen.append))
+    runs = list(capax.sweep(study(tmp_path), workers=1, device="cpu", progress=seen.append))
     assert len(runs) == 12
     for run in runs[:4]:
         spec = run.spec
@@ -182,6 +182,14 @@ def _children(driver: subprocess.Popen[bytes]) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()]
 
 
+def _wait_for_end(process: int) -> None:
+    """Of a process that is no child of this one's."""
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{process}").exists() and "Z" not in Path(f"/proc/{process}/stat").read_text().split()[2]:
+        assert time.monotonic() < deadline, "it lives on"
+        time.sleep(0.05)
+
+
 def _kill_one(driver: subprocess.Popen[bytes], chance: random.Random) -> None:
     """Kill the driver, or one of its workers."""
     victim = chance.choice([*_children(driver), driver.pid, driver.pid])
@@ -220,7 +228,10 @@ EPOCHS = 400
 
 
 def test_a_sweep_survives_the_death_of_a_worker_and_of_its_driver(tmp_path: Path) -> None:
-    """One of two workers is killed after the first result, the driver after the next, and the sweep begun again."""
+    """One of two workers is killed after the first result, the driver after the next, and the sweep begun again.
+
+    A driver that is killed leaves no process behind.
+    """
     path = study(tmp_path, epochs=100)
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
@@ -238,7 +249,11 @@ def test_a_sweep_survives_the_death_of_a_worker_and_of_its_driver(tmp_path: Path
         os.kill(max(_children(driver)), signal.SIGKILL)
         before = len(stored(tmp_path / "s.db"))
         wait_for_runs(before + 1)
+        left = _children(driver)
         driver.kill()
+    assert left
+    for worker in left:
+        _wait_for_end(worker)
     kept = timeless(stored(tmp_path / "s.db"))
     assert before < len(kept) < 12
     list(capax.sweep(path, workers=1, device="cpu"))

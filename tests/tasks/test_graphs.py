@@ -94,9 +94,9 @@ def test_a_seed_gives_one_graph_and_another_seed_another(fields: dict[str, objec
 
 
 @pytest.mark.parametrize("graph", ["random", "regular", "power_law"])
-def test_thousands_of_items_and_a_hundred_thousand_edges(graph: str) -> None:
-    many = {"degree": 24} if graph == "regular" else {"n_edges": 98_304}
-    assert len(draw(0, graph=graph, n_items=4096, **many)) == 98_304
+def test_thousands_of_items_and_tens_of_thousands_of_edges(graph: str) -> None:
+    many = {"degree": 24} if graph == "regular" else {"n_edges": 49_152}
+    assert len(draw(0, graph=graph, n_items=2048, **many)) == 49_152
 
 
 # what they are drawn from
@@ -119,7 +119,7 @@ def test_random_graphs_are_uniform_sparse_and_dense(n_edges: int) -> None:
 def test_regular_graphs_are_near_uniform() -> None:
     # 216: 5x5 matrices of zeros and ones with a zero diagonal and rows and columns that sum to 2
     generator = np.random.default_rng(0)
-    found = [tuple(sorted(map(tuple, graphs.regular(5, 2, generator).tolist()))) for _ in range(1300)]
+    found = [tuple(sorted(map(tuple, graphs.regular(5, 2, generator).tolist()))) for _ in range(650)]
     assert as_uniform(found, 216) > 0.01
 
 
@@ -133,7 +133,7 @@ def test_random_recursive_trees() -> None:
 def test_in_degrees_of_a_power_law_follow_the_shares_of_their_ranks() -> None:
     n, n_edges = 400, 20_000
     sorted_degrees = np.mean(
-        [sorted(degrees(draw(s, graph="power_law", n_items=n, n_edges=n_edges), n)[1])[::-1] for s in range(5)], axis=0
+        [sorted(degrees(draw(s, graph="power_law", n_items=n, n_edges=n_edges), n)[1])[::-1] for s in range(3)], axis=0
     )
     ranks = np.arange(1, n + 1)
     capped = sorted_degrees >= n - 1.5

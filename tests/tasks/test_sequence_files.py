@@ -252,7 +252,7 @@ def test_corrupt_npy(tmp_path: Path, content: bytes) -> None:
     assert refusal(path).startswith(f"library: {path} is not a .npy array: ")
 
 
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(derandomize=True, max_examples=80, deadline=None)
 @given(st.integers(0, len(npy_bytes()) - 1), st.integers(0, 255))
 def test_a_changed_byte_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, at: int, byte: int) -> None:
     content = bytearray(npy_bytes())

@@ -36,7 +36,6 @@ LARGE = [
     *((kind, (8, 16, 32, 16, 1)) for kind in KINDS),
     *((kind, (8, 32, 64, 32, 64)) for kind in HALVES[1]),
     *((kind, (20, 32, 64, 10, 1)) for kind in HALVES[0]),
-    (KINDS[2], (20, 32, 64, 32, 1)),
     *(pytest.param(kind, (20, 32, 64, 64, 64), marks=pytest.mark.slow) for kind in KINDS),
 ]
 """Of large layers the kinds that differ in both, not all four."""
@@ -73,7 +72,7 @@ def test_large_layers(kind: tuple[str, str], case: tuple[int, ...]) -> None:
         assert error(other_way(found.weights, examples), examples) < 1e-8
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(st.data())
 def test_any_sizes(data: st.DataObject) -> None:
     n_heads, d = data.draw(st.integers(1, 7)), data.draw(st.integers(2, 14))

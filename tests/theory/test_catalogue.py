@@ -242,7 +242,7 @@ def test_impossible_key_dimensions_are_called_so(measured: list[Measurement]) ->
         assert [one.name for one in exceeded(run)] == said
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(derandomize=True, deadline=None, max_examples=12)
 @given(
     heads=st.integers(1, 8), d=st.integers(1, 64), layers=st.integers(1, 4), n=st.integers(2, 64), v=st.integers(2, 500)
 )

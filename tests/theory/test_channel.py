@@ -35,7 +35,7 @@ def test_blocks_are_the_plain_scores(block: int, aggregate: str, monkeypatch: py
     assert pair_scores(query, key, items, pairs, aggregate) == pytest.approx(plain[tuple(pairs.T)], abs=1e-12)
 
 
-@settings(derandomize=True, deadline=None, max_examples=80)
+@settings(derandomize=True, deadline=None, max_examples=40)
 @given(st.data())
 def test_the_threshold_is_the_best_there_is(data: st.DataObject) -> None:
     """Against every threshold that makes a difference; scores are small integers, so that ties are many."""

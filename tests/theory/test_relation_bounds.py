@@ -41,7 +41,7 @@ def test_margin_by_hand() -> None:
     assert "γ ≤ R²" in (margin(1684.0, 64, 0.1, 0.3).reason or "")
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None, max_examples=50)
 @given(bits=st.floats(0, 1e5), m=st.integers(2, 500), heads=st.integers(1, 50), d=st.integers(1, 600))
 def test_real_weights_by_inserting(bits: float, m: int, heads: int, d: int) -> None:
     bound = real(bits, m, heads, d)

@@ -60,7 +60,7 @@ def test_accuracy_that_a_capacity_implies() -> None:
         assert name in told(dana2025_accuracy, spec, None, None).reason
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(heads=st.integers(1, 40), d=st.integers(2, 64), d_head=st.integers(1, 64), size=st.integers(1, 10**6))
 def test_dana_grows_to_a_whole_library(heads: int, d: int, d_head: int, size: int) -> None:
     spec = Transformer(n_heads=heads, d_model=d, d_head=d_head)
@@ -102,7 +102,7 @@ def test_madden_lower_is_of_another_system() -> None:
         )
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(k=st.integers(1, 10**9), zeta=st.integers(2, 10**5))
 def test_upper_bounds_are_in_order(k: int, zeta: int) -> None:
     spec = Transformer(activation="silu")

@@ -1,7 +1,5 @@
 """A training that was stopped goes on as if it had not been; what cannot be read or written ends nothing."""
 
-import itertools
-import json
 import os
 import signal
 import subprocess
@@ -16,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from limits import files_of_at_most
 
 from capax.specs import Sequences, Training, Transformer
 from capax.training import checkpoints, loop
@@ -88,7 +87,9 @@ MIXED = (3, 300, 4, 5, 140, 6)
 @pytest.mark.parametrize(
     ("precision", "sizes", "loss"),
     [
-        *itertools.product(("float32",), ((300, 300), MIXED, (6, 6, 6)), ("last", "all")),
+        ("float32", (300, 300), "all"),
+        ("float32", MIXED, "all"),
+        ("float32", (6, 6, 6), "last"),
         ("float64", MIXED, "all"),
         ("bfloat16", MIXED, "last"),
     ],
@@ -127,7 +128,7 @@ def test_any_interruptions_change_nothing(tmp_path_factory: pytest.TempPathFacto
     one = pack((40, 7, 300), max_epochs=6)
     whole = train(one)
 
-    @settings(max_examples=8, deadline=None, derandomize=True)
+    @settings(max_examples=4, deadline=None, derandomize=True)
     @given(st.lists(st.integers(0, 20), max_size=4))
     def change_nothing(stretches: list[int]) -> None:
         assert_equal(in_stretches(one, tmp_path_factory.mktemp("any"), stretches), whole)
@@ -160,14 +161,14 @@ def test_a_killed_process_is_taken_up(tmp_path: Path) -> None:
 import sys
 import torch
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[2:]
 from test_checkpoints import LONG
 from capax.training.loop import train
 torch.set_num_threads(1)
-train(LONG, checkpoint=Path(sys.argv[2]), every=0.0)
+train(LONG, checkpoint=Path(sys.argv[1]), every=0.0)
 """
     folder = tmp_path / "checkpoints"
-    process = subprocess.Popen([sys.executable, "-c", code, str(Path(__file__).parent), str(folder)])
+    process = subprocess.Popen([sys.executable, "-c", code, str(folder), *map(str, Path(__file__).parents[:2])])
     path = folder / f"{digest(LONG)}.safetensors"
     seen: set[int] = set()
     while len(seen) < 20:
@@ -185,7 +186,7 @@ train(LONG, checkpoint=Path(sys.argv[2]), every=0.0)
     assert [file.name for file in folder.iterdir()] == [f"{digest(LONG)}.outcomes.json"]
 
 
-LONG, SHORT = pack(max_epochs=100), pack(max_epochs=15)
+LONG = pack(max_epochs=100)
 
 
 @pytest.mark.parametrize("keep_weights", [False, True])
@@ -203,12 +204,11 @@ def test_a_finished_pack_is_not_trained_again(
     assert all(state.stop_reason is not None for state in seen[0])
 
 
-def test_workers_leave_a_file_a_pack(tmp_path: Path) -> None:
+def test_workers_leave_a_file_a_pack(tmp_path: Path, two_processes: Workers) -> None:
     one = pack((300, 300, 300, 300), max_epochs=4)
-    with Workers(2) as two:
-        first = two.train(one, checkpoints=tmp_path)
-        assert len(list(tmp_path.glob("*.outcomes.json"))) == 2
-        assert_equal(two.train(one, checkpoints=tmp_path), first)
+    first = two_processes.train(one, checkpoints=tmp_path)
+    assert len(list(tmp_path.glob("*.outcomes.json"))) == 2
+    assert_equal(two_processes.train(one, checkpoints=tmp_path), first)
     assert_equal(first, train(one))
 
 
@@ -314,26 +314,13 @@ def test_the_digest_is_of_all_that_matters() -> None:
 
 def test_a_disk_that_is_full_ends_no_training(tmp_path: Path) -> None:
     """A real limit on file size, below that of a checkpoint."""
-    code = """
-import resource, signal, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-import torch
-from test_checkpoints import SHORT
-from capax.training.loop import train
-torch.set_num_threads(1)
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
-import json
-print(json.dumps([[o.curve, o.notes] for o in train(SHORT, checkpoint=Path(sys.argv[2]), every=0.0)]))
-"""
-    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert [curve for curve, _ in found] == [[list(point) for point in outcome.curve] for outcome in train(SHORT)]
-    for _, notes in found:
-        assert notes
-        assert all(note.startswith("checkpoint: not written (") for note in notes)
+    short = pack(max_epochs=5)
+    with files_of_at_most(512):
+        outcomes = train(short, checkpoint=tmp_path, every=0.0)
+    assert_equal([replace(outcome, notes=()) for outcome in outcomes], train(short))
+    for outcome in outcomes:
+        assert outcome.notes
+        assert all(note.startswith("checkpoint: not written (") for note in outcome.notes)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -47,35 +47,27 @@ def pack(
     )
 
 
-@pytest.fixture(scope="module")
-def two_processes() -> Iterator[Workers]:
-    with Workers(2) as two:
-        yield two
-
-
 def results(outcomes: list[Outcome]) -> list[tuple[object, ...]]:
     return [(o.member, o.memorized, o.epochs, o.steps, o.stop_reason, o.curve) for o in outcomes]
 
 
-@pytest.mark.parametrize("loss", ["last", "all"])
 @pytest.mark.parametrize(
-    "model",
+    ("model", "loss"),
     [
-        MODEL,
-        Transformer(n_layers=2, d_model=8, d_head=4),
-        Transformer(d_model=40, n_heads=2),
-        Transformer(d_model=7, n_heads=3, d_head=5),  # sizes that no vector of numbers divides
+        (MODEL, "last"),
+        (Transformer(n_layers=2, d_model=8, d_head=4), "all"),
+        (Transformer(d_model=40, n_heads=2), "last"),
+        (Transformer(d_model=7, n_heads=3, d_head=5), "all"),  # sizes that no vector of numbers divides
     ],
 )
-def test_a_member_is_the_same_bit_for_bit_in_any_pack(loss: str, model: Transformer) -> None:
+def test_a_member_is_the_same_bit_for_bit_in_any_pack(model: Transformer, loss: str) -> None:
     task = TASK.replace(loss=loss)
     together = results(train(pack(range(4), task, model)))
     pairs = [result for pair in ([0, 1], [2, 3]) for result in results(train(pack(pair, task, model)))]
     assert pairs == together
 
 
-@pytest.mark.parametrize("loss", ["last", "all"])
-@pytest.mark.parametrize("one_library", [True, False])
+@pytest.mark.parametrize(("loss", "one_library"), [("last", True), ("all", False)])
 def test_members_of_several_seeds_are_what_they_are_apart(loss: str, one_library: bool, two_processes: Workers) -> None:
     """Numbers repeat across seeds; outcomes come in the order of the members, whoever trains where."""
     seeds, members = (3, 8, 3, 8, 0), (1, 0, 0, 1, 1)

@@ -193,8 +193,8 @@ def test_real_labels_are_measured_with_their_errors() -> None:
 def test_the_largest_library_of_a_layer() -> None:
     task = Associations(context_size=4, library_size=200, n_classes=2)
     model = AssociativeAttention(n_heads=2, d_model=5, d_head=4)
-    protocol = Mls(seeds=4, max_trainings=24, first_size=4, interval_width=0.9)
-    run = capax.measure(task, model, Training(max_steps=250, lr=0.02, eval_steps=50), protocol=protocol)
+    protocol = Mls(seeds=4, max_trainings=12, first_size=4, interval_width=0.9)
+    run = capax.measure(task, model, Training(max_steps=120, lr=0.02, eval_steps=40), protocol=protocol)
     assert run.search is not None
     assert run.interval is not None
     assert run.interval.low <= run.search.threshold
