@@ -63,7 +63,7 @@ class Measure:
         """The interval of one point."""
         (row, *others) = rows
         few = isinstance(row, Measurement) and 0 < len(row.memorized_per_restart) < FEWEST_RESTARTS
-        restarts = isinstance(row, Measurement) and row.spec.protocol.protocol == "mac"
+        restarts = isinstance(row, Measurement) and row.spec.protocol.one_library
         if self.interval is None or others or (few and restarts):
             return None
         found = self.interval(row)

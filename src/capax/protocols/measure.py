@@ -19,6 +19,7 @@ from capax.protocols.progress import Callback, Tracker
 from capax.protocols.shatter import shatter
 from capax.results import Measurement
 from capax.specs import PROTOCOLS, Budget, Mac, Mls, Model, Run, Shatter, Task, Training
+from capax.specs.protocols import Protocol, ProtocolName
 from capax.store import Store
 from capax.training.pack import Outcome, Pack
 from capax.training.room import refuse_too_large
@@ -33,7 +34,7 @@ def measure(
     model: Model,
     training: Training | None = None,
     *,
-    protocol: Literal["mac", "mls", "shatter", "budget"] | Mac | Mls | Shatter | Budget = "mac",
+    protocol: ProtocolName | Protocol = "mac",
     restarts: int | None = None,
     seed: int = 0,
     store: Store | Path | str | None = None,
@@ -104,7 +105,7 @@ def run_of(
     task: Task,
     model: Model,
     training: Training | None,
-    protocol: Literal["mac", "mls", "shatter", "budget"] | Mac | Mls | Shatter | Budget,
+    protocol: ProtocolName | Protocol,
     restarts: int | None,
     seed: int,
 ) -> Run:

@@ -19,12 +19,16 @@ class _Protocol(Spec):
     Attributes:
         redraws: whether its trainings have libraries of their own.
         one_library: whether all its trainings learn the same library, so that they are restarts, and the best counts.
+        counts_sizes: whether its count is the size of a library, rather than items of one of a known size.
+        counted: what its count is called.
         compared: the column by which two of its measurements are compared; None where there is no such number.
         of: what a task's items have to be for it (`Task.reads`); None for any.
     """
 
     redraws: ClassVar[bool] = False
     one_library: ClassVar[bool] = False
+    counts_sizes: ClassVar[bool] = False
+    counted: ClassVar[str] = "memorized"
     compared: ClassVar[Compared | None] = "memorized_above_chance"
     of: ClassVar[str | None] = None
 
@@ -74,6 +78,8 @@ class Mls(_Protocol):
     """
 
     redraws: ClassVar[bool] = True
+    counts_sizes: ClassVar[bool] = True
+    counted: ClassVar[str] = "largest library"
 
     protocol: Literal["mls"] = "mls"
     first_size: Annotated[Size, Field(description="Library size where the search begins.")] = 16
@@ -112,6 +118,7 @@ class Shatter(_Protocol):
     """
 
     redraws: ClassVar[bool] = True
+    counted: ClassVar[str] = "memorized (best)"
     compared: ClassVar[Compared | None] = None
 
     protocol: Literal["shatter"] = "shatter"
@@ -137,6 +144,7 @@ class Budget(_Protocol):
     """
 
     of: ClassVar[str | None] = "pairs"
+    counted: ClassVar[str] = "recalled"
     compared: ClassVar[Compared | None] = "total_key_dim"
 
     protocol: Literal["budget"] = "budget"
@@ -185,4 +193,5 @@ class Budget(_Protocol):
 PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter] | type[Budget]] = {
     str(kind.model_fields["protocol"].default): kind for kind in (Mac, Mls, Shatter, Budget)
 }
+ProtocolName = Literal["mac", "mls", "shatter", "budget"]
 Protocol = Annotated[Mac | Mls | Shatter | Budget, Field(discriminator="protocol")]
