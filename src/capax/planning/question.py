@@ -136,7 +136,7 @@ class Question:
             return {}
         row = {name: np.array([value]) for name, value in {**self.asked, **sizes}.items()}
         needed = predicted(self.law, row) if probability is None else self.law.quantile(row, probability)
-        return self.model.shaped(float(needed[0]), self.task, **sizes)
+        return self.model.shaped(float(needed[0]), self.task.sizes(), **sizes)
 
     def spec(self, sizes: Mapping[str, int]) -> Any:
         """A model of these sizes; what are no fields of it are arguments of a user's module."""

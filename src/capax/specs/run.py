@@ -82,7 +82,7 @@ class Run(Spec):
             raise ValueError(
                 f"protocol: {self.protocol.protocol!r} is for {self.protocol.of}, got task {self.task.task!r}"
             )
-        self.model.refuse(self.task, self.training, self.protocol)
+        self.model.refuse(self.training, self.protocol)
         self._fill_training()
         if self.training.scheduled and self.training.budget(self.task.library_size) is None:
             raise ValueError("schedule: a learning rate that changes needs a budget: max_epochs or max_steps")
