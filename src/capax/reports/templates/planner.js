@@ -61,7 +61,8 @@ if (window.capaxReport && window.capaxReport.data.planner) (({ data: { planner: 
       const [first] = shown;
       const size = `${law.axes.map((name) => `${name} ${first[name]}`).join(", ")}: ${few(first.trainable_parameters)} trainable parameters`;
       words = found.nearest ? `No architecture of the grid holds them. The nearest holds at least ${few(first.at_least)}: ${size}.` : `The smallest has ${size}.`;
-      words += [...new Set(shown.flatMap((row) => row.outside))].map((reason) => ` Outside the law's domain: ${reason}.`).join("");
+      const outside = [...new Set(shown.flatMap((row) => row.outside))];
+      if (outside.length) words += ` Outside the law's domain: ${outside.join("; ")}.`;
       figure(found, number("target"));
     } catch (error) {
       words = error.message;
