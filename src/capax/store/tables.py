@@ -264,8 +264,8 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
     return rows
 
 
-COUNTS = ("memorized", "memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
-"""Columns of what was memorized, of which luck may explain all."""
+ABOVE_LUCK = ("memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
+"""Columns of what is above luck: noise where a count is not. A raw count (`memorized`) is a value, luck or not."""
 
 
 def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
@@ -276,7 +276,7 @@ def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, 
     Raises:
         TableError: when no row is.
     """
-    if name not in COUNTS or "above_chance" not in rows.columns:
+    if name not in ABOVE_LUCK or "above_chance" not in rows.columns:
         return rows, ()
     kept = rows.filter(pl.col("above_chance").ne_missing(False))
     if kept.is_empty() and len(rows):
