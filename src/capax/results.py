@@ -15,6 +15,9 @@ SCHEMA_VERSION: Literal[1] = 1
 
 StopReason = Literal["complete", "plateau", "budget", "diverged"]
 
+Standing = Literal["read", "secondary", "derived", "reconstructed", "ours"]
+"""How we know what a source says: `capax.papers.recipe.STANDINGS` has it in words."""
+
 
 class ResultError(CapaxError):
     """A JSON text is not a measurement of this version."""

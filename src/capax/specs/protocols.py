@@ -58,7 +58,10 @@ class Mac(_Protocol):
     protocol: Literal["mac"] = "mac"
     restarts: Annotated[
         Size,
-        Field(le=MOST_TRAININGS, description="Restarts: initial weights and batch order anew, the library the same."),
+        Field(
+            le=MOST_TRAININGS,
+            description="Restarts: each has new initial weights and batch order, and the same library.",
+        ),
     ] = 5
 
     def words(self) -> str:
@@ -156,12 +159,13 @@ class Budget(_Protocol):
         Field(
             ge=2,
             le=MOST_TRAININGS,
-            description="Trainings per head size: graph, vectors, weights are drawn anew in each.",
+            description="Trainings per head size; each draws its own graph, vectors and weights.",
         ),
     ] = 3
-    target_f1: Annotated[float, Field(gt=0, le=1, description="F1 of a success.")] = 0.99
+    target_f1: Annotated[float, Field(gt=0, le=1, description="F1 from which a training counts as a success.")] = 0.99
     criterion: Annotated[
-        Literal["half", "mean"], Field(description="Half of the trainings succeed, or their mean F1 does.")
+        Literal["half", "mean"],
+        Field(description="What counts as enough: half of the trainings succeed, or their mean F1 reaches the target."),
     ] = "half"
     max_trainings: Annotated[
         int, Field(ge=8, le=MOST_TRAININGS, description="Trainings per head count after which a search ends.")
