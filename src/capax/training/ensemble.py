@@ -155,7 +155,10 @@ class Learner:
             losses = losses + part_losses.detach()
         gradients = {name: leaf.grad for name, leaf in leaves.items() if leaf.grad is not None}
         if gradients:
-            _Given.apply(tuple(gradients.values()), *(shared[name] for name in gradients)).backward()
+            carrier: Any = _Given.apply(  # type: ignore[no-untyped-call]
+                tuple(gradients.values()), *(shared[name] for name in gradients)
+            )
+            carrier.backward()
         self._adam.step(self.training.lr if lr is None else lr)
         return losses, ended
 
