@@ -14,13 +14,13 @@ import numpy as np
 import capax
 
 CELLS, SEED = 44, 0
-LONGER, MOST_TOKENS = 8, 6000
+LONGER, MOST_TOKENS = 8, 2000
 RESULTS = Path("convergence.jsonl")
 CHOICES: dict[str, tuple[Any, ...]] = {
-    "d_model": (8, 12, 16),
+    "d_model": (6, 8, 12),
     "n_heads": (1, 2, 4),
-    "d_head": (4, 8, 16),
-    "n_layers": (1, 1, 2),
+    "d_head": (2, 4, 8),
+    "n_layers": (1, 1, 1, 2),
     "ffn": ("mlp", "mlp", "none"),
     "embeddings": ("frozen", "frozen", "trained"),
     "seq_len": (3, 5, 8, 12),

@@ -59,8 +59,13 @@ OTHER: dict[type[Spec], dict[str, Any]] = {
         "skips": False,
     },
     Training: {
+        "optimizer": "soap",
         "lr": 0.001,
+        "gain_lr": 6.0,
+        "beta1": 0.8,
         "beta2": 0.99,
+        "basis_beta": 0.9,
+        "basis_every": 5,
         "schedule": "cosine",
         "warmup": 0.1,
         "batch_size": 511,
@@ -121,6 +126,17 @@ def test_the_key_is_the_hash_of_the_canonical_json() -> None:
     assert BASE.key() == hashlib.sha256(again.encode()).hexdigest()
 
 
+CYCLES = {"cycle_steps": 10, "cycle_decay": 0.9, "cycle_tolerance": 0.1}
+"""Fields that only a learning rate in cycles has."""
+
+
+@pytest.mark.parametrize("field", CYCLES)
+def test_every_field_of_cycles_changes_the_key(field: str) -> None:
+    cycles = BASE.training.replace(schedule="cycles", cycle_steps=20)
+    changed = cycles.replace(**{field: CYCLES[field]})
+    assert BASE.replace(training=changed).key() != BASE.replace(training=cycles).key()
+
+
 @pytest.mark.parametrize(("part", "field"), CHANGES)
 def test_every_field_changes_the_key(part: type[Spec], field: str) -> None:
     one = base_part(part)
@@ -134,7 +150,7 @@ def test_every_field_changes_the_key(part: type[Spec], field: str) -> None:
 def test_the_fields_above_are_all_fields() -> None:
     kinds = {"task", "model", "protocol"}
     for part, fields in OTHER.items():
-        elsewhere = {"library_sha256"} if part is Sequences else set()
+        elsewhere = {Sequences: {"library_sha256"}, Training: set(CYCLES)}.get(part, set())
         assert fields.keys() == part.model_fields.keys() - kinds - elsewhere
     assert set(PARTS.values()) | {"seed"} == Run.model_fields.keys()
 
@@ -199,6 +215,8 @@ def runs() -> st.SearchStrategy[Run]:
 
     def build(task: Any, model: Any, training: Any, protocol: Any, seed: int) -> Run:
         sizes = {"seq_len": 4, "vocab_size": 10, "library_size": 50}
+        if not model.get("norms", True):
+            training.pop("gain_lr", None)  # which is refused
         return Run(
             task=Sequences(**{**sizes, **task}),
             model=Transformer(**model),

@@ -7,6 +7,9 @@ from typing import Any
 LONGEST = 500
 """Characters of a message; a longer one is cut in the middle: it begins with the field and ends with the reason."""
 
+OF_A_PLUGIN = "or of a plugin (--plugin FILE or CAPAX_PLUGINS)"
+"""What a message adds to the tasks or models that are known."""
+
 
 def printable(text: object) -> str:
     """A text as a terminal may show it: control characters, also those that turn or break lines, are escaped."""

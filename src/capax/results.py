@@ -15,6 +15,9 @@ SCHEMA_VERSION: Literal[1] = 1
 
 StopReason = Literal["complete", "plateau", "converged", "budget", "diverged"]
 
+Standing = Literal["read", "secondary", "derived", "reconstructed", "ours"]
+"""How we know what a source says: `capax.papers.recipe.STANDINGS` has it in words."""
+
 
 class ResultError(CapaxError):
     """A JSON text is not a measurement of this version."""
@@ -389,10 +392,9 @@ class Measurement(Result):
     @model_validator(mode="after")
     def _tested(self) -> Self:
         if self.above_chance is None:
-            search = self.spec.protocol.protocol == "mls"
-            size, trainings = (
-                (max(self.memorized, 1), 1) if search else (self.library_size, len(self.memorized_per_restart))
-            )
+            sizes = self.spec.protocol.counts_sizes
+            size = max(self.memorized, 1) if sizes else self.library_size
+            trainings = 1 if sizes else len(self.memorized_per_restart)
             object.__setattr__(self, "above_chance", beyond_luck(self.memorized, self.chance / size, size, trainings))
         return self
 

@@ -44,7 +44,7 @@ def test_json_is_one_object_with_the_promised_keys(capsys: pytest.CaptureFixture
         "tokens_per_parameter parameters epochs steps seconds stop_reason spec key versions schema_version"
     )
     assert set(promised.split()) <= set(result)
-    assert set(result["parameters"]) == {"trainable", "total"}
+    assert set(result["parameters"]) == {"trainable", "total", "effective"}
     assert result["memorized"] == 8
     assert result["stop_reason"] == "complete"
     assert result["chance_uniform"] == pytest.approx(0.08)

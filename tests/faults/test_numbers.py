@@ -380,6 +380,15 @@ def test_counts_that_luck_explains_are_no_values_in_a_fit(tmp_path: Path, capsys
     assert notes.count("3 runs were not significantly above chance and left out") == 1
 
 
+def test_a_raw_count_is_a_value_in_a_fit_even_where_luck_explains_it() -> None:
+    d = np.array([8.0, 16.0, 32.0, 64.0, 128.0, 256.0])
+    columns = {"seq_len": 8.0, "n_heads": 1.0, "d_model": d, "library_size": 2000.0, "memorized": 3.0 * d}
+    rows = pl.DataFrame(columns | {"above_chance": [False, False, True, True, True, True]})
+    fitted = capax.PowerLaw(axes=["d_model"], target="memorized", n_bootstrap=10).fit(rows)
+    assert fitted.source_ == "6 measurements"
+    assert not any("chance" in note for note in fitted.notes_)
+
+
 def test_a_fit_that_lacks_rows_says_how_many_were_left_out_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -201,5 +201,5 @@ def test_sinusoids_turn_with_the_position() -> None:
 
 def test_the_widest_activation() -> None:
     spec = AssociativeAttention(n_heads=20, d_model=64, profile="mahdavi2024")
-    assert spec.floats_per_row(Associations(), "loss") == 20 * 32
-    assert spec.floats_per_row(Associations(contexts="fresh"), "loss") == 32 * 64
+    assert spec.floats_per_row(Associations().sizes(), "all") == 20 * 32
+    assert spec.floats_per_row(Associations(contexts="fresh").sizes(), "all") == 32 * 64

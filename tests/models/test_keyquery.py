@@ -153,5 +153,5 @@ def test_parameters_are_counted_without_building(aggregate: Any, n_heads: int) -
 
 
 def test_the_widest_activation() -> None:
-    assert KeyQueryChannel(n_heads=4, aggregate="max").floats_per_row(Relations(n_items=20), "loss") == 80
-    assert KeyQueryChannel(n_heads=4, aggregate="sum").floats_per_row(Relations(n_items=20), "loss") == 20
+    assert KeyQueryChannel(n_heads=4, aggregate="max").floats_per_row(Relations(n_items=20).sizes(), "all") == 80
+    assert KeyQueryChannel(n_heads=4, aggregate="sum").floats_per_row(Relations(n_items=20).sizes(), "all") == 20

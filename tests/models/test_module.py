@@ -18,6 +18,7 @@ from capax.models.module import ModuleEnsemble
 from capax.models.module_traits import traits
 from capax.specs import Module, Run, Sequences, Training, Transformer
 from capax.store import tables
+from capax.store.schema import Summary
 from capax.sweeps.grid import read_study
 from capax.training.loop import Course, train
 from capax.training.pack import Pack
@@ -163,6 +164,9 @@ def test_a_module_is_measured_and_recalled(model: Module, tmp_path: Path) -> Non
     with capax.Store(store) as opened:
         (summary,) = opened.summaries()
     assert (summary.n_layers, summary.n_heads, summary.d_model) == (0, 0, 0)
+    named = model.model_copy(update={"arguments": {"n_heads": 2, "d_model": 8}})
+    summary = Summary.of(run.model_copy(update={"spec": run.spec.model_copy(update={"model": named})}))
+    assert (summary.n_layers, summary.n_heads, summary.d_model) == (0, 2, 8)
 
 
 def test_micro_batches_are_sized_by_what_the_module_makes() -> None:

@@ -156,8 +156,9 @@ def test_a_padded_member_is_what_it_is_unpadded(channel: Any) -> None:
 
 
 def test_the_widest_activation() -> None:
-    assert KeyQueryChannel(n_heads=4, channel="softmax").floats_per_row(Relations(n_items=20), "loss") == 80
-    assert KeyQueryChannel(n_heads=4, d_model=32, channel="block").floats_per_row(Relations(n_items=20), "loss") == 128
+    sizes = Relations(n_items=20).sizes()
+    assert KeyQueryChannel(n_heads=4, channel="softmax").floats_per_row(sizes, "all") == 80
+    assert KeyQueryChannel(n_heads=4, d_model=32, channel="block").floats_per_row(sizes, "all") == 128
 
 
 @CHANNELS

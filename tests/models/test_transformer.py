@@ -270,7 +270,7 @@ def learner_of(spec: Transformer, task: Sequences, sizes: tuple[int, ...], batch
     generators = [torch.Generator().manual_seed(member) for member in range(len(sizes))]
     order = BatchOrder(sizes, batch_size, generators, "cpu", torch.float64)
     training = Training(precision="float64", batch_size=batch_size, lr=1e-2)
-    floats = {purpose: spec.floats_per_row(task, purpose) for purpose in ("loss", "recall")}
+    floats = {purpose: spec.floats_per_row(task.sizes(), task.scored(purpose)) for purpose in ("loss", "recall")}
     return Learner(ensemble, SequenceLibrary(task, tokens, sizes), training, order, floats)
 
 
@@ -322,7 +322,7 @@ def test_micro_batches_change_nothing(
     monkeypatch.setattr(SequenceLibrary, "batch", counted)
     results = []
     for sequences in 13, 5, 1:
-        floats = sequences * spec.floats_per_row(task, "loss")
+        floats = sequences * spec.floats_per_row(task.sizes(), task.scored("loss"))
         monkeypatch.setattr(training_ensemble, "CACHE_FLOATS", floats)
         pieces.append(0)
         learner = learner_of(spec, task, sizes=(30, 21), batch_size=13)

@@ -18,7 +18,7 @@ from capax.figures import interactive, looks
 from capax.laws.files import load_law
 from capax.planning.results import Frontier
 from capax.reports import report
-from capax.reports.planner import carried
+from capax.reports.planner import carried, size_in_words
 from capax.store import tables
 from capax.store.schema import Failure
 
@@ -332,10 +332,10 @@ def test_colours_are_told_apart_by_the_colour_blind(colours: tuple[str, ...]) ->
 
 
 def held(page: Any) -> list[list[str]]:
-    """Heads, width and trainable parameters of the planner's table."""
+    """Heads, width, trainable parameters and bytes of the planner's table."""
     lines = page.locator("#plan-table tbody tr")
     cells = [lines.nth(place).locator("td").all_text_contents() for place in range(lines.count())]
-    return [[line[2], line[3], line[4].replace(",", "")] for line in cells]
+    return [[line[2], line[3], line[4].replace(",", ""), line[6]] for line in cells]
 
 
 def slide(page: Any, name: str, value: float) -> None:
@@ -352,10 +352,20 @@ def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
     page.get_by_label("n_heads to choose from").fill("2, 4")
     expected = capax.plan("reference", 150, seq_len=20, n_heads=[2, 4], probability=0.8).architectures
     page.wait_for_function("document.querySelectorAll('#plan-table tbody tr').length == 2")
-    assert held(page) == [[str(a.n_heads), str(a.d_model), str(a.trainable_parameters)] for a in expected]
+    assert held(page) == [
+        [str(a.n_heads), str(a.d_model), str(a.trainable_parameters), size_in_words(a.bytes)] for a in expected
+    ]
+    assert page.locator("#plan-table th").all_text_contents()[-2:] == ["+head", "+width"]
     page.locator("#plan-seq_len").focus()
     page.keyboard.press("Home")
-    assert page.locator("label[for=plan-seq_len] output").text_content() == "8"
+    assert page.locator("label[for=plan-seq_len] output").text_content() == "4"
+    page.wait_for_selector("#plan-answer.refused")
+    assert "in the law's domain" in page.locator("#plan-answer").text_content()
+    page.get_by_label("extrapolate").check()
+    page.wait_for_selector("#plan-answer:not(.refused)")
+    assert "seq_len 4 is outside 8 to 32" in page.locator("#plan-answer").text_content()
+    page.get_by_label("extrapolate").uncheck()
+    slide(page, "seq_len", 8)
     budget = page.get_by_label("trainable parameters, at most", exact=True)
     budget.fill("100")
     page.wait_for_selector("#plan-answer.refused")
@@ -377,6 +387,7 @@ def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
         "lists": {"n_heads": some[rng.integers(len(some))]},
         "probability": float(rng.choice(table["probabilities"])),
         "max_parameters": None if rng.random() < 0.6 else int(10 ** rng.uniform(3.2, 5.2)),
+        "extrapolate": table["extrapolates"] and bool(rng.random() < 0.4),
     }
 
 
@@ -398,7 +409,7 @@ def test_plans_of_every_kind_of_law_are_those_of_capax(browser: Any) -> None:
             [table, asked],
         )
         for one, answer in zip(asked, answers, strict=True):
-            expected = planned(law, one)
+            expected = planned(law, one, table["grid"])
             assert isinstance(answer, str) == isinstance(expected, str), one
             if isinstance(expected, str):
                 refused += 1
@@ -410,15 +421,16 @@ def test_plans_of_every_kind_of_law_are_those_of_capax(browser: Any) -> None:
     assert refused >= 4
 
 
-def planned(law: Any, asked: dict[str, Any]) -> Frontier | str:
-    """What capax plans, or why it does not."""
-    heads = asked["lists"]["n_heads"]
-    if heads is not None:  # of those that are given the page has what lies in the law's domain
-        low, high = law.domain_.ranges["n_heads"]
-        heads = [one for one in heads if low <= one <= high]
+def planned(law: Any, asked: dict[str, Any], grid: dict[str, list[int]]) -> Frontier | str:
+    """What capax plans of the page's grid, or why it does not."""
+    heads, ranges, choices = asked["lists"]["n_heads"], law.domain_.ranges, {}
+    for name, values in grid.items():
+        low, high = ranges.get(name, (min(values), max(values)))
+        kept = [one for one in values if asked["extrapolate"] or low <= one <= high]
+        choices[name] = kept if name != "n_heads" or heads is None else [one for one in heads if one in kept]
     try:
-        options = {name: asked[name] for name in ("probability", "max_parameters")}
-        return capax.plan(law, asked["target"], n_heads=heads, **asked["sizes"], **options)
+        options = {name: asked[name] for name in ("probability", "max_parameters", "extrapolate")}
+        return capax.plan(law, asked["target"], **choices, **asked["sizes"], **options)
     except CapaxError as error:
         return str(error)
 
@@ -431,6 +443,9 @@ def compare(answer: dict[str, Any], expected: Frontier) -> None:
         told = theirs.model_dump()
         shown = {name: value for name, value in told.items() if name in ours and value is not None}
         assert {"n_heads", "d_model", "d_head", "trainable_parameters", "memorized", "at_least"} <= shown.keys()
+        assert {"efficient", "gain_of_head"} <= ours.keys()
+        assert all(ours[name] is None for name, value in told.items() if name.startswith("gain_of_") and value is None)
+        assert ours["size"] == size_in_words(theirs.bytes)
         assert {name: ours[name] for name in shown} == pytest.approx(shown, rel=1e-7)
 
 

@@ -17,7 +17,7 @@ from capax.models.module import reported
 from capax.models.module_traits import asked_positions
 from capax.seeds import torch_generator
 from capax.specs import Model, Task
-from capax.specs.task import Scored
+from capax.specs.model import Scored
 
 ROWS = 8
 """Random examples of a batch."""
@@ -86,7 +86,7 @@ def subject_of(model: Any, task: Task, seed: int) -> Subject:
 
 
 def _member(spec: Model, task: Task, seed: int) -> nn.Module:
-    own: nn.Module | None = spec.torch_module(task, seed)
+    own: nn.Module | None = spec.torch_module(task.sizes(), seed)
     return OneMember(spec, task, seed) if own is None else own
 
 

@@ -13,7 +13,7 @@ from cyclopts import App, CycloptsError, Group, UnknownCommandError
 
 from capax.cli import streams
 from capax.cli.tokens import refuse_fractions, refuse_huge
-from capax.errors import CapaxError, OutputError, OutsideDomain, SpecError, StoreWriteError, one_line
+from capax.errors import OF_A_PLUGIN, CapaxError, OutputError, OutsideDomain, SpecError, StoreWriteError, one_line
 from capax.interrupts import INTERRUPTED, Ended, ending_as_ctrl_c
 
 USAGE = 2
@@ -50,6 +50,9 @@ COMMANDS = {
     },
 }
 """Where each command is, and what it does. Its module is imported when it runs."""
+
+OF_TASKS = ("measure", "construct")
+"""Commands that have a command for each task."""
 
 
 def command_line(listed: bool = False) -> App:
@@ -92,7 +95,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except UnknownCommandError as error:  # its own words would import every command
         names = ", ".join(name for name in error.app or () if not name.startswith("-"))
-        _fail(SpecError(f"command: one of {names}, got {(error.unused_tokens or [''])[0]!r:.80}"), USAGE, debug)
+        plugin = f", {OF_A_PLUGIN}" if error.app is not None and error.app.name[0] in OF_TASKS else ""
+        _fail(SpecError(f"command: one of {names}{plugin}, got {(error.unused_tokens or [''])[0]!r:.80}"), USAGE, debug)
     except CycloptsError as error:
         _fail(error, USAGE, debug)
     except CapaxError as error:

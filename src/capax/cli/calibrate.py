@@ -32,7 +32,7 @@ def calibrate(
         Systems to measure: perceptron, perceptron-exact, hopfield-all, hopfield-half, hopfield-retrieval,
         memory-least-squares, memory-trained, attention-memory, key-query. [default: all]
     seed
-        Of all draws.
+        Names all random draws; the same seed gives the same result.
     """
     with output.console(stderr=True).status("") as status:
         found = measured(only, seed, status.update)

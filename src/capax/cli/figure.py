@@ -17,7 +17,7 @@ def figure(name: str, *stores: Path, out: Annotated[Path, Parameter(alias="-o")]
     Parameters
     ----------
     name
-        Which one; an unknown name lists them all.
+        Name of the figure; an unknown name lists them all.
     stores
         SQLite files of finished runs.
     out

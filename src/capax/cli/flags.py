@@ -15,7 +15,7 @@ from pydantic import SkipValidation
 from pydantic.fields import FieldInfo
 
 from capax.cli.path import search_here
-from capax.errors import SpecError
+from capax.errors import OF_A_PLUGIN, SpecError, shown
 from capax.inputs import json_object
 from capax.specs import PROTOCOLS, Model, Module, Spec, Task, Training
 from capax.specs.plugins import load_installed
@@ -106,10 +106,13 @@ class Part:
         """The spec that is chosen, of the flags that were given, which are taken away.
 
         Raises:
-            SpecError: for a field that the chosen spec does not have.
+            SpecError: for a tag that is none of theirs, or a field that the chosen spec does not have.
         """
         usual = next(iter(self.kinds))
         tag = given.pop(self.chosen_by, usual) if self.chosen_by else usual
+        if tag not in self.kinds:
+            plugin = "" if self.chosen_by == "protocol" else f", {OF_A_PLUGIN}"
+            raise SpecError(f"{self.chosen_by}: one of {', '.join(self.kinds)}{plugin}, got {shown(tag)}")
         fields = {name: given.pop(flag) for flag, name in self._fields.items() if flag in given}
         for name in fields:
             if name not in self.kinds[tag].model_fields:
@@ -119,7 +122,7 @@ class Part:
     def _chooser(self, name: str) -> inspect.Parameter:
         words = "; ".join(f"{tag}: {first_line(kind).rstrip('.')}" for tag, kind in self.kinds.items())
         tags = tuple(self.kinds)
-        return _keyword(name, Literal[tags], tags[0], f"{words}.", self.name)
+        return _keyword(name, Literal[tags], tags[0], f"{words}.", self.name, _as_given)
 
     def _flag(self, flag: str, name: str, fields: Mapping[str, FieldInfo]) -> inspect.Parameter:
         """A field of one or several of the specs."""

@@ -56,19 +56,19 @@ def fit(
         heads and width, or of other columns (--axes); depth: power with layers; association, relation: those of
         associations and relations.
     axes
-        Of the power law: the columns that it depends on, "seq_len,n_heads,n_kv_heads". [default: seq_len, n_heads,
+        The columns that the power law depends on, "seq_len,n_heads,n_kv_heads". [default: seq_len, n_heads,
         d_model]
     method
-        Of the ecm: all parameters at once, or the paper's stages. [default: joint]
+        How the ecm is fitted: all parameters at once, or in the paper's stages. [default: joint]
     as_printed
         The ecm with max for min, as the paper prints it.
     degree
-        Of the polynomial. [default: 5]
+        Degree of the polynomial. [default: 5]
     target
         Column of counts. [default: memorized_above_chance, or memorized where a file has no such column; of the
         relation law total_key_dim]
     level
-        Of the intervals.
+        Level of the intervals.
     compare
         Set all laws side by side (that of depth where there is more than one).
     figure

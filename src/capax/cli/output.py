@@ -145,18 +145,11 @@ def ended(reason: StopReason, training: Training) -> str:
 
 
 def _rows(run: Measurement) -> list[tuple[str, str]]:
-    name = {
-        "mac": "memorized",
-        "mls": "largest library",
-        "shatter": "memorized (best)",
-        "budget": "recalled",
-        "capacity": "recalled",
-    }[run.spec.protocol.protocol]
-    counts = run.memorized_per_restart
-    each = f" (restarts: {', '.join(map(str, counts))})" if run.spec.protocol.one_library and len(counts) > 1 else ""
+    protocol, counts = run.spec.protocol, run.memorized_per_restart
+    each = f" (restarts: {', '.join(map(str, counts))})" if protocol.one_library and len(counts) > 1 else ""
     rows = [
         *([] if run.capacity is None else _capacity_rows(run.capacity)),
-        (name, f"{run.memorized} of {run.library_size}{each}"),
+        (protocol.counted, f"{run.memorized} of {run.library_size}{each}"),
         ("chance", _chance(run)),
     ]
     if run.interval is not None:

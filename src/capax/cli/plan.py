@@ -50,7 +50,7 @@ def _predict(
         A file of `capax fit --out`; reference (reference:NAME), fitted to the study that ships with capax; or
         published:harma2024. [default: the one that ships for the task]
     level
-        Of the interval.
+        Level of the interval.
     extrapolate
         Answer outside the domain of the law, too. [default: only a law of what is needed, a key dimension]
     """
@@ -86,7 +86,7 @@ def _plan(
     size
         A size that has no flag, such as an argument of your module: name=1,2,4; may be given more than once.
     probability
-        With which a new measurement is to reach the target.
+        Probability with which a new measurement is to reach the target.
     multiple
         What the tried widths of a transformer, or head sizes of an attention layer, are multiples of. [default: 8, 4]
     max_parameters
@@ -101,7 +101,7 @@ def _plan(
     verify
         Train the first architecture on a library of that size, and say whether it holds.
     seed
-        Of the verification.
+        Seed of the verification.
     workers
         Worker processes of the verification. [default: one per core, at most 8]
     store
@@ -207,7 +207,7 @@ def _several(kind: type[Task]) -> Flags:
     counts = {law.needed_for for law in LAWS.values()}
     of_task = {name: (int | None, text) for name, text in kind.size_fields().items() if name not in counts}
     of_models = {name: (str | None, text) for name, text in _of_models(kind).items()}
-    return {kind.unit: (int, "How many are to be memorized."), **of_task, **of_models}
+    return {kind.unit: (int, f"{kind.unit.capitalize()} to memorize."), **of_task, **of_models}
 
 
 def _of_models(kind: type[Task]) -> dict[str, str]:

@@ -45,7 +45,7 @@ def probe(
     trials
         Corrupted prefixes for each number of corrupted tokens, and replaced tokens for each position.
     seed
-        Of these trials.
+        Names the random draws of these trials.
     figure
         Where to draw the four probes (.png, .svg, .pdf).
     """

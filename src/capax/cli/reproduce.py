@@ -52,11 +52,11 @@ def reproduce(
     out
         Folder of runs (.db), verdicts (.json) and pages (.html).
     list_
-        Print what there is, with its expected time at each scale, and stop.
+        List what can be run, with its expected time at each scale, and stop.
     workers
         Local processes, one torch thread each. [default: one per core, at most 8]
     device
-        Where to train: auto, cpu or cuda.
+        Where to train; auto takes a GPU where there is one.
     quiet
         No progress.
     """

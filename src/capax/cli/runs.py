@@ -111,7 +111,7 @@ def delete(key: str, *, store: Place = CAPAX_DB) -> None:
     Parameters
     ----------
     key
-        Its key, or the beginning that no other has.
+        Key of the run or failure, or its beginning.
     """
     with Store(store, create=False) as opened:
         whole, runs = opened.find_key(key), opened.keys()

@@ -84,14 +84,14 @@ def show(found: Sensitivity) -> None:
     budget = found.compared == "total_key_dim"
     what = "D_K*" if budget else "above chance"
     screen = output.console()
-    protocol = found.spec.protocol.protocol
-    screen.print(f"{output.setting(found.spec)}; protocol {protocol}, seed {found.spec.seed}")
+    protocol = found.spec.protocol
+    screen.print(f"{output.setting(found.spec)}; protocol {protocol.protocol}, seed {found.spec.seed}")
     if budget:
         base = f"{what} {_number(found.number)}"
     else:
         base = f"{_number(found.number)} {what} ({found.memorized} of {found.library_size}, {found.chance:.4g} by luck)"
     screen.print(f"base: {base}{_range(found)}")
-    if protocol == "mac":
+    if protocol.one_library:
         screen.print(
             f"{output.ended(found.stop_reason, found.spec.training)}; an alternative that ended otherwise says so"
         )
@@ -106,7 +106,8 @@ def show(found: Sensitivity) -> None:
         table.add_row(one.choice, style="bold")
         table.add_row(f"  {text(one.base_value)}", _number(found.number), "", "base", _sources(one.base_sources))
         for other in one.alternatives:
-            ended = f"; {other.stop_reason}" if protocol == "mac" and other.stop_reason != found.stop_reason else ""
+            otherwise = protocol.one_library and other.stop_reason != found.stop_reason
+            ended = f"; {other.stop_reason}" if otherwise else ""
             table.add_row(
                 f"  {text(other.value)}",
                 _number(other.number),

@@ -58,7 +58,7 @@ def sweep(
     store
         SQLite file of finished runs. [default: the study's own, or its name with .db]
     dry_run
-        Say what would be run, and stop.
+        List what would be run, and stop.
     workers
         Local processes, one torch thread each; with 1, this process alone. [default: one per core, at most 8]
     ray
@@ -73,7 +73,7 @@ def sweep(
         With --adapt: the architecture whose prediction is wanted, "seq_len=32,n_heads=4,d_model=64". [default: the
         study's largest]
     retries
-        How often a run whose process died, or that found no memory, is tried again.
+        How often a run is tried again whose process died or ran out of memory.
     fail_fast
         Stop when a run fails, instead of going on with the others (--keep-going).
     yes

@@ -32,7 +32,7 @@ def training_curves(
     Raises:
         ReportError: without runs by protocol mac that were evaluated more than once.
     """
-    taken = [run for run in runs if run.spec.protocol.protocol == "mac"]
+    taken = [run for run in runs if run.spec.protocol.one_library]
     varied = list(chain(*(column.varied for column in SIZES)))
     return each(alike(taken, varied), lambda group: _chart(group, whole), "no run by protocol mac")
 

@@ -31,7 +31,7 @@ MEMORIZED = Measure(
     "memorized {unit}",
     lambda run: run.memorized,
     lambda run: run.interval,
-    dots=lambda run: run.memorized_per_restart if run.spec.protocol.protocol == "mac" else (),
+    dots=lambda run: run.memorized_per_restart if run.spec.protocol.one_library else (),
 )
 TRAINABLE = Column(
     "trainable_parameters",

@@ -306,7 +306,7 @@ def key_dimension_map(runs: Sequence[Measurement], law: Law | None) -> list[Char
     Raises:
         ReportError: without searches that differ in nothing else.
     """
-    taken = [run for run in runs if run.spec.protocol.protocol == "budget"]
+    taken = [run for run in runs if run.key_search is not None]
     charts = [chart for group in alike(taken, GRAPH) if (chart := _map(group)) is not None]
     if not charts:
         raise ReportError(f"no runs by protocol budget that differ in {', '.join(GRAPH[:3])} and in nothing else")

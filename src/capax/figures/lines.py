@@ -63,7 +63,7 @@ class Measure:
         """The interval of one point."""
         (row, *others) = rows
         few = isinstance(row, Measurement) and 0 < len(row.memorized_per_restart) < FEWEST_RESTARTS
-        restarts = isinstance(row, Measurement) and row.spec.protocol.protocol == "mac"
+        restarts = isinstance(row, Measurement) and row.spec.protocol.one_library
         if self.interval is None or others or (few and restarts):
             return None
         found = self.interval(row)
@@ -173,7 +173,9 @@ class Lines:
         taken = [run for run in runs if run.spec.protocol.protocol in self.protocols and self._has(run)]
         protocols = " or ".join(self.protocols)
         if not taken:
-            columns = ", ".join((*self.wanted, *self.x.varied)) if self.x.of is None or self.wanted else ""
+            columns = (
+                ", ".join(dict.fromkeys((*self.wanted, *self.x.varied))) if self.x.of is None or self.wanted else ""
+            )
             raise ReportError(f"no run by protocol {protocols}{f' that has {columns}' if columns else ''}")
         fields = [*chain(*(column.varied for column in self._columns)), *self.varied, *self.settings]
         charts = [chart for group in alike(taken, fields) if (chart := self.chart(group, law)) is not None]

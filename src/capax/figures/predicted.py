@@ -33,7 +33,7 @@ VARIED = [field for column in (*TASK_SIZES, HEADS, WIDTH) for field in column.va
 
 
 def _groups(runs: Sequence[Measurement]) -> list[Group]:
-    return alike([run for run in runs if run.spec.protocol.protocol == "mac"], VARIED)
+    return alike([run for run in runs if run.spec.protocol.one_library], VARIED)
 
 
 def measured_against_predicted(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:

@@ -26,7 +26,7 @@ def epochs_to_shatter(runs: Sequence[Measurement], law: Law | None) -> list[Char
     Raises:
         ReportError: without runs by protocol shatter of which a trial completed.
     """
-    taken = [run for run in runs if run.spec.protocol.protocol == "shatter"]
+    taken = [run for run in runs if run.shatter is not None]
     if not taken:
         raise ReportError("no run by protocol shatter")
     shown = [run for run in taken if run.shatter is not None and run.shatter.epochs]

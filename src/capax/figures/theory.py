@@ -33,7 +33,7 @@ def bounds(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     """Bounds for the run of most bits of each task, beside what it stored."""
     best: dict[str, Measurement] = {}
     for run in runs:
-        if run.spec.protocol.protocol == "budget":
+        if run.key_search is not None:
             continue
         before = best.get(run.spec.task.task)
         if before is None or _rank(run) > _rank(before):

@@ -61,7 +61,7 @@ def draw_tornado(found: Sensitivity, path: Path, title: str) -> None:
         of_base = f"{found.interval.level:.0%} interval of the base"
         panel.axvspan(found.interval.low, high, color="0.5", alpha=0.2, linewidth=0, label=of_base)
     panel.axvline(base, color="0.3", label=f"base: {base:.4g}")
-    own = found.spec.protocol.protocol != "mac"
+    own = not found.spec.protocol.one_library
     for place, choice in enumerate(found.choices):
         _draw_bar(panel, place, _shown(choice), base, own)
     for verdict, (words, looks) in DOTS.items():

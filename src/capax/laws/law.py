@@ -348,7 +348,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def usable(self, table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         """The rows of a table of `capax.read` that the law can use, and notes of those that it cannot.
 
-        Those are runs of models that lack one of its columns, and counts that are not significantly above chance.
+        Those are runs of models that lack one of its columns and, where the target is what is above chance, counts that
+        are not significantly so.
 
         Raises:
             TableError: when no row is left.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -14,11 +14,9 @@ from scipy.special import ndtr
 from capax.errors import LawError
 from capax.laws.censored import Solution
 from capax.laws.domain import Domain
+from capax.laws.law import Law
 
-if TYPE_CHECKING:
-    from capax.laws.ecm import ECM
-
-    Fitted = TypeVar("Fitted", bound=ECM)
+Fitted = TypeVar("Fitted", bound=Law)
 
 SOURCES = ("harma2024",)
 

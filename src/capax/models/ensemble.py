@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.specs.model import Constant, Normal, Parameter
-from capax.specs.task import Scored, Task
+from capax.specs.model import Constant, Normal, Parameter, Scored
+from capax.specs.task import Task
 
 Spec = TypeVar("Spec")
 

@@ -15,8 +15,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from capax.errors import CapaxError
 from capax.models.ensemble import TokenEnsemble
 from capax.models.factory import ModuleError, build, said, seeded
+from capax.specs.model import Scored
 from capax.specs.modules import Module
-from capax.specs.task import Scored
 
 MEMORY = "can't allocate memory"
 """In torch's message where a CPU has no memory left; there is no class for it."""

@@ -16,8 +16,8 @@ from torch import Tensor
 from capax.models.ensemble import TokenEnsemble
 from capax.models.mixers.mixer import Inputs, Mixer, normed, with_gain
 from capax.specs import Transformer
+from capax.specs.model import Scored
 from capax.specs.plugins import resolve
-from capax.specs.task import Scored
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,

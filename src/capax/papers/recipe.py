@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ImportString, model_validator
 
 from capax.errors import CapaxError, SpecError
-from capax.results import Measurement, Result
+from capax.results import Measurement, Result, Standing
 from capax.specs import Run
 from capax.sweeps.grid import read_study
 
@@ -26,7 +26,6 @@ PAPERS = {name: Path(__file__).parent / name for name in ("harma2024", "mahdavi2
 """The folder of each paper, by the paper's name."""
 
 Answer = Literal["agrees", "differs", "cannot be judged"]
-Standing = Literal["read", "secondary", "derived", "reconstructed", "ours"]
 STANDINGS: dict[Standing, str] = {
     "read": "stated in the paper or in its authors' code",
     "secondary": "stated by those who restate the paper",

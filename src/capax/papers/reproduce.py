@@ -16,9 +16,9 @@ from capax.figures.chart import Chart
 from capax.figures.registry import FIGURES, Drawn, Figure
 from capax.figures.runs import read
 from capax.laws.law import Law
-from capax.papers.recipe import SCALES, STANDINGS, Answer, Recipe, Scale, Standing, read_paper, recipes, seconds
+from capax.papers.recipe import SCALES, STANDINGS, Answer, Recipe, Scale, read_paper, recipes, seconds
 from capax.reports import report
-from capax.results import Measurement, Result
+from capax.results import Measurement, Result, Standing
 from capax.store import Store, tables
 from capax.sweeps.sweep import sweep
 from capax.sweeps.under_way import Watch

@@ -23,8 +23,6 @@ from capax.store import Store
 from capax.training.workers import Workers
 
 BYTES: dict[str, int] = {"float32": 4, "float64": 8, "bfloat16": 2}
-GAINS = {"n_heads": "head", "d_model": "width", "d_head": "head_size"}
-"""What one more step along an axis is called where it has a shorter name."""
 
 
 def predict(
@@ -156,8 +154,7 @@ def _described(
     precision: Precision,
 ) -> list[Architecture]:
     """Some rows of a table with what they hold, and what a step along the axes would add."""
-    stepped = [name for name in dict.fromkeys(("n_heads", question.axes[-1])) if name in question.axes]
-    following = {name: _next(keys, question.axes.index(name)) for name in stepped}
+    following = {gain: _next(keys, question.axes.index(axis)) for gain, axis in question.gains.items()}
     wanted = sorted({*places, *(after[at] for after in following.values() for at in places if at in after)})
     rows = {name: values[wanted] for name, values in table.items()}
     memorized = dict(zip(wanted, _holds(question.law, rows, None).tolist(), strict=True))
@@ -168,7 +165,7 @@ def _described(
         smaller = (one for one in places if size[one] <= size[at] and total[one] <= total[at])
         named: dict[str, Any] = {name: int(table[name][at]) for name in question.axes}
         for name, after in following.items():
-            named[f"gain_of_{GAINS.get(name, name)}"] = _gain(memorized, size, at, after.get(at))
+            named[name] = _gain(memorized, size, at, after.get(at))
         found.append(
             Architecture(
                 trainable_parameters=size[at],

@@ -26,6 +26,9 @@ COUNTED = ("trainable_parameters", "total_parameters", "total_key_dim")
 
 Columns = dict[str, np.ndarray]
 
+GAINS = {"n_heads": "head", "d_model": "width", "d_head": "head_size"}
+"""What one more step along an axis is called where it has a shorter name."""
+
 
 class Question:
     """A law, what it is asked about, and the models that it may mean.
@@ -104,6 +107,12 @@ class Question:
             return [field.default]
         raise LawError(f"{name}: the law's domain ({domain.in_words()}) offers none; give the values to choose from")
 
+    @property
+    def gains(self) -> dict[str, str]:
+        """What a step along an axis adds, by name, and the axis: that of heads, and the last."""
+        names = [name for name in dict.fromkeys(("n_heads", self.axes[-1])) if name in self.axes]
+        return {f"gain_of_{GAINS.get(name, name)}": name for name in names}
+
     def grid(self, multiple: int | None = None) -> dict[str, list[int]]:
         """Values of each axis; of a law of what is needed without the sizes that follow from that."""
         names = [name for name in self.axes if name in self.sizes or name not in self.law.found]
@@ -136,7 +145,7 @@ class Question:
             return {}
         row = {name: np.array([value]) for name, value in {**self.asked, **sizes}.items()}
         needed = predicted(self.law, row) if probability is None else self.law.quantile(row, probability)
-        return self.model.shaped(float(needed[0]), self.task, **sizes)
+        return self.model.shaped(float(needed[0]), self.task.sizes(), **sizes)
 
     def spec(self, sizes: Mapping[str, int]) -> Any:
         """A model of these sizes; what are no fields of it are arguments of a user's module."""

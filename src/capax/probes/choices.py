@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
 from capax.errors import SpecError
-from capax.results import Result
+from capax.results import Result, Standing
 from capax.specs import PROTOCOLS, Run, Training
 from capax.specs.run import BUDGET
 
@@ -27,7 +27,7 @@ class Source(Result):
     """Who uses a value: a paper, or only we."""
 
     paper: str | None
-    standing: Literal["read", "reconstructed", "ours"]
+    standing: Standing
 
 
 @dataclass(frozen=True)

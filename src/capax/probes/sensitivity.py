@@ -15,8 +15,8 @@ from capax.protocols import units
 from capax.protocols.measure import measure, run_of
 from capax.protocols.progress import Callback
 from capax.results import Interval, Measurement, Result, StopReason
-from capax.specs import Budget, Mac, Mls, Model, Run, Shatter, Task, Training
-from capax.specs.protocols import Compared
+from capax.specs import Model, Run, Task, Training
+from capax.specs.protocols import Compared, Protocol, ProtocolName
 from capax.store import Store
 from capax.training.workers import Workers
 
@@ -95,7 +95,7 @@ def sensitivity(
     training: Training | None = None,
     *,
     choices: Sequence[str] | Mapping[str, Sequence[Value] | None] = ("lr", "batch_size", "epochs", "precision"),
-    protocol: Literal["mac", "mls", "shatter", "budget"] | Mac | Mls | Shatter | Budget = "mac",
+    protocol: ProtocolName | Protocol = "mac",
     restarts: int | None = None,
     seed: int = 0,
     store: Store | Path | str | None = None,

@@ -20,6 +20,7 @@ from capax.protocols.progress import Callback, Tracker
 from capax.protocols.shatter import shatter
 from capax.results import Measurement
 from capax.specs import PROTOCOLS, Budget, Capacity, Mac, Mls, Model, Run, Shatter, Task, Training
+from capax.specs.protocols import Protocol, ProtocolName
 from capax.store import Store
 from capax.training.pack import Outcome, Pack
 from capax.training.room import refuse_too_large
@@ -40,7 +41,7 @@ def measure(
     model: Model,
     training: Training | None = None,
     *,
-    protocol: Literal["mac", "mls", "shatter", "budget", "capacity"] | Mac | Mls | Shatter | Budget | Capacity = "mac",
+    protocol: ProtocolName | Protocol = "mac",
     restarts: int | None = None,
     seed: int = 0,
     store: Store | Path | str | None = None,
@@ -111,7 +112,7 @@ def run_of(
     task: Task,
     model: Model,
     training: Training | None,
-    protocol: Literal["mac", "mls", "shatter", "budget", "capacity"] | Mac | Mls | Shatter | Budget | Capacity,
+    protocol: ProtocolName | Protocol,
     restarts: int | None,
     seed: int,
 ) -> Run:

@@ -31,7 +31,7 @@ def _intervals(runs: Sequence[Measurement]) -> list[str]:
 
 
 def _ends(runs: Sequence[Measurement]) -> list[str]:
-    counted = [run for run in runs if run.spec.protocol.protocol == "mac"]
+    counted = [run for run in runs if run.spec.protocol.one_library]
     lines = []
     if whole := sum(run.memorized >= run.recallable for run in counted):
         lines.append(f"{of_runs(whole)} recalled all that can be recalled: the count is a lower bound of the capacity.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,12 @@ PROBABILITIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 START = 0.9
 MOST_VALUES = 16
 """Of one size of the task: if the law's domain has more, they are chosen evenly on a logarithmic scale."""
+BEYOND = (0.5, 2, 4)
+"""Of the ends of the law's domain: sizes that the page offers when it may extrapolate."""
 MOST_ROWS = 20_000
 """Of the table: some 2 MB of the page."""
+
+Sizes = dict[str, list[int]]
 
 
 class Planner(Result):
@@ -81,7 +86,8 @@ def carried(law: Law) -> dict[str, Any]:
 
     Returns:
         `rows`, one for each value of the sizes in `asked` and each architecture, in the order of `columns`: those
-        sizes, the `axes`, and what follows; the last is what the architecture holds with each of the `probabilities`.
+        sizes, the `axes`, and what follows; `at_least` is what the architecture holds with each of the
+        `probabilities`, `outside` says why it lies outside the law's domain.
 
     Raises:
         CapaxError: when nothing can be planned with the law.
@@ -92,25 +98,28 @@ def carried(law: Law) -> dict[str, Any]:
     if not law.domain_.usable:
         raise CapaxError(f"the law {law.name} ({law.source_}) is not usable as published")
     asked = {name: _values(law, name) for name in kind.size_axes() if name in law.domain_.ranges}
-    questions = [Question(law, dict(zip(asked, values, strict=True))) for values in itertools.product(*asked.values())]
-    question = questions[0]
-    if len(questions) * math.prod(map(len, question.grid().values())) > MOST_ROWS:
-        raise CapaxError(f"the domain of the law {law.name} is too large for a page; capax plan --law asks it")
-    models = question.models(question.grid())
-    tables = [question.table(models) for question in questions]
-    rows = _rows(question, {name: np.concatenate([table[name] for table in tables]) for name in tables[0]})
-    if not rows:
+    question = Question(law, {name: values[0] for name, values in asked.items()})
+    grid = question.grid()
+    try:
+        asked, grid, rows = _table(law, _wider(law, asked), _wider(law, grid, question.model.steps))
+    except CapaxError:  # some laws have no meaning beyond their domain, and some tables are too large
+        asked, grid, rows = _table(law, asked, grid)
+    inside = [row for row in rows if not row[-1]]
+    if not inside:
         raise CapaxError(f"the domain of the law {law.name} holds no architecture")
     return {
         "items": kind.unit,
         "fixed": {name: value for name, value in question.asked.items() if name not in asked},
         "asked": asked,
         "axes": list(question.axes),
+        "grid": grid,
+        "gains": question.gains,
+        "extrapolates": len(inside) < len(rows),
         "columns": [*question.asked, *question.axes, *FOLLOWS],
         "rows": rows,
         "probabilities": PROBABILITIES,
         "start": {
-            "target": _round(float(np.median([row[-1][PROBABILITIES.index(START)] for row in rows]))),
+            "target": _round(float(np.median([row[-2][PROBABILITIES.index(START)] for row in inside]))),
             "probability": START,
         },
         "domain": law.domain_.in_words(),
@@ -118,7 +127,15 @@ def carried(law: Law) -> dict[str, Any]:
     }
 
 
-FOLLOWS = ("trainable_parameters", "total_parameters", "memorized", "tokens_per_parameter", "at_least")
+FOLLOWS = (
+    "trainable_parameters",
+    "total_parameters",
+    "memorized",
+    "size",
+    "tokens_per_parameter",
+    "at_least",
+    "outside",
+)
 
 
 def _values(law: Law, name: str) -> list[int]:
@@ -129,21 +146,59 @@ def _values(law: Law, name: str) -> list[int]:
     return sorted({round(value) for value in np.geomspace(low, high, MOST_VALUES)})
 
 
+def _wider(law: Law, grid: Sizes, steps: Mapping[str, int] | None = None) -> Sizes:
+    """The values of a grid, and some beyond the law's domain."""
+    found = {}
+    for name, values in grid.items():
+        low, high = law.domain_.ranges.get(name, (0, 0))
+        by = (steps or {}).get(name, 1)
+        beyond = {round(factor * (low if factor < 1 else high) / by) * by for factor in BEYOND}
+        found[name] = sorted({*values, *(value for value in beyond if value >= 1)})
+    return found
+
+
+def _table(law: Law, asked: Sizes, grid: Sizes) -> tuple[Sizes, Sizes, list[list[Any]]]:
+    """Both grids, and the rows of all their combinations that there can be.
+
+    Raises:
+        CapaxError: when there are too many for a page, or the law has no meaning there.
+    """
+    questions = [Question(law, dict(zip(asked, values, strict=True))) for values in itertools.product(*asked.values())]
+    if len(questions) * math.prod(map(len, grid.values())) > MOST_ROWS:
+        raise CapaxError(f"the domain of the law {law.name} is too large for a page; capax plan --law asks it")
+    models = questions[0].models(grid)
+    tables = [question.table(models) for question in questions]
+    whole = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    return asked, grid, _rows(questions[0], whole)
+
+
 def _rows(question: Question, table: Columns) -> list[list[Any]]:
-    """Those of the architectures that lie in the law's domain, and what they hold."""
+    """Architectures, what they hold, and why they lie outside the law's domain."""
     law, names = question.law, (*question.asked, *question.axes, "trainable_parameters", "total_parameters")
-    inside = law.inside_domain(table)
-    table = {name: values[inside] for name, values in table.items()}
-    if not inside.any():
-        return []
+    places = [dict(zip(table, row, strict=True)) for row in zip(*(v.tolist() for v in table.values()), strict=True)]
     at_least = np.transpose(law.quantiles(table, [1 - probability for probability in PROBABILITIES]))
     held = predicted(law, table)
     tokens = seq_len * held / table["trainable_parameters"] if (seq_len := table.get("seq_len")) is not None else None
     numbers = zip(*(table[name].tolist() for name in names), strict=True)
     return [
-        [*row, _short(value), None if tokens is None else _short(tokens[place]), list(map(_short, at_least[place]))]
+        [
+            *row,
+            _short(value),
+            size_in_words(4 * row[-1]),
+            None if tokens is None else _short(tokens[place]),
+            list(map(_short, at_least[place])),
+            law.domain_.outside_in_words(places[place]),
+        ]
         for place, (row, value) in enumerate(zip(numbers, held, strict=True))
     ]
+
+
+def size_in_words(count: int) -> str:
+    """Bytes to three digits."""
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count} B"
 
 
 def _short(value: float) -> float:

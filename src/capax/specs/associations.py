@@ -55,9 +55,9 @@ class Associations(Task):
             "holds queries, contexts and labels."
         ),
     ] = "random"
-    library_size: Annotated[Size, Field(description="Examples to remember; with the user's it follows from them.")] = (
-        10_000
-    )
+    library_size: Annotated[
+        Size, Field(description="Examples to remember; with the user's own it follows from those.")
+    ] = 10_000
     contexts: Annotated[
         Literal["shared", "fresh", "bag"],
         Field(description="One context for all, one for each example, or tokens of each drawn from one bag."),

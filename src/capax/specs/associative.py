@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from capax.specs.model import Model, Parameter, Uniform, freedom, heads, layout
+from capax.specs.model import Model, Parameter, Scored, Uniform, freedom, heads, layout
+from capax.specs.protocols import Protocol
 from capax.specs.spec import LARGEST_SIZE, Size
 from capax.text import Over
-
-if TYPE_CHECKING:
-    from capax.specs.protocols import Protocol
-    from capax.specs.task import Purpose, Task
 
 
 class AssociativeAttention(Model):
@@ -111,9 +108,8 @@ class AssociativeAttention(Model):
         value = self.d_value if outputs is None else self.value_size(outputs)
         return self.model_dump(exclude={"model"}) | {"d_value": value, "d_out": outputs}
 
-    def floats_per_row(self, task: Task, purpose: Purpose) -> int:
+    def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one example of one member."""
-        sizes = task.sizes()
         tokens, shared = sizes["context_size"], sizes["n_contexts"] == 1
         scores = self.n_heads * (tokens if shared else self.d_model + tokens)
         values = self.n_heads * self.value_size(sizes["n_outputs"])

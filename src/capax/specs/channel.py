@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.model import Constant, Model, Normal, Parameter, freedom, heads, layout
+from capax.specs.model import Constant, Model, Normal, Parameter, Scored, freedom, heads, layout
 from capax.specs.plugins import resolve
+from capax.specs.protocols import Protocol
 from capax.specs.spec import LARGEST_SIZE, Size
+from capax.specs.training import Training
 from capax.text import Over
-
-if TYPE_CHECKING:
-    from capax.specs.protocols import Protocol
-    from capax.specs.task import Purpose, Task
-    from capax.specs.training import Training
 
 
 class KeyQueryChannel(Model):
@@ -61,17 +58,17 @@ class KeyQueryChannel(Model):
             object.__setattr__(self, "aggregate", "sum")
         return self
 
-    def floats_per_row(self, task: Task, purpose: Purpose) -> int:
+    def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one source of one member."""
         whole = self.aggregate == "max" or self.channel != "threshold"
-        scores = (self.n_heads if whole else 1) * task.sizes()["n_items"]
+        scores = (self.n_heads if whole else 1) * sizes["n_items"]
         return max(scores, 4 * self.d_model) if self.channel == "block" else scores
 
     @classmethod
-    def shaped(cls, needed: float, task: Task, **sizes: int) -> dict[str, int]:
+    def shaped(cls, needed: float, given: Mapping[str, int], **sizes: int) -> dict[str, int]:
         """Heads and their size that make up a total key dimension, by `rule` (`capax.channel_design`)."""
         width = sizes["d_model"]
-        low, high = trained_heads(task.sizes()["n_items"], width)
+        low, high = trained_heads(given["n_items"], width)
         usual = min(round(math.sqrt(low * high)), max(round(needed), 1))
         count = sizes.get("n_heads") or max(usual, math.ceil(2 * needed / width))
         return {"n_heads": count, "d_head": math.ceil(needed / count)}
@@ -147,7 +144,7 @@ class KeyQueryChannel(Model):
         free = freedom(c, h * d, c) if added else h * freedom(c, d, c)
         return counted - (2 * c * h * d - free)
 
-    def refuse(self, task: Task, training: Training, protocol: Protocol) -> None:
+    def refuse(self, training: Training, protocol: Protocol) -> None:
         """Refuse a head size that is searched for, or that is missing."""
         if protocol.protocol == "mls":
             raise ValueError("protocol: 'mls' has no meaning for relations; 'budget' searches for the key dimension")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from capax.specs.plugins import Registry, resolve
+from capax.specs.protocols import Protocol
 from capax.specs.spec import Tagged
+from capax.specs.training import Training
 from capax.text import Over, counted, listed
 
-if TYPE_CHECKING:
-    from capax.specs.protocols import Protocol
-    from capax.specs.task import Purpose, Task
-    from capax.specs.training import Training
+Scored = Literal["all", "last"]
+"""Positions whose next token is predicted: every one, or the last alone."""
 
 
 class Normal(NamedTuple):
@@ -126,12 +126,21 @@ class Model(Tagged):
         """`parameter_counts`; builds the model where they are not known beforehand."""
         return self.parameter_counts(**sizes)
 
-    def torch_module(self, task: Task, seed: int) -> Any:
-        """One member as a `torch.nn.Module` of its own; None where its members are parameters of an ensemble only."""
+    def torch_module(self, sizes: Mapping[str, int], seed: int) -> Any:
+        """One member as a `torch.nn.Module` of its own; None where its members are parameters of an ensemble only.
+
+        Args:
+            sizes: `Task.sizes` of what it learns.
+        """
         return None
 
-    def floats_per_row(self, task: Task, purpose: Purpose) -> int:
-        """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it."""
+    def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
+        """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it.
+
+        Args:
+            sizes: `Task.sizes` of what it learns.
+            scored: positions that are, where items are tokens.
+        """
         raise NotImplementedError(f"{type(self).__name__}.floats_per_row")
 
     def architecture(self, **sizes: Any) -> dict[str, Any]:
@@ -178,11 +187,12 @@ class Model(Tagged):
         return None
 
     @classmethod
-    def shaped(cls, needed: float, task: Task, **sizes: int) -> dict[str, int]:
+    def shaped(cls, needed: float, given: Mapping[str, int], **sizes: int) -> dict[str, int]:
         """The rest of its sizes where so much is needed of what they make up, such as a total key dimension.
 
         Args:
-            sizes: those that are known.
+            given: `Task.sizes` of what it learns.
+            sizes: its own that are known.
         """
         raise NotImplementedError(f"{cls.__name__}.shaped")
 
@@ -190,8 +200,8 @@ class Model(Tagged):
         """Its columns in a table: its fields."""
         return self.model_dump(mode="json")
 
-    def refuse(self, task: Task, training: Training, protocol: Protocol) -> None:
-        """Refuse a task, a training or a protocol that it cannot learn by.
+    def refuse(self, training: Training, protocol: Protocol) -> None:
+        """Refuse a training or a protocol that it cannot learn by.
 
         Raises:
             ValueError: that names the field.

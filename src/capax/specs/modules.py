@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from capax.errors import SpecError
-from capax.specs.model import Model
+from capax.specs.model import Model, Scored
 from capax.specs.plugins import resolve
+from capax.specs.protocols import Protocol
 from capax.specs.spec import must_be_given
-
-if TYPE_CHECKING:
-    from capax.specs.protocols import Protocol
-    from capax.specs.task import Purpose, Task
-    from capax.specs.training import Training
-    from capax.text import Over
+from capax.specs.training import Training
+from capax.text import Over
 
 
 class Module(Model):
@@ -94,16 +91,17 @@ class Module(Model):
         """All of its trained numbers: what its products are is not known."""
         return self.built_counts(**sizes)["trainable"]
 
-    def torch_module(self, task: Task, seed: int) -> Any:
+    def torch_module(self, sizes: Mapping[str, int], seed: int) -> Any:
         """One that the factory makes, with a seed of its random numbers."""
-        return self._built(seed, **task.sizes())
+        return self._built(seed, **sizes)
 
     def _built(self, seed: int, *, vocab_size: int, context: int) -> Any:
         return resolve("capax.models.factory:build")(self, vocab_size=vocab_size, seq_len=context + 1, seed=seed)
 
-    def floats_per_row(self, task: Task, purpose: Purpose) -> int:
+    def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one sequence, found out by asking a module."""
-        return int(self.ensemble_type().traits_for(self, task).floats_per_row)
+        found = resolve("capax.models.module_traits:traits")(self, sizes["vocab_size"], sizes["context"] + 1)
+        return int(found.floats_per_row)
 
     @property
     def runs_code(self) -> str:
@@ -120,7 +118,7 @@ class Module(Model):
         }
         return numbers | fields
 
-    def refuse(self, task: Task, training: Training, protocol: Protocol) -> None:
+    def refuse(self, training: Training, protocol: Protocol) -> None:
         """Refuse to compile a user's module."""
         if training.compile:
             raise ValueError("compile: not for a user's module, got True")

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from capax.errors import SpecError, shown
+from capax.errors import OF_A_PLUGIN, SpecError, shown
 
 GROUPS = ("capax.tasks", "capax.models")
 """Entry points through which a package registers tasks and models."""
@@ -57,7 +57,7 @@ class Registry(dict[str, type[Any]]):
         if isinstance(tag, str) and tag not in self:
             load_installed()
         if not isinstance(tag, str) or tag not in self:
-            raise UnknownTag(f"{self.kind}: one of {', '.join(self)}, or of a plugin (--plugin FILE), got {shown(tag)}")
+            raise UnknownTag(f"{self.kind}: one of {', '.join(self)}, {OF_A_PLUGIN}, got {shown(tag)}")
         return self[tag]
 
 

@@ -53,6 +53,8 @@ class _Protocol(Spec):
     Attributes:
         redraws: whether its trainings have libraries of their own.
         one_library: whether all its trainings learn the same library, so that they are restarts, and the best counts.
+        counts_sizes: whether its count is the size of a library, rather than items of one of a known size.
+        counted: what its count is called.
         compared: the column by which two of its measurements are compared; None where there is no such number.
         of: what a task's items have to be for it (`Task.reads`); None for any.
         together: whether runs that differ in their seeds alone may train in one pack.
@@ -61,6 +63,8 @@ class _Protocol(Spec):
     redraws: ClassVar[bool] = False
     one_library: ClassVar[bool] = False
     together: ClassVar[bool] = False
+    counts_sizes: ClassVar[bool] = False
+    counted: ClassVar[str] = "memorized"
     compared: ClassVar[Compared | None] = "memorized_above_chance"
     of: ClassVar[str | None] = None
 
@@ -110,7 +114,10 @@ class Mac(_Protocol):
     protocol: Literal["mac"] = "mac"
     restarts: Annotated[
         Size,
-        Field(le=MOST_TRAININGS, description="Restarts: initial weights and batch order anew, the library the same."),
+        Field(
+            le=MOST_TRAININGS,
+            description="Restarts: each has new initial weights and batch order, and the same library.",
+        ),
     ] = 5
 
     def words(self) -> str:
@@ -130,6 +137,8 @@ class Mls(_Protocol):
     """
 
     redraws: ClassVar[bool] = True
+    counts_sizes: ClassVar[bool] = True
+    counted: ClassVar[str] = "largest library"
 
     protocol: Literal["mls"] = "mls"
     first_size: Annotated[Size, Field(description="Library size where the search begins.")] = 16
@@ -168,6 +177,7 @@ class Shatter(_Protocol):
     """
 
     redraws: ClassVar[bool] = True
+    counted: ClassVar[str] = "memorized (best)"
     compared: ClassVar[Compared | None] = None
 
     protocol: Literal["shatter"] = "shatter"
@@ -193,6 +203,7 @@ class Budget(_Protocol):
     """
 
     of: ClassVar[str | None] = "pairs"
+    counted: ClassVar[str] = "recalled"
     compared: ClassVar[Compared | None] = "total_key_dim"
 
     protocol: Literal["budget"] = "budget"
@@ -204,12 +215,13 @@ class Budget(_Protocol):
         Field(
             ge=2,
             le=MOST_TRAININGS,
-            description="Trainings per head size: graph, vectors, weights are drawn anew in each.",
+            description="Trainings per head size; each draws its own graph, vectors and weights.",
         ),
     ] = 3
-    target_f1: Annotated[float, Field(gt=0, le=1, description="F1 of a success.")] = 0.99
+    target_f1: Annotated[float, Field(gt=0, le=1, description="F1 from which a training counts as a success.")] = 0.99
     criterion: Annotated[
-        Literal["half", "mean"], Field(description="Half of the trainings succeed, or their mean F1 does.")
+        Literal["half", "mean"],
+        Field(description="What counts as enough: half of the trainings succeed, or their mean F1 reaches the target."),
     ] = "half"
     max_trainings: Annotated[
         int, Field(ge=8, le=MOST_TRAININGS, description="Trainings per head count after which a search ends.")
@@ -246,6 +258,7 @@ class Capacity(_Protocol):
     """
 
     one_library: ClassVar[bool] = True
+    counted: ClassVar[str] = "recalled"
     compared: ClassVar[Compared | None] = None
 
     protocol: Literal["capacity"] = "capacity"
@@ -297,4 +310,5 @@ class Capacity(_Protocol):
 PROTOCOLS: dict[str, type[Mac] | type[Mls] | type[Shatter] | type[Budget] | type[Capacity]] = {
     str(kind.model_fields["protocol"].default): kind for kind in (Mac, Mls, Shatter, Budget, Capacity)
 }
+ProtocolName = Literal["mac", "mls", "shatter", "budget", "capacity"]
 Protocol = Annotated[Mac | Mls | Shatter | Budget | Capacity, Field(discriminator="protocol")]

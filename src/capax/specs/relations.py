@@ -64,7 +64,7 @@ class Relations(Task):
         ),
     ] = "permutation"
     n_items: Annotated[
-        int | None, Field(ge=2, le=LARGEST_LIBRARY, description="Items; with the user's files it follows from them.")
+        int | None, Field(ge=2, le=LARGEST_LIBRARY, description="Items; with the user's files it follows from those.")
     ] = None
     n_edges: Annotated[
         int | None,

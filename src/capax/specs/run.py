@@ -82,7 +82,7 @@ class Run(Spec):
             raise ValueError(
                 f"protocol: {self.protocol.protocol!r} is for {self.protocol.of}, got task {self.task.task!r}"
             )
-        self.model.refuse(self.task, self.training, self.protocol)
+        self.model.refuse(self.training, self.protocol)
         self._fill_training()
         self.training.refuse_idle()
         self.protocol.refuse(self.task, self.training)

@@ -8,9 +8,10 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from capax.specs.model import Scored
 from capax.specs.plugins import resolve
 from capax.specs.spec import LARGEST_LIBRARY, must_be_given
-from capax.specs.task import Purpose, Scored, Task
+from capax.specs.task import Purpose, Task
 from capax.specs.transformer import Transformer
 from capax.text import Over
 

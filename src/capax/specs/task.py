@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from capax.specs.model import Model
+from capax.specs.model import Model, Scored
 from capax.specs.plugins import Registry, resolve
 from capax.specs.spec import LARGEST_LIBRARY, Tagged
 from capax.specs.transformer import Transformer
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 Purpose = Literal["loss", "recall", "information"]
 """What a model's outputs are used for: the training loss, counting recalled items, or their probabilities."""
-
-Scored = Literal["all", "last"]
-"""Positions whose next token is predicted: every one, or the last alone."""
 
 
 class Task(Tagged):

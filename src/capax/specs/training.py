@@ -91,16 +91,16 @@ class Training(Spec):
         Field(
             ge=1,
             le=MOST_STEPS,
-            description="Evaluations without improvement until a member stops (ours); none: it never does.",
+            description="Evaluations without improvement after which a training stops (ours); none: it never does.",
         ),
         BeforeValidator(_or_none),
     ] = 30
     min_loss_drop: Annotated[
         float, Field(ge=0, lt=1, description="Share by which the loss must fall to count as an improvement (ours).")
     ] = 0.01
-    stop_when_complete: Annotated[bool, since("0.1", description="Whether a member stops at a complete library.")] = (
-        True
-    )
+    stop_when_complete: Annotated[
+        bool, since("0.1", description="Stop a training once it recalls its whole library.")
+    ] = True
     max_epochs: Annotated[
         int | None, Field(ge=1, le=MOST_STEPS, description="Budget of epochs; none when not given.")
     ] = None

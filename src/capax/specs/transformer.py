@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from capax.specs.model import Constant, Model, Normal, Parameter, Uniform, freedom, heads, layout
+from capax.specs.model import Constant, Model, Normal, Parameter, Scored, Uniform, freedom, heads, layout
+from capax.specs.protocols import Protocol
 from capax.specs.spec import LARGEST_SIZE, Size
 from capax.text import Over, together
-
-if TYPE_CHECKING:
-    from capax.specs.protocols import Protocol
-    from capax.specs.task import Purpose, Task
 
 
 class Transformer(Model):
@@ -171,9 +168,8 @@ class Transformer(Model):
             "n_hidden": 4 * self.d_model if self.ffn == "mlp" else None,
         }
 
-    def floats_per_row(self, task: Task, purpose: Purpose) -> int:
+    def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one sequence of one member."""
-        sizes, scored = task.sizes(), task.scored(purpose)
         alone = scored == "last" and self.n_layers == 1
         hidden = 4 * self.d_model if self.ffn == "mlp" else self.d_model
         widest = max(hidden, self.n_heads * max(self.d_head, sizes["context"]), sizes["vocab_size"])

@@ -60,9 +60,10 @@ class Summary:
         """The summary of a run that has finished now."""
         task, model = run.spec.task, run.spec.model
         known = model.columns() | ({} if run.n_heads is None else {"n_heads": run.n_heads})
+        # Of our models that have heads those without layers are one layer; of a user's module arguments say nothing.
+        one_layer = int("n_heads" in type(model).model_fields)
         layers, heads, width = (
-            int(known.get(name, 1 if name == "n_layers" and "n_heads" in known else 0))
-            for name in ("n_layers", "n_heads", "d_model")
+            int(known.get(name, one_layer if name == "n_layers" else 0)) for name in ("n_layers", "n_heads", "d_model")
         )
         return cls(
             key=run.key,

@@ -44,9 +44,9 @@ def read(store: Path | str = DEFAULT) -> pl.DataFrame:
     Returns:
         One row per run: `key`, the fields of its task, model, training and protocol, `seed`, the counts (`memorized`,
         `chance` and its two kinds, `memorized_above_chance`, `above_chance`), their units, parameter counts, epochs,
-        seconds and `stop_reason`; where one of them is by protocol capacity, also `capacity_bits` (null where it did not
-        converge), `capacity_reached`, `capacity_low`, `capacity_high`, `converged`. A field that a run's protocol does not have is null. Imported rows follow, with what
-        was known of them; then there is a column `source`, null for the runs.
+        seconds and `stop_reason`; of protocol capacity also `capacity_bits` (null where it did not converge),
+        `capacity_reached`, `capacity_low`, `capacity_high`, `converged`. A field that a run's protocol does not have is
+        null. Imported rows follow, with what was known of them; then there is a column `source`, null for the runs.
 
     Raises:
         StoreError: when the file is missing or no store.
@@ -281,8 +281,8 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
     return rows
 
 
-COUNTS = ("memorized", "memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
-"""Columns of what was memorized, of which luck may explain all."""
+ABOVE_LUCK = ("memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
+"""Columns of what is above luck: noise where a count is not. A raw count (`memorized`) is a value, luck or not."""
 
 
 def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
@@ -293,7 +293,7 @@ def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, 
     Raises:
         TableError: when no row is.
     """
-    if name not in COUNTS or "above_chance" not in rows.columns:
+    if name not in ABOVE_LUCK or "above_chance" not in rows.columns:
         return rows, ()
     kept = rows.filter(pl.col("above_chance").ne_missing(False))
     if kept.is_empty() and len(rows):

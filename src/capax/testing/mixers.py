@@ -11,8 +11,8 @@ from torch import Tensor
 from capax.models.ensemble import drawn, stacked
 from capax.models.mixers.mixer import Inputs, Mixer
 from capax.specs import Transformer
+from capax.specs.model import Scored
 from capax.specs.plugins import resolve
-from capax.specs.task import Scored
 from capax.testing.trained import assert_same
 
 TOLERANCE = 1e-10

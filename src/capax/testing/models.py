@@ -61,7 +61,7 @@ class ModelSuite(SpecSuite):
             assert any(not torch.equal(p[0], p[1]) for p in among.parameters.values())
 
     def test_activations_have_a_size(self) -> None:
-        assert all(self.model.floats_per_row(self.task, purpose) >= 1 for purpose in PURPOSES)
+        assert all(self.model.floats_per_row(self.task.sizes(), self.task.scored(purpose)) >= 1 for purpose in PURPOSES)
 
     def test_a_member_changes_no_other(self) -> None:
         """Not where its weights differ, and not where they are no numbers."""

@@ -156,10 +156,12 @@ class Learner:
             part_losses = self._micro_losses(leaves, part, part_weight)
             part_losses.sum().backward()
             losses = losses + part_losses.detach()
-        # Sums, whose gradients are these: to be given gradients torch imports sympy, half a second of the first step.
-        torch.autograd.backward(
-            [(shared[name] * leaf.grad).sum() for name, leaf in leaves.items() if leaf.grad is not None]
-        )
+        gradients = {name: leaf.grad for name, leaf in leaves.items() if leaf.grad is not None}
+        if gradients:
+            carrier: Any = _Given.apply(  # type: ignore[no-untyped-call]
+                tuple(gradients.values()), *(shared[name] for name in gradients)
+            )
+            carrier.backward()
         self._optimizer.step(self.training.lr if lr is None else lr)
         return losses, ended
 
@@ -274,6 +276,21 @@ class Learner:
         if torch.device(self.device).type != "cpu":
             return 1
         return math.ceil(n_rows * self.floats_per_row[purpose] / CACHE_FLOATS)
+
+
+class _Given(torch.autograd.Function):
+    """A number whose gradients are given; `torch.autograd.backward` would import sympy for it, half a second."""
+
+    @staticmethod
+    def forward(ctx: Any, gradients: tuple[Tensor, ...], *tensors: Tensor) -> Tensor:
+        """Zero."""
+        ctx.gradients = gradients
+        return tensors[0].new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the tensors."""
+        return None, *ctx.gradients
 
 
 def _below(start: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -33,7 +33,7 @@ def prepare(pack: Pack) -> Learner:
         DTYPES[pack.training.precision],
         padded_to=min(pack.training.batch_size, pack.largest) if pack.mixed else None,
     )
-    floats = {purpose: pack.model.floats_per_row(pack.task, purpose) for purpose in PURPOSES}
+    floats = {purpose: pack.model.floats_per_row(pack.task.sizes(), pack.task.scored(purpose)) for purpose in PURPOSES}
     learner = Learner(ensemble, library, pack.training, order, floats)
     if (caveat := devices.caveat(pack.training.precision, "cpu" if pack.device == "cpu" else "cuda")) is not None:
         learner.notes.append(caveat)

@@ -26,7 +26,7 @@ def refuse_too_large(run: Run, device: str = "cpu") -> None:
         size = 8 if run.training.precision == "float64" else 4
         counts = model.parameter_counts(**run.task.sizes())
         needed += size * (counts["total"] + (COPIES - 1) * counts["trainable"])
-        needed += size * model.floats_per_row(run.task, "loss")
+        needed += size * model.floats_per_row(run.task.sizes(), run.task.scored("loss"))
     refuse(needed, "this run")
 
 

@@ -114,10 +114,10 @@ class Record:
             return False
         before = max((end.bits for end in self.cycles), default=0.0)
         self.cycles.append(CycleEnd(self.epoch, self.steps, evaluation.memorized, *information))
-        gained = information.clipped - before
-        if training.cycle_tolerance is not None and len(self.cycles) > 1 and abs(gained) < training.cycle_tolerance * before:
+        gained, later = information.clipped - before, len(self.cycles) > 1
+        if training.cycle_tolerance is not None and later and abs(gained) < training.cycle_tolerance * before:
             self.stop_reason = "converged"
-        if gained <= 0 and len(self.cycles) > 1:
+        if later and gained <= 0:
             return False
         self.best, self.best_epoch, self.metrics = evaluation.memorized, self.epoch, evaluation.metrics
         self.information = information

@@ -152,7 +152,7 @@ def split(members: Pack, workers: int, pack_size: int | None = None) -> list[Pac
     Several members make no pack of one, unless `pack_size` is 1: its products are rounded differently. A pack's place
     in the queue leaves each of a worker's k packs 1/k of the seconds.
     """
-    floats = members.model.floats_per_row(members.task, "loss")
+    floats = members.model.floats_per_row(members.task.sizes(), members.task.scored("loss"))
     floats *= min(members.training.batch_size, members.task.rows(members.largest))
     on_gpu = members.device != "cpu"
     fitting = GPU_FLOATS // floats if on_gpu else min(CACHE_FLOATS // floats, LARGEST_PACK)

@@ -45,15 +45,15 @@ def assumptions(
     layer
         With --hf: the block to look into. [default: 1]
     query
-        With --hf: the token that asks. [default: the first of an encoder, the last of a decoder]
+        With --hf: the token whose vector is the query. [default: the first of an encoder, the last of a decoder]
     context_size
         With --hf: tokens to which every line is cut. [default: those of the shortest line]
     samples
-        Subsets of queries to draw where there are too many to test all; a tenth of it for general position.
+        Subsets of queries to draw where there are too many to test all; a tenth of that for general position.
     seed
-        Of the draws, and of random weights.
+        Names all random draws, those of random weights too.
     precision
-        In which ranks are judged. [default: the arrays' own; with --hf float32]
+        Precision in which ranks are computed. [default: the arrays' own; with --hf float32]
     """
     if (hf is None) == (queries is None) or (hf is None) == (contexts is None):
         raise CapaxError("queries: two arrays (queries.npy contexts.npy), or --hf and --text")

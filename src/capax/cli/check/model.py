@@ -14,12 +14,12 @@ from capax.specs import Model, Sequences, Task
 def _model(task: Task, model: Model, *, seed: int = 0, as_json: Json = False) -> None:
     """Look for faults in a model of tokens that spoil a count: a module of yours, or one of ours.
 
-    It ends with code 0 whatever it finds.
+    The exit code is 0 whatever it finds.
 
     Parameters
     ----------
     seed
-        Of random tokens and weights, and of the library that is drawn.
+        Names all random draws: tokens, weights, the library.
     """
     if not 0 <= seed < 2**63 - 1:
         raise SpecError(f"seed: at least 0 and below 2^63 - 1, got {seed}")

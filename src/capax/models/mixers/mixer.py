@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.specs.task import Scored
+from capax.specs.model import Scored
 
 NORM_EPS = 1e-5
 

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models.mixers.mixer import Inputs, Mixer, with_gain
-from capax.specs.task import Scored
+from capax.specs.model import Scored
 
 LOOK_UP = 8
 """Sequences per token of the vocabulary from which looking projections up is faster than computing them (measured)."""

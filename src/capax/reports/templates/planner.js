@@ -2,21 +2,25 @@
 // Chooses from a table that Python made (capax/reports/planner.py): nothing of a law is computed here.
 const capaxPlanner = (() => {
   // The smallest architectures that hold a target; throws an Error where there is nothing to choose from.
-  const plan = (law, { target, sizes, lists, probability, max_parameters }) => {
+  const plan = (law, { target, sizes, lists, probability, max_parameters, extrapolate }) => {
     const place = law.probabilities.indexOf(probability);
     const wanted = (row) => Object.entries(sizes).every(([name, value]) => row[name] === value) && Object.entries(lists).every(([name, values]) => !values || values.includes(row[name]));
     const rows = law.rows.map((row) => Object.fromEntries(law.columns.map((name, column) => [name, row[column]])));
-    const offered = rows.filter(wanted).map((row) => ({ ...row, at_least: row.at_least[place] }));
-    if (!offered.length) throw new Error(`no architecture has these sizes; the law is known for ${law.domain}`);
+    const offered = rows.filter(wanted).filter((row) => extrapolate || !row.outside.length).map((row) => ({ ...row, at_least: row.at_least[place] }));
+    if (!offered.length) throw new Error(`no architecture of the grid has these sizes${extrapolate ? "" : ` in the law's domain (${law.domain})`}`);
     const candidates = offered.filter((row) => !(max_parameters && row.trainable_parameters > max_parameters));
     if (!candidates.length) throw new Error(`max_parameters: at least ${Math.min(...offered.map((row) => row.trainable_parameters))} for the smallest architecture to choose from, got ${max_parameters}`);
-    const smallest = new Map();
-    for (const row of candidates.filter((one) => one.at_least >= target)) {
-      const key = law.axes.slice(0, -1).map((name) => row[name]).join();
-      if (!smallest.has(key)) smallest.set(key, row);
-    }
-    const architectures = [...smallest.values()].sort((a, b) => a.trainable_parameters - b.trainable_parameters || a.total_parameters - b.total_parameters);
-    return { architectures, nearest: architectures.length ? null : candidates.reduce((best, row) => (row.at_least > best.at_least ? row : best)), candidates };
+    const smallest = [...Map.groupBy(candidates.filter((row) => row.at_least >= target), (row) => law.axes.slice(0, -1).map((name) => row[name]).join()).values()].map(([first]) => first);
+    const places = smallest.length ? smallest : [candidates.reduce((best, row) => (row.at_least > best.at_least ? row : best))];
+    const order = (a, b) => a.trainable_parameters - b.trainable_parameters || a.total_parameters - b.total_parameters;
+    const beaten = (row) => places.some((one) => order(one, row) && one.trainable_parameters <= row.trainable_parameters && one.total_parameters <= row.total_parameters);
+    const gain = (row, axis) => {
+      const [next] = offered.filter((one) => one[axis] > row[axis] && law.axes.every((name) => name === axis || one[name] === row[name])).sort((a, b) => a[axis] - b[axis]);
+      return next && next.trainable_parameters !== row.trainable_parameters ? (1000 * (next.memorized - row.memorized)) / (next.trainable_parameters - row.trainable_parameters) : null;
+    };
+    const gains = (row) => Object.fromEntries(Object.entries(law.gains).map(([name, axis]) => [name, gain(row, axis)]));
+    const found = places.sort(order).map((row) => ({ ...row, ...gains(row), efficient: !beaten(row) }));
+    return { architectures: smallest.length ? found : [], nearest: smallest.length ? null : found[0], candidates };
   };
   return { plan };
 })();
@@ -26,43 +30,39 @@ if (window.capaxReport && window.capaxReport.data.planner) (({ data: { planner: 
   const number = (name) => (at(name).value === "" ? null : Number(at(name).value));
   const listed = (name) => {
     const text = at(name).value.trim();
-    if (text && !/^\d+( *, *\d+)*$/.test(text)) throw new Error(`${name}: integers separated by commas, got '${text}'`);
-    return [name, text ? text.split(",").map(Number) : null];
+    if (!text || /^\d+( *, *\d+)*$/.test(text)) return [name, text ? text.split(",").map(Number) : null];
+    throw new Error(`${name}: integers separated by commas, got '${text}'`);
   };
   const asked = () => {
     if (!(number("target") >= 1)) throw new Error(`${law.items}: at least 1, got ${at("target").value || "none"}`);
-    return { target: number("target"), sizes: Object.fromEntries(Object.keys(law.asked).map((name) => [name, slid(name)])), lists: Object.fromEntries(law.axes.map(listed)), probability: slid("probability"), max_parameters: number("max_parameters") };
+    return { target: number("target"), sizes: Object.fromEntries(Object.keys(law.asked).map((name) => [name, slid(name)])), lists: Object.fromEntries(law.axes.map(listed)), probability: slid("probability"), max_parameters: number("max_parameters"), extrapolate: Boolean(at("extrapolate")?.checked) };
   };
-  const few = (value) => (value === null ? "–" : value >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3))));
-  const COLUMNS = [...law.axes.map((name) => [name, name]), ["trainable", "trainable_parameters"], ["total", "total_parameters"], ["expected", "memorized"], ["at least", "at_least"], ["tokens/par.", "tokens_per_parameter"]];
-  const tabulate = (rows) => {
-    const line = (tag, texts, scope) => { const made = element("tr"); made.append(...texts.map((text) => element(tag, text, { class: "number", ...scope }))); return made; };
-    const [head, body] = [element("thead"), element("tbody")];
-    if (rows.length) head.append(line("th", COLUMNS.map(([name]) => name), { scope: "col" }));
-    body.append(...rows.map((row) => line("td", COLUMNS.map(([, name]) => few(row[name])))));
-    at("table").replaceChildren(head, body);
-  };
+  const few = (value) => (value === null ? "–" : typeof value === "string" ? value : value >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3))));
+  const COLUMNS = [...law.axes.map((name) => [name, name]), ["trainable", "trainable_parameters"], ["total", "total_parameters"], ["size", "size"], ["expected", "memorized"], ["at least", "at_least"], ["tokens/par.", "tokens_per_parameter"], ...Object.keys(law.gains).map((name) => [name.replace("gain_of_", "+"), name])];
+  const line = (tag, texts, scope) => { const made = element("tr"); made.append(...texts.map((text) => element(tag, text, { class: "number", ...scope }))); return made; };
   const figure = (found, target) => {
     const lines = Map.groupBy(found.candidates, (row) => law.axes.slice(0, -1).filter((name) => new Set(found.candidates.map((one) => one[name])).size > 1).map((name) => `${name} ${row[name]}`).join(", ") || "all");
-    const x = (rows) => rows.map((row) => row.trainable_parameters);
-    const trace = (rows, name, more) => ({ x: x(rows), y: rows.map((row) => row.at_least), name, mode: "markers", ...more });
+    const trace = (rows, name, more) => ({ x: rows.map((row) => row.trainable_parameters), y: rows.map((row) => row.at_least), name, mode: "markers", ...more });
     const traces = [...lines].map(([name, rows], group) => {
       const looks = { color: law.looks.colors[group % law.looks.colors.length], symbol: law.looks.symbols[group % law.looks.symbols.length] };
       return trace(rows, name, { mode: "lines+markers", line: { color: looks.color }, marker: { ...looks, size: rows.length > 20 ? 4 : 8 }, text: rows.map((row) => `${law.axes.map((axis) => `${axis} ${row[axis]}`).join(", ")}: at least ${few(row.at_least)}, expected ${few(row.memorized)}`), hoverinfo: "text" });
     });
     traces.push(trace(found.architectures, "holds the target", { hoverinfo: "skip", marker: { size: 18, symbol: "circle-open", color: law.looks.grey, line: { width: 3 } } }));
-    traces.push({ x: [Math.min(...x(found.candidates)), Math.max(...x(found.candidates))], y: [target, target], name: "target", mode: "lines", line: { dash: "dash", color: law.looks.grey }, hoverinfo: "name" });
+    traces.push({ x: [...found.candidates].map((row) => row.trainable_parameters).sort((a, b) => a - b), y: found.candidates.map(() => target), name: "target", mode: "lines", line: { dash: "dash", color: law.looks.grey }, hoverinfo: "name" });
     const axis = (text) => ({ type: "log", title: { text }, automargin: true, nticks: 8 });
     paint(at("plot"), traces, { height: 440, margin: { l: 70, r: 20, t: 20, b: 60 }, hovermode: "closest", legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom" }, xaxis: axis("trainable parameters"), yaxis: axis(`${law.items} held at least`) });
   };
   const redraw = () => {
     for (const slider of document.querySelectorAll("#plan [data-values]")) { slider.labels[0].querySelector("output").textContent = slid(slider.id.slice(5)); slider.setAttribute("aria-valuetext", slid(slider.id.slice(5))); }
-    let [found, words] = [null, ""];
+    let [found, words, shown] = [null, "", []];
     try {
       found = capaxPlanner.plan(law, asked());
-      const first = found.architectures[0] || found.nearest;
+      shown = found.nearest ? [found.nearest] : found.architectures;
+      const [first] = shown;
       const size = `${law.axes.map((name) => `${name} ${first[name]}`).join(", ")}: ${few(first.trainable_parameters)} trainable parameters`;
-      words = found.nearest ? `No architecture to choose from (${law.domain}) holds them. The nearest holds at least ${few(first.at_least)}: ${size}.` : `The smallest has ${size}.`;
+      words = found.nearest ? `No architecture of the grid holds them. The nearest holds at least ${few(first.at_least)}: ${size}.` : `The smallest has ${size}.`;
+      const outside = [...new Set(shown.flatMap((row) => row.outside))];
+      if (outside.length) words += ` Outside the law's domain: ${outside.join("; ")}.`;
       figure(found, number("target"));
     } catch (error) {
       words = error.message;
@@ -70,7 +70,8 @@ if (window.capaxReport && window.capaxReport.data.planner) (({ data: { planner: 
     at("answer").textContent = words;
     at("answer").classList.toggle("refused", !found);
     at("figure").hidden = !found;
-    tabulate(found ? (found.nearest ? [found.nearest] : found.architectures) : []);
+    at("head").replaceChildren(...(shown.length ? [line("th", COLUMNS.map(([name]) => name), { scope: "col" })] : []));
+    at("body").replaceChildren(...shown.map((row) => line("td", COLUMNS.map(([, name]) => few(row[name])))));
   };
   document.getElementById("plan").addEventListener("input", redraw);
   document.getElementById("plan").addEventListener("submit", (event) => event.preventDefault());

@@ -21,12 +21,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from capax.results import Result
+from capax.results import Result, Standing
 from capax.specs.spec import whole
 
 Kind = Literal["constructive", "lower", "upper", "rate", "order"]
 Scope = Literal["attention", "model", "channel", "reference"]
-Standing = Literal["read", "secondary", "derived"]
 
 AN_ORDER = "an order: its constants and logarithms are not known"
 A_SIZE = "a size that is needed, not a number of items"

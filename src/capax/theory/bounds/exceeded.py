@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log, log2
 
 from capax.results import Measurement
-from capax.specs import Budget, Mls, Task
+from capax.specs import Budget, Task
 from capax.theory.bounds.bound import Bound
 from capax.theory.bounds.catalogue import WEIGHT_BITS
 from capax.theory.bounds.facts import CONSTANTS
@@ -53,7 +53,7 @@ def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
     else:
         counts = [(member.memorized, member.library_size) for member in measurement.members]
         size = measurement.library_size
-        if isinstance(run.protocol, Mls):
+        if run.protocol.counts_sizes:
             size = max(measurement.memorized, 1)
             counts.append((measurement.memorized, size))
         lucky = measurement.chance if measurement.chance_uniform is None else measurement.chance_uniform

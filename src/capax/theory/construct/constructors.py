@@ -28,7 +28,7 @@ def _layer(task: Associations, layer: AssociativeAttention, seed: int, *, dtype:
     The theorem is that of Mahdavi et al. 2024; the construction is ours.
 
     Args:
-        dtype: Of the weights, and of what they are evaluated in.
+        dtype: Type of the weights, and of the arithmetic in which they are evaluated.
     """
     if task.files and "d_model" not in layer.model_fields_set:
         layer = layer.replace(d_model=association_files.read(Path(task.library)).queries.shape[1])
@@ -73,7 +73,7 @@ def _channel(
 
     Args:
         method: whitened (pseudo-inverse), hebbian (outer products), or onehot (one head, one-hot items).
-        bits: Of each weight, 1 to 8. [default: float64]
+        bits: Bits of each weight, 1 to 8. [default: float64]
     """
     if "d_model" not in channel.model_fields_set:
         vectors = relation_files.load(task).vectors
