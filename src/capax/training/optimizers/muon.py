@@ -19,7 +19,8 @@ class Muon(Adam):
     """Muon of every matrix, the last two axes of a parameter; gains and biases are Adam's.
 
     `beta1` is its momentum. Updates have the root mean square of Adam's, so that one learning rate suits all.
-    How we differ from torch: the iteration is in the parameters' precision, not bfloat16; there is no weight decay.
+    How we differ from torch: the iteration is in the parameters' precision, not bfloat16; each head is a matrix of its
+    own (one that is padded counts with its padding); there is no weight decay.
     """
 
     def __init__(self, parameters: Mapping[str, Tensor], training: Training, gains: tuple[str, ...] = ()) -> None:
@@ -29,11 +30,12 @@ class Muon(Adam):
     @torch.no_grad()
     def step(self, lr: float) -> None:
         """Update the parameters by their gradients, and set these to zero."""
-        gradients = {name: part.clone() for name, part in self.parts(self._gradient).items() if name in self._matrices}
         change = torch.zeros_like(self._all)
         self._adam(change, self._gradient, lr)
-        means, changes = self.parts(self._state["exp_avg"]), self.parts(change)
-        for name, gradient in gradients.items():  # what Adam has kept in `exp_avg` is Muon's momentum
+        gradients, changes = self.parts(self._gradient), self.parts(change)
+        means = self.parts(self._state["exp_avg"])  # Adam's mean gradient is Muon's momentum
+        for name in self._matrices:
+            gradient = gradients[name]
             direction = gradient.lerp(means[name], self._training.beta1)
             ratio = 0.2 * math.sqrt(max(gradient.shape[-2:]))
             changes[name].copy_(orthogonalized(direction) * (-lr * ratio))

@@ -3,9 +3,10 @@
 Of a matrix W with gradient G it keeps running averages of G Gᵀ and Gᵀ G, takes their eigenvectors for coordinates, and
 is Adam there. Between refreshes, every `Training.basis_every` steps by one power iteration and QR, coordinates stay.
 
-How we differ from the authors' code: the first step is not left out (its bases are those of its own gradient); each
-head is a matrix of its own; sides longer than `LONGEST_SIDE` keep their coordinates, as do gains and biases, which so
-are Adam's; there is no weight decay.
+How we differ from the authors' code: the first step is not left out (its bases are those of its own gradient); new
+bases are of averages with the gradient of the step that they begin at; each head is a matrix of its own; sides longer
+than `LONGEST_SIDE` keep their coordinates, as do gains and biases, which so are Adam's; rows and columns that have
+never had a gradient, such as a smaller head's padding, stay as they are; there is no weight decay.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Soap(Adam):
         }
         self._averages: dict[tuple[str, str], Tensor] = {}
         self._bases: dict[tuple[str, str], Tensor] = {}
+        self._steps = 0  # as `step` of the state, which may be on a GPU
+        self._holed: list[tuple[str, str]] = []
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
@@ -47,14 +50,17 @@ class Soap(Adam):
                 now = gradient @ gradient.mT
                 kept = self._training.basis_beta
                 self._averages[name, side] = now * (1 - kept) if average is None else average.lerp_(now, 1 - kept)
-        if not self._bases:
-            self._bases = {place: torch.linalg.eigh(average)[1].flip(-1) for place, average in self._averages.items()}
-        elif int(self._state["step"]) % self._training.basis_every == 0:
+        if self._steps == 0:
+            self._bases = {place: _eigenbases(average) for place, average in self._averages.items()}
+            self._find_holes()
+        elif self._steps % self._training.basis_every == 0:
             self._refresh()
         self._turn(gradients)
         change = torch.zeros_like(self._all)
         self._adam(change, self._gradient, lr)
+        self._steps += 1
         self._turn(self.parts(change), back=True)
+        self._spare_holes(self.parts(change))
         self._scale_gains(change)
         self._all += change
         self._gradient.zero_()
@@ -85,6 +91,16 @@ class Soap(Adam):
             squares[name].copy_(_in_order(squares[name], order, SIDES[side]))
         self._turn(means)
 
+    def _find_holes(self) -> None:
+        """Note in which averages some row has had no gradient; there can only be fewer later."""
+        self._holed = [place for place, average in self._averages.items() if not _touched(average).all()]
+
+    def _spare_holes(self, changes: Mapping[str, Tensor]) -> None:
+        """Leave what has had no gradient as it is: the rounding of bases must not fill a smaller head's padding."""
+        for name, side in self._holed:
+            touched = _touched(self._averages[name, side])
+            changes[name].mul_(touched[..., None] if side == "left" else touched[..., None, :])
+
     def moments(self) -> dict[str, dict[str, Tensor]]:
         """What it remembers of each parameter, with a leading member axis; empty before the first step."""
         found = super().moments()
@@ -100,6 +116,23 @@ class Soap(Adam):
         kept = {(name, side): of for name, of in moments.items() for side in SIDES if f"basis_{side}" in of}
         self._averages = {place: of[f"average_{place[1]}"].clone() for place, of in kept.items()}
         self._bases = {place: of[f"basis_{place[1]}"].clone() for place, of in kept.items()}
+        self._steps = int(self._state["step"]) if self._state else 0
+        self._find_holes()
+
+
+def _eigenbases(averages: Tensor) -> Tensor:
+    """Each matrix's eigenvectors, those of the largest eigenvalues first; the coordinates' where it has no numbers.
+
+    One that is not finite would raise an error for all: its member diverges, and the others must not notice.
+    """
+    finite = averages.isfinite().all(-1).all(-1)[..., None, None]
+    identity = torch.eye(averages.shape[-1], dtype=averages.dtype, device=averages.device)
+    return torch.linalg.eigh(torch.where(finite, averages, identity))[1].flip(-1)
+
+
+def _touched(averages: Tensor) -> Tensor:
+    """Per average of G Gᵀ, which rows of G were ever other than zero."""
+    return averages.diagonal(dim1=-2, dim2=-1) != 0
 
 
 def _in_order(matrices: Tensor, order: Tensor, axis: int) -> Tensor:
