@@ -91,7 +91,18 @@ def drawn(kind: str, draw: random.Random) -> tuple[Task, Model, Training]:
     )
 
 
-def differing(kind: str, seeds: Sequence[int]) -> tuple[int, list[str]]:
+def by_matrices(training: Training, task: Task, optimizer: str, draw: random.Random) -> Training:
+    """With an optimizer of matrices, whose bases are made anew; half of the time in cycles, in which members leave."""
+    training = training.replace(
+        optimizer=optimizer, basis_every=2, basis_beta=0.5, lr=draw.choice([1e-2, 5e-2, 0.2, 1e4]), max_epochs=6
+    )
+    if draw.random() < 0.5:
+        return training
+    tolerance = draw.choice([0.1, 0.5]) if task.has_probabilities else None
+    return training.replace(schedule="cycles", cycle_steps=2, cycle_tolerance=tolerance, warmup=0.3, max_epochs=30)
+
+
+def differing(kind: str, seeds: Sequence[int], optimizer: str = "adam") -> tuple[int, list[str]]:
     """How many configurations were tried, and those where a member of one pack is not what it is in another."""
     tried, found = 0, []
     for seed in seeds:
@@ -102,13 +113,16 @@ def differing(kind: str, seeds: Sequence[int]) -> tuple[int, list[str]]:
             continue
         tried += 1
         one_library = draw.choice([True, False])
+        if optimizer != "adam":
+            task, model, training = configuration
+            configuration = task, model, by_matrices(training, task, optimizer, draw)
         if not same_in_any_pack(*configuration, one_library):
             found.append(f"seed {seed}: {configuration}")
     return tried, found
 
 
-def assert_alike(kind: str, seeds: Sequence[int], enough: int) -> None:
-    tried, found = differing(kind, seeds)
+def assert_alike(kind: str, seeds: Sequence[int], enough: int, optimizer: str = "adam") -> None:
+    tried, found = differing(kind, seeds, optimizer)
     assert tried >= enough
     if devices.rounds_batches_alike():
         assert found == []
@@ -119,6 +133,19 @@ def assert_alike(kind: str, seeds: Sequence[int], enough: int) -> None:
 @pytest.mark.parametrize("kind", TASKS)
 def test_a_member_is_the_same_in_any_pack_of_two_and_more(kind: str) -> None:
     assert_alike(kind, range(8), 4)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("optimizer", ["soap", "muon"])
+def test_so_it_is_with_optimizers_of_matrices(optimizer: str, kind: str) -> None:
+    assert_alike(kind, range(3), 2, optimizer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("optimizer", ["soap", "muon"])
+def test_so_it_is_with_optimizers_of_matrices_in_150_configurations(optimizer: str, kind: str) -> None:
+    assert_alike(kind, range(1000, 1300), 150, optimizer)
 
 
 @pytest.mark.slow

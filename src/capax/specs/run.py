@@ -91,6 +91,11 @@ class Run(Spec):
             raise ValueError(
                 f"gain_lr: model {self.model.model!r} has no gain before its read-out, got {self.training.gain_lr}"
             )
+        if self.training.cycle_tolerance is not None and not self.task.has_probabilities:
+            raise ValueError(
+                f"cycle_tolerance: counts bits, and task {self.task.task!r} gives no probabilities of items, "
+                f"got {self.training.cycle_tolerance}"
+            )
         if self.training.scheduled and self.training.budget(self.task.library_size) is None:
             raise ValueError("schedule: a learning rate that changes needs a budget: max_epochs or max_steps")
         self.task.refuse(self.model, self.protocol)

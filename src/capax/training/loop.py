@@ -220,13 +220,19 @@ class Course:
         together = [*places, *self._company(places)]
         evaluations = learner.evaluate(together)
         # all that train have made as many steps: their cycles end together
-        ended = self._ends_cycle(self.records[self.active[places[0]]])
+        by_cycles = self._informative and self.pack.training.cycle_steps is not None
+        ended = by_cycles and self._ends_cycle(self.records[self.active[places[0]]])
         informations = learner.information(together) if ended else []
         for place, evaluation in zip(places, evaluations, strict=False):  # company is last
             member = self.active[place]
             loss = sums[place] / self._steps_since[place] if self._steps_since[place] else None
             best = self.records[member].observe(
-                learner.order.epochs[place], evaluation, loss, self.pack.training, learner.library.uniform_loss
+                learner.order.epochs[place],
+                evaluation,
+                loss,
+                self.pack.training,
+                learner.library.uniform_loss,
+                by_cycles,
             )
             if ended:
                 information = informations[places.index(place)]

@@ -77,11 +77,18 @@ class Record:
         return self.curve[-1][0] if self.curve else 0
 
     def observe(
-        self, epoch: int, evaluation: Evaluation, loss: float | None, training: Training, uniform_loss: float
+        self,
+        epoch: int,
+        evaluation: Evaluation,
+        loss: float | None,
+        training: Training,
+        uniform_loss: float,
+        by_cycles: bool = False,
     ) -> bool:
         """Note an evaluation and decide; returns whether it is the best so far.
 
-        Where the learning rate has cycles, no evaluation within one is.
+        Args:
+            by_cycles: whether only ends of cycles may be the best after the start, which `observe_cycle` decides.
         """
         memorized = evaluation.memorized
         self.curve.append((epoch, memorized, loss if loss is not None and math.isfinite(loss) else None))
@@ -90,7 +97,7 @@ class Record:
             self.stop_reason = "diverged"
             return False
         more = memorized > self.best
-        better = evaluation.score > self.score and (training.cycle_steps is None or self.steps == 0)
+        better = evaluation.score > self.score and (not by_cycles or self.steps == 0)
         lower = loss is not None and loss < self.lowest_loss * (1 - training.min_loss_drop)
         if better:
             self.best, self.best_epoch, self.metrics = memorized, epoch, evaluation.metrics
