@@ -12,6 +12,7 @@ import torch
 from reference import assert_same, random_tokens, randomized
 
 import capax
+from capax import devices
 from capax.errors import CapaxError, SpecError
 from capax.models import factory
 from capax.models.module import ModuleEnsemble
@@ -320,3 +321,25 @@ def test_information_is_measured_without_dropout() -> None:
         assert outcome.information.signed == pytest.approx(float(known.sum()), abs=1e-3)
         assert outcome.information.clipped == pytest.approx(float(known.clamp_min(0).sum()), abs=1e-3)
     assert all(torch.equal(a, g.get_state()) for a, g in zip(states, course.learner.ensemble.generators, strict=True))
+
+
+@pytest.mark.parametrize("optimizer", ["soap", "muon"])
+@pytest.mark.parametrize("name", ["Convolved", "Biased"])
+def test_optimizers_of_matrices_train_any_parameters(name: str, optimizer: str) -> None:
+    """Of four axes, of sides of 1, of vectors alone; each member by itself, and taken up where it was."""
+    one = pack([0, 1, 2], module(name), optimizer=optimizer, lr=0.02, max_epochs=5, basis_every=3)
+    outcomes = train(one)
+    for outcome in outcomes:
+        (_, _, first), *_, (_, _, last) = outcome.curve[1:]
+        assert first is not None
+        assert last is not None
+        assert last < first
+    course = Course(one)
+    for _ in range(5):
+        course.step(lambda: False)
+    again = Course(one, course.snapshot(0.0))
+    while not again.finished:
+        again.step(lambda: False)
+    assert [outcome.curve for outcome in again.outcomes()] == [outcome.curve for outcome in outcomes]
+    if devices.rounds_batches_alike():
+        assert [o.curve for o in train(one.part([2, 0]))] == [outcomes[member].curve for member in (2, 0)]

@@ -192,3 +192,29 @@ def broken(vocab_size: int) -> nn.Module:
 
 def nothing(vocab_size: int) -> int:
     return vocab_size
+
+
+class Convolved(nn.Module):
+    """Convolutions over positions and channels, whose weights have four axes, and a side of 1."""
+
+    def __init__(self, vocab_size: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocab_size, 6)
+        self.convolution, self.narrow = nn.Conv2d(1, 3, (2, 3), padding=(0, 1)), nn.Conv2d(3, 1, 1)
+        self.readout = nn.Linear(6, vocab_size)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = F.pad(self.tokens(tokens)[:, None], (0, 0, 1, 0))
+        scores: Tensor = self.readout(self.narrow(self.convolution(x).tanh())[:, 0])
+        return scores
+
+
+class Biased(nn.Module):
+    """Learns how common each token is, and nothing else: its only parameter is a bias."""
+
+    def __init__(self, vocab_size: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.bias.expand(*tokens.shape, -1)

@@ -152,9 +152,11 @@ def test_budget_of_seconds_ends_with_an_evaluation() -> None:
     assert outcome.steps == 1
 
 
-def test_a_diverging_member_hurts_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("optimizer", ["adam", "soap", "muon"])
+def test_a_diverging_member_hurts_no_other(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Member 1's read-out is made infinite; the others learn what they would have learned."""
-    healthy = results(train(pack(range(3))))
+    training = Training(max_epochs=4, optimizer=optimizer, basis_every=1)
+    healthy = results(train(pack(range(3), training=training)))
     import capax.training.loop as loop
 
     draw = TransformerEnsemble.initialize
@@ -166,13 +168,15 @@ def test_a_diverging_member_hurts_no_other(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(TransformerEnsemble, "initialize", poisoned)
     monkeypatch.setattr(loop, "unreachable", lambda pack, learner: [()] * 3)
-    ill = train(pack(range(3)))
+    ill = train(pack(range(3), training=training))
     assert ill[1].stop_reason == "diverged"
     assert [results(ill)[0], results(ill)[2]] == [healthy[0], healthy[2]]
 
 
-def test_a_huge_learning_rate_diverges() -> None:
-    assert {o.stop_reason for o in train(pack(range(2), training=Training(lr=1e8)))} == {"diverged"}
+@pytest.mark.parametrize("optimizer", ["adam", "soap", "muon"])
+def test_a_huge_learning_rate_diverges(optimizer: str) -> None:
+    training = Training(lr=1e8, optimizer=optimizer, basis_every=1)
+    assert {o.stop_reason for o in train(pack(range(2), training=training))} == {"diverged"}
 
 
 def test_weights_are_those_of_the_best_evaluation() -> None:

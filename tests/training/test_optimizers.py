@@ -10,10 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from capax.specs import Training
+import capax
+from capax import machine
+from capax.errors import SpecError
+from capax.specs import Run, Sequences, Training, Transformer
+from capax.testing.trained import pack
 from capax.training.optimizers import Adam, optimizer
 from capax.training.optimizers.muon import COEFFICIENTS, LEAST_NORM, orthogonalized
 from capax.training.optimizers.soap import LONGEST_SIDE
+from capax.training.prepare import prepare
+from capax.training.room import COPIES, in_bases, refuse_too_large
 
 MEMBERS, LR = 3, 0.01
 SHAPES: dict[str, tuple[int, ...]] = {
@@ -317,3 +323,25 @@ def test_each_cycle_begins_with_a_warm_up(cycle_steps: int, warmup: float) -> No
             expected.append(0.3 * (up if step < rising else down))
     assert [training.lr_at(step, None) for step in range(len(expected))] == pytest.approx(expected, abs=1e-12)
     assert max(expected) <= 0.3
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "soap", "muon"])
+def test_room_is_that_of_what_is_remembered(optimizer: str) -> None:
+    task, model = Sequences(seq_len=4, vocab_size=9, library_size=20), Transformer(n_heads=2, d_model=6, d_head=4)
+    training = Training(optimizer=optimizer)
+    learner = prepare(pack(task, model, training, [0, 1]))
+    learner.step()
+    kept = [value for name, value in learner.tensors().items() if name.startswith("optimizer/") and value.dim()]
+    remembered = sum(value[0].numel() for value in kept)
+    table, trained = model.parameters(**task.sizes()), learner.ensemble.parameter_counts()["trainable"]
+    moments = 2 * trained
+    assert remembered == moments + (in_bases(table) if optimizer == "soap" else 0)
+    assert COPIES[optimizer] == 4 + (optimizer != "adam")
+
+
+def test_bases_count_in_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory", lambda: 6_000_000)
+    refuse_too_large(run := Run(task=Sequences(library_size=100), model=Transformer(d_model=128)))
+    soap = run.replace(training=capax.Training(optimizer="soap"))
+    with pytest.raises(SpecError, match="memory: this run needs at least"):
+        refuse_too_large(soap)

@@ -11,6 +11,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from capax.specs.spec import MOST_STEPS, Size, Spec, Steps, since
 from capax.text import counted
 
+LONGEST_SIDE = 1024
+"""Sides of matrices up to which SOAP turns them: its bases are squares of these."""
+
 
 def _or_none(value: object) -> object:
     """`none` in words, for flags and study files, which have no null."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 from capax import machine
 from capax.errors import SpecError
 from capax.specs import Model, Run, Task
+from capax.specs.model import Parameter
+from capax.specs.training import LONGEST_SIDE
 
 GIB = 2**30
-COPIES = 4
-"""Numbers held per trained parameter: itself, its gradient, and Adam's two moments."""
+COPIES = {"adam": 4, "soap": 5, "muon": 5}
+"""Numbers held per trained parameter: itself, its gradient, Adam's two moments, and a change before it is made."""
 
 
 def refuse_too_large(run: Run, device: str = "cpu") -> None:
     """Refuse a run of which one training needs more memory than the machine has.
 
-    A lower estimate: library, weights with their gradients and moments, and the widest activation of one row. On a GPU
-    it is the library alone, which is drawn on the host; of a user's module the size is not known.
+    A lower estimate: library, weights with their gradients and what the optimizer remembers, and the widest activation
+    of one row. On a GPU it is the library alone, which is drawn on the host; of a user's module the size is not known.
 
     Raises:
         SpecError: that says how much is needed and how much there is.
@@ -25,9 +30,23 @@ def refuse_too_large(run: Run, device: str = "cpu") -> None:
         model = run.protocol.largest(run.model, d_head=1)
         size = 8 if run.training.precision == "float64" else 4
         counts = model.parameter_counts(**run.task.sizes())
-        needed += size * (counts["total"] + (COPIES - 1) * counts["trainable"])
+        needed += size * (counts["total"] + (COPIES[run.training.optimizer] - 1) * counts["trainable"])
         needed += size * model.floats_per_row(run.task.sizes(), run.task.scored("loss"))
+        if run.training.optimizer == "soap":
+            refuse(needed, "this run")  # else the table of its parameters may be too long to make
+            needed += size * in_bases(model.parameters(**run.task.sizes()))
     refuse(needed, "this run")
+
+
+def in_bases(table: Iterable[Parameter]) -> int:
+    """Numbers in SOAP's averages and bases of one member: two squares of each side of each trained matrix."""
+    return sum(
+        2 * side**2 * math.prod(one.shape[:-2])
+        for one in table
+        if one.trained and len(one.shape) > 1
+        for side in one.shape[-2:]
+        if 1 < side <= LONGEST_SIDE
+    )
 
 
 def refuse_too_large_to_build(task: Task, model: Model) -> None:

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from capax.specs import Training
+from capax.specs.training import LONGEST_SIDE
 from capax.training.optimizers.adam import Adam
 
-LONGEST_SIDE = 1024
 SIDES = {"left": -2, "right": -1}
 """A matrix's sides, and which axis of it each is of."""
 
