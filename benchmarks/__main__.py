@@ -7,6 +7,7 @@ import torch
 from benchmarks import (
     adapt,
     associations,
+    capacity,
     construction,
     convergence,
     faults,
