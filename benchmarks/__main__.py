@@ -41,7 +41,7 @@ BENCHMARKS = {
     "report": report.main,
     "readers": readers.main,
 }
-BY_NAME_ONLY = {"faults": faults.main, "convergence": convergence.main}
+BY_NAME_ONLY = {"faults": faults.main, "convergence": convergence.main, "capacity": capacity.main}
 
 if __name__ == "__main__":
     every = BENCHMARKS | BY_NAME_ONLY

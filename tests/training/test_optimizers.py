@@ -13,8 +13,8 @@ from torch import Tensor
 import capax
 from capax import machine
 from capax.errors import SpecError
-from capax.specs import Run, Sequences, Training, Transformer
-from capax.testing.trained import pack
+from capax.specs import KeyQueryChannel, Relations, Run, Sequences, Training, Transformer
+from capax.testing.trained import outcomes, pack
 from capax.training.optimizers import Adam, optimizer
 from capax.training.optimizers.muon import COEFFICIENTS, LEAST_NORM, orthogonalized
 from capax.training.optimizers.soap import LONGEST_SIDE
@@ -308,21 +308,34 @@ def test_cycles_are_torchs_warm_restarts(cycle_steps: int) -> None:
         restarts.step()
 
 
-@pytest.mark.parametrize(("cycle_steps", "warmup"), [(1, 0.1), (7, 0.3), (20, 0.1), (10, 0.25)])
-def test_each_cycle_begins_with_a_warm_up(cycle_steps: int, warmup: float) -> None:
+@pytest.mark.parametrize(
+    ("cycle_steps", "warmup", "decay"), [(1, 0.1, 1.0), (7, 0.3, 0.7), (20, 0.1, 0.5), (10, 0.25, 1.0)]
+)
+def test_each_cycle_begins_with_a_warm_up(cycle_steps: int, warmup: float, decay: float) -> None:
     """Cycle by cycle as they are laid end to end."""
-    training = Training(schedule="cycles", cycle_steps=cycle_steps, lr=0.3, warmup=warmup)
+    training = Training(schedule="cycles", cycle_steps=cycle_steps, lr=0.3, warmup=warmup, cycle_decay=decay)
     expected: list[float] = []
     for cycle in range(4):
-        length = cycle_steps * 2**cycle
+        length, highest = cycle_steps * 2**cycle, 0.3 * decay**cycle
         rising = warmup * length
         assert training.cycle(len(expected)) == (len(expected), length)
         for step in range(length):
             share = (step - rising) / (length - rising)
             up, down = 0.01 + 0.99 * step / rising, 0.5 + 0.5 * math.cos(math.pi * share)
-            expected.append(0.3 * (up if step < rising else down))
+            expected.append(highest * (up if step < rising else down))
     assert [training.lr_at(step, None) for step in range(len(expected))] == pytest.approx(expected, abs=1e-12)
-    assert max(expected) <= 0.3
+
+
+def test_cycles_need_no_bits_but_their_tolerance_does() -> None:
+    """Relations have no probabilities: the best evaluation counts, within a cycle or at its end."""
+    task, model = Relations(n_items=8), KeyQueryChannel(n_heads=2, d_model=8, d_head=2)
+    training = Training(optimizer="soap", lr=0.05, schedule="cycles", cycle_steps=5, max_steps=35, eval_steps=2)
+    for outcome in outcomes(task, model, training, [0, 1]):
+        assert outcome.cycles == ()
+        assert outcome.epoch_of_best > 0
+    run = Run(task=task, model=model, training=training)
+    with pytest.raises(SpecError, match="cycle_tolerance: counts bits, and task 'relations'"):
+        run.replace(training=training.replace(cycle_tolerance=0.1))
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "soap", "muon"])
