@@ -1,6 +1,8 @@
-"""Whether intervals of extrapolated capacities hold what trainings eight times as long reach. An hour; by name only.
+"""Whether intervals of extrapolated capacities hold what trainings eight times as long reach. By name only.
 
-Cells that a file of results holds already are not repeated."""
+`python -m benchmarks.convergence FILE [PARTS PART]` adds to a file of results; shapes that it holds are not repeated.
+Each shape is three cells: three libraries, with three restarts each, all in one pack.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 import capax
+from capax.protocols.convergence import converged_at
+from capax.training.pack import Pack
+from capax.training.prepare import prepare
 
-CELLS, SEED = 44, 0
-LONGER, MOST_TOKENS = 8, 2000
+SHAPES, SEED, CELLS, RESTARTS = 16, 0, 3, 3
+LONGER, MOST_TOKENS, MOST_STEPS = 8, 2000, 26_000
 RESULTS = Path("convergence.jsonl")
 CHOICES: dict[str, tuple[Any, ...]] = {
     "d_model": (6, 8, 12),
@@ -29,54 +35,62 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def cells() -> list[tuple[capax.Sequences, capax.Transformer]]:
-    """Different networks and tasks, drawn from `CHOICES`."""
-    generator, found = np.random.default_rng(SEED), dict[str, tuple[capax.Sequences, capax.Transformer]]()
-    while len(found) < CELLS:
+def shapes() -> list[capax.Run]:
+    """Different networks and tasks, drawn from `CHOICES`, as runs."""
+    generator, found = np.random.default_rng(SEED), dict[str, capax.Run]()
+    while len(found) < SHAPES:
         drawn = {name: values[generator.integers(len(values))] for name, values in CHOICES.items()}
         task = capax.Sequences(**{name: drawn.pop(name) for name in ("seq_len", "vocab_size", "loss")})
-        model = capax.Transformer(**drawn)
-        size = capax.Run(task=task, model=model, protocol=capax.Capacity()).task.library_size
-        enough = size < task.largest_library  # else there are too few prefixes to show what it holds
+        run = capax.Run(task=task, model=capax.Transformer(**drawn), protocol=capax.Capacity())
+        size = run.task.library_size
+        enough = size < run.task.largest_library  # else there are too few prefixes to show what it holds
         if enough and size * task.seq_len <= MOST_TOKENS:
-            found[f"{task} {model}"] = (task, model)
+            found[run.key()] = run
     return list(found.values())
 
 
-def measured(task: capax.Sequences, model: capax.Transformer) -> dict[str, Any]:
-    """A cell's cycles until it converges, and in a training eight times as long."""
-    short = capax.measure(task, model, protocol="capacity")
-    assert short.capacity is not None
-    first, steps = short.spec.training.cycle_steps, max(member.steps for member in short.members)
-    assert first is not None
-    task = task.replace(library_size=short.library_size)
-    longer = capax.Training(max_steps=LONGER * (steps + first) - first, cycle_tolerance=1e-9)
-    long = capax.measure(task, model, longer, protocol="capacity")
-    return {
-        "task": task.model_dump(mode="json"),
-        "model": model.model_dump(mode="json"),
-        "effective": short.parameters.effective,
-        "short": short.capacity.model_dump(mode="json"),
-        "seconds": short.seconds,
-        "cycles": [[end.bits for end in member.cycles] for member in short.members],
-        "cycles_long": [[end.bits for end in member.cycles] for member in long.members],
-        "stopped_long": [member.stop_reason for member in long.members],
-    }
-
-
-def main(results: Path = RESULTS) -> None:
-    lines = results.read_text().splitlines() if results.exists() else []
-    for number, (task, model) in enumerate(cells()):
-        if number < len(lines):
+def trained(run: capax.Run) -> tuple[list[list[float]], int]:
+    """Each member's bits at the ends of cycles, until all cells were trained eight times as long as they took."""
+    count, size, training = CELLS * RESTARTS, run.task.library_size, run.training
+    seeds = tuple(seed for seed in range(CELLS) for _ in range(RESTARTS))
+    members = tuple(range(RESTARTS)) * CELLS
+    pack = Pack(run.task, run.model, training, seeds, members, (size,) * count, size, mixed=False, one_library=True)
+    learner, ends, step = prepare(pack), [[] for _ in members], 0
+    tolerance = training.cycle_tolerance
+    assert tolerance is not None
+    while True:
+        learner.step(training.lr_at(step, None))
+        step += 1
+        if step < sum(training.cycle(step - 1)):
             continue
-        found = measured(task, model)
+        for known, bits in zip(learner.information(range(count)), ends, strict=True):
+            bits.append(known.clipped if known is not None else float("nan"))
+        ended = [converged_at(bits, tolerance) for bits in ends]
+        cycles = len(ends[0])
+        # cycle k ends after T (2^k − 1) steps: eight times as many are three cycles more
+        if step > MOST_STEPS or all(at is not None and cycles >= at + 3 for at in ended):
+            return ends, step
+
+
+def main(results: Path = RESULTS, parts: int = 1, part: int = 0) -> None:
+    torch.set_num_threads(1)
+    known = {json.loads(line)["key"] for line in results.read_text().splitlines()} if results.exists() else set()
+    for run in shapes()[part::parts]:
+        if run.key() in known:
+            continue
+        ends, steps = trained(run)
+        effective = run.model.effective_parameters(**run.task.sizes())
+        found = {
+            "key": run.key(),
+            "effective": effective,
+            "cells": CELLS,
+            "ends": ends,
+            "run": run.model_dump(mode="json"),
+        }
         with results.open("a") as file:
             file.write(json.dumps(found) + "\n")
-        print(
-            f"{number}: {model.words()}; {task.words()}: {found['short']['bits']:.0f}, {found['seconds']:.0f} s",
-            flush=True,
-        )
+        print(f"{run.model.words()}; {run.task.words()}: {steps} steps", flush=True)
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

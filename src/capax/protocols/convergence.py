@@ -10,6 +10,16 @@ import numpy as np
 from capax.results import LEVEL, Interval
 
 
+def converged_at(ends: Sequence[float], tolerance: float) -> int | None:
+    """The number of the cycle, from 1, that first changed the most known before by less than a share; None if none."""
+    most = ends[0] if ends else 0.0
+    for number, bits in enumerate(ends[1:], 2):
+        if abs(bits - most) < tolerance * most:
+            return number
+        most = max(most, bits)
+    return None
+
+
 @dataclass(frozen=True)
 class Trend:
     """Where restarts are, and where they tend to.
