@@ -5,7 +5,8 @@ read-out on both sides. Bits as Morris et al. count them, at no cost in time: on
 this process's CPU seconds (one thread), so that a busy machine moves it less than it moves wall time.
 
 The rival is x-transformers with torch's Adam in a loop as anyone would write it, one run, constant rate. It gets the
-best of a grid of batches and rates, by bits after `SCREENING` CPU seconds of each; a second one, `USUAL`, is as it comes.
+best of a grid of batches and rates, by bits after `SCREENING` CPU seconds of each; a second one, `USUAL`, is taken as
+it comes.
 """
 
 from __future__ import annotations
