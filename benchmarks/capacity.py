@@ -5,7 +5,8 @@ read-out on both sides. Bits as Morris et al. count them, at no cost in time: on
 this process's CPU seconds (one thread), so that a busy machine moves it less than it moves wall time.
 
 The rival is x-transformers with torch's Adam in a loop as anyone would write it, one run, constant rate. It gets the
-best of a grid of batches and rates, by bits after `SCREENING` CPU seconds of each.
+best of a grid of batches and rates, by bits after `SCREENING` CPU seconds of each; a second one, `USUAL`, is taken as
+it comes.
 """
 
 from __future__ import annotations
@@ -32,11 +33,15 @@ from capax.training.prepare import prepare
 TASK = Sequences(seq_len=8, vocab_size=100, library_size=2000, loss="all")
 MODEL = Transformer(n_heads=1, d_model=32, d_head=64)
 CONVERGING = Training(**CYCLES | RECIPE)
-TARGET, GOAL, STEP_GOAL = 18_000, 20, 1.25
+TARGETS = (18_000, 20_000, 21_000)
+"""Bits; the goal is for the first. Some nine tenths of what the cell holds are the last."""
+GOAL, STEP_GOAL = 20, 1.25
 MEMBERS = 3
 RATES, BATCHES = (0.001, 0.002, 0.004, 0.008, 0.016), (256, 512, 2000)
-SCREENING, LIMIT = 6.0, 180.0
-"""CPU seconds of each rival in the screening, and of the two best after it."""
+SCREENING, LIMIT = 6.0, 120.0
+"""CPU seconds of each rival in the screening, and of the best and of the usual one in all."""
+USUAL = (512, 0.001)
+"""Batch and rate of the rival as it is without a search."""
 
 PROFILED = {
     "length 32, width 64, 2 heads, batch 512, Adam, 1 member": (
@@ -153,23 +158,25 @@ def ratio_of_steps(rounds: int = 15) -> float:
     return soap / adam
 
 
-def ours(members: int, every: int = 5) -> tuple[float, int]:
-    """CPU seconds of a run, and steps, until all members of a pack know `TARGET` bits."""
-    one, seconds, steps = learner(CONVERGING, members), 0.0, 0
-    bits = [0.0]
-    while min(bits) < TARGET:
-        started = time.process_time()
-        for step in range(steps, steps + every):
-            one.step(CONVERGING.lr_at(step, CONVERGING.max_steps))
-        seconds += time.process_time() - started
-        steps += every
-        bits = [found.clipped if found else 0.0 for found in one.information(range(members))]
-    print(
-        f"capacity  capax, pack of {members}: {seconds / members:.1f} CPU seconds a run to {TARGET / 1e3:g} kbit, "
-        f"{steps} steps ({', '.join(f'{each:.0f}' for each in bits)} bits)",
-        flush=True,
-    )
-    return seconds / members, steps
+def ours(members: int, every: int = 5) -> dict[int, float]:
+    """CPU seconds of a run until all members of a pack know each of `TARGETS`."""
+    one, seconds, steps, bits = learner(CONVERGING, members), 0.0, 0, [0.0]
+    found = {}
+    for target in TARGETS:
+        while min(bits) < target:
+            started = time.process_time()
+            for step in range(steps, steps + every):
+                one.step(CONVERGING.lr_at(step, None))
+            seconds += time.process_time() - started
+            steps += every
+            bits = [known.clipped if known else 0.0 for known in one.information(range(members))]
+        found[target] = seconds / members
+        print(
+            f"capacity  capax, pack of {members}: {found[target]:.1f} CPU seconds a run to {target / 1e3:g} kbit, "
+            f"{steps} steps",
+            flush=True,
+        )
+    return found
 
 
 def screened(grid: Iterable[tuple[int, float]]) -> list[Rival]:
@@ -188,21 +195,21 @@ def screened(grid: Iterable[tuple[int, float]]) -> list[Rival]:
     return [rival for _, rival in sorted(found, key=lambda each: -each[0])]
 
 
-def raced(rivals: list[Rival]) -> float | None:
-    """CPU seconds of the first of some rivals to know `TARGET` bits; None when none does within `LIMIT`."""
-    fastest = None
-    for rival in rivals:
-        limit = LIMIT if fastest is None else fastest
-        bits = rival.run(limit, TARGET)
-        how = "to" if bits >= TARGET else "stopped before"
+def raced(rival: Rival) -> dict[int, float]:
+    """CPU seconds until a rival knows each of `TARGETS`; those that it does not know within `LIMIT` are missing."""
+    found = {}
+    for target in TARGETS:
+        bits = rival.run(LIMIT, target)
         print(
             f"capacity  rival, batch {rival.batch}, rate {rival.rate:g}: {rival.seconds:.1f} CPU seconds, "
-            f"{rival.steps} steps {how} {TARGET / 1e3:g} kbit ({bits:.0f} bits)",
+            f"{rival.steps} steps {'to' if bits >= target else 'stopped before'} {target / 1e3:g} kbit "
+            f"({bits:.0f} bits)",
             flush=True,
         )
-        if bits >= TARGET:
-            fastest = rival.seconds
-    return fastest
+        if bits < target:
+            break
+        found[target] = rival.seconds
+    return found
 
 
 def peak(size: int = 1024, rounds: int = 7) -> float:
@@ -256,18 +263,22 @@ def where_time_goes(what: str, steps: int = 10) -> dict[str, float]:
 
 
 def race() -> None:
-    """Ours and the rival's CPU seconds to the same bits."""
-    alone, packed = ours(1)[0], ours(MEMBERS)[0]
+    """Ours and the rival's CPU seconds to the same bits; ours before and after, since the machine may change."""
+    before, packed = ours(1), ours(MEMBERS)
     rivals = screened((batch, rate) for batch in BATCHES for rate in RATES)
-    theirs = raced(rivals[:2])
-    again = ours(1)[0]
-    mine = statistics.mean([alone, again])
-    least = "" if theirs else "more than "
-    print(
-        f"capacity  to {TARGET / 1e3:g} kbit: {least}{(theirs or LIMIT) / mine:.1f} times fewer CPU seconds alone, "
-        f"{least}{(theirs or LIMIT) / packed:.1f} in a pack of {MEMBERS} (goal {GOAL})",
-        flush=True,
-    )
+    usual = next(rival for rival in rivals if (rival.batch, rival.rate) == USUAL)
+    raced_by = {"best": raced(rivals[0]), "usual": raced(usual)}
+    after = ours(1)
+    for name, theirs in raced_by.items():
+        for target in TARGETS:
+            least, spent = "" if target in theirs else "more than ", theirs.get(target, LIMIT)
+            alone = spent / statistics.mean([before[target], after[target]])
+            print(
+                f"capacity  to {target / 1e3:g} kbit against the {name} rival: {least}{alone:.1f} times fewer CPU "
+                f"seconds alone, {least}{spent / packed[target]:.1f} in a pack of {MEMBERS} (goal {GOAL} to "
+                f"{TARGETS[0] / 1e3:g} against the best)",
+                flush=True,
+            )
 
 
 def profiles() -> None:

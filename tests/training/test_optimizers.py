@@ -358,3 +358,14 @@ def test_bases_count_in_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     soap = run.replace(training=capax.Training(optimizer="soap"))
     with pytest.raises(SpecError, match="memory: this run needs at least"):
         refuse_too_large(soap)
+
+
+@pytest.mark.parametrize("optimizer", ["soap", "muon"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_they_learn_in_lower_precision(precision: str, optimizer: str) -> None:
+    """What is remembered is in the weights' precision, float32, whatever that of products is."""
+    task, model = Sequences(seq_len=4, vocab_size=9, library_size=20, loss="all"), Transformer(d_model=8, d_head=4)
+    learner = prepare(pack(task, model, Training(optimizer=optimizer, precision=precision, basis_every=3), [0, 1]))
+    losses = [learner.step(0.02)[0] for _ in range(30)]
+    assert (losses[-1] < losses[0] / 1.2).all()
+    assert {value.dtype for name, value in learner.tensors().items() if name.startswith("optimizer")} == {torch.float32}
