@@ -107,7 +107,8 @@ def fit(
     rows, left_out = (rows, 0) if data else tables.above_zero(rows, counted)
     notes = [*unused]
     if left_out:
-        why = "that were not above chance" if chosen.needed_for is None else f"without a {counted}"
+        items = chosen.needed_for is None and counted not in tables.CAPACITIES
+        why = "that were not above chance" if items else f"without a {counted}"
         notes.append(f"{left_out} runs {why} were left out")
     with saying(notes):
         fitted = chosen.fit(rows)

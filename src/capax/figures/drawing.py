@@ -128,9 +128,8 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
             axes.plot(x, y, color="0.3", linestyle=("--", ":", "-.")[series.group % 3], label=label)
         case _:
             line = "-" if series.kind == "line" else "none"
-            marker: dict[str, Any] = (
-                {"marker": "."} if series.faint or not series.x else {"marker": mark_of(series.group, MARKERS)}
-            )
+            dot = series.faint or not (series.x or series.hollow)
+            marker: dict[str, Any] = {"marker": "." if dot else mark_of(series.group, MARKERS)}
             if series.kind == "line" and len(x) > MARKED_POINTS:
                 marker = {}
             axes.plot(
@@ -139,6 +138,7 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
                 color=color,
                 linestyle=line,
                 label=label,
+                fillstyle="none" if series.hollow else "full",
                 alpha=0.4 if series.faint else 0.8 if series.kind == "points" else 1,
                 **marker,
             )

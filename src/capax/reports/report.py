@@ -54,6 +54,11 @@ SIZES = (
     *("vocab_size", "d_value", "lr"),
 )
 """Fields that the table shows before others, where they differ among the runs that have them."""
+HELD = (
+    *("capacity_bits", "capacity_low", "capacity_high", "converged", "capacity_last_gain"),
+    *("capacity_per_effective_parameter", "capacity_per_parameter", "capacity_per_any_parameter", "stop_reason"),
+)
+"""What the table shows of runs by protocol capacity."""
 FOUND = ("memorized", "memorized_low", "memorized_high", "chance", "bits_per_parameter", "stop_reason")
 MOST_COLUMNS = 16
 """Columns of the table, until the page is asked for all."""
@@ -225,8 +230,11 @@ def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]
     others = [name for name in table if name in asked and name not in ("task", "protocol")]
     varied = [name for name in dict.fromkeys((*SIZES, *others, "seed")) if name in several]
     first = [name for name in ("key", "task", "protocol") if name == "key" or name in several]
-    last = [name for name in FOUND if name in table]
-    return [*first, *varied[: MOST_COLUMNS - len(first) - len(last)], *last]
+    held = [name for name in HELD if name in table]
+    last = [*held, *(name for name in FOUND if name in table and name not in held)]
+    if "capacity_bits" in table and set(table["protocol"]) == {"capacity"}:
+        last = held
+    return [*first, *varied[: max(MOST_COLUMNS - len(first) - len(last), 4)], *last]
 
 
 def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -283,6 +283,10 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
 
 ABOVE_LUCK = ("memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
 """Columns of what is above luck: noise where a count is not. A raw count (`memorized`) is a value, luck or not."""
+CAPACITIES = ("capacity_bits", "capacity_reached")
+"""Columns of what can be held (protocol capacity); null in runs of other protocols, and where nothing converged."""
+IN_BITS = ("bits", "morris_bits", "allen_zhu_bits", *CAPACITIES)
+"""Columns that a library's size in items is no bound of."""
 
 
 def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
