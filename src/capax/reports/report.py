@@ -230,10 +230,9 @@ def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]
     others = [name for name in table if name in asked and name not in ("task", "protocol")]
     varied = [name for name in dict.fromkeys((*SIZES, *others, "seed")) if name in several]
     first = [name for name in ("key", "task", "protocol") if name == "key" or name in several]
-    held = [name for name in HELD if name in table]
-    last = [*held, *(name for name in FOUND if name in table and name not in held)]
-    if "capacity_bits" in table and set(table["protocol"]) == {"capacity"}:
-        last = held
+    held = HELD if "capacity_bits" in table else ()
+    counted = () if held and set(table["protocol"]) == {"capacity"} else FOUND
+    last = [name for name in dict.fromkeys((*held[:-1], *counted, *held[-1:])) if name in table]
     return [*first, *varied[: max(MOST_COLUMNS - len(first) - len(last), 4)], *last]
 
 

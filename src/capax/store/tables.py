@@ -34,6 +34,7 @@ REFERENCE = {
     "reference:depth": "depth",
     "reference:associations": "associations",
     "reference:relations": "relations",
+    "reference:capacity": "capacity",
 }
 """Tables that ship with capax, by the names that stand for them."""
 
@@ -193,7 +194,8 @@ def from_file(path: Path | str) -> pl.DataFrame:
 
     `reference` is the study that ships with capax (papers/harma2024/studies/grid-small.toml), `reference:depth` its
     deeper architectures, `reference:associations` that of attention layers (examples/associations.toml),
-    `reference:relations` that of key-query channels (papers/adler2025/studies/budgets-small.toml).
+    `reference:relations` that of key-query channels (papers/adler2025/studies/budgets-small.toml),
+    `reference:capacity` what networks hold at convergence (examples/capacity.toml).
 
     Raises:
         TableError: when it cannot be read, has another ending, or holds no rows.
