@@ -228,9 +228,8 @@ def _ended(group: Group) -> str:
     number, short = len(group.runs), sum(not _extrapolated(run) for run in group.runs)
     if not short:
         return f"All {number} runs converged." if number > 1 else "The run converged."
-    return (
-        f"{short} of {number} runs did not converge: nothing is extrapolated, and what they reached is a lower bound."
-    )
+    which = f"{short} of {number} runs" if number > 1 else "The run"
+    return f"{which} did not converge: nothing is extrapolated there, and what was reached is a lower bound."
 
 
 def _density(densities: Sequence[float]) -> str:
