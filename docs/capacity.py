@@ -1,7 +1,7 @@
-"""Writes the table and the pictures of capacity.md, and the reference data, from the store: `python docs/capacity.py`.
+"""Writes what capacity.md and the README show of runs, and the reference data: `python docs/capacity.py`.
 
 In the folder lies the store that `capax sweep examples/capacity.toml` wrote. What its trainings tend to is extrapolated
-anew from the ends of their cycles. A test compares the page.
+anew from the ends of their cycles. Networks of the demonstration are among them. A test compares the pages.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+import capax
+from capax.cli.demo import CELLS
 from capax.figures.capacity import bits_by_parameters, convergence, per_parameter
 from capax.figures.drawing import draw
 from capax.figures.runs import read
@@ -20,6 +22,8 @@ from capax.store import tables
 
 FOLDER = Path(__file__).with_name("capacity")
 PAGE = Path(__file__).with_name("capacity.md")
+README = Path(__file__).parents[1] / "README.md"
+DEMO = Path(__file__).with_name("images") / "demo.png"
 REFERENCE = Path(__file__).parents[1] / "src/capax/data/reference/capacity.csv"
 BEGIN, END = "<!-- measured: python docs/capacity.py -->\n", "<!-- end of measured -->\n"
 HEADS = (
@@ -97,8 +101,30 @@ def section(found: Sequence[Measurement]) -> str:
 
 def page(text: str) -> str:
     """The page with what was measured."""
+    return _filled(text, section(runs()))
+
+
+def readme(text: str) -> str:
+    """The README with what the demonstration shows."""
+    lines = ["| network | sequences | effective | bits | per effective (95 %) |", "| --- | --- | --- | --- | --- |"]
+    for run in demonstrated():
+        held = run.capacity
+        assert held is not None
+        bits, density = _with_ends(held, 1, "{:.0f}").partition(" (")[0], _with_ends(held, per_parameter(run), "{:.2f}")
+        cells = (run.spec.model.words(), run.spec.task.items, f"{per_parameter(run)}", bits, density)
+        lines.append(f"| {' | '.join(cells)} |")
+    return _filled(text, "\n".join([*lines, ""]))
+
+
+def demonstrated() -> list[Measurement]:
+    """The runs of the demonstration."""
+    keys = {capax.Run(task=task, model=model, protocol=capax.Capacity()).key() for task, model in CELLS}
+    return [run for run in runs() if run.key in keys]
+
+
+def _filled(text: str, part: str) -> str:
     before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{section(runs())}\n{END}{rest.split(END)[1]}"
+    return f"{before}{BEGIN}\n{part}\n{END}{rest.split(END)[1]}"
 
 
 def reference() -> bytes:
@@ -111,6 +137,8 @@ def main() -> None:
     for charts in (bits_by_parameters(runs(), None), convergence(runs(), None)):
         draw(charts[0], FOLDER / f"{charts[0].name}.png")
     REFERENCE.write_bytes(reference())
+    draw(bits_by_parameters(demonstrated(), None)[0], DEMO)
+    README.write_text(readme(README.read_text("utf-8")), "utf-8")
     PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
 
 

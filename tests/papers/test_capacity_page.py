@@ -1,4 +1,4 @@
-"""docs/capacity.md shows what came out of the runs that are kept beside it, and the reference data are theirs."""
+"""What docs/capacity.md and the README show came out of runs that are kept in docs/; the reference data are theirs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import capax
+from capax.cli.demo import CELLS
 from capax.store import tables
 from capax.sweeps.grid import read_study
 
@@ -29,6 +30,13 @@ def runs(script: dict[str, Any]) -> list[capax.Measurement]:
 def test_the_page_is_made_of_the_runs(script: dict[str, Any]) -> None:
     text = (DOCS / "capacity.md").read_text(encoding="utf-8")
     assert script["page"](text) == text, AGAIN
+
+
+def test_the_readme_shows_the_networks_of_the_demonstration(script: dict[str, Any]) -> None:
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert script["readme"](text) == text, AGAIN
+    assert len(script["demonstrated"]()) == len(CELLS)
+    assert script["DEMO"].is_file()
 
 
 def test_the_pictures_are_there(script: dict[str, Any]) -> None:
