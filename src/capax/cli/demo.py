@@ -10,11 +10,11 @@ import capax
 from capax import machine
 from capax.cli import output
 from capax.cli.flags import Flag
+from capax.cli.sweep import progress_bar
 from capax.errors import printable
 from capax.figures.capacity import PUBLISHED_IN_WORDS, bits_by_parameters, per_parameter
 from capax.figures.drawing import check_writable, draw
 from capax.results import Measurement
-from capax.training.workers import Workers
 
 CELLS = tuple(
     (capax.Sequences(seq_len=length), capax.Transformer(d_model=width, n_heads=heads, d_head=size))
@@ -55,23 +55,21 @@ def demo(
         Train every network again.
     """
     check_writable(figure, "figure")
-    cells = QUICK if quick else CELLS
-    runs = []
-    with capax.Store(store) as opened, Workers(min(machine.cores(), 2)) as workers:
-        for number, (task, model) in enumerate(cells, start=1):
-            with output.progress_bar(label=f"{number}/{len(cells)}: {model.words()}, {task.items}") as progress:
-                run = capax.measure(
-                    task,
-                    model,
-                    QUICK_TRAINING if quick else None,
-                    protocol="capacity",
-                    store=opened,
-                    fresh=fresh,
-                    device="cpu",
-                    workers=workers,
-                    progress=progress,
-                )
-            runs.append(run)
+    training = QUICK_TRAINING if quick else capax.Training()
+    asked = [
+        capax.Run(task=task, model=model, training=training, protocol=capax.Capacity())
+        for task, model in (QUICK if quick else CELLS)
+    ]
+    # The longest first: then two processes end at about the same time.
+    asked.sort(key=lambda run: -run.model.effective_parameters(**run.task.sizes()))
+    if fresh:
+        with capax.Store(store) as opened:
+            for run in asked:
+                opened.delete(run.key())
+    workers = min(machine.cores(), 2)
+    with progress_bar(hidden=False) as (show, _):
+        found = capax.sweep(asked, store, workers=workers, device="cpu", keep_going=False, progress=show)
+        runs = sorted(found, key=per_parameter)
     _show(runs)
     (chart,) = bits_by_parameters(runs, None)
     draw(chart, figure, "figure")
