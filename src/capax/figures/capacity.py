@@ -8,7 +8,7 @@ import numpy as np
 
 from capax.errors import ReportError
 from capax.figures.chart import Axis, Chart, Panel, Series
-from capax.figures.columns import decades, in_words, sizes
+from capax.figures.columns import SEQ_LEN, decades, in_words, sizes
 from capax.figures.groups import Group, alike
 from capax.figures.lines import GREY, titled
 from capax.laws.law import Law
@@ -23,7 +23,7 @@ PUBLISHED_IN_WORDS = (
     "(Allen-Zhu and Li 2024), 3.6 for random strings after a million steps (Morris et al. 2025), both of all their "
     "parameters, which they train."
 )
-MOST_RUNS = 12
+MOST_RUNS = 8
 """Runs whose trainings are told apart in one figure."""
 OWN = frozenset(("task", "model", "library", "graph", "contexts", "labels", "channel"))
 """Fields of tasks and models that say what others mean."""
@@ -69,10 +69,8 @@ def _found(run: Measurement) -> CapacityEstimate:
 
 def _against_parameters(group: Group) -> Chart:
     kinds: dict[str, list[Measurement]] = {}
-    losses = {getattr(run.spec.task, "loss", None) for run in group.runs}
     for run in sorted(group.runs, key=per_parameter):
-        loss = f", loss on {getattr(run.spec.task, 'loss', 'all')}" if len(losses) > 1 else ""
-        kinds.setdefault(f"{run.spec.task.items}{loss}", []).append(run)
+        kinds.setdefault(_kind(run, group.runs), []).append(run)
     series = [
         _points(name, [run for run in kinds[name] if _extrapolated(run) == known], place, known)
         for place, name in enumerate(kinds)
@@ -100,6 +98,12 @@ def _against_parameters(group: Group) -> Chart:
         ),
         panels=(Panel(x=decades("effective parameters", counts), y=decades("bits", [1.0]), series=tuple(series)),),
     )
+
+
+def _kind(run: Measurement, among: Sequence[Measurement]) -> str:
+    """What a run's items are, and where runs differ in it, which of their tokens count."""
+    items, losses = run.spec.task.items, {getattr(other.spec.task, "loss", None) for other in among}
+    return f"{items}, loss on {getattr(run.spec.task, 'loss', 'all')}" if len(losses) > 1 else items
 
 
 def _extrapolated(run: Measurement) -> bool:
@@ -139,16 +143,13 @@ def _by_exposures(group: Group) -> Chart:
     places = np.unique(np.linspace(0, len(by_bits) - 1, min(len(by_bits), MOST_RUNS)).round().astype(int))
     chosen = [by_bits[place] for place in places]
     edge = 1.4 * max(member.cycles[-1].epochs for run in chosen for member in run.members if member.cycles)
-    losses = {getattr(run.spec.task, "loss", None) for run in chosen}
-    vocabularies = {getattr(run.spec.task, "vocab_size", None) for run in chosen}
-    columns = sizes(chosen)
+    columns = [column for column in sizes(chosen) if column is not SEQ_LEN]
+    kinds = [_kind(run, chosen) for run in chosen]
     bits: list[Series] = []
     density: list[Series] = []
-    for place, run in enumerate(chosen):
+    for place, (run, kind) in enumerate(zip(chosen, kinds, strict=True)):
         known = in_words(columns, [column(run) for column in columns])
-        more = [f"{run.spec.task.vocab_size} tokens"] if len(vocabularies) > 1 else []
-        more += [f"loss on {run.spec.task.loss}"] if len(losses) > 1 else []
-        name = ", ".join([known, *more]) or run.key[:12]
+        name = ", ".join(filter(None, (known, kind if len(set(kinds)) > 1 else ""))) or run.key[:12]
         for panel, unit in ((bits, 1), (density, per_parameter(run))):
             panel += _line(run, name, place, unit, edge * 1.07**place)
     some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest bits to the most."
