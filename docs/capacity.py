@@ -27,8 +27,8 @@ DEMO = Path(__file__).with_name("images") / "demo.png"
 REFERENCE = Path(__file__).parents[1] / "src/capax/data/reference/capacity.csv"
 BEGIN, END = "<!-- measured: python docs/capacity.py -->\n", "<!-- end of measured -->\n"
 HEADS = (
-    *("network", "items", "loss", "trained", "effective", "bits (95 %)"),
-    *("per effective (95 %)", "per trained", "per any", "exposures", "last gain"),
+    *("width", "heads", "sequences", "loss", "trained", "effective", "bits"),
+    *("per effective (95 %)", "per trained", "per any"),
 )
 
 
@@ -64,18 +64,18 @@ def table(found: Sequence[Measurement]) -> list[str]:
         held = run.capacity
         assert held is not None
         effective = per_parameter(run)
+        model = run.spec.model.columns()
         cells = (
-            run.spec.model.words(),
+            f"{model['d_model']}{', 2 layers' if model['n_layers'] == 2 else ''}",
+            f"{model['n_heads']} of {model['d_head']}",
             run.spec.task.items,
             getattr(run.spec.task, "loss", ""),
             f"{run.parameters.trainable}",
             f"{effective}",
-            _with_ends(held, 1, "{:.0f}"),
+            _with_ends(held, 1, "{:.0f}").partition(" (")[0],
             _with_ends(held, effective, "{:.2f}"),
             f"{held.per_trainable_parameter:.2f}",
             f"{held.per_parameter:.2f}",
-            f"{max(member.epochs for member in run.members)}",
-            f"{held.last_gain or 0:.1%}" + ("" if held.converged else ", not converged"),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return lines

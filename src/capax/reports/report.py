@@ -62,6 +62,8 @@ HELD = (
 FOUND = ("memorized", "memorized_low", "memorized_high", "chance", "bits_per_parameter", "stop_reason")
 MOST_COLUMNS = 16
 """Columns of the table, until the page is asked for all."""
+MORE_COLUMNS = 3
+"""So many more where there are runs by protocol capacity, which differ in much."""
 LONGEST_REASON = 500
 """Letters of an error that nobody wrote for a reader."""
 ROOM = 2_000_000
@@ -233,7 +235,8 @@ def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]
     held = HELD if "capacity_bits" in table else ()
     counted = () if held and set(table["protocol"]) == {"capacity"} else FOUND
     last = [name for name in dict.fromkeys((*held[:-1], *counted, *held[-1:])) if name in table]
-    return [*first, *varied[: max(MOST_COLUMNS - len(first) - len(last), 4)], *last]
+    room = MOST_COLUMNS + (MORE_COLUMNS if held else 0) - len(first) - len(last)
+    return [*first, *varied[: max(room, 0)], *last]
 
 
 def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
