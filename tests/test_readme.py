@@ -84,8 +84,13 @@ def test_the_blocks_of_commands_are_those_tested_here() -> None:
 def test_the_demo(tmp_path: Path, one_core: None) -> None:
     """As a process of its own, by the installed command."""
     assert "make demo" in COMMANDS[0]
-    run(shlex.split(SHELL["make demo"]), tmp_path)
+    shown = run(shlex.split(SHELL["make demo"]), tmp_path)
     assert (tmp_path / "capax-demo.png").is_file()
+    head, *networks = shown.partition("\n\n")[0].splitlines()
+    assert {"effective", "bits", "bits/eff.", "interval"} <= set(head.split())
+    assert len(networks) == 2
+    assert "Allen-Zhu and Li 2024" in shown
+    assert "Morris et al. 2025" in shown
 
 
 def test_measure_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:

@@ -179,5 +179,5 @@ def test_long_names_go_on_two_lines(name: str, lines: list[str]) -> None:
 
 
 def test_an_unknown_figure_lists_those_there_are() -> None:
-    with pytest.raises(ReportError, match=r"figure: one of width, .*, got 'wdith'"):
+    with pytest.raises(ReportError, match=r"figure: one of capacity, .*, got 'wdith'"):
         capax.figure([], "wdith")

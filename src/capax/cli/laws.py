@@ -104,11 +104,13 @@ def fit(
     given |= {"target": counted} | ({"loss": rows["loss"][0]} if "loss" in rows.columns else {})
     chosen = _made(law, given)
     rows, unused = chosen.usable(rows)
-    rows, left_out = (rows, 0) if data else tables.above_zero(rows, counted)
+    lacking = not data or counted in tables.CAPACITIES  # of a user's counts a zero is a fault
+    rows, left_out = tables.above_zero(rows, counted) if lacking else (rows, 0)
     notes = [*unused]
     if left_out:
-        why = "that were not above chance" if chosen.needed_for is None else f"without a {counted}"
-        notes.append(f"{left_out} runs {why} were left out")
+        items = chosen.needed_for is None and counted not in tables.CAPACITIES
+        why = "that were not above chance" if items else f"without a {counted}"
+        notes.append(f"{left_out} run{'s' * (left_out > 1)} {why} {'were' if left_out > 1 else 'was'} left out")
     with saying(notes):
         fitted = chosen.fit(rows)
     fitted.notes_.extend(notes)

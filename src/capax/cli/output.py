@@ -149,6 +149,7 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
     each = f" (restarts: {', '.join(map(str, counts))})" if protocol.one_library and len(counts) > 1 else ""
     rows = [
         *([] if run.capacity is None else _capacity_rows(run.capacity)),
+        *_unconverged(run),
         (protocol.counted, f"{run.memorized} of {run.library_size}{each}"),
         ("chance", _chance(run)),
     ]
@@ -186,6 +187,31 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
     rows += [("note", note) for note in run.notes]
     rows.append(("key", run.key[:12]))
     return rows
+
+
+UNCONVERGED = {"budget": "at its budget", "plateau": "on a plateau"}
+LAST = 0.1
+"""Share of a training, its end, over which it is said how much the loss still fell."""
+
+
+def _unconverged(run: Measurement) -> list[tuple[str, str]]:
+    """That the best of some restarts is no capacity where it ended for another reason than having learned all."""
+    if run.spec.protocol.protocol != "mac" or run.stop_reason not in UNCONVERGED or not run.spec.task.has_probabilities:
+        return []
+    curve = max(run.members, key=lambda member: member.memorized).curve
+    losses = [(epoch, loss) for epoch, loss in zip(curve.epoch, curve.loss, strict=True) if loss is not None]
+    before = [loss for epoch, loss in losses if epoch <= (1 - LAST) * curve.epoch[-1]]
+    fell = ""
+    if before and before[-1] > 0:
+        drop = 1 - losses[-1][1] / before[-1]
+        fell = f"; its loss {'fell' if drop >= 0 else 'rose'} {abs(drop):.1%} over its last tenth"
+    return [
+        (
+            "not a capacity",
+            f"ended {UNCONVERGED[run.stop_reason]}: a count of what this training reached{fell}; `--protocol capacity` "
+            "measures what the model can hold",
+        )
+    ]
 
 
 def _chance(run: Measurement) -> str:

@@ -49,6 +49,7 @@ class Series(Result):
     ] = 0
     width: Annotated[float | None, Field(description="Of each bar, in units of x; none where x are categories.")] = None
     faint: Annotated[bool, Field(description="In the background, and not in the legend.")] = False
+    hollow: Annotated[bool, Field(description="Marks without a filling: lower bounds.")] = False
 
 
 class Heat(Result):

@@ -22,7 +22,9 @@ from capax.figures.looks import COLORS, MARKED_POINTS, mark_of, plain, rows_and_
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINE = 0.22
-"""Inches of a line of an axis of names."""
+"""Inches of a line of an axis of names, and of the legend."""
+LEGEND_LINES = 4
+"""Of the legend, for which there is room below any figure."""
 ENTRY, LETTER = 0.7, 0.08
 """Inches that the sample of a line of the legend takes, and a letter of its name."""
 DESCRIPTION = {("pdf", "Description"): "Subject"}
@@ -62,7 +64,9 @@ def draw(chart: Chart, path: Path, name: str = "out") -> None:
         beside = int(figure.get_figwidth() / (ENTRY + LETTER * max(map(len, handles))))
         names = sorted(handles, key=lambda name: name in expected)
         found = [handles[name] for name in names]
-        figure.legend(found, names, loc="outside lower center", ncols=max(1, min(len(names), beside)), frameon=False)
+        across = max(1, min(len(names), beside))
+        figure.set_figheight(figure.get_figheight() + LINE * max(-(-len(names) // across) - LEGEND_LINES, 0))
+        figure.legend(found, names, loc="outside lower center", ncols=across, frameon=False)
     figure.suptitle(chart.title, wrap=True, fontsize="large" if len(chart.title) < 60 else "medium")
     save(figure, path, name, about={"Title": chart.title, "Description": chart.caption})
 
@@ -128,9 +132,8 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
             axes.plot(x, y, color="0.3", linestyle=("--", ":", "-.")[series.group % 3], label=label)
         case _:
             line = "-" if series.kind == "line" else "none"
-            marker: dict[str, Any] = (
-                {"marker": "."} if series.faint or not series.x else {"marker": mark_of(series.group, MARKERS)}
-            )
+            dot = series.faint or not (series.x or series.hollow)
+            marker: dict[str, Any] = {"marker": "." if dot else mark_of(series.group, MARKERS)}
             if series.kind == "line" and len(x) > MARKED_POINTS:
                 marker = {}
             axes.plot(
@@ -139,6 +142,7 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
                 color=color,
                 linestyle=line,
                 label=label,
+                fillstyle="none" if series.hollow else "full",
                 alpha=0.4 if series.faint else 0.8 if series.kind == "points" else 1,
                 **marker,
             )

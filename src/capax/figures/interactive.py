@@ -190,6 +190,8 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
     mark = {"color": color, "symbol": mark_of(series.group, SYMBOLS), "size": 5 if series.faint else 8}
     if series.kind == "points" and (series.faint or not series.x):
         mark |= {"symbol": "circle", "size": 5}
+    if series.hollow:
+        mark |= {"symbol": f"{mark['symbol']}-open"}
     looks = {"marker": mark, "opacity": 0.45 if series.faint else 1, "line": {"color": color}}
     marked = "lines+markers" if len(series.x) <= MARKED_POINTS else "lines"
     return [go.Scatter({**usual, **looks, "mode": marked if series.kind == "line" else "markers"})]

@@ -8,7 +8,18 @@ from functools import partial
 from pathlib import Path
 
 from capax.errors import ReportError
-from capax.figures import accuracy, curves, declared, key_dims, predicted, saturation, shatter, theory, trainings
+from capax.figures import (
+    accuracy,
+    capacity,
+    curves,
+    declared,
+    key_dims,
+    predicted,
+    saturation,
+    shatter,
+    theory,
+    trainings,
+)
 from capax.figures.chart import Chart
 from capax.figures.lines import Lines
 from capax.laws.law import Law
@@ -36,6 +47,12 @@ Figure = Lines | Drawn
 
 
 FIGURES: dict[str, Figure] = {
+    "capacity": Drawn(
+        "bits against effective parameters, with published densities", "capax", capacity.bits_by_parameters, "capacity"
+    ),
+    "convergence": Drawn(
+        "bits at the ends of cycles, and what they tend to", "capax", capacity.convergence, "capacity"
+    ),
     "width": declared.WIDTH_FIGURE,
     "measured-predicted": Drawn(
         "measured against predicted",

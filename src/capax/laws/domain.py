@@ -24,6 +24,9 @@ FREE = (
 )
 """Fields of tasks and models that may differ where the protocol is the same."""
 
+SIZED = ("n_layers", "d_head", "d_value", "ffn", "embeddings", "positions", "readout")
+"""Fields of a model that its effective parameters are counted from: a law of these need not have them, too."""
+
 Value = bool | int | float | str | None
 
 
@@ -59,6 +62,7 @@ class Domain(BaseModel):
             LawError: when rows were measured in different ways: one law describes one protocol.
         """
         protocol: dict[str, Value] = {}
+        skip = (*skip, *(SIZED if "effective_parameters" in names else ()))
         for name in PROTOCOL:
             told = protocol_values(table, name)
             if name in names or name in skip or told is None:

@@ -363,7 +363,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         if tables.is_table(X):
             counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
             columns = {name: tables.numbers(X, name) for name in self.columns}
-            library = tables.numbers(X, LIBRARY) if self.needed_for is None and LIBRARY in tables.names(X) else None
+            items = self.needed_for is None and self.target not in tables.IN_BITS
+            library = tables.numbers(X, LIBRARY) if items and LIBRARY in tables.names(X) else None
             if reset:
                 self.n_features_in_ = len(self.columns)
             label = self.target if y is None else "y"

@@ -12,6 +12,13 @@ TABLED = {"bits", "morris_bits", "allen_zhu_bits"}
 AS = {"items": "memorized", "items_above_chance": "memorized_above_chance"}
 """The names by which the table knows counts."""
 PER_TABLED = {"bits_per_parameter"}
+HELD = {
+    "capacity_last_gain": "last_gain",
+    "capacity_per_effective_parameter": "per_effective_parameter",
+    "capacity_per_parameter": "per_trainable_parameter",
+    "capacity_per_any_parameter": "per_parameter",
+}
+"""Columns of what a run by protocol capacity can hold, and the fields that they show."""
 
 
 def columns(runs: Sequence[Measurement]) -> dict[str, list[float | None]]:
@@ -32,6 +39,9 @@ def columns(runs: Sequence[Measurement]) -> dict[str, list[float | None]]:
         if (per := f"{name}_per_parameter") not in PER_TABLED:
             found[per] = [None if one is None else one.per_trainable_parameter for one in of]
         found[f"{name}_per_any_parameter"] = [None if one is None else one.per_parameter for one in of]
+    held = [run.capacity for run in runs]
+    if any(one is not None for one in held):
+        found |= {name: [None if one is None else getattr(one, field) for one in held] for name, field in HELD.items()}
     return found
 
 

@@ -16,9 +16,23 @@ def caveats(runs: Sequence[Measurement]) -> list[str]:
         "chance) / (1 − chance / library_size), so that a library that is recalled whole counts whole.",
         "bits are those of the items above chance, by what recalling one is worth against a guess; morris_bits and "
         "allen_zhu_bits come from the probabilities instead and may differ. per_parameter is per trainable parameter.",
+        *_capacities(runs),
         *_intervals(runs),
         *_ends(runs),
         *(f"{of_runs(number)}: {note}" for note, number in _notes(runs).items()),
+    ]
+
+
+def _capacities(runs: Sequence[Measurement]) -> list[str]:
+    found = [run.capacity for run in runs if run.capacity is not None]
+    if not found:
+        return []
+    short = sum(one.extrapolated is None for one in found)
+    return [
+        "capacity_bits is what the bits known at the ends of cycles tend to, with its interval from capacity_low to "
+        "capacity_high; capacity_reached is the mean of the restarts at their ends, a lower bound. per_effective_"
+        "parameter counts the two matrices of a product by the freedom of the product.",
+        *([f"{of_runs(short)} did not converge: only capacity_reached is known."] if short else []),
     ]
 
 

@@ -54,9 +54,16 @@ SIZES = (
     *("vocab_size", "d_value", "lr"),
 )
 """Fields that the table shows before others, where they differ among the runs that have them."""
+HELD = (
+    *("capacity_bits", "capacity_low", "capacity_high", "converged", "capacity_last_gain"),
+    *("capacity_per_effective_parameter", "capacity_per_parameter", "capacity_per_any_parameter", "stop_reason"),
+)
+"""What the table shows of runs by protocol capacity."""
 FOUND = ("memorized", "memorized_low", "memorized_high", "chance", "bits_per_parameter", "stop_reason")
 MOST_COLUMNS = 16
 """Columns of the table, until the page is asked for all."""
+MORE_COLUMNS = 3
+"""So many more where there are runs by protocol capacity, which differ in much."""
 LONGEST_REASON = 500
 """Letters of an error that nobody wrote for a reader."""
 ROOM = 2_000_000
@@ -225,8 +232,11 @@ def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]
     others = [name for name in table if name in asked and name not in ("task", "protocol")]
     varied = [name for name in dict.fromkeys((*SIZES, *others, "seed")) if name in several]
     first = [name for name in ("key", "task", "protocol") if name == "key" or name in several]
-    last = [name for name in FOUND if name in table]
-    return [*first, *varied[: MOST_COLUMNS - len(first) - len(last)], *last]
+    held = HELD if "capacity_bits" in table else ()
+    counted = () if held and set(table["protocol"]) == {"capacity"} else FOUND
+    last = [name for name in dict.fromkeys((*held[:-1], *counted, *held[-1:])) if name in table]
+    room = MOST_COLUMNS + (MORE_COLUMNS if held else 0) - len(first) - len(last)
+    return [*first, *varied[: max(room, 0)], *last]
 
 
 def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -34,6 +34,7 @@ REFERENCE = {
     "reference:depth": "depth",
     "reference:associations": "associations",
     "reference:relations": "relations",
+    "reference:capacity": "capacity",
 }
 """Tables that ship with capax, by the names that stand for them."""
 
@@ -193,7 +194,8 @@ def from_file(path: Path | str) -> pl.DataFrame:
 
     `reference` is the study that ships with capax (papers/harma2024/studies/grid-small.toml), `reference:depth` its
     deeper architectures, `reference:associations` that of attention layers (examples/associations.toml),
-    `reference:relations` that of key-query channels (papers/adler2025/studies/budgets-small.toml).
+    `reference:relations` that of key-query channels (papers/adler2025/studies/budgets-small.toml),
+    `reference:capacity` what networks hold at convergence (examples/capacity.toml).
 
     Raises:
         TableError: when it cannot be read, has another ending, or holds no rows.
@@ -283,6 +285,10 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
 
 ABOVE_LUCK = ("memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
 """Columns of what is above luck: noise where a count is not. A raw count (`memorized`) is a value, luck or not."""
+CAPACITIES = ("capacity_bits", "capacity_reached")
+"""Columns of what can be held (protocol capacity); null in runs of other protocols, and where nothing converged."""
+IN_BITS = ("bits", "morris_bits", "allen_zhu_bits", *CAPACITIES)
+"""Columns that a library's size in items is no bound of."""
 
 
 def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, ...]]:

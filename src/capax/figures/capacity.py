@@ -1,0 +1,243 @@
+"""What networks can hold, and how their trainings came to it, as data (protocol capacity)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from capax.errors import ReportError
+from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.columns import SEQ_LEN, decades, in_words, sizes
+from capax.figures.groups import Group, alike
+from capax.figures.lines import GREY, titled
+from capax.laws.law import Law
+from capax.results import CapacityEstimate, Measurement
+
+PUBLISHED = (
+    ("published, other networks: 2 bits per parameter (Allen-Zhu and Li 2024)", 2.0),
+    ("published, other networks: 3.6 bits per parameter (Morris et al. 2025)", 3.6),
+)
+PUBLISHED_IN_WORDS = (
+    "Published, other networks: about 2 bits per parameter for language models after 1000 exposures of each fact "
+    "(Allen-Zhu and Li 2024), 3.6 for random strings after a million steps (Morris et al. 2025), both of all their "
+    "parameters, which they train."
+)
+MOST_RUNS = 8
+"""Runs whose trainings are told apart in one figure."""
+OWN = frozenset(("task", "model", "library", "graph", "contexts", "labels", "channel"))
+"""Fields of tasks and models that say what others mean."""
+NONE = "no run by protocol capacity"
+
+
+def per_parameter(run: Measurement) -> int:
+    """Effective parameters; the trainable ones where it is not known which of them are."""
+    return run.parameters.effective or run.parameters.trainable
+
+
+def bits_by_parameters(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
+    """Bits against effective parameters, with published densities and that of the runs.
+
+    Raises:
+        ReportError: without runs by protocol capacity.
+    """
+    return [_against_parameters(group) for group in _groups(runs)]
+
+
+def convergence(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
+    """Bits at the ends of cycles against exposures, and what they tend to at the right edge.
+
+    Raises:
+        ReportError: without runs by protocol capacity.
+    """
+    return [_by_exposures(group) for group in _groups(runs)]
+
+
+def _groups(runs: Sequence[Measurement]) -> list[Group]:
+    """Runs that were trained and counted alike, whatever their sizes are."""
+    taken = [run for run in runs if run.capacity is not None and any(member.cycles for member in run.members)]
+    if not taken:
+        raise ReportError(NONE)
+    fields = {name for run in taken for part in (run.spec.task, run.spec.model) for name in type(part).model_fields}
+    return alike(taken, fields - OWN)
+
+
+def _found(run: Measurement) -> CapacityEstimate:
+    assert run.capacity is not None
+    return run.capacity
+
+
+def _against_parameters(group: Group) -> Chart:
+    kinds: dict[str, list[Measurement]] = {}
+    for run in sorted(group.runs, key=per_parameter):
+        kinds.setdefault(_kind(run, group.runs), []).append(run)
+    series = [
+        _points(name, [run for run in kinds[name] if _extrapolated(run) == known], place, known)
+        for place, name in enumerate(kinds)
+        for known in (True, False)
+    ]
+    series = [one for one in series if one.x]
+    if any(one.hollow for one in series):
+        series.append(Series(name="not converged", kind="points", x=(), y=(), group=GREY, hollow=True))
+    counts = [per_parameter(run) for run in group.runs]
+    ends = (0.8 * min(counts), 1.25 * max(counts))
+    densities = [_held(run) / per_parameter(run) for run in group.runs if _extrapolated(run)]
+    lines = list(PUBLISHED)
+    if densities:
+        mean = float(np.exp(np.mean(np.log(densities))))
+        lines.append((f"these runs: {mean:.2f} bits per effective parameter", mean))
+    series += [
+        Series(name=name, kind="reference", x=ends, y=tuple(density * end for end in ends), group=place + 1)
+        for place, (name, density) in enumerate(lines)
+    ]
+    return Chart(
+        name="capacity",
+        title=titled("Capacity against effective parameters", group),
+        caption=" ".join(
+            filter(None, (_counted(group), _bars(group), _ended(group), _density(densities), PUBLISHED_IN_WORDS))
+        ),
+        panels=(Panel(x=decades("effective parameters", counts), y=decades("bits", [1.0]), series=tuple(series)),),
+    )
+
+
+def _kind(run: Measurement, among: Sequence[Measurement]) -> str:
+    """What a run's items are, and where runs differ in it, which of their tokens count."""
+    items, losses = run.spec.task.items, {getattr(other.spec.task, "loss", None) for other in among}
+    return f"{items}, loss on {getattr(run.spec.task, 'loss', 'all')}" if len(losses) > 1 else items
+
+
+def _extrapolated(run: Measurement) -> bool:
+    return _found(run).extrapolated is not None
+
+
+def _held(run: Measurement) -> float:
+    found = _found(run)
+    return found.bits if found.extrapolated is None else found.extrapolated
+
+
+def _points(name: str, runs: Sequence[Measurement], group: int, known: bool) -> Series:
+    ends = [_found(run).interval for run in runs]
+    return Series(
+        name=name,
+        kind="points",
+        x=tuple(float(per_parameter(run)) for run in runs),
+        y=tuple(map(_held, runs)),
+        low=tuple(None if end is None else end.low for end in ends) if known else None,
+        high=tuple(None if end is None else end.high for end in ends) if known else None,
+        texts=tuple(map(_said, runs)),
+        group=group,
+        hollow=not known,
+    )
+
+
+def _said(run: Measurement) -> str:
+    found, least = _found(run), "" if _extrapolated(run) else "at least "
+    return (
+        f"{least}{_held(run):.4g} bits, {_held(run) / per_parameter(run):.3g} per effective parameter; reached "
+        f"{found.bits:.4g}; {run.spec.model.words()} ({run.key[:12]})"
+    )
+
+
+def _by_exposures(group: Group) -> Chart:
+    by_bits = sorted(group.runs, key=_held)
+    places = np.unique(np.linspace(0, len(by_bits) - 1, min(len(by_bits), MOST_RUNS)).round().astype(int))
+    chosen = [by_bits[place] for place in places]
+    edge = 1.4 * max(member.cycles[-1].epochs for run in chosen for member in run.members if member.cycles)
+    columns = [column for column in sizes(chosen) if column is not SEQ_LEN]
+    kinds = [_kind(run, chosen) for run in chosen]
+    bits: list[Series] = []
+    density: list[Series] = []
+    for place, (run, kind) in enumerate(zip(chosen, kinds, strict=True)):
+        known = in_words(columns, [column(run) for column in columns])
+        name = ", ".join(filter(None, (known, kind if len(set(kinds)) > 1 else ""))) or run.key[:12]
+        for panel, unit in ((bits, 1), (density, per_parameter(run))):
+            panel += _line(run, name, place, unit, edge * 1.07**place)
+    some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest bits to the most."
+    exposures = Axis(label="exposures (epochs)", log=10)
+    said = (
+        some if len(chosen) < len(group.runs) else "",
+        _counted(group),
+        "Lines: the mean over the restarts of the most that each knew by the end of a cycle, by how often it had seen "
+        "every item. Marks at the right edge: what they tend to.",
+        _bars(group),
+        _ended(group),
+    )
+    return Chart(
+        name="convergence",
+        title=titled("Bits known at the ends of cycles", group),
+        caption=" ".join(filter(None, said)),
+        panels=(
+            Panel(title="bits", x=exposures, y=Axis(label="bits", log=10), series=tuple(bits)),
+            Panel(
+                title="per effective parameter",
+                x=exposures,
+                y=Axis(label="bits per effective parameter", from_zero=True),
+                series=tuple(density),
+            ),
+        ),
+        share_y=False,
+    )
+
+
+def _line(run: Measurement, name: str, group: int, unit: int, edge: float) -> list[Series]:
+    """The mean of the restarts at the ends of their cycles, in such units; and what it tends to, at an edge."""
+    ends = [member.cycles for member in run.members if member.cycles]
+    epochs = [end.epochs for end in max(ends, key=len)]
+    known = [np.maximum.accumulate([end.bits for end in cycles]) for cycles in ends]  # a restart that has stopped stays
+    means = [float(np.mean([bits[min(place, len(bits) - 1)] for bits in known])) / unit for place in range(len(epochs))]
+    line = Series(
+        name=name,
+        kind="line",
+        x=tuple(map(float, epochs)),
+        y=tuple(means),
+        texts=tuple(f"{mean:.4g} after {epoch} exposures" for mean, epoch in zip(means, epochs, strict=True)),
+        group=group,
+    )
+    found = _found(run)
+    if found.extrapolated is None:
+        return [line]
+    low, high = (found.interval.low, found.interval.high) if found.interval is not None else (None, None)
+    end = Series(
+        name=name,
+        kind="points",
+        x=(edge,),
+        y=(found.extrapolated / unit,),
+        low=(None if low is None else low / unit,),
+        high=(None if high is None else high / unit,),
+        texts=(f"tends to {found.extrapolated / unit:.4g}",),
+        group=group,
+    )
+    return [line, end]
+
+
+# Sentences of captions
+
+
+def _counted(group: Group) -> str:
+    return (
+        f"Count: {group.runs[0].spec.protocol.words()}, extrapolated from the gains of the last cycles; bits as Morris "
+        "et al. 2025 count them."
+    )
+
+
+def _bars(group: Group) -> str:
+    ends = [end for run in group.runs if (end := _found(run).interval) is not None]
+    return f"Bars: {ends[0].level:.0%} intervals: {'; '.join(sorted({end.of for end in ends}))}." if ends else ""
+
+
+def _ended(group: Group) -> str:
+    number, short = len(group.runs), sum(not _extrapolated(run) for run in group.runs)
+    if not short:
+        return f"All {number} runs converged." if number > 1 else "The run converged."
+    which = f"{short} of {number} runs" if number > 1 else "The run"
+    return f"{which} did not converge: nothing is extrapolated there, and what was reached is a lower bound."
+
+
+def _density(densities: Sequence[float]) -> str:
+    if not densities:
+        return ""
+    return (
+        f"These runs hold {min(densities):.2f} to {max(densities):.2f} bits per effective parameter (the line: their "
+        "geometric mean). Effective: trained numbers, where the two matrices of a product count by the freedom of the "
+        "product."
+    )

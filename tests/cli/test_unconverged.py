@@ -1,0 +1,53 @@
+"""The first lines of a count say where it is none of what the model can hold."""
+
+from __future__ import annotations
+
+import pytest
+from commands import narrow
+from made import made
+
+import capax
+from capax.cli import output
+from capax.results import Curve
+
+
+def shown(run: capax.Measurement, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    narrow(monkeypatch, 200)
+    output.show(run)
+    return capsys.readouterr().out.splitlines()
+
+
+def ended(reason: str, *losses: float | None) -> capax.Measurement:
+    """A run that ended so; the best of its restarts had these losses, one each epoch."""
+    run = made(2, 3)
+    curve = Curve(epoch=tuple(range(len(losses))), memorized=(0,) * len(losses), loss=losses)
+    (first, *_) = run.members
+    members = (first.model_copy(update={"memorized": 3, "curve": curve}), first.model_copy(update={"memorized": 2}))
+    return run.model_copy(update={"stop_reason": reason, "members": members})
+
+
+@pytest.mark.parametrize(("reason", "where"), [("budget", "at its budget"), ("plateau", "on a plateau")])
+def test_a_count_of_a_training_that_ended_early_says_how_far_its_loss_still_fell(
+    reason: str, where: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ended(reason, None, 4.0, 3.9, 3.8, 3.7, 3.6, 3.5, 3.4, 3.3, 2.0, 1.5)
+    line = shown(run, capsys, monkeypatch)[1]
+    assert line.startswith("not a capacity")
+    assert f"ended {where}: a count of what this training reached" in line
+    assert "its loss fell 25.0% over its last tenth" in line
+    assert "--protocol capacity" in line
+
+
+def test_a_loss_that_rose_or_is_not_known_is_said_as_such(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "rose 10.0% over" in shown(ended("budget", None, *[1.0] * 9, 1.1), capsys, monkeypatch)[1]
+    assert "loss" not in shown(ended("budget", None, 1.0), capsys, monkeypatch)[1]
+
+
+@pytest.mark.parametrize("reason", ["complete", "diverged", "converged"])
+def test_other_ends_say_nothing_of_it(
+    reason: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = shown(ended(reason, None, 2.0, 1.0), capsys, monkeypatch)
+    assert not any("not a capacity" in line for line in lines)
