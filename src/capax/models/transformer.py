@@ -1,7 +1,7 @@
 """An ensemble of transformers: every parameter carries a leading member axis, and members never mix.
 
 The block is x-transformers' (pre-norm, gains without biases, attention without biases, exact GELU, 4× FFN, final norm,
-absolute positions scaled by 1/√d_model, read-out without bias, untied unless asked for). Letters as in `mixers/mixer.py`.
+absolute positions scaled by 1/√d_model, read-out without bias, untied by default). Letters as in `mixers/mixer.py`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ class Transformer(Model):
     """The paper's network as x-transformers builds it, and what the paper and its successors vary.
 
     Pre-norm blocks of causal attention (no biases) and a 4× FFN, gains without biases in the norms, absolute positions
-    scaled by 1/√d_model, a final norm and a read-out without bias, untied by default. Initialisation as in x-transformers.
+    scaled by 1/√d_model, a final norm and a read-out without bias, untied by default. Initialisation as in
+    x-transformers.
     """
 
     ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
