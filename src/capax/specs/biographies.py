@@ -7,8 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from capax.specs.model import Scored
 from capax.specs.spec import LARGEST_LIBRARY, Size
-from capax.specs.task import Purpose, Scored, Task
+from capax.specs.task import Purpose, Task
 from capax.specs.transformer import Transformer
 
 NAMES = (400, 400, 1000)
@@ -111,5 +112,7 @@ class Biographies(Task):
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:
         if self.library_size > self.largest_library:
-            raise ValueError(f"library_size: at most {self.largest_library} distinct names exist, got {self.library_size}")
+            raise ValueError(
+                f"library_size: at most {self.largest_library} distinct names exist, got {self.library_size}"
+            )
         return self

@@ -13,6 +13,7 @@ from capax.papers.evidence import Estimate, field
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.specs import Sequences, Transformer
+from capax.text import counted
 
 ROWS = {
     (1, 32): (80_400, 4.23), (1, 64): (185_000, 3.92), (1, 128): (469_000, 3.65), (1, 256): (1_330_000, 3.12),
@@ -101,7 +102,9 @@ def _row(of: Evidence, layers: int, width: int) -> Verdict:
         if ours.high < low:
             return differs(f"less than {value} by more than {SCATTER:.1%}, the scatter of the paper's rows", measured)
         return agrees(f"the interval meets {value} ± {SCATTER:.1%}, the scatter of the paper's rows", measured)
-    raise Unjudged(f"no network of {layers} × width {width} on 64 tokens of 2048 is trained at this scale")
+    raise Unjudged(
+        f"{counted(layers, 'layer')} of width {width} on 64 tokens of 2048 are trained at a larger scale alone"
+    )
 
 
 def row_80k(of: Evidence) -> Verdict:
@@ -209,5 +212,3 @@ def plateau(of: Evidence) -> Verdict:
     larger, smaller = (f"{np.mean(known):.4g} of {bits:.4g}" for bits, known in reversed(libraries))
     ratio = Estimate(*(math.exp(value) for value in (gap.value, gap.low, gap.high)))
     return ev.alike(gap, PLATEAU, f"{larger} bits against {smaller}: ratio {ratio}", f"share of {PLATEAU:.0%}")
-
-
