@@ -23,7 +23,9 @@ def answers(found: tuple[Verdict, ...]) -> list[str]:
 # Morris
 
 
-def holding(density: float, power: float = 1.0, depth: float = 0.0, converged: bool = True, width: float = 0.02) -> Made:
+def holding(
+    density: float, power: float = 1.0, depth: float = 0.0, converged: bool = True, width: float = 0.02
+) -> Made:
     """Networks of so many bits a parameter, at 5000 parameters and one layer."""
 
     def made(run: Run, rng: np.random.Generator) -> Measurement:
