@@ -84,7 +84,7 @@ def test_a_row_of_the_table(made: Made, expected: str) -> None:
 def test_rows_that_a_scale_does_not_train_are_not_judged() -> None:
     found = verdicts("morris2025", "rows", holding(4.1))
     assert answers(found) == ["cannot be judged"] * 3
-    assert "are trained at a larger scale alone" in found[0].reason
+    assert "is trained on 64 tokens of 2048 at this scale" in found[0].reason
 
 
 def test_the_paper_scale_has_every_row() -> None:

@@ -10,6 +10,7 @@ from capax.papers.evidence import exactly, field
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.specs import Biographies
+from capax.text import counted
 
 MOST = 2.3
 PERFECT = 1.8
@@ -136,7 +137,7 @@ def known_perfectly(of: Evidence) -> Verdict:
         raise Unjudged(f"no library has at most {PERFECT} bits a parameter")
     worst = min(runs, key=lambda run: ratio(run).value / most(run))
     share = ratio(worst).value / most(worst)
-    measured = f"{share:.1%} of {most(worst):.3g} bits a parameter, the least of {len(runs)} runs"
+    measured = f"{share:.1%} of {most(worst):.3g} bits a parameter, the least of {counted(len(runs), 'run')}"
     if share >= SHARE:
         return agrees(f"at least {SHARE:.0%} of each is known", measured)
     return differs(f"less than {SHARE:.0%} of one is known", measured)

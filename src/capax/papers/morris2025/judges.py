@@ -102,7 +102,7 @@ def _row(of: Evidence, layers: int, width: int) -> Verdict:
             return differs(f"less than {value} by more than {SCATTER:.1%}, the scatter of the paper's rows", measured)
         return agrees(f"the interval meets {value} ± {SCATTER:.1%}, the scatter of the paper's rows", measured)
     raise Unjudged(
-        f"{counted(layers, 'layer')} of width {width} on 64 tokens of 2048 are trained at a larger scale alone"
+        f"no network of {counted(layers, 'layer')} and width {width} is trained on 64 tokens of 2048 at this scale"
     )
 
 
