@@ -43,6 +43,7 @@ OTHER: dict[type[Spec], dict[str, Any]] = {
         "loss": "last",
         "recall": "all",
         "duplicates": "keep",
+        "bos": True,
     },
     Transformer: {
         "n_layers": 2,
