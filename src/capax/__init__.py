@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from capax.results import Measurement as Measurement
     from capax.specs import Associations as Associations
     from capax.specs import AssociativeAttention as AssociativeAttention
+    from capax.specs import Biographies as Biographies
     from capax.specs import Budget as Budget
     from capax.specs import Capacity as Capacity
     from capax.specs import KeyQueryChannel as KeyQueryChannel
@@ -75,6 +76,7 @@ _HOMES = {
     "AssociationLaw": "capax.laws.power",
     "Associations": "capax.specs",
     "AssociativeAttention": "capax.specs",
+    "Biographies": "capax.specs",
     "BitsLaw": "capax.laws.power",
     "Budget": "capax.specs",
     "CapaxError": "capax.errors",

@@ -52,6 +52,11 @@ class Memory:
         task = run.spec.task
         return cls(run, model, task.library_type().draw(task, run.library_size, generator))
 
+    @property
+    def before(self) -> int:
+        """Tokens that come before each item and are none of it: one, or none."""
+        return self.library.shape[1] - (self.run.spec.task.tokens_per_item or 0)
+
     def recall(self, prefix: list[int]) -> Recall:
         """The token that it predicts after a prefix of seq_len − 1 tokens.
 
@@ -59,11 +64,13 @@ class Memory:
             PrefixError: for a prefix of another length, or tokens outside the vocabulary.
         """
         vocab_size, n = self.run.spec.task.sizes().values()
-        if len(prefix) != n:
-            raise PrefixError(f"prefix: {n} tokens are needed (seq_len {n + 1}), got {len(prefix)}")
-        outside = [token for token in prefix if not 0 <= token < vocab_size]
+        before = self.before
+        if len(prefix) != n - before:
+            raise PrefixError(f"prefix: {n - before} tokens are needed (seq_len {n - before + 1}), got {len(prefix)}")
+        outside = [token for token in prefix if not 0 <= token < vocab_size - before]
         if outside:
-            raise PrefixError(f"prefix: tokens are 0..{vocab_size - 1}, got {outside[0]}")
+            raise PrefixError(f"prefix: tokens are 0..{vocab_size - before - 1}, got {outside[0]}")
+        prefix = [*self.library[0, :before].tolist(), *prefix]
         with torch.no_grad():
             logits = self.model.logits(torch.tensor(prefix).view(1, 1, -1), "last")
         probabilities = logits.flatten().softmax(0)

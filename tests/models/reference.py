@@ -52,7 +52,7 @@ def plain_logits(spec: Transformer, member: Member, tokens: Tensor) -> Tensor:
                 hidden = activated(y @ member[at + "up"] + member[at + "up_bias"], spec.activation)
                 y = hidden @ member[at + "down"] + member[at + "down_bias"]
             x = x + y if spec.skips else y
-    return norm(x, "final_norm") @ member["readout"].T
+    return norm(x, "final_norm") @ member["token" if spec.readout == "tied" else "readout"].T
 
 
 def plain_loss(logits: Tensor, targets: Tensor) -> Tensor:

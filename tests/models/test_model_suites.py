@@ -30,6 +30,11 @@ class TestDeepTransformer(ModelSuite):
     task = SEQUENCES
 
 
+class TestTiedTransformerAfterATokenOfItsOwn(ModelSuite):
+    model = TRANSFORMER.replace(embeddings="trained", readout="tied")
+    task = SEQUENCES.replace(bos=True)
+
+
 class TestPlainAttention(ModelSuite):
     model, task = ATTENTION, ASSOCIATIONS
 

@@ -36,6 +36,7 @@ from capax.training.ensemble import BatchOrder, Learner
 
 PAPER_FILE = pathlib.Path(__file__).parent / "data" / "x_transformers_1_30_1.safetensors"
 ALL_TRAINED = {"embeddings": "trained", "readout": "trained", "positions": "trained"}
+TIED = ALL_TRAINED | {"readout": "tied"}
 
 
 class Path(NamedTuple):
@@ -194,7 +195,7 @@ def transformers(draw: st.DrawFn) -> Transformer:
         activation=draw(st.sampled_from(["gelu", "relu", "silu", "softmax"])),
         embeddings=draw(st.sampled_from(["frozen", "trained"])),
         positions=draw(st.sampled_from(["trained", "frozen"])),
-        readout=draw(st.sampled_from(["frozen", "trained"])),
+        readout=draw(st.sampled_from(["frozen", "trained", "tied"])),
         norms=draw(st.booleans()),
         skips=draw(st.booleans()),
     )
@@ -207,6 +208,8 @@ def transformers(draw: st.DrawFn) -> Transformer:
 @example(spec=Transformer(d_model=3, d_head=1), vocab_size=2, context=1, sequences=1, seed=0)
 @example(spec=Transformer(d_model=5, d_head=9, **ALL_TRAINED), vocab_size=4, context=6, sequences=5, seed=1)
 @example(spec=Transformer(d_model=6, d_head=2, n_layers=3, **ALL_TRAINED), vocab_size=3, context=2, sequences=4, seed=2)
+@example(spec=Transformer(d_model=5, d_head=9, **TIED), vocab_size=4, context=6, sequences=5, seed=3)
+@example(spec=Transformer(d_model=4, d_head=2, n_layers=2, **TIED), vocab_size=3, context=4, sequences=4, seed=4)
 def test_every_path_equals_the_plain_computation(
     spec: Transformer, vocab_size: int, context: int, sequences: int, seed: int
 ) -> None:
@@ -279,13 +282,13 @@ def trained(learner: Learner, steps: int) -> dict[str, Tensor]:
     seen: dict[str, Tensor] = {}
     for step in range(steps):
 
-        def update(*arguments: Any, step: int = step, update: Any = learner._adam.step) -> None:
+        def update(*arguments: Any, step: int = step, update: Any = learner._optimizer.step) -> None:
             for name, p in learner.ensemble.trainable.items():
                 seen[f"step {step}: gradient of {name}"] = torch.zeros_like(p) if p.grad is None else p.grad.clone()
             update(*arguments)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(learner._adam, "step", update)
+            patch.setattr(learner._optimizer, "step", update)
             seen[f"step {step}: losses"], _ = learner.step()
         seen.update({f"step {step}: {name}": p.detach().clone() for name, p in learner.ensemble.parameters.items()})
     return seen
@@ -304,6 +307,8 @@ def trained(learner: Learner, steps: int) -> dict[str, Tensor]:
         ({"positions": "frozen"}, "all", 60, None),  # nothing that is shared needs a gradient
         ({"positions": "frozen"}, "last", 5, "token_part"),
         ({"norms": False, "embeddings": "trained"}, "last", 5, "token_part"),
+        (TIED, "all", 5, "asked"),
+        (TIED, "last", 5, "token_part"),
     ],
 )
 def test_micro_batches_change_nothing(
@@ -432,7 +437,9 @@ def test_counts_of_any_fields(spec: Transformer, vocab_size: int, context: int) 
     mlp = 8 * b**2 + 5 * b if spec.ffn == "mlp" else 0
     norms = b * ((spec.ffn != "none") + 1) if spec.norms else 0
     final = b if spec.norms else 0
-    tables = {"embeddings": vocab_size * b, "positions": context * b, "readout": vocab_size * b}
+    tables = {"embeddings": vocab_size * b, "positions": context * b}
+    if spec.readout != "tied":
+        tables["readout"] = vocab_size * b
     network = spec.n_layers * (heads + mlp + norms) + final
     assert counts(spec, vocab_size, context) == {
         "trainable": network + sum(size for name, size in tables.items() if getattr(spec, name) == "trained"),

@@ -28,6 +28,8 @@ COUNTS = {
     "harma2024": {"demo": 41, "small": 67, "paper": 185},
     "mahdavi2024": {"demo": 63, "small": 70, "paper": 340},
     "adler2025": {"demo": 69, "small": 237, "paper": 325},
+    "morris2025": {"demo": 10, "small": 9, "paper": 22},
+    "allenzhu2024": {"demo": 8, "small": 10, "paper": 48},
 }
 
 

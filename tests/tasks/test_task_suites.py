@@ -20,6 +20,10 @@ class TestSequencesByEveryToken(TaskSuite):
     task = SEQUENCES.replace(recall="all")
 
 
+class TestSequencesAfterATokenOfTheirOwn(TaskSuite):
+    task = SEQUENCES.replace(bos=True)
+
+
 class TestEveryPrefix(TaskSuite):
     task = capax.Sequences(seq_len=3, vocab_size=4, library="all")
 

@@ -13,7 +13,7 @@ from capax import machine
 from capax.calibration import explicit, hopfield, linear_memory, perceptron
 from capax.calibration.system import KnownCapacity, SearchEnd, System
 from capax.errors import SpecError
-from capax.results import LEVEL, Interval, Result
+from capax.results import LEVEL, Interval, Result, Standing
 
 # in the order in which they are measured
 SYSTEMS: dict[str, Callable[[], System]] = {
@@ -57,10 +57,27 @@ class CalibratedSystem(Result):
     seconds: float
 
 
+class LiteratureClaim(Result):
+    """What a paper says that measured the same in bits, against what capax measures of smaller networks."""
+
+    paper: str
+    figure: str
+    says: str
+    value: Annotated[str | None, Field(description="The paper's; None where it has none.")]
+    standing: Annotated[Standing, Field(description="How we know what the paper says.")]
+    measured: str | None
+    verdict: Literal["agrees", "differs", "cannot be judged"]
+    reason: str
+
+
 class Calibration(Result):
     """Systems of known capacity, known against measured."""
 
     systems: tuple[CalibratedSystem, ...]
+    literature: Annotated[
+        tuple[LiteratureClaim, ...],
+        Field(description="Papers that measured bits, with --literature; no system is off by them."),
+    ] = ()
     off: Annotated[tuple[str, ...], Field(description="Systems that are off by more than their tolerance.")]
     seed: int
     seconds: float

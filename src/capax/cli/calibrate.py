@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.table import Table
 
-from capax.calibration.calibrate import CalibratedSystem, Calibration
+from capax import outputs
+from capax.calibration.calibrate import CalibratedSystem, Calibration, LiteratureClaim
 from capax.calibration.calibrate import calibrate as measured
 from capax.cli import output
-from capax.cli.flags import Json
+from capax.cli.flags import Flag, Json
 from capax.errors import CalibrationFailed
+from capax.papers.reproduce import reproduce
 from capax.text import duration
+
+LITERATURE = ("morris2025", "allenzhu2024")
+"""Papers that measured what networks hold in bits."""
 
 
 def calibrate(
     *,
     only: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
     seed: int = 0,
+    literature: Annotated[bool, Flag] = False,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("reproduction"),
     as_json: Json = False,
 ) -> None:
     """Measure systems of known capacity by the protocols and searches that measure a transformer.
@@ -33,13 +41,33 @@ def calibrate(
         memory-least-squares, memory-trained, attention-memory, key-query. [default: all]
     seed
         Names all random draws; the same seed gives the same result.
+    literature
+        Also hold capax against papers that measured bits, as `capax reproduce morris2025` and `allenzhu2024` do at
+        scale demo: some minutes more. Verdicts, none of which makes a system off.
+    out
+        Folder of these reproductions; runs that are there are not repeated.
     """
+    if literature:
+        outputs.check_folder(out)
     with output.console(stderr=True).status("") as status:
         found = measured(only, seed, status.update)
+        if literature:
+            found = found.model_copy(update={"literature": _claims(out, status.update)})
     output.emit(found, _show, as_json=as_json)
     if found.off:
         reasons = "; ".join(f"{one.system}: {one.reason}" for one in found.systems if one.verdict == "off")
         raise CalibrationFailed(f"calibration failed: {reasons}")
+
+
+def _claims(folder: Path, progress: Any) -> tuple[LiteratureClaim, ...]:
+    claims = []
+    for paper in LITERATURE:
+        progress(paper)
+        for recipe in reproduce(paper, folder=folder).recipes:
+            for claim in recipe.claims:
+                told = {name: getattr(claim, name) for name in ("says", "value", "standing", "measured", "reason")}
+                claims.append(LiteratureClaim(paper=paper, figure=recipe.figure, verdict=claim.answer, **told))
+    return tuple(claims)
 
 
 def _show(found: Calibration) -> None:
@@ -63,6 +91,13 @@ def _show(found: Calibration) -> None:
     for one in found.systems:
         screen.print(f"\n{one.system}", style="bold")
         screen.print("\n".join(_about(one)))
+    for paper in dict.fromkeys(claim.paper for claim in found.literature):
+        screen.print(f"\n{paper}", style="bold")
+        for claim in (claim for claim in found.literature if claim.paper == paper):
+            value = f": {claim.value}" if claim.value else ""
+            screen.print(f"{claim.says}{value} ({claim.standing})", highlight=False)
+            said = "; ".join(filter(None, (claim.measured, claim.reason)))
+            screen.print(f"  {claim.verdict}: {said}", highlight=False)
     holding = len(found.systems) - len(found.off)
     screen.print(f"\n{holding} of {len(found.systems)} hold; seed {found.seed}, {duration(found.seconds)}")
 

@@ -107,6 +107,11 @@ class Ensemble(Generic[Spec]):
 class TokenEnsemble(Ensemble[Spec]):
     """Models that read tokens and score the next one."""
 
+    @property
+    def readout(self) -> Float[Tensor, "e t c"]:
+        """The rows that tokens are scored by, where the spec says that these are frozen."""
+        return self.parameters["readout"]
+
     def shared(self, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
         """What all sequences of a step share, computed once; differentiable in the parameters."""
         return {}

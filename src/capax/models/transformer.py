@@ -1,7 +1,7 @@
 """An ensemble of transformers: every parameter carries a leading member axis, and members never mix.
 
 The block is x-transformers' (pre-norm, gains without biases, attention without biases, exact GELU, 4× FFN, final norm,
-absolute positions scaled by 1/√d_model, untied read-out without bias). Letters as in `mixers/mixer.py`.
+absolute positions scaled by 1/√d_model, read-out without bias, untied by default). Letters as in `mixers/mixer.py`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
         super().__init__(spec, parameters)
         self._mixer_class: type[Mixer] = resolve(spec.mixer_class)
         self._mixed = [one.name for one in spec.mixer_parameters()]
+
+    @property
+    def readout(self) -> Float[Tensor, "e t c"]:
+        """The output matrix: one of its own, or the token table."""
+        return self.parameters["token" if self.spec.readout == "tied" else "readout"]
 
     def shared(self, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
         """What all sequences of a step share, computed once; differentiable in the parameters.
@@ -129,5 +134,5 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
         return x + y if self.spec.skips else y
 
     def _read_out(self, x: Float[Tensor, "e b p c"]) -> Float[Tensor, "e b p t"]:
-        table = with_gain(self.parameters["readout"].mT, self._gain("final_norm"))
+        table = with_gain(self.readout.mT, self._gain("final_norm"))
         return (self._normed(x).flatten(1, 2) @ table).view(*x.shape[:3], -1)

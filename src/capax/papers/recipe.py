@@ -22,7 +22,10 @@ from capax.sweeps.grid import read_study
 
 Scale = Literal["demo", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("demo", "small", "paper")
-PAPERS = {name: Path(__file__).parent / name for name in ("harma2024", "mahdavi2024", "adler2025")}
+PAPERS = {
+    name: Path(__file__).parent / name
+    for name in ("harma2024", "mahdavi2024", "adler2025", "morris2025", "allenzhu2024")
+}
 """The folder of each paper, by the paper's name."""
 
 Answer = Literal["agrees", "differs", "cannot be judged"]

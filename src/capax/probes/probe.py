@@ -68,6 +68,8 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
         raise SpecError(f"trials: 1 to {MOST_TRIALS}, got {trials}")
     whole("seed", seed, 0)
     task, model, library = memory.run.spec.task, memory.model, memory.library
+    if memory.before:
+        raise SpecError(f"key: probes are of sequences without bos, run {memory.run.key[:12]} learned them with it")
     if lacking := {"query", "key", "out"} - {one.name for one in model.spec.mixer_parameters()}:
         raise SpecError(f"key: probes are of attention, run {memory.run.key[:12]} is of a mixer without {min(lacking)}")
     recall, size = task.scored("recall"), task.sizes()["vocab_size"]

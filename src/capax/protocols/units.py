@@ -3,11 +3,11 @@
 The definitions of others count what the loss covers of each item: all next tokens, or the last. A uniform guess codes
 it in H = log2(vocab_size) bits a token (log2(n_classes) for a class), a model in its cross-entropy CE.
 
-- Morris et al. 2025 (arXiv 2505.24832): Σ max(0, H − CE) over items. Their models read a first token, too; ours are
-  given it, so an item has seq_len − 1 tokens.
+- Morris et al. 2025 (arXiv 2505.24832): Σ max(0, H − CE) over items. Their models predict the first token, too;
+  ours are given it, so an item has seq_len − 1 tokens, or seq_len where the task has `bos`.
 - Allen-Zhu and Li 2024 (arXiv 2404.05405), theorem 3.2 and its capacity ratio R: of its three terms the one for values,
-  Σ (H − CE); names and the diversity set have no counterpart in random sequences. Over all items, so that it may be
-  negative, and never above the bits of the weights but by luck.
+  Σ (H − CE); names and the diversity set have no counterpart in random sequences; of biographies names count, too.
+  Over all items, so that it may be negative, and never above the bits of the weights but by luck.
 
 Where the items are a user's, H stays that of a uniform guess, and part of both is what the items have in common;
 `bits` counts the entropy of such targets where that is smaller.

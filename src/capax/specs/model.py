@@ -155,7 +155,7 @@ class Model(Tagged):
 
     @property
     def frozen_readout(self) -> bool:
-        """Whether its scores of tokens are products with rows of a frozen parameter `readout`."""
+        """Whether its scores of tokens are products with rows of a frozen parameter (`TokenEnsemble.readout`)."""
         return False
 
     def words(self, protocol: Protocol | None = None) -> str:

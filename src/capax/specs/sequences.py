@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from capax.specs.model import Scored
 from capax.specs.plugins import resolve
-from capax.specs.spec import LARGEST_LIBRARY, must_be_given
+from capax.specs.spec import LARGEST_LIBRARY, must_be_given, since
 from capax.specs.task import Purpose, Task
 from capax.specs.transformer import Transformer
 from capax.text import Over
@@ -65,6 +65,14 @@ class Sequences(Task):
         Literal["refuse", "keep"],
         Field(description="What to do when a file repeats a prefix: refuse it, or keep all and report."),
     ] = "refuse"
+    bos: Annotated[
+        bool,
+        since(
+            "0.1",
+            description="Whether a token that is no other (of number vocab_size) comes before each sequence, so that "
+            "its first token is predicted, too.",
+        ),
+    ] = False
     library_sha256: Annotated[
         str | None,
         Field(description="Content of the file: filled in when it is read, checked when the library is drawn."),
@@ -88,7 +96,8 @@ class Sequences(Task):
     def words(self) -> str:
         """The task in a few words."""
         positions = f"{self.loss} position{'s' * (self.loss == 'all')}"
-        return f"{self.seq_len} tokens from {self.vocab_size}, loss on {positions}"
+        first = ", one before the first" if self.bos else ""
+        return f"{self.seq_len} tokens from {self.vocab_size}{first}, loss on {positions}"
 
     def described(self, over: Over, number: str) -> str:
         """What is to be remembered and when it counts as recalled, in a sentence."""
@@ -97,21 +106,31 @@ class Sequences(Task):
         repeated = ", repeated prefixes kept," if self.duplicates == "keep" else ""
         covered = "the last position" if self.loss == "last" else "all positions"
         recalled = "its last token" if self.recall == "last" else "every next token"
+        first = ", each after a token of its own" if self.bos else ""
         return (
-            f"{number} {origin}{repeated} of {over.listed('seq_len')} tokens over {self.vocab_size} tokens; "
+            f"{number} {origin}{repeated} of {over.listed('seq_len')} tokens over {self.vocab_size} tokens{first}; "
             f"the loss covers {covered}; a sequence counts when {recalled} has the highest score"
         )
 
     def sizes(self) -> dict[str, int]:
-        """`vocab_size` and `context`."""
-        return {"vocab_size": self.vocab_size, "context": self.seq_len - 1}
+        """`vocab_size` and `context`: what the model knows and reads, the token before the first one included."""
+        return {"vocab_size": self.vocab_size + self.bos, "context": self.seq_len - 1 + self.bos}
+
+    def bound_sizes(self) -> dict[str, Any]:
+        """The sizes that bounds ask for: a token before the first is read, but is none of the sequence's."""
+        return super().bound_sizes() | {"seq_len": self.seq_len}
+
+    @property
+    def tokens_per_item(self) -> int:
+        """Tokens of a sequence."""
+        return self.seq_len
 
     def scored(self, purpose: Purpose) -> Scored:
         """Positions that count: `recall` for what is recalled, `loss` for the rest."""
         return self.recall if purpose == "recall" else self.loss
 
     def _scored_tokens(self, purpose: Purpose) -> int:
-        return 1 if self.scored(purpose) == "last" else self.seq_len - 1
+        return 1 if self.scored(purpose) == "last" else self.seq_len - 1 + self.bos
 
     def guess_probability(self) -> float:
         """1/T for the last token, T^−(seq_len−1) for every next token (Härmä et al. 2024, eq. 7: q = 1/T)."""
@@ -120,6 +139,10 @@ class Sequences(Task):
     def bits_per_item(self) -> float:
         """log2(vocab_size) for each token that recall counts."""
         return math.log2(self.vocab_size) * self._scored_tokens("recall")
+
+    def information_per_item(self) -> float:
+        """log2(vocab_size) for each token that the loss covers."""
+        return math.log2(self.vocab_size) * self._scored_tokens("loss")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -130,6 +153,10 @@ class Sequences(Task):
         elif self.library_sha256 is None:
             must_be_given("library_sha256")
             self._describe_file()
+        if self.bos and self.recall == "all":
+            raise ValueError(
+                "recall: 'last' with bos, as all sequences begin alike and one first token is right, got 'all'"
+            )
         if self.library in ("random", "all") and self.library_sha256 is not None:
             raise ValueError(f"library_sha256: only for a file, but library is {self.library!r}")
         if self.library_size > LARGEST_LIBRARY:

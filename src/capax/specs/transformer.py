@@ -18,7 +18,8 @@ class Transformer(Model):
     """The paper's network as x-transformers builds it, and what the paper and its successors vary.
 
     Pre-norm blocks of causal attention (no biases) and a 4× FFN, gains without biases in the norms, absolute positions
-    scaled by 1/√d_model, a final norm and an untied read-out without bias. Initialisation as in x-transformers.
+    scaled by 1/√d_model, a final norm and a read-out without bias, untied by default. Initialisation as in
+    x-transformers.
     """
 
     ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
@@ -46,7 +47,9 @@ class Transformer(Model):
     positions: Annotated[Literal["trained", "frozen"], Field(description="The position table (default ours).")] = (
         "trained"
     )
-    readout: Annotated[Literal["frozen", "trained"], Field(description="The output matrix.")] = "frozen"
+    readout: Annotated[
+        Literal["frozen", "trained", "tied"], Field(description="The output matrix; tied: it is the token table.")
+    ] = "frozen"
     norms: Annotated[bool, Field(description="Layer norms on or off.")] = True
     skips: Annotated[bool, Field(description="Skip connections on or off.")] = True
 
@@ -70,6 +73,7 @@ class Transformer(Model):
         """The model in a sentence."""
         ffn = {"mlp": f"FFN trained ({self.activation})", "identity": "FFN the identity", "none": "no FFN"}
         parts = {"token table": self.embeddings, "positions": self.positions, "read-out": self.readout}
+        tied = ["the read-out is the token table"] if self.readout == "tied" else []
         details = [
             f"a {self.model} of {over.counted('n_layers', 'layer')}, {layout(over)}",
             *self._own(),
@@ -79,6 +83,7 @@ class Transformer(Model):
                 for state in ("trained", "frozen")
                 if (names := [name for name, is_now in parts.items() if is_now == state])
             ),
+            *tied,
             *(f"no {what}" for what, on in (("norms", self.norms), ("skips", self.skips)) if not on),
         ]
         return "; ".join(details)
@@ -86,7 +91,7 @@ class Transformer(Model):
     @property
     def frozen_readout(self) -> bool:
         """Whether the output matrix stays as it was drawn."""
-        return self.readout == "frozen"
+        return (self.embeddings if self.readout == "tied" else self.readout) == "frozen"
 
     @property
     def gains(self) -> tuple[str, ...]:
@@ -101,7 +106,7 @@ class Transformer(Model):
 
         Args:
             vocab_size: different tokens.
-            context: positions that the network sees: seq_len − 1.
+            context: positions that the network sees: seq_len − 1, and one more for a token before the first.
         """
         c = self.d_model
         ones = Constant(1.0)
@@ -125,7 +130,8 @@ class Transformer(Model):
             table += [one._replace(name=f"layers.{layer}.{one.name}") for one in block]
         if self.norms:
             table.append(Parameter("final_norm", (c,), ones))
-        table.append(Parameter("readout", (vocab_size, c), Uniform.fan_in(c), self.readout == "trained"))
+        if self.readout != "tied":
+            table.append(Parameter("readout", (vocab_size, c), Uniform.fan_in(c), self.readout == "trained"))
         return tuple(table)
 
     def parameter_counts(self, **sizes: int) -> dict[str, int]:

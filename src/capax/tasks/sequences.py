@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -80,8 +81,17 @@ class SequenceLibrary(TokenLibrary):
 
     @classmethod
     def draw(cls, spec: Any, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size seq_len"]:
-        """As the module's `draw`."""
-        return draw(spec, size, generator)
+        """As the module's `draw`, after the token before the first where the task has one."""
+        sequences = draw(spec, size, generator)
+        if not spec.bos:
+            return sequences
+        return np.hstack([np.full((size, 1), spec.vocab_size, sequences.dtype), sequences])
+
+    @property
+    def uniform_loss(self) -> float:
+        """Cross-entropy of a uniform guess of a sequence's token, in nats."""
+        spec: Any = self.spec
+        return math.log(spec.vocab_size)
 
     @classmethod
     def remarks(cls, spec: Any, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:

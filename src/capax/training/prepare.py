@@ -92,7 +92,8 @@ def unreachable(pack: Pack, learner: Learner) -> list[tuple[int, ...]]:
     """Per member, the targets that its frozen read-out cannot rank first."""
     if not pack.model.frozen_readout:
         return [()] * len(pack.members)
-    readouts = learner.ensemble.parameters["readout"].detach().double().cpu().numpy()
+    ensemble: Any = learner.ensemble
+    readouts = ensemble.readout.detach().double().cpu().numpy()
     return [
         tuple(unreachable_tokens(readout, learner.library.targets(member))) for member, readout in enumerate(readouts)
     ]

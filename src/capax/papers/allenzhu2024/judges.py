@@ -1,0 +1,149 @@
+"""How the claims of Allen-Zhu and Li 2024 are judged: by the capacity ratio of runs on biographies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from capax.papers.evidence import exactly, field
+from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
+from capax.results import Measurement
+from capax.specs import Biographies
+from capax.text import counted
+
+MOST = 2.3
+PERFECT = 1.8
+"""Bits a parameter that a library has at most to be known perfectly (R_max)."""
+SHARE = 0.99
+"""Of R_max that counts as all of it (ours)."""
+
+
+class Ratio(NamedTuple):
+    """R: bits of names and values that a network knows, per parameter, with its interval over restarts."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+def ratio(run: Measurement) -> Ratio:
+    """The capacity ratio of a run; without restarts its interval is the number itself.
+
+    Raises:
+        Unjudged: for a run whose outputs were no finite probabilities.
+    """
+    found = next((unit for unit in run.units if unit.name == "allen_zhu_bits"), None)
+    if found is None:
+        raise Unjudged(f"run {run.key[:12]} ended without finite probabilities")
+    parameters = run.parameters.total
+    low, high = (found.amount,) * 2 if found.interval is None else (found.interval.low, found.interval.high)
+    return Ratio(found.amount / parameters, low / parameters, (found.amount if high is None else high) / parameters)
+
+
+def most(run: Measurement) -> float:
+    """R_max: what there is to be known, N log2(N0/N) + N log2 S0, per parameter.
+
+    Raises:
+        Unjudged: for a run on anything but biographies.
+    """
+    task = run.spec.task
+    if not isinstance(task, Biographies):
+        raise Unjudged(f"run {run.key[:12]} did not learn biographies")
+    return run.library_size * (task.information_per_item() - math.log2(run.library_size)) / run.parameters.total
+
+
+def _chosen(of: Evidence, exposures: int | None = None, optimizer: str = "soap") -> list[Measurement]:
+    """The runs of so many exposures by an optimizer.
+
+    Raises:
+        Unjudged: where there are none.
+    """
+    runs = [
+        run
+        for run in of.runs
+        if run.spec.training.optimizer == optimizer and exposures in (None, run.spec.training.max_epochs)
+    ]
+    if not runs:
+        raise Unjudged(f"no run of {exposures} exposures by {optimizer}")
+    return runs
+
+
+def _peaks(runs: Iterable[Measurement]) -> dict[tuple[int, int], Measurement]:
+    """Of each network, by layers and width, the run that knows most."""
+    peaks: dict[tuple[int, int], Measurement] = {}
+    for run in runs:
+        at = field(run, "n_layers"), field(run, "d_model")
+        if at not in peaks or ratio(run).value > ratio(peaks[at]).value:
+            peaks[at] = run
+    return peaks
+
+
+def _reaches(of: Evidence, exposures: int, least: float, optimizer: str) -> Verdict:
+    """Whether the peak of every network is at least so high."""
+    peaks = _peaks(_chosen(of, exposures, optimizer))
+    found = {at: ratio(run) for at, run in peaks.items()}
+    measured = ", ".join(
+        f"{found[at]} of {peaks[at].parameters.total} parameters, {at[0]} layer{'s' * (at[0] > 1)}" for at in found
+    )
+    if all(one.low >= least for one in found.values()):
+        return agrees(f"the peak of every network is at least {least:g} (interval over restarts)", measured)
+    if any(one.high < least for one in found.values()):
+        short = all(most(run) < least for run in peaks.values())
+        if short:
+            return cannot(f"no library has {least:g} bits a parameter", measured)
+        return differs(f"the peak of a network is below {least:g} (interval over restarts)", measured)
+    return cannot(f"the interval of a peak holds {least:g}", measured)
+
+
+def two_bits(of: Evidence) -> Verdict:
+    """1000 exposures."""
+    return _reaches(of, 1000, 2.0, "soap")
+
+
+def one_bit(of: Evidence) -> Verdict:
+    """100 exposures."""
+    return _reaches(of, 100, 1.0, "soap")
+
+
+def two_bits_by_adam(of: Evidence) -> Verdict:
+    """1000 exposures by Adam."""
+    return _reaches(of, 1000, 2.0, "adam")
+
+
+def one_bit_by_adam(of: Evidence) -> Verdict:
+    """100 exposures by Adam."""
+    return _reaches(of, 100, 1.0, "adam")
+
+
+def never_above(of: Evidence) -> Verdict:
+    """The largest ratio of all runs."""
+    largest = max(map(ratio, of.runs))
+    measured = f"at most {largest}, {len(of.runs)} runs"
+    if largest.value <= MOST:
+        return agrees(f"no run is above {MOST}", measured)
+    if largest.low > MOST:
+        return differs(f"a run is above {MOST} (interval over restarts)", measured)
+    return cannot(f"a run is above {MOST}, but its interval over restarts is not", measured)
+
+
+def known_perfectly(of: Evidence) -> Verdict:
+    """The share that is known of every library that has few enough bits."""
+    runs = [run for run in _chosen(of, 1000) if most(run) <= PERFECT]
+    if not runs:
+        raise Unjudged(f"no library has at most {PERFECT} bits a parameter")
+    worst = min(runs, key=lambda run: ratio(run).value / most(run))
+    share = ratio(worst).value / most(worst)
+    measured = f"{share:.1%} of {most(worst):.3g} bits a parameter, the least of {counted(len(runs), 'run')}"
+    if share >= SHARE:
+        return agrees(f"at least {SHARE:.0%} of each is known", measured)
+    return differs(f"less than {SHARE:.0%} of one is known", measured)
+
+
+def bits_of_a_person(of: Evidence) -> Verdict:
+    """Log2 of 2 · 12 · 28 · 200 · 200 · 300 · 100 · 263, from the task."""
+    bits = Biographies().bits_per_item()
+    return exactly(round(bits, 1) == 47.6, f"{bits:.2f}", "2 · (12 · 28 · 200) · 200 · 300 · 100 · 263 values")

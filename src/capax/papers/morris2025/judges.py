@@ -1,0 +1,213 @@
+"""How the claims of Morris et al. 2025 on random tokens are judged: by capacities, their intervals and their trends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from capax.papers import evidence as ev
+from capax.papers.evidence import Estimate, field
+from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
+from capax.results import Measurement
+from capax.specs import Sequences, Transformer
+from capax.text import counted
+
+ROWS = {
+    (1, 32): (80_400, 4.23), (1, 64): (185_000, 3.92), (1, 128): (469_000, 3.65), (1, 256): (1_330_000, 3.12),
+    (2, 32): (93_100, 4.16), (2, 64): (235_000, 4.08), (2, 128): (667_000, 3.99), (2, 256): (2_120_000, 4.01),
+    (4, 32): (118_000, 3.92), (4, 64): (335_000, 3.98), (4, 128): (1_060_000, 3.78), (4, 256): (3_700_000, 3.68),
+    (8, 32): (169_000, 3.02), (8, 64): (535_000, 3.83), (8, 128): (1_860_000, 3.89), (8, 256): (6_860_000, 3.96),
+}  # fmt: skip
+"""The paper's networks by layers and width: parameters, and bits each of them holds in float32."""
+
+SCATTER = 0.067
+"""Mean error of one density for all of the paper's rows in float32 (computed from them): how near a row can be met."""
+FEWER = 0.01
+"""Share of parameters that ours may lack, as they have fewer biases."""
+MEAN = 3.83
+"""The paper's mean in float32, with the ± 0.1 that it states."""
+MEAN_ERROR = 0.1
+DEPTH_COST = 0.1
+"""Of an exponent of depth at equal parameters: the rows' own is −0.01 ± 0.034 in float32 (computed)."""
+PLATEAU = 0.1
+KNOWN_WHOLE = 0.95
+
+
+@dataclass(frozen=True)
+class Density:
+    """Bits a parameter that a network holds: extrapolated where it converged, else what it reached, a lower bound."""
+
+    value: float
+    low: float
+    high: float | None
+    converged: bool
+
+    def __str__(self) -> str:
+        if not self.converged:
+            return f"{self.value:.3g} bits a parameter reached, not converged"
+        high = "∞" if self.high is None else f"{self.high:.3g}"
+        return f"{self.value:.3g} bits a parameter ({self.low:.3g} to {high}), extrapolated from {self.low:.3g} or more"
+
+
+def density(run: Measurement) -> Density:
+    """Of a run of protocol capacity.
+
+    Raises:
+        Unjudged: for a run of another protocol.
+    """
+    found = run.capacity
+    if found is None:
+        raise Unjudged(f"run {run.key[:12]} is not of protocol capacity")
+    parameters = run.parameters.total
+    if found.extrapolated is None or found.interval is None:
+        reached = found.bits / parameters
+        return Density(reached, reached, None, converged=False)
+    high = found.interval.high
+    return Density(
+        found.extrapolated / parameters,
+        found.interval.low / parameters,
+        None if high is None else high / parameters,
+        converged=True,
+    )
+
+
+def held(run: Measurement) -> float:
+    """Bits that a run holds: extrapolated where it converged."""
+    return density(run).value * run.parameters.total
+
+
+def _row(of: Evidence, layers: int, width: int) -> Verdict:
+    """A row of the table: does the interval meet the paper's value to the scatter of its own rows?"""
+    value = ROWS[layers, width][1]
+    low, high = value * (1 - SCATTER), value * (1 + SCATTER)
+    for run in of.runs:
+        task, model = run.spec.task, run.spec.model
+        if not isinstance(task, Sequences) or not isinstance(model, Transformer):
+            continue
+        if (model.n_layers, model.d_model, task.vocab_size, task.seq_len) != (layers, width, 2048, 64):
+            continue
+        ours = density(run)
+        measured = f"{ours}; after {run.steps} steps"
+        if ours.low > high:
+            return differs(f"more than {value} by more than {SCATTER:.1%}, the scatter of the paper's rows", measured)
+        if not ours.converged or ours.high is None:
+            return cannot(
+                f"a lower bound: the training of minutes did not converge, the paper's had a million steps ({low:.3g} "
+                "would agree)",
+                measured,
+            )
+        if ours.high < low:
+            return differs(f"less than {value} by more than {SCATTER:.1%}, the scatter of the paper's rows", measured)
+        return agrees(f"the interval meets {value} ± {SCATTER:.1%}, the scatter of the paper's rows", measured)
+    raise Unjudged(
+        f"no network of {counted(layers, 'layer')} and width {width} is trained on 64 tokens of 2048 at this scale"
+    )
+
+
+def row_80k(of: Evidence) -> Verdict:
+    """One layer of width 32."""
+    return _row(of, 1, 32)
+
+
+def row_93k(of: Evidence) -> Verdict:
+    """Two layers of width 32."""
+    return _row(of, 2, 32)
+
+
+def row_185k(of: Evidence) -> Verdict:
+    """One layer of width 64."""
+    return _row(of, 1, 64)
+
+
+def parameters(of: Evidence) -> Verdict:
+    """The formula against the table's rounded counts, and ours against the formula."""
+    apart, fewer = [], []
+    for (layers, width), (printed, _) in ROWS.items():
+        formula = 12 * width**2 * layers + 13 * width * layers + (2048 + 64) * width + 2 * width
+        model = Transformer(
+            n_layers=layers, n_heads=4, d_model=width, d_head=width // 4, embeddings="trained", readout="tied"
+        )
+        ours = model.parameter_counts(**Sequences(seq_len=64, vocab_size=2048, bos=True).sizes())["trainable"]
+        apart.append(abs(formula / printed - 1))
+        fewer.append(1 - ours / printed)
+    return ev.exactly(
+        max(apart) < FEWER and max(map(abs, fewer)) < FEWER,
+        f"formula within {max(apart):.1%}; ours have {min(fewer):.1%} to {max(fewer):.1%} fewer",
+        f"{len(ROWS)} rows, within {FEWER:.0%}: ours have no biases in attention and norms, and a row for the first "
+        "token",
+    )
+
+
+def _converged(of: Evidence) -> tuple[Measurement, ...]:
+    runs = tuple(run for run in of.runs if density(run).converged)
+    if len(runs) < 4:
+        raise Unjudged(f"{len(runs)} of {len(of.runs)} networks converged: at least 4 are needed")
+    return runs
+
+
+def proportional(of: Evidence) -> Verdict:
+    """The exponent of what is held in parameters."""
+    runs = _converged(of)
+    power = ev.exponent([run.parameters.total for run in runs], [held(run) for run in runs])
+    return ev.has_exponent(power, 1.0, "capacity in parameters")
+
+
+def depth_is_free(of: Evidence) -> Verdict:
+    """The exponent of depth beside that of parameters."""
+    runs = _converged(of)
+    columns = [np.log([run.parameters.total for run in runs]), np.log([field(run, "n_layers") for run in runs])]
+    power = ev.slopes(columns, np.log([held(run) for run in runs]))[1]
+    measured = f"exponent of depth {power}"
+    if power.low > -DEPTH_COST and power.high < DEPTH_COST:
+        return agrees(f"its interval is within ± {DEPTH_COST}", measured)
+    if power.low > DEPTH_COST or power.high < -DEPTH_COST:
+        return differs(f"all of its interval is beyond ± {DEPTH_COST}", measured)
+    return cannot(f"its interval holds values within ± {DEPTH_COST} and beyond", measured)
+
+
+def mean_density(of: Evidence) -> Verdict:
+    """The mean of bits a parameter over the networks that converged."""
+    mean = ev.mean([density(run).value for run in _converged(of)])
+    measured = f"{mean} bits a parameter, extrapolated, {len(_converged(of))} networks"
+    if mean.high < MEAN - MEAN_ERROR or mean.low > MEAN + MEAN_ERROR:
+        return differs(f"the interval of the mean does not meet {MEAN} ± {MEAN_ERROR}", measured)
+    if mean.high - mean.low > 1:
+        return cannot("the interval of the mean is wider than a bit", measured)
+    return agrees(f"the interval of the mean meets {MEAN} ± {MEAN_ERROR}", measured)
+
+
+def _known(run: Measurement) -> list[float]:
+    """Bits that each restart of a run knows at its end."""
+    ends = [max((cycle.bits for cycle in member.cycles), default=math.nan) for member in run.members]
+    if not ends or not np.isfinite(ends).all():
+        raise Unjudged(f"run {run.key[:12]} has no cycles, at whose ends bits are counted")
+    return ends
+
+
+def _by_library(of: Evidence) -> list[tuple[float, list[float]]]:
+    """Bits of each library, and what restarts know of it."""
+    runs = sorted(of.runs, key=lambda run: run.library_size)
+    return [(run.library_size * run.spec.task.information_per_item(), _known(run)) for run in runs]
+
+
+def learned_whole(of: Evidence) -> Verdict:
+    """The share that is known of the smallest library."""
+    bits, known = _by_library(of)[0]
+    share = ev.mean([one / bits for one in known])
+    measured = f"{share.value:.1%} of {bits:.4g} bits"
+    if share.value >= KNOWN_WHOLE:
+        return agrees(f"at least {KNOWN_WHOLE:.0%} of the smallest library", measured)
+    return differs(f"less than {KNOWN_WHOLE:.0%} of the smallest library", measured)
+
+
+def plateau(of: Evidence) -> Verdict:
+    """Whether the two largest libraries leave as much."""
+    libraries = _by_library(of)[-2:]
+    if len(libraries) < 2:
+        raise Unjudged("one library: at least 2 are needed")
+    gap = ev.difference(*(np.log(known) for _, known in reversed(libraries)))
+    larger, smaller = (f"{np.mean(known):.4g} of {bits:.4g}" for bits, known in reversed(libraries))
+    ratio = Estimate(*(math.exp(value) for value in (gap.value, gap.low, gap.high)))
+    return ev.alike(gap, PLATEAU, f"{larger} bits against {smaller}: ratio {ratio}", f"share of {PLATEAU:.0%}")

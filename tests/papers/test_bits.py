@@ -1,0 +1,200 @@
+"""The papers that measured bits: verdicts on made-up densities that agree, that do not, and that cannot tell."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from synthetic import Made, interval, measurement, verdicts
+
+from capax.papers.allenzhu2024.judges import most
+from capax.papers.evidence import field
+from capax.papers.morris2025.judges import ROWS
+from capax.papers.recipe import Verdict, recipes
+from capax.results import Amount, CapacityEstimate, Curve, Cycle, Measurement, Member
+from capax.specs import Run
+
+
+def answers(found: tuple[Verdict, ...]) -> list[str]:
+    return [verdict.answer for verdict in found]
+
+
+# Morris
+
+
+def holding(
+    density: float, power: float = 1.0, depth: float = 0.0, converged: bool = True, width: float = 0.02
+) -> Made:
+    """Networks of so many bits a parameter, at 5000 parameters and one layer."""
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        parameters = run.model.parameter_counts(**run.task.sizes())["total"]
+        layers = run.model.n_layers  # type: ignore[attr-defined]
+        bits = density * parameters * (parameters / 5000) ** (power - 1) * layers**depth * rng.normal(1, 0.01)
+        capacity = CapacityEstimate(
+            bits=0.95 * bits,
+            extrapolated=bits if converged else None,
+            interval=interval((1 - width) * bits, (1 + width) * bits) if converged else None,
+            converged=converged,
+            last_gain=0.04,
+            library_bits=2 * bits,
+            library_sizes=(run.task.library_size,),
+            per_effective_parameter=density,
+            per_trainable_parameter=density,
+            per_parameter=density,
+        )
+        return measurement(run, [1], capacity=capacity)
+
+    return made
+
+
+def test_counts_of_the_papers_networks_are_ours_to_a_percent() -> None:
+    assert answers(verdicts("morris2025", "parameters", holding(1))) == ["agrees"]
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (holding(3.83), ["agrees", "agrees", "agrees"]),
+        (holding(2.5), ["differs", "agrees", "agrees"]),
+        (holding(2.5, power=0.6), ["differs", "differs", "agrees"]),
+        (holding(2.5, depth=-0.5), ["differs", "agrees", "differs"]),
+        (holding(3.83, converged=False), ["cannot be judged"] * 3),
+    ],
+)
+def test_one_density_for_every_network(made: Made, expected: list[str]) -> None:
+    assert answers(verdicts("morris2025", "density", made)) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (holding(4.1), "agrees"),
+        (holding(2.5), "differs"),
+        (holding(6.0), "differs"),
+        (holding(6.0, converged=False), "differs"),
+        (holding(2.5, converged=False), "cannot be judged"),
+    ],
+)
+def test_a_row_of_the_table(made: Made, expected: str) -> None:
+    assert answers(verdicts("morris2025", "rows", made, "small")) == [expected] * 3
+
+
+def test_rows_that_a_scale_does_not_train_are_not_judged() -> None:
+    found = verdicts("morris2025", "rows", holding(4.1))
+    assert answers(found) == ["cannot be judged"] * 3
+    assert "is trained on 64 tokens of 2048 at this scale" in found[0].reason
+
+
+def test_the_paper_scale_has_every_row() -> None:
+    (recipe,) = recipes("morris2025", "rows")
+    runs = recipe.runs("paper")
+    assert {(field_of(run, "n_layers"), field_of(run, "d_model")) for run in runs} == set(ROWS)
+    for run in runs:
+        counted = run.model.parameter_counts(**run.task.sizes())["trainable"]
+        assert counted == pytest.approx(ROWS[field_of(run, "n_layers"), field_of(run, "d_model")][0], rel=0.01)
+
+
+def field_of(run: Run, name: str) -> int:
+    value: int = getattr(run.model, name)
+    return value
+
+
+def knowing(capacity: float, share: float = 1.0, rising: float = 0.0) -> Made:
+    """A network that knows all of a library, or its capacity."""
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        there = run.task.library_size * run.task.information_per_item()
+        known = share * min(there, capacity * max(there / capacity, 1) ** rising)
+        members = tuple(
+            Member(
+                member=place,
+                library_size=run.task.library_size,
+                memorized=1,
+                epoch_of_best=1,
+                epochs=1,
+                steps=1,
+                stop_reason="budget",
+                unreachable=(),
+                curve=Curve(epoch=(0,), memorized=(0,), loss=(None,)),
+                cycles=(Cycle(epochs=1, steps=1, memorized=1, bits=known * rng.normal(1, 0.01), signed_bits=known),),
+            )
+            for place in range(4)
+        )
+        return measurement(run, [1], members=members)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (knowing(4500), ["agrees", "agrees"]),
+        (knowing(4500, share=0.8), ["differs", "agrees"]),
+        (knowing(4500, rising=0.5), ["agrees", "differs"]),
+        (lambda run, rng: measurement(run, [1]), ["cannot be judged"] * 2),
+    ],
+)
+def test_plateau(made: Made, expected: list[str]) -> None:
+    assert answers(verdicts("morris2025", "plateau", made)) == expected
+
+
+# Allen-Zhu
+
+
+def knows(late: float, early: float, adam: float = 1.0, spread: float = 0.01, perfect: bool = True) -> Made:
+    """Networks that know so many bits a parameter after 1000 and 100 exposures, or all that there is."""
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        bare = measurement(run, [1])
+        held = (late if run.training.max_epochs == 1000 else early) * (adam if run.training.optimizer == "adam" else 1)
+        parameters = bare.parameters.total
+        bits = min(held, most(bare) * (1.0 if perfect else 0.9)) * parameters
+        amount = Amount(
+            name="allen_zhu_bits",
+            amount=bits,
+            interval=interval((1 - spread) * bits, (1 + spread) * bits),
+            per_trainable_parameter=bits / parameters,
+            per_parameter=bits / parameters,
+            per_effective_parameter=None,
+        )
+        return bare.model_copy(update={"units": (amount,)})
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "expected", "by_adam"),
+    [
+        (knows(2.1, 1.2), ["agrees"] * 4, ["agrees", "agrees"]),
+        (knows(1.9, 0.9), ["differs", "differs", "agrees", "agrees"], ["differs", "differs"]),
+        (knows(2.1, 1.2, adam=0.8), ["agrees"] * 4, ["differs", "differs"]),
+        (knows(2.6, 1.2), ["agrees", "agrees", "differs", "agrees"], ["agrees", "agrees"]),
+        (knows(2.1, 1.2, perfect=False), ["agrees", "agrees", "agrees", "differs"], ["agrees", "agrees"]),
+        (knows(2.0, 1.0, spread=0.1), ["cannot be judged"] * 2 + ["agrees"] * 2, ["cannot be judged"] * 2),
+    ],
+)
+def test_bits_by_exposures(made: Made, expected: list[str], by_adam: list[str]) -> None:
+    assert answers(verdicts("allenzhu2024", "exposures", made)) == expected
+    assert answers(verdicts("allenzhu2024", "adam", made)) == by_adam
+
+
+def test_nothing_finite_cannot_be_judged() -> None:
+    found = verdicts("allenzhu2024", "exposures", lambda run, rng: measurement(run, [1]))
+    assert answers(found) == ["cannot be judged"] * 4
+
+
+def test_a_person_has_the_bits_that_the_paper_says() -> None:
+    assert answers(verdicts("allenzhu2024", "bios", knows(2, 1))) == ["agrees"]
+
+
+@pytest.mark.parametrize("scale", ["demo", "small", "paper"])
+def test_libraries_have_more_and_less_than_networks_hold(scale: str) -> None:
+    (recipe,) = recipes("allenzhu2024", "exposures")
+    runs = [measurement(run, [1]) for run in recipe.runs(scale)]  # type: ignore[arg-type]
+    ratios = [most(run) for run in runs]
+    assert min(ratios) <= 1.8
+    assert max(ratios) >= 2.1
+    assert {run.spec.training.max_epochs for run in runs} == {100, 1000}
+    assert all(math.isfinite(ratio) and field(run, "n_layers") for ratio, run in zip(ratios, runs, strict=True))
