@@ -35,7 +35,7 @@ def test_kinds_are_numbered_files(capsys: pytest.CaptureFixture[str], store: Pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["wdith", "s.db", "-o", "f.png"], "capax: figure: one of width, measured-predicted, "),
+        (["wdith", "s.db", "-o", "f.png"], "capax: figure: one of capacity, "),
         (["width", "s.db", "-o", "f.xyz"], "capax: out: should end in one of "),
         (["width", "s.db", "-o", "none/f.png"], "capax: out: cannot write none/f.png: no such folder none"),
         (["width", "-o", "f.png"], "capax: store: at least one file"),

@@ -114,7 +114,7 @@ def test_a_plugin_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ((*PAIRS, "--extra", "2"), ["extra", "model", "'transformer'"]),
         ((*PAIRS, "--model", "cli_wide", "--module", "a:b"), ["model", "--module"]),
-        ((*PAIRS, "--model", "key_query_channel"), ["--model", "cli_wide", "key_query_channel"]),
+        ((*PAIRS, "--model", "key_query_channel"), ["model", "cli_wide", "key_query_channel"]),
         ((*PAIRS, "--n-keys", "many"), ["n_keys", "integer", "many"]),
         ((*PAIRS, "--weights", "1,x"), ["weights.1", "'x'"]),
         (("measure", "nothing"), ["command", "cli_pairs", "'nothing'"]),

@@ -28,6 +28,9 @@ RELATIONS = Run(
     task=capax.Relations(n_items=9, contexts="uniform", context_size=4), model=capax.KeyQueryChannel(d_head=2)
 )
 MLS = SEQUENCES.replace(protocol=capax.Mls())
+CAPACITY = Run(
+    task=capax.Sequences(seq_len=4, library_size=20), model=capax.Transformer(d_model=4), protocol=capax.Capacity()
+)
 BUDGET = Run(task=capax.Relations(n_items=9), model=capax.KeyQueryChannel(), protocol=capax.Budget())
 
 
@@ -102,7 +105,15 @@ OTHERS: dict[str, list[tuple[Run, Any]]] = {
     "aggregate": [(RELATIONS, "sum")],
     "channel": [(BUDGET, "softmax")],
     "lr": [(SEQUENCES, 0.5)],
+    "optimizer": [(SEQUENCES, "soap"), (SEQUENCES, "muon")],
+    "gain_lr": [(SEQUENCES, 2.0)],
+    "beta1": [(SEQUENCES, 0.8)],
     "beta2": [(SEQUENCES, 0.9)],
+    "basis_beta": [(CAPACITY, 0.9)],
+    "basis_every": [(CAPACITY, 7)],
+    "cycle_steps": [(CAPACITY, 30)],
+    "cycle_decay": [(CAPACITY, 0.5)],
+    "cycle_tolerance": [(CAPACITY, 0.1)],
     "schedule": [(SEQUENCES, "cosine")],
     "warmup": [(SEQUENCES, 0.1)],
     "batch_size": [(SEQUENCES, 7)],
@@ -117,7 +128,7 @@ OTHERS: dict[str, list[tuple[Run, Any]]] = {
     "time_limit": [(SEQUENCES, 9.0)],
     "precision": [(SEQUENCES, "float64")],
     "compile": [(SEQUENCES, True)],
-    "restarts": [(SEQUENCES, 9), (BUDGET, 9)],
+    "restarts": [(SEQUENCES, 9), (BUDGET, 9), (CAPACITY, 9)],
     "first_size": [(MLS, 8)],
     "seeds": [(MLS, 8)],
     "max_trainings": [(MLS, 80), (BUDGET, 80)],

@@ -110,7 +110,7 @@ def test_the_study_that_ships_is_the_one_that_was_measured() -> None:
         ("[task]\nheads = 8", "task.heads: unknown field; allowed are task, seq_len"),
         ("[task]\nn_heads = 8", "task.n_heads: unknown field"),
         ("[task]\nseq_len = 1", "seq_len: .* at least 2, got 1"),
-        ("[protocol]\nprotocol = 'best'", "protocol.protocol: mac, mls, shatter, budget, got 'best'"),
+        ("[protocol]\nprotocol = 'best'", "protocol.protocol: mac, mls, shatter, budget, capacity, got 'best'"),
         ("[protocol]\nseeds = 3", "protocol.seeds: unknown field; allowed are protocol, restarts"),
         ("[grid]\nheads = [1]", r"grid.heads: no such axis; allowed are seq_len, .*n_heads"),
         ("[grid]\ntask = ['sequences']", "grid.task: no such axis"),

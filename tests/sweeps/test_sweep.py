@@ -185,9 +185,10 @@ def _children(driver: subprocess.Popen[bytes]) -> list[int]:
 def _wait_for_end(process: int) -> None:
     """Of a process that is no child of this one's."""
     deadline = time.monotonic() + 30
-    while Path(f"/proc/{process}").exists() and "Z" not in Path(f"/proc/{process}/stat").read_text().split()[2]:
-        assert time.monotonic() < deadline, "it lives on"
-        time.sleep(0.05)
+    with suppress(FileNotFoundError, ProcessLookupError):  # it is gone
+        while "Z" not in Path(f"/proc/{process}/stat").read_text().split()[2]:
+            assert time.monotonic() < deadline, "it lives on"
+            time.sleep(0.05)
 
 
 def _kill_one(driver: subprocess.Popen[bytes], chance: random.Random) -> None:

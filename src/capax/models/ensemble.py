@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.specs.model import Constant, Normal, Parameter, Scored
+from capax.specs.model import Constant, Model, Normal, Parameter, Scored
 from capax.specs.task import Task
 
 Spec = TypeVar("Spec")
@@ -75,6 +75,11 @@ class Ensemble(Generic[Spec]):
     def n_members(self) -> int:
         """Members of the ensemble."""
         return next(iter(self.parameters.values())).shape[0]
+
+    @property
+    def gains(self) -> tuple[str, ...]:
+        """The trained parameters that set the temperature of its outputs (`Model.gains`)."""
+        return self.spec.gains if isinstance(self.spec, Model) else ()
 
     @property
     def trainable(self) -> dict[str, Tensor]:

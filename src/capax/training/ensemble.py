@@ -135,7 +135,7 @@ class Learner:
         torch.empty(KEPT_BYTES, dtype=torch.uint8)
 
     def _new_optimizer(self) -> Adam:
-        return optimizer(self.ensemble.trainable, self.training, self.ensemble.spec.gains)
+        return optimizer(self.ensemble.trainable, self.training, self.ensemble.gains)
 
     def step(self, lr: float | None = None) -> tuple[Float[Tensor, " e"], list[int]]:
         """One batch and one update of every member.
