@@ -33,22 +33,24 @@ HEADS = (
 
 
 def runs() -> list[Measurement]:
-    """The runs, by their effective parameters, with what they tend to by the rule of today."""
+    """The runs, by their effective parameters, with what they would reach by the rule of today."""
     return sorted(map(extrapolated, read([FOLDER / "capacity.db"]).runs), key=lambda run: (per_parameter(run), run.key))
 
 
 def extrapolated(run: Measurement) -> Measurement:
-    """The run with what its restarts tend to by the rule of today."""
+    """The run with what its restarts would reach by the rule of today."""
     held = run.capacity
     assert held is not None
     ends = [np.maximum.accumulate([end.bits for end in member.cycles]).tolist() for member in run.members]
     found = trend(ends)
-    limit = found.limit if held.converged else None
-    bits = found.reached if limit is None else limit
+    converged = found.later is not None and all(member.stop_reason == "converged" for member in run.members)
+    later = found.later if converged else None
+    bits = found.reached if later is None else later
     changed = {
         "bits": found.reached,
-        "extrapolated": limit,
-        "interval": found.interval if held.converged else None,
+        "extrapolated": later,
+        "interval": found.interval if converged else None,
+        "converged": converged,
         "last_gain": found.last_gain,
         "per_effective_parameter": bits / per_parameter(run),
         "per_trainable_parameter": bits / run.parameters.trainable,

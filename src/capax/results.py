@@ -147,11 +147,18 @@ class CapacityEstimate(Result):
     ]
     extrapolated: Annotated[
         float | None,
-        Field(description="What the mean tends to, by the gains of the last cycles; None where it did not converge."),
+        Field(
+            description="What the mean would be after eight times as many steps, by the gain of the last cycle; None "
+            "where it did not converge."
+        ),
     ]
     interval: Annotated[Interval | None, Field(description="Of `extrapolated`; None as that is.")]
     converged: Annotated[
-        bool, Field(description="Whether the last cycle of every restart added less than `cycle_tolerance`.")
+        bool,
+        Field(
+            description="Whether the last cycle of every restart changed its bits by less than `cycle_tolerance`, and "
+            "the restarts gained less in it than in the one before."
+        ),
     ]
     last_gain: Annotated[
         float | None, Field(description="Share that the last cycle added to the bits; None before the second cycle.")

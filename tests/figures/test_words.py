@@ -79,6 +79,7 @@ OTHERS: dict[str, list[tuple[Run, Any]]] = {
     "loss": [(SEQUENCES, "last")],
     "recall": [(SEQUENCES, "all")],
     "duplicates": [(SEQUENCES, "keep")],
+    "bos": [(SEQUENCES, True)],
     "context_size": [(ASSOCIATIONS, 7), (RELATIONS, 5)],
     "contexts": [(ASSOCIATIONS, "fresh"), (BAG, "fresh"), (RELATIONS, "targets")],
     "bag_size": [(BAG, 90)],

@@ -14,7 +14,7 @@ import torch
 import capax
 from capax.cli import main
 from capax.errors import SpecError
-from capax.protocols.convergence import trend
+from capax.protocols.convergence import ADDED, LEAST_ADDED, MOST_ADDED, trend
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.model import freedom
@@ -197,9 +197,22 @@ def test_the_command_says_first_whether_it_converged(tmp_path: Path, capsys: pyt
 
 
 def test_a_trend_needs_gains_that_shrink() -> None:
-    assert trend([[10.0, 15.0, 20.0], [10.0, 15.0, 20.0]]).limit is None
-    assert trend([[10.0, 15.0], [10.0, 15.0]]).limit is None
-    found = trend([[100 - 64 * 0.5**k for k in range(6)]] * 3)
-    assert found.limit == pytest.approx(100, rel=0.01)
-    assert found.interval is not None
-    assert found.interval.low <= 100 <= (found.interval.high or math.inf)
+    assert trend([[10.0, 15.0, 20.0], [10.0, 15.0, 20.0]]).later is None
+    assert trend([[10.0, 15.0], [10.0, 15.0]]).later is None
+    alike = trend([[10.0, 20.0, 22.0]] * 3)
+    assert (alike.reached, alike.last_gain) == (22, pytest.approx(0.1))
+    assert alike.later == 22 + ADDED * 2
+    assert alike.interval is not None
+    assert (alike.interval.low, alike.interval.high) == (22 + LEAST_ADDED * 2, 22 + MOST_ADDED * 2)
+
+
+def test_the_interval_of_a_trend_holds_the_mean_of_other_restarts() -> None:
+    """Where nothing is still to come it is that of a new mean of normal numbers: right in 95 % of draws."""
+    generator = np.random.default_rng(0)
+    held = 0
+    for _ in range(2000):
+        mine, others = generator.normal(100, 5, (2, 3))
+        found = trend([[end - 10.0, end, end] for end in mine]).interval
+        assert found is not None
+        held += found.low <= others.mean() <= (found.high or math.inf)
+    assert 0.93 <= held / 2000 <= 0.97

@@ -1,4 +1,4 @@
-"""The bits that a model can hold: restarts trained to convergence, and what their gains tend to."""
+"""The bits that a model can hold: restarts trained to convergence, and what they would reach in the long run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
         sizes.append(size)
     best = max(outcomes, key=lambda outcome: _bits(outcome)[-1])
     found = trend([_bits(outcome) for outcome in outcomes])
-    converged = all(outcome.stop_reason == "converged" for outcome in outcomes)
+    converged = found.later is not None and all(outcome.stop_reason == "converged" for outcome in outcomes)
     estimate = _estimate(run, best, found, converged, library_bits, tuple(sizes))
     interval = best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
     return Count(best.memorized, best, outcomes, size, size, interval, capacity=estimate)
@@ -45,12 +45,12 @@ def _bits(outcome: Outcome) -> list[float]:
 def _estimate(
     run: Run, best: Outcome, found: Trend, converged: bool, library_bits: float, sizes: tuple[int, ...]
 ) -> CapacityEstimate:
-    limit = found.limit if converged else None
-    held = found.reached if limit is None else limit
+    later = found.later if converged else None
+    held = found.reached if later is None else later
     effective = run.model.effective_parameters(**run.task.sizes())
     return CapacityEstimate(
         bits=found.reached,
-        extrapolated=limit,
+        extrapolated=later,
         interval=found.interval if converged else None,
         converged=converged,
         last_gain=found.last_gain,

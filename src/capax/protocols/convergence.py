@@ -1,4 +1,9 @@
-"""What a training tends to, by what it knew at the ends of cycles that double in length."""
+"""What trainings would reach in eight times as many steps, by what they knew at the ends of cycles.
+
+Gains of later cycles shrink, but by no one law: some networks gain nothing more, in others the next three cycles add
+twice or three times what the last one added. So no curve is extrapolated. What is added is a multiple of the last gain,
+and the interval holds the multiples that were measured (benchmarks/records says of which networks).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from capax.results import LEVEL, Interval
 
@@ -20,34 +26,46 @@ def converged_at(ends: Sequence[float], tolerance: float) -> int | None:
     return None
 
 
+ADDED, LEAST_ADDED, MOST_ADDED = 1.0, 0.0, 3.0
+"""What the three cycles after convergence add, as a multiple of what the last one added: usual, least and most."""
+
+OF = "mean bits known after eight times as many steps, of other restarts on such a library"
+
+
 @dataclass(frozen=True)
 class Trend:
-    """Where restarts are, and where they tend to.
+    """Where restarts are, and what they would reach.
 
     Attributes:
         reached: mean at the end.
         last_gain: share that the last cycle added; None before the second.
-        limit: what the mean tends to; None where gains do not shrink.
-        interval: of the limit.
+        later: the mean after eight times as many steps; None where gains do not shrink.
+        interval: of that.
     """
 
     reached: float
     last_gain: float | None
-    limit: float | None
+    later: float | None
     interval: Interval | None
 
 
 def trend(restarts: Sequence[Sequence[float]]) -> Trend:
-    """The trend of restarts, each of which knew so many bits at the end of each of its cycles."""
-    reached = float(np.mean([ends[-1] for ends in restarts]))
-    gains = [np.diff(ends)[-2:] for ends in restarts if len(ends) > 2]
-    lasts = [ends[-1] - ends[-2] for ends in restarts if len(ends) > 1]
-    last_gain = float(np.mean(lasts)) / (reached - float(np.mean(lasts))) if lasts else None
-    if len(gains) < len(restarts):
+    """The trend of restarts, each of which knew so many bits at most by the end of each of its cycles.
+
+    The interval has two parts: how much is still to come, of which bounds were measured, and how far the mean of other
+    restarts may be from that of these, by Student's t for a new mean of as many.
+    """
+    ends = np.array([bits[-1] for bits in restarts])
+    reached = float(ends.mean())
+    lasts = [bits[-1] - bits[-2] for bits in restarts if len(bits) > 1]
+    last = float(np.mean(lasts)) if lasts else 0.0
+    last_gain = last / (reached - last) if lasts and reached > last else None
+    befores = [bits[-2] - bits[-3] for bits in restarts if len(bits) > 2]
+    if len(befores) < len(restarts) or last >= np.mean(befores):
         return Trend(reached, last_gain, None, None)
-    before, last = np.mean(gains, 0)
-    ratio = last / before if before > 0 else 1.0
-    if ratio >= 1:
-        return Trend(reached, last_gain, None, None)
-    limit = reached + last * ratio / (1 - ratio)
-    return Trend(reached, last_gain, float(limit), Interval(low=reached, high=limit, level=LEVEL, of="provisional"))
+    noise = 0.0
+    if len(ends) > 1:
+        quantile = float(scipy.stats.t.ppf((1 + LEVEL) / 2, len(ends) - 1))
+        noise = quantile * float(ends.std(ddof=1)) * (2 / len(ends)) ** 0.5
+    low, high = reached + LEAST_ADDED * last - noise, reached + MOST_ADDED * last + noise
+    return Trend(reached, last_gain, reached + ADDED * last, Interval(low=max(low, 0.0), high=high, level=LEVEL, of=OF))
