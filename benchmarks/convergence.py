@@ -1,7 +1,8 @@
 """Whether intervals of extrapolated capacities hold what trainings eight times as long reach. By name only.
 
-`python -m benchmarks.convergence FILE [PARTS PART]` adds to a file of results; shapes that it holds are not repeated.
-Each shape is three cells: three libraries, with three restarts each, all in one pack.
+`python -m benchmarks.convergence FILE` reports; `... FILE PARTS PART` first trains one part of the shapes and adds them
+to a file of results; shapes that it holds are not repeated. Each shape is three cells: three libraries, with three
+restarts each, all in one pack.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 
 import capax
-from capax.protocols.convergence import converged_at
+from capax.protocols.convergence import converged_at, trend
 from capax.training.pack import Pack
 from capax.training.prepare import prepare
 
@@ -72,7 +73,70 @@ def trained(run: capax.Run) -> tuple[list[list[float]], int]:
             return ends, step
 
 
-def main(results: Path = RESULTS, parts: int = 1, part: int = 0) -> None:
+def cell(ends: list[list[float]], tolerance: float) -> dict[str, float] | None:
+    """What a cell's restarts said when they had converged, and knew after eight times as many steps.
+
+    None where one did not converge, or gains did not shrink.
+    """
+    at = [converged_at(bits, tolerance) for bits in ends]
+    most = [np.maximum.accumulate(bits) for bits in ends]
+    if None in at or len(ends[0]) < max(at) + 3:  # type: ignore[type-var, operator]
+        return None
+    found = trend([bits[:stop].tolist() for bits, stop in zip(most, at, strict=True)])
+    if found.later is None or found.interval is None or found.interval.high is None:
+        return None
+    longer = float(np.mean([bits[max(at) + 2] for bits in most]))  # type: ignore[type-var, operator]
+    assert found.last_gain is not None
+    last = found.reached * found.last_gain / (1 + found.last_gain)
+    return {
+        "reached": found.reached,
+        "added": (longer - found.reached) / last if last > 0 else float("nan"),
+        "later": found.later,
+        "low": found.interval.low,
+        "high": found.interval.high,
+        "longer": longer,
+        "inside": found.interval.low <= longer <= found.interval.high,
+    }
+
+
+def report(results: Path) -> None:
+    """A line for each shape, and how many intervals hold what was reached."""
+    held, added, silent = [], [], 0
+    for line in results.read_text().splitlines():
+        known = json.loads(line)
+        run = capax.Run(**known["run"])
+        assert run.training.cycle_tolerance is not None
+        cells = [
+            cell(known["ends"][place : place + RESTARTS], run.training.cycle_tolerance)
+            for place in range(0, CELLS * RESTARTS, RESTARTS)
+        ]
+        said = [found for found in cells if found is not None]
+        silent += len(cells) - len(said)
+        held += [found["inside"] for found in said]
+        added += [found["added"] for found in said]
+        each = "; ".join(
+            f"{found['reached']:.0f}, then {found['longer']:.0f} ({found['low']:.0f} to {found['high']:.0f})"
+            for found in said
+        )
+        model: Any = run.model
+        setting = f"{model.words()}, FFN {model.ffn}, embeddings {model.embeddings} | {run.task.words()}"
+        print(f"| {setting} | {known['effective']} | {each} |")
+    low, middle, high = np.nanquantile(added, [0.025, 0.5, 0.975])
+    print(
+        f"{sum(held)} of {len(held)} intervals hold what eight times as many steps brought; {silent} cells said nothing"
+    )
+    print(f"the three cycles after convergence added {middle:.2f} of the last gain ({low:.2f} to {high:.2f})")
+
+
+def main(results: Path = RESULTS, parts: int = 0, part: int = 0) -> None:
+    """Train the shapes of one part, or all where the file is not there; then report."""
+    if parts or not results.exists():
+        train(results, parts or 1, part)
+    report(results)
+
+
+def train(results: Path, parts: int, part: int) -> None:
+    """Add the shapes of one part to a file."""
     torch.set_num_threads(1)
     known = {json.loads(line)["key"] for line in results.read_text().splitlines()} if results.exists() else set()
     for run in shapes()[part::parts]:

@@ -45,7 +45,7 @@ def bits_by_parameters(runs: Sequence[Measurement], law: Law | None) -> list[Cha
 
 
 def convergence(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
-    """Bits at the ends of cycles against exposures, and what they tend to at the right edge.
+    """Bits at the ends of cycles against exposures, and what eight times as many steps would bring at the right edge.
 
     Raises:
         ReportError: without runs by protocol capacity.
@@ -158,7 +158,7 @@ def _by_exposures(group: Group) -> Chart:
         some if len(chosen) < len(group.runs) else "",
         _counted(group),
         "Lines: the mean over the restarts of the most that each knew by the end of a cycle, by how often it had seen "
-        "every item. Marks at the right edge: what they tend to.",
+        "every item. Marks at the right edge: what eight times as many steps would bring.",
         _bars(group),
         _ended(group),
     )
@@ -180,7 +180,7 @@ def _by_exposures(group: Group) -> Chart:
 
 
 def _line(run: Measurement, name: str, group: int, unit: int, edge: float) -> list[Series]:
-    """The mean of the restarts at the ends of their cycles, in such units; and what it tends to, at an edge."""
+    """The mean of the restarts at the ends of their cycles, in such units; and what it would be later, at an edge."""
     ends = [member.cycles for member in run.members if member.cycles]
     epochs = [end.epochs for end in max(ends, key=len)]
     known = [np.maximum.accumulate([end.bits for end in cycles]) for cycles in ends]  # a restart that has stopped stays
@@ -204,7 +204,7 @@ def _line(run: Measurement, name: str, group: int, unit: int, edge: float) -> li
         y=(found.extrapolated / unit,),
         low=(None if low is None else low / unit,),
         high=(None if high is None else high / unit,),
-        texts=(f"tends to {found.extrapolated / unit:.4g}",),
+        texts=(f"{found.extrapolated / unit:.4g} after eight times as many steps",),
         group=group,
     )
     return [line, end]
@@ -215,7 +215,7 @@ def _line(run: Measurement, name: str, group: int, unit: int, edge: float) -> li
 
 def _counted(group: Group) -> str:
     return (
-        f"Count: {group.runs[0].spec.protocol.words()}, extrapolated from the gains of the last cycles; bits as Morris "
+        f"Count: {group.runs[0].spec.protocol.words()}, extrapolated to eight times as many steps; bits as Morris "
         "et al. 2025 count them."
     )
 

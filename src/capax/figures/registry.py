@@ -51,7 +51,7 @@ FIGURES: dict[str, Figure] = {
         "bits against effective parameters, with published densities", "capax", capacity.bits_by_parameters, "capacity"
     ),
     "convergence": Drawn(
-        "bits at the ends of cycles, and what they tend to", "capax", capacity.convergence, "capacity"
+        "bits at the ends of cycles, and what longer training would bring", "capax", capacity.convergence, "capacity"
     ),
     "width": declared.WIDTH_FIGURE,
     "measured-predicted": Drawn(

@@ -29,7 +29,7 @@ def _capacities(runs: Sequence[Measurement]) -> list[str]:
         return []
     short = sum(one.extrapolated is None for one in found)
     return [
-        "capacity_bits is what the bits known at the ends of cycles tend to, with its interval from capacity_low to "
+        "capacity_bits is what eight times as many steps would bring, with its interval from capacity_low to "
         "capacity_high; capacity_reached is the mean of the restarts at their ends, a lower bound. per_effective_"
         "parameter counts the two matrices of a product by the freedom of the product.",
         *([f"{of_runs(short)} did not converge: only capacity_reached is known."] if short else []),
