@@ -33,8 +33,12 @@ PREFIX = ["--prefix", "1 2"]
 ASSOCIATIONS = ["--library-size", "6", "--context-size", "3", "--n-classes", "3", "--d-model", "4", "--d-head", "2"]
 RELATIONS = ["--n-items", "5", "--d-model", "4", "--d-head", "2", "--max-steps", "2", "--restarts", "1", *TINY[-2:]]
 
+WITHOUT_LAW = {"predict biographies", "plan biographies"}
+"""Commands that need a law of the user's: none ships."""
+
 BASES: dict[str, list[str]] = {
     "measure sequences": SEQUENCES,
+    "measure biographies": ["--library-size", "6", "--reduction", "50", "--d-model", "4", *TINY],
     "measure associations": [*ASSOCIATIONS, *TINY],
     "measure relations": RELATIONS,
     "sweep": ["study.toml", "--workers", "1"],
@@ -284,7 +288,7 @@ def draw(seed: int, count: int, keys: dict[str, str]) -> Iterator[list[str]]:
         keys: of stored runs, by their task.
     """
     rng = random.Random(seed)
-    pairs = [(command, flag) for command, flags in table().items() for flag in flags]
+    pairs = [(command, flag) for command, flags in table().items() if command in BASES for flag in flags]
     for number in range(count):
         if number % len(pairs) == 0:
             rng.shuffle(pairs)

@@ -29,7 +29,7 @@ def converged_at(ends: Sequence[float], tolerance: float) -> int | None:
 ADDED, LEAST_ADDED, MOST_ADDED = 1.0, 0.0, 3.0
 """What the three cycles after convergence add, as a multiple of what the last one added: usual, least and most."""
 
-OF = "mean bits known after eight times as many steps, of other restarts on such a library"
+OF = "bits known after eight times as many steps, mean of all restarts on this library"
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Trend:
 def trend(restarts: Sequence[Sequence[float]]) -> Trend:
     """The trend of restarts, each of which knew so many bits at most by the end of each of its cycles.
 
-    The interval has two parts: how much is still to come, of which bounds were measured, and how far the mean of other
-    restarts may be from that of these, by Student's t for a new mean of as many.
+    The interval has two parts, put together as independent errors: how much is still to come, of which bounds were
+    measured, and how far the mean of so few restarts may be from that of all, by Student's t.
     """
     ends = np.array([bits[-1] for bits in restarts])
     reached = float(ends.mean())
@@ -66,6 +66,8 @@ def trend(restarts: Sequence[Sequence[float]]) -> Trend:
     noise = 0.0
     if len(ends) > 1:
         quantile = float(scipy.stats.t.ppf((1 + LEVEL) / 2, len(ends) - 1))
-        noise = quantile * float(ends.std(ddof=1)) * (2 / len(ends)) ** 0.5
-    low, high = reached + LEAST_ADDED * last - noise, reached + MOST_ADDED * last + noise
-    return Trend(reached, last_gain, reached + ADDED * last, Interval(low=max(low, 0.0), high=high, level=LEVEL, of=OF))
+        noise = quantile * float(ends.std(ddof=1)) / len(ends) ** 0.5
+    later = reached + ADDED * last
+    low = later - np.hypot((ADDED - LEAST_ADDED) * last, noise)
+    high = later + np.hypot((MOST_ADDED - ADDED) * last, noise)
+    return Trend(reached, last_gain, later, Interval(low=max(low, 0.0), high=high, level=LEVEL, of=OF))

@@ -146,7 +146,7 @@ def _row(run: Measurement) -> dict[str, Any]:
 
 
 def _capacity(found: CapacityEstimate | None) -> dict[str, Any]:
-    """What a model can hold, in bits: after eight times as many steps, as it was reached, and the interval of the former."""
+    """What a model can hold, in bits: after eight times as many steps, with an interval, and as it was reached."""
     if found is None:
         return {}
     interval = found.interval

@@ -2,5 +2,5 @@
 
 Networks are ours with a token table that is the read-out and a token before each sequence: gains without biases in
 place of norms with them, and no biases in attention, so that they have 0.2 to 0.9 % fewer parameters. The paper trains
-a million steps; below its scale ours are trained for minutes, and what eight times as many steps would bring is extrapolated by the protocol.
+a million steps; below its scale ours are trained for minutes, and the protocol extrapolates to eight times as many.
 """
