@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
@@ -19,6 +20,9 @@ from capax.inputs import regular
 from capax.results import CapacityEstimate, Measurement
 from capax.specs import Run
 from capax.store import DEFAULT, Store
+
+ROWS_AT_ONCE = 1000
+"""Runs that are made rows of a table together."""
 
 MOST_VALUES = 100_000_000
 """Rows times columns of a table that is read: 800 MB of numbers."""
@@ -103,7 +107,10 @@ def check_export(path: Path) -> None:
 
 def table(runs: Iterable[Measurement]) -> pl.DataFrame:
     """Measurements as a table with the columns of `read`."""
-    return pl.DataFrame([_row(run) for run in runs], infer_schema_length=None)
+    rest, parts = iter(runs), list[pl.DataFrame]()
+    while rows := [_row(run) for run in itertools.islice(rest, ROWS_AT_ONCE)]:  # as dictionaries they take most room
+        parts.append(pl.DataFrame(rows, infer_schema_length=None))
+    return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
 
 
 INFORMATION = ("morris_bits", "allen_zhu_bits")
