@@ -16,7 +16,7 @@ from capax.cli.demo import CELLS
 from capax.figures.capacity import bits_by_parameters, convergence, per_parameter
 from capax.figures.drawing import draw
 from capax.figures.runs import read
-from capax.protocols.convergence import trend
+from capax.protocols.capacity import estimated
 from capax.results import CapacityEstimate, Measurement
 from capax.store import tables
 
@@ -42,21 +42,9 @@ def extrapolated(run: Measurement) -> Measurement:
     held = run.capacity
     assert held is not None
     ends = [np.maximum.accumulate([end.bits for end in member.cycles]).tolist() for member in run.members]
-    found = trend(ends)
-    converged = found.later is not None and all(member.stop_reason == "converged" for member in run.members)
-    later = found.later if converged else None
-    bits = found.reached if later is None else later
-    changed = {
-        "bits": found.reached,
-        "extrapolated": later,
-        "interval": found.interval if converged else None,
-        "converged": converged,
-        "last_gain": found.last_gain,
-        "per_effective_parameter": bits / per_parameter(run),
-        "per_trainable_parameter": bits / run.parameters.trainable,
-        "per_parameter": bits / run.parameters.total,
-    }
-    return run.model_copy(update={"capacity": held.model_copy(update=changed)})
+    ended = all(member.stop_reason == "converged" for member in run.members)
+    found = estimated(ends, ended, run.parameters, held.library_bits, held.library_sizes)
+    return run.model_copy(update={"capacity": found})
 
 
 def table(found: Sequence[Measurement]) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cyclopts import App
+from invocations import WITHOUT_LAW
 
 import capax
 from capax import machine
@@ -76,9 +77,6 @@ COMMANDS = {
 
 LONG = {"calibrate", "demo"}
 """Commands that train for a while."""
-
-WITHOUT_LAW = {"predict biographies", "plan biographies"}
-"""Commands that need a law of the user's: none ships."""
 
 
 @pytest.fixture(scope="module")

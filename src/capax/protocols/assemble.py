@@ -26,7 +26,8 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
     worth = units.worth_of_item(task, entropy)
     bits = above * worth
     notes_of_trainings = dict.fromkeys(note for outcome in count.outcomes for note in outcome.notes)
-    parameters = Parameters(**best.parameters, effective=effective_parameters(run))
+    effective = (count.model or run.model).effective_parameters(**task.sizes())
+    parameters = Parameters(**best.parameters, effective=effective)
     trainable = parameters.trainable
     shared = numpy_generator(run.seed, "library", 0) if one_library else None
     recallable, remarks = task.library_type().remarks(task, count.of, shared)
@@ -76,14 +77,6 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
         key=run.key(),
         versions=machine.versions(),
     )
-
-
-def effective_parameters(run: Run) -> int | None:
-    """Of a run's model; None where a search is yet to find one of its sizes."""
-    try:
-        return run.model.effective_parameters(**run.task.sizes())
-    except AssertionError:
-        return None
 
 
 def _information(run: Run, count: Count) -> units.LibraryInformation | None:

@@ -62,7 +62,7 @@ def budget(run: Run, protocol: Budget, train: Train) -> Count:
     every = [outcome for done in outcomes.values() for outcome in done]
     sizes = {name: getattr(chosen, name, None) for name in ("n_heads", "d_head", "total_key_dim", "interval")}
     search = KeyDimensionSearch(**sizes, per_heads=tuple(counts))
-    return Count(best.memorized, best, every, size, size, search=search)
+    return Count(best.memorized, best, every, size, size, search=search, model=counted_model)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from capax.protocols.convergence import Trend, trend
+from capax.protocols.convergence import trend
 from capax.protocols.count import Count, Train, out_of_time
 from capax.protocols.mac import best_of_restarts_interval
-from capax.results import CapacityEstimate
+from capax.results import CapacityEstimate, Parameters
 from capax.specs import Capacity, Run
 from capax.training.pack import Outcome
 
@@ -29,9 +31,9 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
         size = larger
         sizes.append(size)
     best = max(outcomes, key=lambda outcome: _bits(outcome)[-1])
-    found = trend([_bits(outcome) for outcome in outcomes])
-    converged = found.later is not None and all(outcome.stop_reason == "converged" for outcome in outcomes)
-    estimate = _estimate(run, best, found, converged, library_bits, tuple(sizes))
+    ended = all(outcome.stop_reason == "converged" for outcome in outcomes)
+    parameters = Parameters(**best.parameters, effective=run.model.effective_parameters(**task.sizes()))
+    estimate = estimated([_bits(outcome) for outcome in outcomes], ended, parameters, library_bits, sizes)
     interval = best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
     return Count(best.memorized, best, outcomes, size, size, interval, capacity=estimate)
 
@@ -42,21 +44,33 @@ def _bits(outcome: Outcome) -> list[float]:
     return [float(bits) for bits in np.maximum.accumulate(ends)]
 
 
-def _estimate(
-    run: Run, best: Outcome, found: Trend, converged: bool, library_bits: float, sizes: tuple[int, ...]
+def estimated(
+    restarts: Sequence[Sequence[float]],
+    ended: bool,
+    parameters: Parameters,
+    library_bits: float,
+    library_sizes: Sequence[int],
 ) -> CapacityEstimate:
-    later = found.later if converged else None
-    held = found.reached if later is None else later
-    effective = run.model.effective_parameters(**run.task.sizes())
+    """What restarts say of what can be held.
+
+    Args:
+        restarts: the most that each knew by the end of each of its cycles.
+        ended: whether each ended since a cycle changed too little.
+        library_bits: of the last library.
+        library_sizes: of all libraries, in turn.
+    """
+    found = trend(restarts)
+    converged = ended and found.later is not None
+    held = found.later if converged and found.later is not None else found.reached
     return CapacityEstimate(
         bits=found.reached,
-        extrapolated=later,
+        extrapolated=found.later if converged else None,
         interval=found.interval if converged else None,
         converged=converged,
         last_gain=found.last_gain,
         library_bits=library_bits,
-        library_sizes=sizes,
-        per_effective_parameter=held / effective,
-        per_trainable_parameter=held / best.parameters["trainable"],
-        per_parameter=held / best.parameters["total"],
+        library_sizes=tuple(library_sizes),
+        per_effective_parameter=None if parameters.effective is None else held / parameters.effective,
+        per_trainable_parameter=held / parameters.trainable,
+        per_parameter=held / parameters.total,
     )

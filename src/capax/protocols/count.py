@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from capax.results import CapacityEstimate, Interval, KeyDimensionSearch, Search, ShatterEpochs
-from capax.specs import Training
+from capax.specs import Model, Training
 
 if TYPE_CHECKING:  # a page shows counts without torch
     from capax.training.pack import Outcome
@@ -24,6 +24,7 @@ class Count:
         best: the training that counts.
         outcomes: all trainings.
         library_size: items that could have been recalled.
+        model: that it is of, where the protocol searched for one of its sizes.
         of: items of the library that `memorized` is a count of, by which chance is reckoned.
     """
 
@@ -36,6 +37,7 @@ class Count:
     search: Search | KeyDimensionSearch | None = None
     shatter: ShatterEpochs | None = None
     capacity: CapacityEstimate | None = None
+    model: Model | None = None
 
 
 def out_of_time(outcome: Outcome, training: Training) -> bool:
