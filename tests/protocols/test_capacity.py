@@ -118,7 +118,7 @@ def test_associations_have_a_capacity_too() -> None:
     [
         (capax.Relations(n_items=8), capax.KeyQueryChannel(d_model=4, d_head=2), {}, "protocol"),
         (capax.Associations(labels="normal"), capax.AssociativeAttention(), {}, "protocol"),
-        (TASK, MODEL, {"schedule": "constant"}, "cycle_steps"),
+        (TASK, MODEL, {"schedule": "constant"}, "schedule"),
         (TASK, MODEL, {"cycle_steps": 0}, "cycle_steps"),
         (TASK, MODEL.replace(norms=False), {"gain_lr": 2}, "gain_lr"),
         (TASK, MODEL, {"optimizer": "lion"}, "optimizer"),

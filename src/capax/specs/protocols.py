@@ -301,6 +301,8 @@ class Capacity(_Protocol):
             raise ValueError(
                 f"protocol: 'capacity' counts bits, and task {task.task!r} gives no probabilities of items"
             )
+        if training.schedule != "cycles":
+            raise ValueError(f"schedule: protocol 'capacity' trains in 'cycles', got {training.schedule!r}")
         if training.cycle_tolerance is None:
             raise ValueError(
                 "cycle_tolerance: protocol 'capacity' trains until a cycle adds less than this share, got none"

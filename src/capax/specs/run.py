@@ -84,8 +84,8 @@ class Run(Spec):
             )
         self.model.refuse(self.training, self.protocol)
         self._fill_training()
-        self.training.refuse_idle()
         self.protocol.refuse(self.task, self.training)
+        self.training.refuse_idle()
         self._fill_library()
         if self.training.gain_lr != 1 and not self.model.gains:
             raise ValueError(
