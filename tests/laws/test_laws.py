@@ -34,7 +34,9 @@ def real() -> pl.DataFrame:
 def measured(name: str) -> pl.DataFrame:
     """The real study that a law is for."""
     return tables.from_file(
-        {"association": "reference:associations", "relation": "reference:relations"}.get(name, "reference")
+        f"reference:{kind}"
+        if (kind := {"association": "associations", "relation": "relations", "capacity": "capacity"}.get(name))
+        else "reference"
     )
 
 

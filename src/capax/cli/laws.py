@@ -89,7 +89,8 @@ def fit(
         raise TableError(f"store: {store} holds no runs")
     rows = tables.where(rows, where)
     usual = "memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized"
-    counted = target or (LAWS[law]().target if LAWS[law].needed_for else usual)
+    own = LAWS[law]().target
+    counted = target or (usual if own == Law.usual_target else own)
     given: dict[str, Any] = {
         "axes": None if axes is None else [name.strip() for name in axes.split(",")],
         "method": method,
@@ -104,7 +105,8 @@ def fit(
     given |= {"target": counted} | ({"loss": rows["loss"][0]} if "loss" in rows.columns else {})
     chosen = _made(law, given)
     rows, unused = chosen.usable(rows)
-    lacking = not data or counted in tables.CAPACITIES  # of a user's counts a zero is a fault
+    bounded = chosen.bound is not None and chosen.bound in rows.columns
+    lacking = not bounded and (not data or counted in tables.CAPACITIES)  # of a user's counts a zero is a fault
     rows, left_out = tables.above_zero(rows, counted) if lacking else (rows, 0)
     notes = [*unused]
     if left_out:

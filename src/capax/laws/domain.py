@@ -41,6 +41,9 @@ class Domain(BaseModel):
 
     ranges: Annotated[dict[str, tuple[float, float]], Field(description="Smallest and largest value by column.")]
     protocol: Annotated[dict[str, Value], Field(description="What was the same for all rows.")] = {}
+    kinds: Annotated[
+        dict[str, tuple[str, ...]], Field(description="What there was in columns that hold no numbers.")
+    ] = {}
     largest_library: Annotated[float | None, Field(description="Largest library_size, where it is known.")] = None
     usable: Annotated[bool, Field(description="False for a law that holds nowhere as it was published.")] = True
 
@@ -52,11 +55,13 @@ class Domain(BaseModel):
         table: Any,
         library: np.ndarray,
         skip: Sequence[str] = (),
+        coded: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
         """The domain of a table.
 
         Args:
             skip: columns that are not part of it.
+            coded: the kinds of those columns that hold no numbers, but codes: 1 is the first.
 
         Raises:
             LawError: when rows were measured in different ways: one law describes one protocol.
@@ -77,9 +82,16 @@ class Domain(BaseModel):
         protocol |= _further(table, names, skip)
         further = [name for name in ARCHITECTURE if name in tables.names(table) and name not in (*names, *skip)]
         known = {**columns, **{name: tables.numbers(table, name) for name in further}}
-        ranges = {name: (float(values.min()), float(values.max())) for name, values in known.items()}
+        kinds = {
+            name: tuple(kind for code, kind in enumerate(every, 1) if code in known[name])
+            for name, every in (coded or {}).items()
+            if name in known
+        }
+        ranges = {
+            name: (float(values.min()), float(values.max())) for name, values in known.items() if name not in kinds
+        }
         largest = float(library.max())
-        return cls(ranges=ranges, protocol=protocol, largest_library=largest if np.isfinite(largest) else None)
+        return cls(ranges=ranges, protocol=protocol, kinds=kinds, largest_library=largest if np.isfinite(largest) else None)
 
     def task_class(self, unit: str) -> type[Task]:
         """The task of the data, or where they do not name one, the one whose items are called so.
@@ -111,6 +123,9 @@ class Domain(BaseModel):
             told = None if table is None else protocol_values(table, name)
             if told is not None:
                 result &= np.array([given == value for given in told], dtype=bool)
+        for name, kinds in self.kinds.items():
+            if table is not None and name in tables.names(table):
+                result &= np.isin(tables.values(table, name), kinds)
         return result
 
     def outside_in_words(self, row: Mapping[str, Any]) -> list[str]:
@@ -122,6 +137,9 @@ class Domain(BaseModel):
         for name, value in self.protocol.items():
             if name in row and row[name] != value:
                 reasons.append(f"{name} {row[name]} is not {value}")
+        for name, kinds in self.kinds.items():
+            if name in row and row[name] not in kinds:
+                reasons.append(f"{name} {row[name]} is not {' or '.join(kinds)}")
         return reasons
 
     def in_words(self) -> str:
@@ -132,6 +150,7 @@ class Domain(BaseModel):
             for name in ("vocab_size", "loss", "recall", "n_layers", "d_head")
             if self.protocol.get(name) is not None
         ]
+        told += [f"{name} {' or '.join(kinds)}" for name, kinds in self.kinds.items()]
         library = [] if self.largest_library is None else [f"libraries up to {self.largest_library:g}"]
         return ", ".join([*ranges, *told, *library])
 

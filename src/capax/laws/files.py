@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from capax import outputs
 from capax.errors import LawError, TableError, shown
+from capax.laws.capacity import CapacityLaw
 from capax.laws.censored import Solution
 from capax.laws.domain import Domain
 from capax.laws.ecm import ECM
@@ -20,9 +21,9 @@ from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, PowerLaw, Relati
 from capax.laws.rows import checked_rows
 
 LAWS: dict[str, type[Law]] = {
-    law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw, AssociationLaw, RelationLaw)
+    law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw, CapacityLaw, AssociationLaw, RelationLaw)
 }
-LawName = Literal["ecm", "polynomial", "bits", "power", "depth", "association", "relation"]
+LawName = Literal["ecm", "polynomial", "bits", "power", "depth", "capacity", "association", "relation"]
 DEFAULT = "reference"
 
 
@@ -115,7 +116,7 @@ def _check_predictions(law: Law) -> None:
     Raises:
         LawError: that names the field.
     """
-    ends = {name: np.array(law.domain_.ranges[name]) for name in law.columns}
+    ends = {name: np.array(law.domain_.ranges.get(name, (1.0, len(law.coded.get(name, ()))))) for name in law.columns}
     for field, rows in (("values", [list(law.solution_.values.values())]), ("draws", law.bootstrap()[:, :-1])):
         with np.errstate(all="ignore"):
             said = [law._capacity(np.asarray(theta), ends)[0] for theta in rows]
@@ -156,6 +157,10 @@ def _check(file: LawFile, law: Law) -> None:
         if len(draw) != len(law.names) + 1 or not 0 < draw[-1] < np.inf:
             raise LawError(f"not a law: draws.{number}: {', '.join(law.names)} and a positive sigma are needed")
     for name in law.columns:
+        if name in law.coded:
+            if not file.domain.kinds.get(name) or not set(file.domain.kinds[name]) <= set(law.coded[name]):
+                raise LawError(f"not a law: domain.kinds.{name}: some of {', '.join(law.coded[name])} are needed")
+            continue
         low, high = file.domain.ranges.get(name, (0.0, 0.0))
         if not 0 < low <= high < np.inf:
             raise LawError(f"not a law: domain.ranges.{name}: from a positive number up to a finite one is needed")

@@ -69,6 +69,11 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     needed may exceed the library, and such a law is meant for more items than can be measured."""
     found: ClassVar[tuple[str, ...]] = ()
     """Columns that say what a measurement found, where of others they say how it was done."""
+    coded: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """Kinds of the columns that hold no numbers: in arrays, and inside the law, 1 is the first."""
+    usual_target: ClassVar[str] = "memorized_above_chance"
+    bound: ClassVar[str | None] = None
+    """The column that is a lower bound where the target has no value."""
 
     target: str
     n_bootstrap: int
@@ -296,9 +301,14 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         center = self._scale(self._predict(columns))
         draws, noise = self.bootstrap(), self.noise()
         drawn = np.stack([self._scale(self._capacity(draw[:-1], columns)[0]) for draw in draws])
-        errors = (center + self.sigma_ * noise[:, None] - drawn) / draws[:, -1:]
-        found = np.quantile(errors, probabilities, axis=0, method="weibull")
+        found = np.quantile(
+            self._errors(center, drawn, draws[:, -1:], noise[:, None]), probabilities, axis=0, method="weibull"
+        )
         return [self._unscale(center + self.sigma_ * error) for error in found]
+
+    def _errors(self, center: Vector, drawn: np.ndarray, spread: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """How far new counts are from the center, `(draws, rows)`, in units of the spread."""
+        return np.asarray((center + self.sigma_ * noise - drawn) / spread)
 
     def noise(self) -> np.ndarray:
         """The error of the new count beside each draw of `bootstrap`, in units of the spread: normal quantiles."""
@@ -313,8 +323,11 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             raise LawError(f"n_bootstrap: at least {FEWEST_DRAWS}, got {self.n_bootstrap}")
         if self.draws_ is None:
             rng = np.random.default_rng([self.random_state, 0])
-            self.draws_ = np.stack([self._refit(rng) for _ in range(self.n_bootstrap)])
+            self.draws_ = self._drawn(rng)
         return self.draws_
+
+    def _drawn(self, rng: np.random.Generator) -> np.ndarray:
+        return np.stack([self._refit(rng) for _ in range(self.n_bootstrap)])
 
     def _refit(self, rng: np.random.Generator) -> Vector:
         """The law fitted to counts drawn from it; of draws that would not suffice for a fit there is another."""
@@ -354,7 +367,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         Raises:
             TableError: when no row is left.
         """
-        table, lacking = tables.with_columns(table, self.columns)
+        bound = (self.bound,) if self.bound in table.columns else ()
+        table, lacking = tables.with_columns(table, (*self.columns, *bound))
         table, luck = tables.above_luck(table, self.target)
         return table, (*luck, *lacking)
 
@@ -362,9 +376,12 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """The rows of a table or an array, checked; the arguments and errors are those of `fit`."""
         if tables.is_table(X):
             counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
-            columns = {name: tables.numbers(X, name) for name in self.columns}
+            columns = {name: self._column(X, name) for name in self.columns}
             items = self.needed_for is None and self.target not in tables.IN_BITS
             library = tables.numbers(X, LIBRARY) if items and LIBRARY in tables.names(X) else None
+            if y is None and self.bound in tables.names(X):
+                reached, lacks = tables.numbers(X, self.bound), np.isnan(counts)
+                counts, library = np.where(lacks, reached, counts), np.where(lacks, reached, np.inf)
             if reset:
                 self.n_features_in_ = len(self.columns)
             label = self.target if y is None else "y"
@@ -378,10 +395,14 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             label = "y"
         return checked_rows(columns, counts, library, label)
 
+    def _column(self, table: Any, name: str) -> Vector:
+        kinds = self.coded.get(name)
+        return tables.numbers(table, name) if kinds is None else tables.codes(table, name, kinds)
+
     def _columns_of(self, X: Any) -> Columns:
         check_is_fitted(self, "solution_")
         if tables.is_table(X):
-            columns = {name: tables.numbers(X, name) for name in self.columns}
+            columns = {name: self._column(X, name) for name in self.columns}
         else:
             legal = np.ndim(X) == 2 and np.shape(X)[1] in (len(self.columns), len(self.columns) + 1)
             array = check_array(X, dtype=np.float64) if legal else validate_data(self, X, dtype=np.float64, reset=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -354,6 +354,21 @@ def numbers(data: Any, name: str) -> np.ndarray:
     if found.ndim != 1:
         raise TableError(f"{name}: should have one value a row, got an array of shape {found.shape}")
     return found
+
+
+def codes(data: Any, name: str, kinds: Sequence[str]) -> np.ndarray:
+    """A column of a table that holds kinds as numbers: 1 is the first kind.
+
+    Raises:
+        TableError: when it is missing, or holds another kind.
+    """
+    if name not in names(data):
+        raise TableError(f"{name}: no such column; the table has {', '.join(map(str, names(data)))}")
+    found = values(data, name)
+    for row, kind in enumerate(found):
+        if kind not in kinds:
+            raise TableError(f"{name}: row {row}: {' or '.join(kinds)}, got {kind!r:.80}")
+    return np.array([kinds.index(kind) + 1.0 for kind in found])
 
 
 def values(data: Any, name: str) -> list[Any]:

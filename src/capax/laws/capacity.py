@@ -1,0 +1,323 @@
+"""The law of capacity in bits: what predicts is averaged, and what the data leave open widens its intervals."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import scipy
+from sklearn.model_selection import GroupKFold
+
+from capax.errors import LawError, shown
+from capax.laws.censored import Solution, Vector
+from capax.laws.domain import SIZED, Domain
+from capax.laws.power import Factor, Product
+from capax.laws.rows import Columns, Rows
+
+FOLDS = 10
+MOST_TERMS = 5
+"""That one regression has: of more there are many subsets, and few rows for each."""
+FARTHER, SHARES = 3.0, (0.3, 0.4, 0.5, 0.6, 0.7)
+"""From the smallest shares of the rows those are predicted that are this many times larger: how well a law travels."""
+FREEDOM = 3
+"""Degrees of freedom that a regression has at least."""
+ROUNDS, IMPUTED = 300, 20
+ENTERS, STAYS_OUT = 0.5, 0.05
+"""Share of the weight that regressions with a term have."""
+
+Size = Literal["effective_parameters", "trainable_parameters", "total_parameters"]
+
+
+def _attention(n_heads: Vector, d_head: Vector, d_model: Vector) -> Vector:
+    return np.asarray(np.log(n_heads * np.minimum(d_head, d_model) / d_model))
+
+
+def _second(code: Vector) -> Vector:
+    """1 for the second of two kinds, 0 for the first."""
+    return np.asarray(code - 1.0)
+
+
+TERMS = {
+    "n_layers": Factor("b", "n_layers", ("n_layers",)),
+    "attention": Factor("c", "n_heads·d_head/d_model", ("n_heads", "d_head", "d_model"), _attention),
+    "d_model": Factor("d_model", "exp(1/d_model)", ("d_model",), np.reciprocal),
+    "vocab_size": Factor("vocab_size", "vocab_size", ("vocab_size",)),
+    "seq_len": Factor("seq_len", "seq_len", ("seq_len",)),
+    "loss": Factor("loss", "e, where the loss covers the last position", ("loss",), _second),
+    "embeddings": Factor("embeddings", "e, where embeddings are trained", ("embeddings",), _second),
+    "ffn": Factor("ffn", "e, where there is no FFN", ("ffn",), _second),
+}
+"""What capacity may depend on beside the size, each with an exponent."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A regression of logarithms on some of the columns of a design, with a flat prior.
+
+    Attributes:
+        places: those columns.
+        beta: their coefficients, `(places,)`.
+        root: `root @ root.T` is the covariance of the coefficients where residuals spread by 1.
+        spread: of the residuals.
+        dof: degrees of freedom.
+    """
+
+    places: tuple[int, ...]
+    beta: Vector
+    root: np.ndarray
+    spread: float
+    dof: int
+
+    @classmethod
+    def of(cls, places: tuple[int, ...], design: np.ndarray, y: Vector) -> Regression | None:
+        """The regression; None where the rows do not determine it."""
+        chosen, dof = design[:, places], len(y) - len(places)
+        if dof < FREEDOM:
+            return None
+        orthogonal, triangle = np.linalg.qr(chosen)
+        size = np.abs(np.diag(triangle))
+        if size.min() < 1e-9 * size.max():
+            return None
+        root = np.linalg.inv(triangle)
+        beta = root @ (orthogonal.T @ y)
+        residuals = y - chosen @ beta
+        return cls(places, beta, root, max(float(np.sqrt(residuals @ residuals / dof)), 1e-9), dof)
+
+    def log_density(self, design: np.ndarray, y: Vector) -> Vector:
+        """Of new measurements: Student's t about the line."""
+        chosen = design[:, self.places]
+        scale = self.spread * np.sqrt(1 + ((chosen @ self.root) ** 2).sum(1))
+        return np.asarray(scipy.stats.t.logpdf(y, self.dof, chosen @ self.beta, scale))
+
+    def drawn(self, width: int, generator: np.random.Generator) -> tuple[Vector, float]:
+        """Coefficients, of all `width` columns, and a spread that the rows do not contradict."""
+        spread = self.spread * float(np.sqrt(self.dof / generator.chisquare(self.dof)))
+        beta = np.zeros(width)
+        beta[list(self.places)] = self.beta + spread * self.root @ generator.standard_normal(len(self.places))
+        return beta, spread
+
+
+class CapacityLaw(Product):
+    """C = k · P^a · L^b · (H·d_head/d_model)^c · …: bits that networks hold at convergence, over their size P.
+
+    P is `effective_parameters`, L `n_layers`, H `n_heads`; d_head counts up to d_model. With a = 1 and no further term
+    each parameter holds k bits. Which terms there are, and whether a is 1, is not chosen once: each subset of terms is a
+    regression of logarithms, and their predictions are averaged by stacking (Yao et al. 2018): with the weights that
+    give what was left out of fits the highest density. Left out are whole architectures, a tenth at a time, and again
+    those three times as large as all that a fit had. A term that is in regressions of less than a twentieth of the
+    weight is left out, and the law says so. Ours; Härmä et al. 2024 have counts of sequences in place of bits.
+
+    Measurements without a value of the target (trainings that did not converge) are lower bounds, `capacity_reached`.
+
+    Args:
+        axes: names of terms that it may have beside the size: `n_layers`, `attention`, `d_model`, `vocab_size`,
+            `seq_len`, `loss`, `embeddings`, `ffn`; all when not given.
+        size: the column P; `trainable_parameters` counts W_Q, W_K, W_V and W_O by their numbers.
+        target: column of bits that is fitted when `fit` gets a table without y.
+        n_bootstrap: draws behind `predict_interval`.
+        random_state: seed of those.
+
+    Attributes:
+        weights_: share of the weight that regressions with a term have, by the parameter's name.
+    """
+
+    name: ClassVar[str] = "capacity"
+    coded: ClassVar[dict[str, tuple[str, ...]]] = {
+        "loss": ("all", "last"),
+        "embeddings": ("frozen", "trained"),
+        "ffn": ("mlp", "none"),
+    }
+    bound: ClassVar[str | None] = "capacity_reached"
+
+    def __init__(
+        self,
+        *,
+        axes: Sequence[str] | None = None,
+        size: Size = "effective_parameters",
+        target: str = "capacity_bits",
+        n_bootstrap: int = 1000,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(target=target, n_bootstrap=n_bootstrap, random_state=random_state)
+        self.axes = axes
+        self.size = size
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]
+        """What is multiplied, the size first.
+
+        Raises:
+            LawError: for axes or a size that there are not, or that repeat.
+        """
+        sizes = Size.__args__  # type: ignore[attr-defined]
+        if self.size not in sizes:
+            raise LawError(f"size: {', '.join(sizes)}, got {shown(self.size)}")
+        axes = list(TERMS) if self.axes is None else [] if isinstance(self.axes, str) else list(self.axes)
+        if len(set(axes)) < len(axes) or not all(isinstance(name, str) and name in TERMS for name in axes):
+            raise LawError(f"axes: of law capacity some of {', '.join(TERMS)}, each once; got {shown(self.axes)}")
+        return (Factor("a", self.size, (self.size,), usual=1.0), *(TERMS[name] for name in axes))
+
+    # Fitting
+
+    def fit_rows(self, rows: Rows, table: Any = None) -> Self:
+        """Fit to measurements that were read; a table adds its protocol to the domain."""
+        told = {} if table is None else table
+        self.domain_ = Domain.of(self.columns, rows.columns, told, np.array([np.inf]), skip=SIZED, coded=self.coded)
+        self.rows_, self.draws_ = rows, None
+        design, y = self._design(rows.columns), np.log(np.where(rows.complete, rows.library, rows.counts))
+        usual = self._usual
+        y = y - design @ usual
+        varies = np.ptp(design[:, 1:], axis=0) > 1e-12
+        self.held_ = {
+            name: (usual[place], f"one value of {factor.base} only; held at {usual[place]:g}")
+            for place, (name, factor) in enumerate(zip(self.names[1:], self.factors, strict=True), 1)
+            if not varies[place - 1]
+        }
+        subsets = _subsets(np.flatnonzero(varies) + 1)
+        weights = self._stacked(subsets, design, y, rows)
+        self._average(subsets, weights, design, y, rows)
+        self._describe()
+        return self
+
+    def _stacked(self, subsets: list[tuple[int, ...]], design: np.ndarray, y: Vector, rows: Rows) -> Vector:
+        """The weight of each subset of terms."""
+        values = ~rows.complete
+        design, y = design[values], y[values]
+        if len(y) < 1 + FREEDOM:
+            raise LawError(
+                f"{self.name}: at least {1 + FREEDOM} converged measurements are needed, got {len(y)} of {len(values)}"
+            )
+        densities = []
+        for kept, left_out in _folds(design):
+            fits = [Regression.of(places, design[kept], y[kept]) for places in subsets]
+            if fits[0] is not None:
+                none = np.full(int(left_out.sum()), -np.inf)
+                densities.append(
+                    np.stack([none if fit is None else fit.log_density(design[left_out], y[left_out]) for fit in fits])
+                )
+        if not densities:
+            return np.eye(len(subsets))[0]
+        density = np.concatenate(densities, axis=1)
+        density = np.exp(density - density.max(0))
+        weights = np.full(len(subsets), 1 / len(subsets))
+        for _ in range(ROUNDS):  # expectation and maximization of the weights of a mixture
+            weights = (weights[:, None] * density / (weights @ density)).mean(1)
+        return weights
+
+    def _average(
+        self, subsets: list[tuple[int, ...]], weights: Vector, design: np.ndarray, y: Vector, rows: Rows
+    ) -> None:
+        """The regressions to all rows, weighted; lower bounds at what is expected above them."""
+        bounds, y = rows.complete, y.copy()
+        for _ in range(IMPUTED if bounds.any() else 1):
+            fits = [Regression.of(places, design, y) for places in subsets]
+            share = np.array([0.0 if fit is None else weight for fit, weight in zip(fits, weights, strict=True)])
+            share = np.where(share < 1e-3 * share.max(), 0.0, share)
+            share /= share.sum()
+            found = [(fit, weight) for fit, weight in zip(fits, share.tolist(), strict=True) if fit and weight]
+            beta = np.zeros(design.shape[1])
+            for fit, weight in found:
+                beta[list(fit.places)] += weight * fit.beta
+            spread = float(np.sqrt(sum(weight * fit.spread**2 for fit, weight in found)))
+            if bounds.any():
+                mean, low = design[bounds] @ beta, self._bounds(rows, design)
+                y[bounds] = scipy.stats.truncnorm.mean((low - mean) / spread, np.inf, mean, spread)
+        self.regressions_ = found
+        usual = self._usual
+        values = dict(zip(self.names, (usual + beta).tolist(), strict=True))
+        values[self.names[0]] = float(np.exp(values[self.names[0]]))
+        self.weights_ = {
+            name: sum(weight for fit, weight in found if place in fit.places)
+            for place, name in enumerate(self.names)
+            if place and name not in self.held_
+        }
+        free = (self.names[0], *(name for name, weight in self.weights_.items() if weight >= ENTERS))
+        residuals = (y - design @ beta)[~bounds]
+        dof = max(len(residuals) - len(free), 1)
+        self.solution_ = Solution(values, free, spread, dof, float(residuals @ residuals / spread**2))
+
+    def _bounds(self, rows: Rows, design: np.ndarray) -> Vector:
+        """Logarithms of the lower bounds, less what terms at their usual exponents give."""
+        return np.asarray(np.log(rows.library[rows.complete]) - design[rows.complete] @ self._usual)
+
+    def _not_told(self, solution: Solution) -> dict[str, str]:
+        left_out = "it does not predict what is left out of fits (in regressions of {:.0%} of the weight)"
+        return {name: left_out.format(weight) for name, weight in self.weights_.items() if weight < STAYS_OUT}
+
+    def reading_notes(self) -> list[str]:
+        """What a reader must know of the average."""
+        partly = [f"{name} {weight:.0%}" for name, weight in self.weights_.items() if STAYS_OUT <= weight < 1]
+        return [f"an average over regressions; share of the weight that has a term: {', '.join(partly)}"] * bool(partly)
+
+    # Intervals
+
+    def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
+        """Quantiles of the average's draws; a parameter in `undetermined_` has neither end."""
+        ends = np.quantile(self.bootstrap()[:, :-1], [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return {
+            name: (None, None) if name in self.undetermined_ else (low, high)
+            for name, low, high in zip(self.names, *ends.tolist(), strict=True)
+        }
+
+    def _drawn(self, generator: np.random.Generator) -> np.ndarray:
+        """Draws of a regression by its weight, of its parameters by their posterior, and of what bounds leave open."""
+        rows, usual = self.rows_, self._usual
+        design = self._design(rows.columns)
+        y = np.log(rows.counts) - design @ usual
+        chosen = generator.choice(len(self.regressions_), self.n_bootstrap, p=[weight for _, weight in self.regressions_])
+        draws, bounds = np.empty((self.n_bootstrap, len(usual) + 1)), rows.complete
+        fitted = self._design_coefficients()
+        for number, place in enumerate(chosen):
+            fit = self.regressions_[place][0]
+            if bounds.any():
+                mean, spread = fitted
+                low = self._bounds(rows, design)
+                y[bounds] = scipy.stats.truncnorm.rvs(
+                    (low - design[bounds] @ mean) / spread, np.inf, design[bounds] @ mean, spread, random_state=generator
+                )
+                fit = Regression.of(fit.places, design, y) or fit
+            beta, spread = fitted = fit.drawn(len(usual), generator)
+            draws[number] = [*(usual + beta), spread]
+        draws[:, 0] = np.exp(draws[:, 0])
+        return draws
+
+    def _design_coefficients(self) -> tuple[Vector, float]:
+        values = np.array(list(self.solution_.values.values()))
+        values[0] = np.log(values[0])
+        return values - self._usual, self.sigma_
+
+    def _errors(self, center: Vector, drawn: np.ndarray, spread: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Of new measurements, of each draw one about what it says."""
+        return np.asarray((drawn + spread * noise - center) / self.sigma_)
+
+    @property
+    def _usual(self) -> Vector:
+        return np.array([0.0, *(factor.usual for factor in self.factors)])
+
+    def _design(self, columns: Columns) -> np.ndarray:
+        logs, _ = self._logs(columns)
+        return np.column_stack([np.ones(len(logs)), logs])
+
+
+def _subsets(places: np.ndarray) -> list[tuple[int, ...]]:
+    """The factor in front with at most so many of the others, the fewest first."""
+    few = range(min(len(places), MOST_TERMS) + 1)
+    return [(0, *some) for count in few for some in itertools.combinations(places.tolist(), count)]
+
+
+def _folds(design: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows that are kept and left out: whole architectures, and again much larger ones than are kept."""
+    groups = np.unique(design, axis=0, return_inverse=True)[1].ravel()
+    folds = min(FOLDS, len(np.unique(groups)))
+    if folds > 1:
+        for kept, left_out in GroupKFold(folds, shuffle=True, random_state=0).split(design, groups=groups):
+            yield np.isin(np.arange(len(design)), kept), np.isin(np.arange(len(design)), left_out)
+    size = design[:, 1]
+    for share in SHARES:
+        most = np.quantile(size, share)
+        left_out = size > most + np.log(FARTHER)
+        if left_out.any():
+            yield size <= most, left_out
