@@ -151,7 +151,7 @@ def test_from_a_study_to_a_plan(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         )
     )  # fmt: skip
     assert answer["interval"]["low"] < answer["value"] < answer["interval"]["high"]
-    plan = ("plan", "associations", "--associations", "1", "--context-size", "4", "--law", law, "--d-model", "6")
+    plan = ("plan", "associations", "--items", "1", "--context-size", "4", "--law", law, "--d-model", "6")
     found = json.loads(run(capsys, *plan, "--multiple", "2", "--json"))
     assert found["architectures"]
     assert "+head size" in run(capsys, *plan, "--multiple", "2")
@@ -167,7 +167,7 @@ def test_from_a_study_to_a_plan(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 
 def test_the_law_that_ships(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = run(capsys, "plan", "associations", "--associations", "300", "--context-size", "16")
+    shown = run(capsys, "plan", "associations", "--items", "300", "--context-size", "16")
     assert "300 associations (context_size 16)" in shown
     sizes = ("--n-heads", "8", "--context-size", "16", "--d-head", "16", "--d-model", "32")
     assert "memorizes about" in run(capsys, "predict", "associations", *sizes)

@@ -28,7 +28,7 @@ def test_from_a_table_to_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
         assert part in shown
     predicted = run(capsys, "predict", "--n-heads", "2", "--d-model", "40", "--seq-len", "16", "--law", "power.json")
     assert "inside its domain" in predicted
-    planned = run(capsys, "plan", "--sequences", "300", "--seq-len", "8", "--law", "power.json")
+    planned = run(capsys, "plan", "--items", "300", "--seq-len", "8", "--law", "power.json")
     for part in ("300 sequences", "seq_len 8", "vocab_size 100", "90%"):
         assert part in planned
     assert "law: power (44 measurements)" in planned
@@ -73,7 +73,7 @@ def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, "fit", *tables, "--law", "depth", "--out", "depth.json", "--json"))
     depth = next(row for row in found["parameters"] if row["name"] == "s")
     assert 1 < depth["low"] < depth["value"] < depth["high"] < 1.4
-    planned = json.loads(run(capsys, "plan", "--sequences", "300", "--seq-len", "8", "--law", "depth.json", "--json"))
+    planned = json.loads(run(capsys, "plan", "--items", "300", "--seq-len", "8", "--law", "depth.json", "--json"))
     assert {row["n_layers"] for row in planned["architectures"]} == {1, 2, 3}
     assert "n_layers: " in refused(capsys, "fit", *tables)
 
@@ -131,8 +131,8 @@ def test_outside_the_domain(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        ("plan", "--sequences", "300", "--seq-len", "8"),
-        ("plan", "associations", "--associations", "300", "--context-size", "16"),
+        ("plan", "--items", "300", "--seq-len", "8"),
+        ("plan", "associations", "--items", "300", "--context-size", "16"),
     ],
 )
 def test_a_narrow_terminal_shows_whole_numbers(
@@ -151,14 +151,14 @@ def test_a_narrow_terminal_shows_whole_numbers(
 
 
 def test_plan_json(capsys: pytest.CaptureFixture[str]) -> None:
-    ask = ("--sequences", "1000", "--seq-len", "32", "--n-heads", "2,4", "--law", "published:harma2024", "--json")
+    ask = ("--items", "1000", "--seq-len", "32", "--n-heads", "2,4", "--law", "published:harma2024", "--json")
     found = json.loads(run(capsys, "plan", *ask))
     assert found == json.loads(run(capsys, "plan", "sequences", *ask))
     rows = found["architectures"]
     assert [row["n_heads"] for row in rows] == [4, 2]
     assert rows[0]["trainable_parameters"] < rows[1]["trainable_parameters"]
     assert all(row["at_least"] >= 1000 for row in rows)
-    nothing = run(capsys, "plan", "--sequences", "1000000", "--seq-len", "32")
+    nothing = run(capsys, "plan", "--items", "1000000", "--seq-len", "32")
     assert "No architecture in the domain" in nothing
     assert "The nearest:" in nothing
 
@@ -170,7 +170,7 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "fit", "--data", "short.csv", "--law", "power", "--out", "law.json")
     ask = (
         "plan",
-        "--sequences",
+        "--items",
         "40",
         "--seq-len",
         "8",
@@ -233,15 +233,15 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
             ("predict", "--n-heads", "1", "--d-model", "64", "--seq-len", "64", "--law", "published:harma2024:2"),
             ["not usable as published"],
         ),
-        (("plan", "--seq-len", "8"), ["--sequences"]),
-        (("plan", "--sequences", "0", "--seq-len", "8"), ["sequences", "0"]),
-        (("plan", "--sequences", "9", "--seq-len", "8", "--n-heads", "1,two"), ["n_heads", "1,two"]),
+        (("plan", "--seq-len", "8"), ["--items"]),
+        (("plan", "--items", "0", "--seq-len", "8"), ["sequences", "0"]),
+        (("plan", "--items", "9", "--seq-len", "8", "--n-heads", "1,two"), ["n_heads", "1,two"]),
         (
-            ("plan", "--sequences", "9", "--seq-len", "8", "--n-heads", "5"),
+            ("plan", "--items", "9", "--seq-len", "8", "--n-heads", "5"),
             ["n_heads 5", "1 to 4", "all the same (--extrapolate)"],
         ),
-        (("plan", "--sequences", "9", "--seq-len", "8", "--max-parameters", "5"), ["max_parameters", "5"]),
-        (("plan", "--sequences", "9", "--seq-len", "8", "--probability", "0"), ["probability", "0"]),
+        (("plan", "--items", "9", "--seq-len", "8", "--budget-parameters", "5"), ["budget_parameters", "5"]),
+        (("plan", "--items", "9", "--seq-len", "8", "--probability", "0"), ["probability", "0"]),
     ],
 )
 def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: tuple[str | Path, ...], said: list[str]) -> None:

@@ -77,8 +77,8 @@ HUGE = "1" + "0" * 30
             ["head_counts", "integer"],
         ),
         (["fit", "--data", "reference", "--law", "polynomial", "--degree", "1000000"], ["degree", "at most 20"]),
-        (["plan", "--sequences", "10", "--seq-len", "8", "--n-heads", HUGE], ["n_heads", "at most"]),
-        (["plan", "--sequences", "10", "--seq-len", "8", "--probability", "nan"], ["probability", "finite"]),
+        (["plan", "--items", "10", "--seq-len", "8", "--n-heads", HUGE], ["n_heads", "at most"]),
+        (["plan", "--items", "10", "--seq-len", "8", "--probability", "nan"], ["probability", "finite"]),
     ],
     ids=lambda value: " ".join(value)[:60],
 )

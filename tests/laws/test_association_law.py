@@ -124,7 +124,7 @@ def test_the_nearest_is_told_where_nothing_holds(law: capax.AssociationLaw) -> N
         ({"n_heads": [0]}, "n_heads: at least 1, got 0"),
         ({"probability": 1.5}, "probability: between 0 and 1, got 1.5"),
         ({"precision": "int8"}, "precision: float32, float64, bfloat16, got 'int8'"),
-        ({"max_parameters": 10}, "max_parameters: at least .* got 10"),
+        ({"budget_parameters": 10}, "budget_parameters: at least .* got 10"),
         ({"multiple": 0}, "multiple: .*0"),
     ],
 )

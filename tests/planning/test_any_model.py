@@ -151,7 +151,7 @@ def test_the_command_line_takes_axes(
     assert fitted["options"]["axes"] == AXES
     sizes = ("--size", "n_kv_heads=2", "--n-heads", "4", "--d-model", "16", "--law", "l.json")
     assert said("predict", *sizes)["n_kv_heads"] == 2
-    planned = said("plan", "--sequences", "5", "--law", "l.json", "--n-heads", "4", "--size", "n_kv_heads=1,2")
+    planned = said("plan", "--items", "5", "--law", "l.json", "--n-heads", "4", "--size", "n_kv_heads=1,2")
     assert {row["n_kv_heads"] for row in planned["architectures"]} == {1, 2}
 
 

@@ -130,7 +130,7 @@ def test_constraints_are_kept(law: Law) -> None:
     assert {row.n_heads for row in found.architectures} == {2, 4}
     assert all(row.d_model % 16 == 0 for row in found.architectures)
     assert all(row.bytes == 2 * row.total_parameters for row in found.architectures)
-    tight = capax.plan(law, 300, seq_len=8, max_parameters=35_000)
+    tight = capax.plan(law, 300, seq_len=8, budget_parameters=35_000)
     assert {row.n_heads for row in tight.architectures} < {1, 2, 3, 4}
     assert all(row.trainable_parameters <= 35_000 for row in tight.architectures)
     exact = capax.plan(law, 300, seq_len=8, d_model=[50], n_heads=[1])

@@ -197,7 +197,7 @@ def test_fit_and_predict(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_plan(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--probability", "0.5", "--multiple", "1", "--verify", "--json"]
-    printed = said(capsys, "plan", "sequences", "--sequences", "20", "--law", law, *options)
+    printed = said(capsys, "plan", "sequences", "--items", "20", "--law", law, *options)
     assert json.loads(printed)["architectures"][0]["n_kv_heads"] in (1, 2, 4)
 
 

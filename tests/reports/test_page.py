@@ -369,7 +369,7 @@ def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
     budget = page.get_by_label("trainable parameters, at most", exact=True)
     budget.fill("100")
     page.wait_for_selector("#plan-answer.refused")
-    assert "max_parameters: at least" in page.locator("#plan-answer").text_content()
+    assert "budget_parameters: at least" in page.locator("#plan-answer").text_content()
     budget.fill("")
     page.get_by_label("n_heads to choose from").fill("one")
     page.wait_for_selector("#plan-answer.refused")
@@ -386,7 +386,7 @@ def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
         "sizes": {name: int(rng.choice(values)) for name, values in table["asked"].items()},
         "lists": {"n_heads": some[rng.integers(len(some))]},
         "probability": float(rng.choice(table["probabilities"])),
-        "max_parameters": None if rng.random() < 0.6 else int(10 ** rng.uniform(3.2, 5.2)),
+        "budget_parameters": None if rng.random() < 0.6 else int(10 ** rng.uniform(3.2, 5.2)),
         "extrapolate": table["extrapolates"] and bool(rng.random() < 0.4),
     }
 
@@ -429,7 +429,7 @@ def planned(law: Any, asked: dict[str, Any], grid: dict[str, list[int]]) -> Fron
         kept = [one for one in values if asked["extrapolate"] or low <= one <= high]
         choices[name] = kept if name != "n_heads" or heads is None else [one for one in heads if one in kept]
     try:
-        options = {name: asked[name] for name in ("probability", "max_parameters", "extrapolate")}
+        options = {name: asked[name] for name in ("probability", "budget_parameters", "extrapolate")}
         return capax.plan(law, asked["target"], **choices, **asked["sizes"], **options)
     except CapaxError as error:
         return str(error)

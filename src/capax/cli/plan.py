@@ -11,14 +11,16 @@ from cyclopts import App, Parameter
 
 from capax import machine
 from capax.cli import output
+from capax.cli.families import amount, show_bits, show_verified
 from capax.cli.flags import Flag, Json, made, tasks
 from capax.cli.numbers import integers
 from capax.errors import LawError
 from capax.laws.files import LAWS, load_law, reference_of
 from capax.laws.law import Law
+from capax.planning.cost import Accelerator
 from capax.planning.plan import plan, verify
 from capax.planning.plan import predict as ask
-from capax.planning.results import Frontier, Prediction, Verification
+from capax.planning.results import BitsFrontier, Frontier, Prediction, Verification
 from capax.specs import Task
 
 Flags = Mapping[str, tuple[Any, str]]
@@ -52,7 +54,7 @@ def _predict(
     level
         Level of the interval.
     extrapolate
-        Answer outside the domain of the law, too. [default: only a law of what is needed, a key dimension]
+        Answer outside the domain of the law, too. [default: only a law of what is needed, or capacity]
     """
     asked = _law(kind, law)
     given = {**sizes, **_further(size, single=True)}
@@ -67,8 +69,12 @@ def _plan(
     size: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     probability: float = 0.9,
     multiple: int | None = None,
-    max_parameters: int | None = None,
+    budget_parameters: int | None = None,
+    budget_bytes: int | None = None,
+    budget_hours: float | None = None,
     precision: Literal["float32", "float64", "bfloat16"] = "float32",
+    exposures: int | None = None,
+    accelerator: Accelerator = "h100",
     law: str | None = None,
     extrapolate: bool | None = None,
     verify: Annotated[bool, Flag] = False,
@@ -79,7 +85,8 @@ def _plan(
 ) -> None:
     """The architectures that hold so many items, smallest first: of each number of heads (and so on) the smallest.
 
-    Of the model's sizes several values may be given, "1,2,4"; without them those of the law's domain are tried.
+    Of the model's sizes several values may be given, "1,2,4"; without them those of the law's domain are tried, or, of
+    a law in bits, usual depths and widths at any size. Such a law also says what a budget holds, without --items.
 
     Parameters
     ----------
@@ -89,15 +96,23 @@ def _plan(
         Probability with which a new measurement is to reach the target.
     multiple
         What the tried widths of a transformer, or head sizes of an attention layer, are multiples of. [default: 8, 4]
-    max_parameters
+    budget_parameters
         Most trainable parameters.
+    budget_bytes
+        Most bytes of all parameters; of a law in bits, like the next.
+    budget_hours
+        Most hours of one training on this machine.
     precision
         In which bytes are counted.
+    exposures
+        Times that a training shows each item, for its cost. [default: 3100]
+    accelerator
+        On which the training's hours are reckoned, too.
     law
         A file of `capax fit --out`; reference (reference:NAME), fitted to the study that ships with capax; or
         published:harma2024. [default: the one that ships for the task]
     extrapolate
-        Go outside the domain of the law. [default: only a law of what is needed, a key dimension]
+        Go outside the domain of the law. [default: only a law of what is needed, or capacity]
     verify
         Train the first architecture on a library of that size, and say whether it holds.
     seed
@@ -110,16 +125,26 @@ def _plan(
     asked, given = _law(kind, law), {**sizes, **_further(size)}
     frontier = plan(
         asked,
-        given.pop(kind.unit),
+        given.pop("items"),
         probability=probability,
         multiple=multiple,
-        max_parameters=max_parameters,
+        budget_parameters=budget_parameters,
+        budget_bytes=budget_bytes,
+        budget_hours=budget_hours,
         precision=precision,
+        exposures=exposures,
+        accelerator=accelerator,
         extrapolate=extrapolate,
-        **{name: integers(name, value) if isinstance(value, str) else value for name, value in given.items()},
+        **{
+            name: integers(name, value) if isinstance(value, str) and name not in asked.coded else value
+            for name, value in given.items()
+        },
     )
     if not as_json:
-        _show_plan(frontier, kind.unit)
+        if isinstance(frontier, BitsFrontier):
+            show_bits(frontier, kind.unit)
+        else:
+            _show_plan(frontier, kind.unit)
     checked = _verified(asked, frontier, store, seed, workers) if verify else None
     if as_json:
         print(frontier.model_copy(update={"verification": checked}).model_dump_json())
@@ -199,7 +224,8 @@ def _app(name: str, text: str, base: Callable[..., None], flags: Callable[[type[
 
 def _one(kind: type[Task]) -> Flags:
     """The sizes of a task and of its models, one value of each."""
-    return {name: (int | None, text) for name, text in (kind.size_fields() | _of_models(kind)).items()}
+    sizes = {name: (int | None, text) for name, text in (kind.size_fields() | _of_models(kind)).items()}
+    return {**sizes, **_kinds(kind)}
 
 
 def _several(kind: type[Task]) -> Flags:
@@ -207,7 +233,17 @@ def _several(kind: type[Task]) -> Flags:
     counts = {law.needed_for for law in LAWS.values()}
     of_task = {name: (int | None, text) for name, text in kind.size_fields().items() if name not in counts}
     of_models = {name: (str | None, text) for name, text in _of_models(kind).items()}
-    return {kind.unit: (int, f"{kind.unit.capitalize()} to memorize."), **of_task, **of_models}
+    return {"items": (int | None, f"{kind.unit.capitalize()} to memorize."), **of_task, **of_models, **_kinds(kind)}
+
+
+def _kinds(kind: type[Task]) -> Flags:
+    """Fields of a task and of its models that are no sizes, but that some law depends on."""
+    found: dict[str, tuple[Any, str]] = {}
+    for name, kinds in {name: kinds for law in LAWS.values() for name, kinds in law.coded.items()}.items():
+        owners = [one.model_fields[name] for one in (kind, *kind.learners()) if name in one.model_fields]
+        if owners:
+            found[name] = (Literal[kinds] | None, owners[0].description or "")
+    return found
 
 
 def _of_models(kind: type[Task]) -> dict[str, str]:
@@ -227,9 +263,11 @@ __getattr__ = made(
 
 def _show_prediction(found: Prediction, law: Law, items: str) -> None:
     screen, interval, sizes = output.console(), found.interval, dict(found.model_extra or {})
-    rule = sizes.pop("rule", None)
+    rule, bits = sizes.pop("rule", None), sizes.pop("bits", None)
     screen.print(", ".join(f"{name} {value}" for name, value in sizes.items()))
     says = f"memorizes about {found.value:.4g} {items}"
+    if isinstance(bits, float):
+        says = f"holds about {amount(bits, 'bit')}, of {found.value:.4g} {items}"
     if law.needed_for is not None:
         says = f"needs a {law.target} of about {found.value:.4g}"
     screen.print(
@@ -249,7 +287,7 @@ def _show_prediction(found: Prediction, law: Law, items: str) -> None:
 
 def _show_plan(found: Frontier, items: str) -> None:
     screen, asked = output.console(), dict(found.model_extra or {})
-    target = asked.pop(items)
+    target = found.items
     sizes = ", ".join(f"{name} {value}" for name, value in asked.items())
     screen.print(
         f"{target} {items} ({sizes}), with probability {found.probability:.0%}; law: {found.law} ({found.source})"
@@ -306,6 +344,9 @@ def _size(count: int) -> str:
 
 def _show_verification(found: Verification) -> None:
     run = found.measurement
+    if run.capacity is not None and found.predicted_bits is not None:
+        show_verified(found)
+        return
     what = f"{run.memorized} of {run.library_size} memorized"
     if found.held:
         print(f"Verified: it holds: {what} (run {run.key[:12]}).")

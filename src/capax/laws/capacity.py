@@ -104,8 +104,8 @@ class CapacityLaw(Product):
     """C = k · P^a · L^b · (H·d_head/d_model)^c · …: bits that networks hold at convergence, over their size P.
 
     P is `effective_parameters`, L `n_layers`, H `n_heads`; d_head counts up to d_model. With a = 1 and no further term
-    each parameter holds k bits. Which terms there are, and whether a is 1, is not chosen once: each subset of terms is a
-    regression of logarithms, and their predictions are averaged by stacking (Yao et al. 2018): with the weights that
+    each parameter holds k bits. Which terms there are, and whether a is 1, is not chosen once: each subset of terms is
+    a regression of logarithms, and their predictions are averaged by stacking (Yao et al. 2018): with the weights that
     give what was left out of fits the highest density. Left out are whole architectures, a tenth at a time, and again
     those three times as large as all that a fit had. A term that is in regressions of less than a twentieth of the
     weight is left out, and the law says so. Ours; Härmä et al. 2024 have counts of sequences in place of bits.
@@ -131,6 +131,7 @@ class CapacityLaw(Product):
         "ffn": ("mlp", "none"),
     }
     bound: ClassVar[str | None] = "capacity_reached"
+    travels: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -267,17 +268,16 @@ class CapacityLaw(Product):
         rows, usual = self.rows_, self._usual
         design = self._design(rows.columns)
         y = np.log(rows.counts) - design @ usual
-        chosen = generator.choice(len(self.regressions_), self.n_bootstrap, p=[weight for _, weight in self.regressions_])
+        shares = [weight for _, weight in self.regressions_]
+        chosen = generator.choice(len(shares), self.n_bootstrap, p=shares)
         draws, bounds = np.empty((self.n_bootstrap, len(usual) + 1)), rows.complete
         fitted = self._design_coefficients()
         for number, place in enumerate(chosen):
             fit = self.regressions_[place][0]
             if bounds.any():
-                mean, spread = fitted
-                low = self._bounds(rows, design)
-                y[bounds] = scipy.stats.truncnorm.rvs(
-                    (low - design[bounds] @ mean) / spread, np.inf, design[bounds] @ mean, spread, random_state=generator
-                )
+                mean, spread = design[bounds] @ fitted[0], fitted[1]
+                low = (self._bounds(rows, design) - mean) / spread
+                y[bounds] = scipy.stats.truncnorm.rvs(low, np.inf, mean, spread, random_state=generator)
                 fit = Regression.of(fit.places, design, y) or fit
             beta, spread = fitted = fit.drawn(len(usual), generator)
             draws[number] = [*(usual + beta), spread]
@@ -288,6 +288,24 @@ class CapacityLaw(Product):
         values = np.array(list(self.solution_.values.values()))
         values[0] = np.log(values[0])
         return values - self._usual, self.sigma_
+
+    def _said(self, draws: np.ndarray, columns: Columns) -> np.ndarray:
+        logs, _ = self._logs(columns)
+        return np.asarray(np.log(draws[:, :1]) + draws[:, 1:] @ logs.T)
+
+    def drivers(self, X: Any) -> dict[str, float]:
+        """What makes the interval of one row wide: shares of its variance, the largest first.
+
+        Each exponent counts by how far its term is from where the data are; `spread` is that of measurements. Shares of
+        exponents that err together may not add up to one.
+        """
+        logs, _ = self._logs(self._columns_of(X))
+        center = self._logs(self.rows_.columns)[0].mean(0)
+        draws = self.bootstrap()
+        parts = draws[:, 1:-1].var(0) * (logs[0] - center) ** 2
+        parts = dict(zip(self.names[1:], parts.tolist(), strict=True)) | {"spread": float((draws[:, -1] ** 2).mean())}
+        whole = sum(parts.values())
+        return {name: part / whole for name, part in sorted(parts.items(), key=lambda part: -part[1])}
 
     def _errors(self, center: Vector, drawn: np.ndarray, spread: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Of new measurements, of each draw one about what it says."""

@@ -90,8 +90,8 @@ class Domain(BaseModel):
         ranges = {
             name: (float(values.min()), float(values.max())) for name, values in known.items() if name not in kinds
         }
-        largest = float(library.max())
-        return cls(ranges=ranges, protocol=protocol, kinds=kinds, largest_library=largest if np.isfinite(largest) else None)
+        largest = float(library.max()) if np.isfinite(library.max()) else None
+        return cls(ranges=ranges, protocol=protocol, kinds=kinds, largest_library=largest)
 
     def task_class(self, unit: str) -> type[Task]:
         """The task of the data, or where they do not name one, the one whose items are called so.

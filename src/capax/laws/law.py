@@ -69,6 +69,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     needed may exceed the library, and such a law is meant for more items than can be measured."""
     found: ClassVar[tuple[str, ...]] = ()
     """Columns that say what a measurement found, where of others they say how it was done."""
+    travels: ClassVar[bool] = False
+    """Whether its intervals say what distance from the data costs, so that it may be asked outside its domain."""
     coded: ClassVar[dict[str, tuple[str, ...]]] = {}
     """Kinds of the columns that hold no numbers: in arrays, and inside the law, 1 is the first."""
     usual_target: ClassVar[str] = "memorized_above_chance"
@@ -300,11 +302,19 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         self._refuse(columns)
         center = self._scale(self._predict(columns))
         draws, noise = self.bootstrap(), self.noise()
-        drawn = np.stack([self._scale(self._capacity(draw[:-1], columns)[0]) for draw in draws])
+        drawn = self._said(draws[:, :-1], columns)
         found = np.quantile(
             self._errors(center, drawn, draws[:, -1:], noise[:, None]), probabilities, axis=0, method="weibull"
         )
         return [self._unscale(center + self.sigma_ * error) for error in found]
+
+    def drivers(self, X: Any) -> dict[str, float]:
+        """What makes the interval of one row wide, as shares of its variance; empty where a law does not say."""
+        return {}
+
+    def _said(self, draws: np.ndarray, columns: Columns) -> np.ndarray:
+        """What parameters `(draws, parameters)` say of rows, scaled, `(draws, rows)`."""
+        return np.stack([self._scale(self._capacity(theta, columns)[0]) for theta in draws])
 
     def _errors(self, center: Vector, drawn: np.ndarray, spread: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """How far new counts are from the center, `(draws, rows)`, in units of the spread."""

@@ -12,17 +12,28 @@ import numpy as np
 from capax.errors import LawError, shown
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
+from capax.planning import bits
+from capax.planning.cost import PEAKS, Accelerator
 from capax.planning.question import Columns, Question, predicted
-from capax.planning.results import Architecture, Frontier, Precision, Prediction, Verification
+from capax.planning.results import (
+    BYTES,
+    Architecture,
+    BitsFrontier,
+    Bounds,
+    Frontier,
+    Network,
+    Precision,
+    Prediction,
+    Verification,
+)
 from capax.protocols.measure import measure
 from capax.protocols.progress import Callback
 from capax.results import Interval
 from capax.specs import Mac, Training
 from capax.specs.spec import whole
 from capax.store import Store
+from capax.store.tables import IN_BITS
 from capax.training.workers import Workers
-
-BYTES: dict[str, int] = {"float32": 4, "float64": 8, "bfloat16": 2}
 
 
 def predict(
@@ -33,7 +44,8 @@ def predict(
     Args:
         law: a fitted law, or its name (`load_law`).
         level: probability with which a new measurement falls into the interval.
-        extrapolate: answer outside the law's domain, too; by default only a law of what is needed does.
+        extrapolate: answer outside the law's domain, too; by default only a law of what is needed does, and one that
+            travels (`Law.travels`), such as capacity.
         sizes: those of the task and of the model by name: `seq_len=8, n_heads=2, d_model=32`. What all the law's data
             had in common may be left out.
 
@@ -53,17 +65,20 @@ def predict(
     table = question.table([model])
     row = {name: values[0].item() for name, values in table.items() if name not in law.found}
     outside = question.outside([row], extrapolate)
-    value = float(predicted(law, table)[0])
+    value = float(predicted(law, table)[0]) / question.per_item
     if value < 0:
         raise LawError(f"{law.name}: predicts {value:.4g} items; no count is below zero, so it does not hold here")
-    low, high = law.predict_interval(table, level)
+    low, high = (float(end[0]) / question.per_item for end in law.predict_interval(table, level))
     told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes)}
+    told |= question.kinds
     told["trainable_parameters"] = row["trainable_parameters"]
+    if law.target in IN_BITS:
+        told["bits"] = value * question.per_item
     if law.needed_for is not None:
         told["rule"] = question.model.rule
     return Prediction(
         value=value,
-        interval=Interval(low=float(low[0]), high=float(high[0]), level=level, of="a new measurement"),
+        interval=Interval(low=low, high=high, level=level, of="a new measurement"),
         inside_domain=not outside,
         outside=outside,
         **told,
@@ -73,45 +88,79 @@ def predict(
 
 def plan(
     law: Law | str,
-    target: int,
+    target: int | None = None,
     *,
     probability: float = 0.9,
     multiple: int | None = None,
-    max_parameters: int | None = None,
+    budget_parameters: int | None = None,
+    budget_bytes: int | None = None,
+    budget_hours: float | None = None,
     precision: Precision = "float32",
+    exposures: int | None = None,
+    accelerator: Accelerator = "h100",
     extrapolate: bool | None = None,
-    **sizes: int | Sequence[int] | None,
+    **sizes: int | str | Sequence[int] | None,
 ) -> Frontier:
     """The architectures that hold this many items with a given probability, smallest first.
 
+    A law in bits plans at any size: of every depth and kind of tables the narrowest network, inside the law's domain or
+    not, with the interval that the law has at that distance, and what its training costs (`BitsFrontier`).
+
     Args:
         law: a fitted law, or its name (`load_law`).
-        target: how many items are to be memorized.
+        target: how many items are to be memorized. With a law in bits it may be left out: then of every family the
+            widest network within the budget is found, and what it holds.
         probability: that a new measurement of the architecture reaches the target: the level of its prediction
             interval, which is open above.
         multiple: what the values of the axis along which the smallest is sought are multiples of, where they follow
             from the law's domain (8 for the width of a transformer, 4 for the head size of an attention layer).
-        max_parameters: most trainable parameters.
+        budget_parameters: most trainable parameters.
+        budget_bytes: most bytes of all parameters; of a law in bits, as are those below.
+        budget_hours: most hours of one training on this machine.
         precision: in which the bytes are counted.
+        exposures: times that a training shows each item.
+        accelerator: on which the training is reckoned, too.
         extrapolate: go outside the law's domain where the given sizes lead there; by default only a law of what is
-            needed does.
+            needed does, and one that travels, such as capacity.
         sizes: those of the task by name, and values of the model's to choose from: `seq_len=8, n_heads=[1, 2]`; those
             of the law's domain where none are given.
 
     Raises:
-        LawError: for a value that is not allowed, outside the domain without `extrapolate`, or when `max_parameters`
-            leaves no candidate.
+        LawError: for a value that is not allowed, outside the domain without `extrapolate`, or when the budget leaves
+            no candidate.
     """
     law = law if isinstance(law, Law) else load_law(law)
-    items = law.domain_.task_class(law.items).unit
-    for name, value in ((items, target), ("multiple", multiple), ("max_parameters", max_parameters)):
-        if value is not None or name == items:
+    in_bits = law.target in IN_BITS
+    counts = {"multiple": multiple, "budget_parameters": budget_parameters}
+    of_bits = {"budget_bytes": budget_bytes, "exposures": exposures}
+    for name, value in ({"items": target} | counts | of_bits).items():
+        if value is not None or (name == "items" and not in_bits):
             whole(name, value, error=LawError)
+    for name, given in (of_bits | {"budget_hours": budget_hours}).items():
+        if given is not None and not in_bits:
+            raise LawError(f"{name}: only for laws in bits, such as capacity; {law.name} is none")
+    if budget_hours is not None and not 0 < budget_hours < np.inf:
+        raise LawError(f"budget_hours: a positive number, got {shown(budget_hours)}")
+    if accelerator not in PEAKS:
+        raise LawError(f"accelerator: {', '.join(PEAKS)}, got {shown(accelerator)}")
     if not 0 < probability < 1:
         raise LawError(f"probability: between 0 and 1, got {shown(probability)}")
     if precision not in BYTES:
         raise LawError(f"precision: {', '.join(BYTES)}, got {precision!r}")
     question = Question(law, sizes, target)
+    if in_bits:
+        return bits.frontier(
+            question,
+            target,
+            probability=probability,
+            multiple=multiple,
+            budget=Bounds(parameters=budget_parameters, bytes=budget_bytes, hours=budget_hours),
+            precision=precision,
+            exposures=bits.EXPOSURES if exposures is None else exposures,
+            accelerator=accelerator,
+            extrapolate=extrapolate,
+        )
+    assert target is not None
     grid = question.grid(multiple)
     ends = [{**question.given, **{name: end(values) for name, values in grid.items()}} for end in (min, max)]
     outside = question.outside(ends, extrapolate)
@@ -119,11 +168,12 @@ def plan(
     table = question.table(models)
     size, total = table["trainable_parameters"], table["total_parameters"]
     kept = np.full(len(models), True) if outside or extrapolate else law.inside_domain(table)
-    if max_parameters is not None:
-        kept &= size <= max_parameters
+    if budget_parameters is not None:
+        kept &= size <= budget_parameters
     if not kept.any():
         raise LawError(
-            f"max_parameters: at least {size.min()} for the smallest architecture to choose from, got {max_parameters}"
+            f"budget_parameters: at least {size.min()} for the smallest architecture to choose from, "
+            f"got {budget_parameters}"
         )
     margin = _margin(law, table, target, 1 - probability)
     keys = list(zip(*(table[name].tolist() for name in question.axes), strict=True))
@@ -133,10 +183,10 @@ def plan(
     places = sorted(smallest.values(), key=lambda place: (size[place], total[place]))
     nearest = [] if places else [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
     found = _described(question, table, keys, places or nearest, probability, precision)
-    sizes = {name: value for name, value in question.asked.items() if name != law.needed_for}
-    named: dict[str, Any] = {items: target, **sizes}
+    asked: dict[str, Any] = {name: value for name, value in question.asked.items() if name != law.needed_for}
     return Frontier(
-        **named,
+        items=target,
+        **asked,
         probability=probability,
         precision=precision,
         architectures=tuple(found if places else ()),
@@ -240,7 +290,8 @@ def verify(
 ) -> Verification:
     """Train an architecture of a plan on a library of the target's size, as the law's data were trained.
 
-    Its budget is as many steps as the law's data had: epochs of a smaller library have fewer.
+    Its budget is as many steps as the law's data had: epochs of a smaller library have fewer. With a law in bits its
+    capacity is measured, or that of a narrower network of its family where it would take too long (`proxy`).
 
     Args:
         law: the law that the plan was made with: loss, learning rate, stop rule and restarts are those of its data,
@@ -257,10 +308,13 @@ def verify(
     """
     law = law if isinstance(law, Law) else load_law(law)
     asked = dict(frontier.model_extra or {})
-    target = int(asked.pop(law.domain_.task_class(law.items).unit))
+    target = frontier.items
     question = Question(law, asked, target)
     chosen = architecture or (frontier.architectures[0] if frontier.architectures else frontier.nearest)
     assert chosen is not None
+    if isinstance(frontier, BitsFrontier) and isinstance(chosen, Network):
+        return bits.verify(question, frontier, chosen, store=store, seed=seed, workers=workers, progress=progress)
+    assert target is not None
     sizes: dict[str, Any] = {
         name: value for name, value in (chosen.model_extra or {}).items() if not name.startswith("gain_of_")
     }

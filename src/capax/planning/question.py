@@ -17,11 +17,12 @@ from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.specs import Spec
 from capax.specs.spec import LARGEST, whole
+from capax.store.tables import IN_BITS
 
 MOST_CHOICES = 10_000
 """Values that a law's domain may offer along one axis."""
 MOST_CANDIDATES = 200_000
-COUNTED = ("trainable_parameters", "total_parameters", "total_key_dim")
+COUNTED = ("trainable_parameters", "total_parameters", "effective_parameters", "total_key_dim")
 """Columns that follow from the sizes."""
 
 Columns = dict[str, np.ndarray]
@@ -41,6 +42,9 @@ class Question:
         given: those of them that the caller gave.
         sizes: what the caller gave of the model's.
         axes: the model's sizes that the law may depend on, the last varying fastest.
+        kinds: fields of task and model that are no sizes, but that the law depends on.
+        tables: kinds of embeddings to choose from, where none was given and the law knows several.
+        per_item: what an item takes of what the law counts: its information, of a law in bits.
     """
 
     def __init__(self, law: Law | str, given: Mapping[str, Any], items: int | None = None) -> None:
@@ -50,7 +54,10 @@ class Question:
         self.told = {name: value for name, value in law.domain_.protocol.items() if value is not None}
         of_task, of_model = self.kind.size_fields(), self.model.size_fields()
         given = {name: value for name, value in given.items() if value is not None}
-        further = [name for name in law.columns if name not in (*of_task, *COUNTED)]
+        coded = [name for name in law.coded if name in law.columns]
+        self.tables = law.coded["embeddings"] if "embeddings" in coded and "embeddings" not in given else None
+        self.kinds = {name: self._kind(name, given.pop(name, None)) for name in coded}
+        further = [name for name in law.columns if name not in (*of_task, *COUNTED, *law.coded)]
         further += [name for name in given if name in of_model and name not in of_task]
         usual = self.model.size_axes()
         self.axes = (*(name for name in dict.fromkeys(further) if name not in usual), *usual)
@@ -64,8 +71,23 @@ class Question:
         self.sizes = {name: value for name, value in given.items() if name not in of_task}
         fixed = {name: self._fixed(name) for name in self.kind.size_axes() if name not in self.given}
         fields = self.of(self.kind) | {name: value for name, value in fixed.items() if value is not None} | self.given
+        fields |= {name: value for name, value in self.kinds.items() if name in self.kind.model_fields}
         self.task = self.kind.of_size(items or 1, **fields)
+        self.per_item = self.task.information_per_item() if law.target in IN_BITS else 1.0
         self.asked = {name: getattr(self.task, name) for name in (*self.kind.size_axes(), *self.given)}
+
+    def _kind(self, name: str, given: Any) -> str:
+        """What is asked about of a field that is no size: what was given, what all data had, or the default.
+
+        Raises:
+            LawError: where it is given, and none of those that the law knows.
+        """
+        known = self.law.domain_.kinds.get(name, ())
+        owner = self.kind if name in self.kind.model_fields else self.model
+        found = given or (known[0] if len(known) == 1 else owner.model_fields[name].default)
+        if found not in self.law.coded[name]:
+            raise LawError(f"{name}: {' or '.join(self.law.coded[name])}, got {shown(found)}")
+        return str(found)
 
     def of(self, kind: type[Spec], files: bool = False) -> dict[str, Any]:
         """What the law's data say of a spec; where their items come from only where that is asked for."""
@@ -147,9 +169,17 @@ class Question:
         needed = predicted(self.law, row) if probability is None else self.law.quantile(row, probability)
         return self.model.shaped(float(needed[0]), self.task.sizes(), **sizes)
 
-    def spec(self, sizes: Mapping[str, int]) -> Any:
-        """A model of these sizes; what are no fields of it are arguments of a user's module."""
+    def spec(self, sizes: Mapping[str, int], kinds: Mapping[str, str] | None = None) -> Any:
+        """A model of these sizes; what are no fields of it are arguments of a user's module.
+
+        Args:
+            kinds: fields in place of those that were asked about. Trained embeddings are read out by the same table.
+        """
         fields = self.of(self.model) | {name: value for name, value in sizes.items() if name in self.model.model_fields}
+        kinds = {**self.kinds, **(kinds or {})}
+        fields |= {name: value for name, value in kinds.items() if name in self.model.model_fields}
+        if kinds.get("embeddings") == "trained":
+            fields["readout"] = "tied"
         further = {name: value for name, value in sizes.items() if name not in self.model.model_fields}
         if "arguments" in fields:
             fields["arguments"] = json.loads(fields["arguments"]) | further
@@ -165,21 +195,31 @@ class Question:
             **{name: np.full(len(models), value) for name, value in self.asked.items()},
             **{name: np.array([fields[name] for fields in known]) for name in self.axes},
             **{f"{kind}_parameters": np.array([count[kind] for count in counts]) for kind in ("trainable", "total")},
-            **{
-                name: np.array([getattr(one, name) for one in models])
-                for name in COUNTED[2:]
-                if hasattr(models[0], name)
-            },
+            **{name: np.full(len(models), value) for name, value in self.kinds.items()},
+            **{name: np.array([one[name] for one in known]) for name in self.kinds if name in known[0]},
+            **self._counted(models),
         }
+
+    def _counted(self, models: Sequence[Any]) -> Columns:
+        """Further columns that follow from the sizes, where the law has them."""
+        found = {}
+        if "effective_parameters" in self.law.columns:
+            counts = [model.effective_parameters(**self.task.sizes()) for model in models]
+            found["effective_parameters"] = np.array(counts)
+        if hasattr(models[0], "total_key_dim"):
+            found["total_key_dim"] = np.array([one.total_key_dim for one in models])
+        return found
 
     def outside(self, ends: Iterable[Mapping[str, Any]], extrapolate: bool | None) -> tuple[str, ...]:
         """Why some rows lie outside the law's domain.
 
         Raises:
-            OutsideDomain: unless it may be left, as it may be by a law of what is needed where nothing is said.
+            OutsideDomain: unless it may be left, as it may be where nothing is said by a law of what is needed, and by
+                one that travels.
         """
         found = tuple(dict.fromkeys(reason for end in ends for reason in self.law.domain_.outside_in_words(end)))
-        if found and not (self.law.needed_for is not None if extrapolate is None else extrapolate):
+        usual = self.law.needed_for is not None or self.law.travels
+        if found and not (usual if extrapolate is None else extrapolate):
             raise OutsideDomain(
                 f"outside the domain of {self.law.name} ({self.law.source_}): {'; '.join(found)}; "
                 "choose another law, or extrapolate all the same"

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from capax.laws.domain import Domain
+from capax.planning.cost import Cost
 from capax.results import Interval, Measurement, Result
 
 Precision = Literal["float32", "float64", "bfloat16"]
+BYTES: dict[str, int] = {"float32": 4, "float64": 8, "bfloat16": 2}
+"""Of a parameter."""
 
 
 class Sized(Result):
@@ -59,21 +62,39 @@ class Architecture(Sized):
     ]
 
 
+class Network(Architecture):
+    """An architecture of a plan by a law in bits."""
+
+    embeddings: Annotated[str | None, Field(description="Its tables: frozen, or trained (the read-out is the same).")]
+    effective_parameters: int
+    bits: Annotated[float, Field(description="That it is expected to hold.")]
+    interval: Annotated[Interval, Field(description="Of the items that a new measurement of it finds.")]
+    outside: Annotated[tuple[str, ...], Field(description="Why it lies outside the domain of the law.")]
+    cost: Cost
+
+
 class Verification(Result):
     """A planned architecture, trained on a library of the target's size."""
 
     held: Annotated[bool, Field(description="Whether every item of the target was memorized.")]
     miss_percent: Annotated[float, Field(description="Share of the target that was not memorized, in percent.")]
     measurement: Measurement
+    proxy: Annotated[
+        int | None,
+        Field(description="Width of the network that was measured in its place, where it takes too long itself."),
+    ] = None
+    promised_bits: Annotated[float | None, Field(description="That it should hold, of a plan in bits.")] = None
+    predicted_bits: Annotated[Interval | None, Field(description="What the law expected of it.")] = None
 
 
 class Frontier(Sized):
-    """The architectures that hold the target, smallest first; the target has the name of the items that it counts.
+    """The architectures that hold the target, smallest first.
 
     Of each combination of the other axes it is the one that is smallest along the last: the width of a transformer, the
     head size of an attention layer.
     """
 
+    items: Annotated[int | None, Field(description="That are to be held: the target.")]
     probability: Annotated[float, Field(description="With which each architecture holds the target.")]
     precision: Precision
     architectures: tuple[Architecture, ...]
@@ -86,3 +107,41 @@ class Frontier(Sized):
     notes: tuple[str, ...]
     verification: Verification | None = None
     schema_version: Literal[1] = 1
+
+
+class Bounds(Result):
+    """What a plan may spend."""
+
+    parameters: Annotated[int | None, Field(description="Most trainable parameters.")] = None
+    bytes: Annotated[int | None, Field(description="Most bytes of all parameters, at the plan's precision.")] = None
+    hours: Annotated[float | None, Field(description="Most hours of one training on this machine.")] = None
+
+
+class Known(Result):
+    """A network that was measured."""
+
+    sizes: Annotated[dict[str, int | float], Field(description="The law's columns that are numbers.")]
+    bits: float
+
+
+class BitsFrontier(Frontier):
+    """A plan by a law in bits: of each family (layers, tables, and heads where they are given) one network.
+
+    It is the narrowest that holds the target, or, where no target is given, the widest within the budget.
+    """
+
+    architectures: tuple[Network, ...]
+    nearest: Network | None
+    bits: Annotated[float | None, Field(description="Of the target; None where none is given.")]
+    budget: Bounds
+    sure: Annotated[
+        Network | None,
+        Field(description="The smallest inside the law's domain; None where none there holds so many."),
+    ]
+    largest_inside: Annotated[Network | None, Field(description="The network inside the domain that holds most.")]
+    measured: Annotated[Known, Field(description="The measured network that is nearest in size to the first.")]
+    drivers: Annotated[
+        dict[str, float], Field(description="Shares of the variance of the first one's interval, by what is uncertain.")
+    ]
+    exposures: Annotated[int, Field(description="Times that each item is seen.")]
+    accelerator: str

@@ -2,14 +2,14 @@
 // Chooses from a table that Python made (capax/reports/planner.py): nothing of a law is computed here.
 const capaxPlanner = (() => {
   // The smallest architectures that hold a target; throws an Error where there is nothing to choose from.
-  const plan = (law, { target, sizes, lists, probability, max_parameters, extrapolate }) => {
+  const plan = (law, { target, sizes, lists, probability, budget_parameters, extrapolate }) => {
     const place = law.probabilities.indexOf(probability);
     const wanted = (row) => Object.entries(sizes).every(([name, value]) => row[name] === value) && Object.entries(lists).every(([name, values]) => !values || values.includes(row[name]));
     const rows = law.rows.map((row) => Object.fromEntries(law.columns.map((name, column) => [name, row[column]])));
     const offered = rows.filter(wanted).filter((row) => extrapolate || !row.outside.length).map((row) => ({ ...row, at_least: row.at_least[place] }));
     if (!offered.length) throw new Error(`no architecture of the grid has these sizes${extrapolate ? "" : ` in the law's domain (${law.domain})`}`);
-    const candidates = offered.filter((row) => !(max_parameters && row.trainable_parameters > max_parameters));
-    if (!candidates.length) throw new Error(`max_parameters: at least ${Math.min(...offered.map((row) => row.trainable_parameters))} for the smallest architecture to choose from, got ${max_parameters}`);
+    const candidates = offered.filter((row) => !(budget_parameters && row.trainable_parameters > budget_parameters));
+    if (!candidates.length) throw new Error(`budget_parameters: at least ${Math.min(...offered.map((row) => row.trainable_parameters))} for the smallest architecture to choose from, got ${budget_parameters}`);
     const smallest = [...Map.groupBy(candidates.filter((row) => row.at_least >= target), (row) => law.axes.slice(0, -1).map((name) => row[name]).join()).values()].map(([first]) => first);
     const places = smallest.length ? smallest : [candidates.reduce((best, row) => (row.at_least > best.at_least ? row : best))];
     const order = (a, b) => a.trainable_parameters - b.trainable_parameters || a.total_parameters - b.total_parameters;
@@ -35,7 +35,7 @@ if (window.capaxReport && window.capaxReport.data.planner) (({ data: { planner: 
   };
   const asked = () => {
     if (!(number("target") >= 1)) throw new Error(`${law.items}: at least 1, got ${at("target").value || "none"}`);
-    return { target: number("target"), sizes: Object.fromEntries(Object.keys(law.asked).map((name) => [name, slid(name)])), lists: Object.fromEntries(law.axes.map(listed)), probability: slid("probability"), max_parameters: number("max_parameters"), extrapolate: Boolean(at("extrapolate")?.checked) };
+    return { target: number("target"), sizes: Object.fromEntries(Object.keys(law.asked).map((name) => [name, slid(name)])), lists: Object.fromEntries(law.axes.map(listed)), probability: slid("probability"), budget_parameters: number("budget_parameters"), extrapolate: Boolean(at("extrapolate")?.checked) };
   };
   const few = (value) => (value === null ? "–" : typeof value === "string" ? value : value >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3))));
   const COLUMNS = [...law.axes.map((name) => [name, name]), ["trainable", "trainable_parameters"], ["total", "total_parameters"], ["size", "size"], ["expected", "memorized"], ["at least", "at_least"], ["tokens/par.", "tokens_per_parameter"], ...Object.keys(law.gains).map((name) => [name.replace("gain_of_", "+"), name])];

@@ -1,0 +1,112 @@
+"""What `capax plan` prints of a plan by a law in bits."""
+
+from __future__ import annotations
+
+from capax.cli import output
+from capax.planning.question import COUNTED
+from capax.planning.results import BitsFrontier, Network, Verification
+
+TELLING = 0.1
+"""Share of the variance from which it is said what makes an interval wide."""
+TABLES = {"frozen": "frozen", "trained": "tied"}
+
+
+def show_bits(found: BitsFrontier, items: str) -> None:
+    """The question, a row for each family, and how far all that can be trusted."""
+    screen, asked = output.console(), dict(found.model_extra or {})
+    sizes = ", ".join(f"{name} {value}" for name, value in asked.items())
+    spent = [f"{name} {most:g}" for name, most in found.budget if most is not None]
+    limits = f"at most {', '.join(spent)}; " if spent else ""
+    if found.items is None:
+        screen.print(f"How many {items} ({sizes}) can be held? {limits}law: {found.law} ({found.source})")
+    else:
+        screen.print(
+            f"{found.items} {items} ({sizes}) of {amount(found.bits or 0.0, 'bit')}, with probability "
+            f"{found.probability:.0%}; {limits}law: {found.law} ({found.source})"
+        )
+    rows = found.architectures or tuple(filter(None, (found.nearest,)))
+    if not found.architectures:
+        screen.print("None holds them. The nearest:")
+    columns = {
+        "layers": [str(row.n_layers) for row in rows],
+        "heads": [f"{row.n_heads} of {row.d_head}" for row in rows],
+        "width": [str(row.d_model) for row in rows],
+        "tables": [TABLES.get(row.embeddings or "", "–") for row in rows],
+        "trainable": [amount(row.trainable_parameters) for row in rows],
+        "size": [amount(row.bytes, "B") for row in rows],
+        "bits": [amount(row.bits) for row in rows],
+        "expected": [amount(row.memorized) for row in rows],
+        "95 % interval": [f"{amount(row.interval.low)} to {amount(row.interval.high or 0.0)}" for row in rows],
+        "at least": [amount(row.at_least) for row in rows],
+        "FLOP": [f"{row.cost.flops:.1e}" for row in rows],
+        "hours/here": [hours(row.cost.hours) for row in rows],
+        f"hours/{found.accelerator.upper()}": [hours(row.cost.accelerator_hours) for row in rows],
+    }
+    kept = output.show_lines(columns, spare=("FLOP", "bits", "size", "heads"))
+    words = {
+        "tables": "tied: the token table is trained, and the read-out is the same",
+        "size": f"size: of all parameters as {found.precision}",
+        "expected": f"expected, interval, at least (the latter with {found.probability:.0%}): {items}",
+    }
+    screen.print("; ".join(text for name, text in words.items() if name in kept))
+    _show_trust(found, rows[0], items)
+    for note in found.notes:
+        screen.print(f"note: {note}")
+
+
+def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:
+    screen = output.console()
+    if first.outside:
+        screen.print(f"The first lies OUTSIDE the law's domain: {'; '.join(first.outside)}.")
+    largest = found.largest_inside
+    if found.sure is not None:
+        screen.print(f"The smallest inside the law's domain: {network(found.sure)}.")
+    elif largest is not None:
+        screen.print(
+            f"Inside the law's domain {network(largest)} holds most: {amount(largest.at_least)} {items} with "
+            f"{found.probability:.0%}."
+        )
+    sizes = found.measured.sizes
+    size = next(sizes[name] for name in COUNTED if name in sizes)
+    held = amount(found.measured.bits, "bit")
+    screen.print(f"The nearest that was measured has {amount(size)} parameters and holds {held}.")
+    wide = [f"{name} {share:.0%}" for name, share in found.drivers.items() if share >= TELLING]
+    if wide:
+        screen.print(f"What makes the interval wide: {', '.join(wide)}.")
+
+
+def network(one: Network) -> str:
+    """A network in a few words."""
+    layers = f"{one.n_layers} layer{'s' * (one.n_layers > 1)}"
+    return f"{layers}, {one.n_heads} head{'s' * (one.n_heads > 1)} of {one.d_head}, width {one.d_model}"
+
+
+def amount(value: float, unit: str = "") -> str:
+    """A number in three digits, with a prefix from a thousand on."""
+    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}".rstrip()
+
+
+def hours(value: float) -> str:
+    """Hours in two digits; from a hundred on without a fraction."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.2g}"
+
+
+def show_verified(found: Verification) -> None:
+    """What was measured, of the network itself or of a narrower one."""
+    run, expected = found.measurement, found.predicted_bits
+    assert run.capacity is not None
+    assert expected is not None
+    one = "The network" if found.proxy is None else f"It takes too long here; in its place one of width {found.proxy}"
+    held = amount(run.capacity.extrapolated or run.capacity.bits, "bit")
+    converged = "" if run.capacity.converged else " (NOT CONVERGED)"
+    verdict = (
+        "the promise holds" if found.held else f"the promise does not hold: {found.miss_percent:.1f} % are missing"
+    )
+    print(
+        f"Verified: {one} was measured: {held}{converged}, where the law expected {amount(expected.low)} to "
+        f"{amount(expected.high or 0.0, 'bit')} and promised {amount(found.promised_bits or 0.0, 'bit')}: {verdict} "
+        f"(run {run.key[:12]})."
+    )

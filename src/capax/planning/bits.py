@@ -1,0 +1,226 @@
+"""Plans by a law in bits: families of networks from small to large, what each holds, and what it costs to train."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from capax.errors import LawError, OutsideDomain
+from capax.planning.cost import Accelerator, assumptions, cost
+from capax.planning.question import COUNTED, Columns, Question, predicted
+from capax.planning.results import BYTES, BitsFrontier, Bounds, Known, Network, Precision, Verification
+from capax.protocols.measure import measure
+from capax.results import LEVEL, Interval
+from capax.specs import Capacity
+
+LAYERS = (1, 2, 4, 8, 16, 32)
+HEAD = 64
+"""Channels of a head where none are given; a narrower network has one head of its width."""
+NARROWEST, WIDEST, STEPS = 16, 16_384, 4
+"""Widths that are tried, so many to an octave."""
+RESTARTS, HOURS = 3, 0.2
+"""Of a verification: its trainings, and the most hours that they may take."""
+RESTARTS, HOURS = 3, 0.2
+"""Of a verification: its trainings, and the most hours that they may take together."""
+EXPOSURES = 3100
+"""Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
+
+
+@dataclass(frozen=True)
+class Families:
+    """Networks to choose from: of each family several widths.
+
+    Attributes:
+        models: all of them.
+        table: a row of each, with the columns of the law.
+        family: the number of each one's family, `(models,)`.
+    """
+
+    models: list[Any]
+    table: Columns
+    family: np.ndarray
+
+
+def families(question: Question, multiple: int | None) -> Families:
+    """Networks of every depth, kind of tables and width: as they were given, or the usual ones.
+
+    Raises:
+        LawError: where the law's model has no layers, heads and width, or a value is no positive integer.
+    """
+    if not {"n_layers", "n_heads", "d_head", "d_model"} <= set(question.model.size_fields()):
+        raise LawError(f"law: one in bits plans networks of layers, heads and a width, not {question.model.tag()}")
+    by = 8 if multiple is None else multiple
+    octaves = int(np.log2(WIDEST / NARROWEST))
+    steps = NARROWEST * 2 ** (np.arange(STEPS * octaves + 1) / STEPS)
+    given = {name: question.choices(name, 1) for name in question.sizes}
+    widths = given.pop("d_model", sorted({max(round(step / by), 1) * by for step in steps.tolist()}))
+    axes: dict[str, Any] = {"n_layers": LAYERS, "n_heads": (None,), "d_head": (None,)} | given
+    kinds = [{}] if question.tables is None else [{"embeddings": kind} for kind in question.tables]
+    models, family = [], []
+    for number, (fields, *values) in enumerate(itertools.product(kinds, *axes.values())):
+        sizes = dict(zip(axes, values, strict=True))
+        for width in widths:
+            head = sizes["d_head"] or min(HEAD, width)
+            heads = sizes["n_heads"] or max(width // head, 1)
+            models.append(question.spec({**sizes, "d_model": width, "d_head": head, "n_heads": heads}, fields))
+            family.append(number)
+    return Families(models, question.table(models), np.array(family))
+
+
+def frontier(
+    question: Question,
+    target: int | None,
+    *,
+    probability: float,
+    multiple: int | None,
+    budget: Bounds,
+    precision: Precision,
+    exposures: int,
+    accelerator: Accelerator,
+    extrapolate: bool | None,
+) -> BitsFrontier:
+    """Of each family the narrowest network that holds the target, or the widest within the budget.
+
+    Args:
+        question: the law, and what it is asked about.
+        target: items to hold; None to ask how many the budget holds.
+        probability, multiple, precision, extrapolate: those of `plan`.
+        budget: what may be spent.
+        exposures, accelerator: those of `cost`.
+
+    Raises:
+        LawError: where neither target nor budget is given, or the budget leaves no network.
+    """
+    if target is None and budget == Bounds():
+        raise LawError(
+            f"items: is required, or a budget ({', '.join(f'budget_{name}' for name in Bounds.model_fields)})"
+        )
+    law, tried = question.law, families(question, multiple)
+    table, models, task = tried.table, tried.models, question.task
+    inside = law.inside_domain(table)
+    expected = predicted(law, table) / question.per_item
+    low, at_least, high = (
+        bits / question.per_item for bits in law.quantiles(table, ((1 - LEVEL) / 2, 1 - probability, (1 + LEVEL) / 2))
+    )
+    held = np.full(len(models), target) if target is not None else at_least
+    size, total = table["trainable_parameters"], table["total_parameters"]
+    allowed = {"parameters": size, "bytes": total * BYTES[precision]}
+    if budget.hours is not None:
+        costs = [cost(one, task, float(items), exposures, accelerator) for one, items in zip(models, held, strict=True)]
+        allowed["hours"] = np.array([one.hours for one in costs])
+    kept = np.full(len(models), True) if (law.travels if extrapolate is None else extrapolate) else inside
+    if not kept.any():
+        raise OutsideDomain(
+            f"outside the domain of {law.name} ({law.source_}): {law.domain_.in_words()}; extrapolate all the same"
+        )
+    for name, values in allowed.items():
+        if (most := getattr(budget, name)) is not None:
+            least = values[kept].min()
+            kept = kept & (values <= most)
+            if not kept.any():
+                raise LawError(f"budget_{name}: at least {least:.4g} for the smallest network, got {most:g}")
+
+    def described(place: int) -> Network:
+        at = int(place)
+        sizes: dict[str, Any] = {name: int(table[name][at]) for name in ("n_layers", "n_heads", "d_head", "d_model")}
+        return Network(
+            **sizes,
+            embeddings=getattr(models[at], "embeddings", None),
+            trainable_parameters=int(size[at]),
+            total_parameters=int(total[at]),
+            effective_parameters=models[at].effective_parameters(**task.sizes()),
+            bytes=int(total[at]) * BYTES[precision],
+            bits=float(expected[at]) * question.per_item,
+            memorized=float(expected[at]),
+            at_least=float(at_least[at]),
+            interval=Interval(low=float(low[at]), high=float(high[at]), level=LEVEL, of="a new measurement"),
+            tokens_per_parameter=float(expected[at]) * (task.tokens_per_item or 0) / int(size[at]),
+            efficient=not ((size < size[at]) & (total < total[at]))[places].any(),
+            outside=tuple(law.domain_.outside_in_words({name: table[name][at] for name in law.columns})),
+            cost=cost(models[at], task, float(held[at]), exposures, accelerator),
+        )
+
+    enough = kept if target is None else kept & (at_least >= target)
+    members = [np.flatnonzero(enough & (tried.family == number)) for number in range(tried.family[-1] + 1)]
+    places = np.array([of_one[-1 if target is None else 0] for of_one in members if len(of_one)], dtype=int)
+    places = places[np.argsort(-at_least[places] if target is None else size[places], kind="stable")]
+    nearest = None if len(places) else int(np.flatnonzero(kept)[np.argmax(at_least[kept])])
+    first = places[0] if nearest is None else nearest
+    within = np.flatnonzero(inside)
+    sure = within[enough[within]] if target is not None else within[:0]
+    count = next(name for name in COUNTED if name in law.columns)
+    measured = int(np.argmin(np.abs(np.log(law.rows_.columns[count] / table[count][first]))))
+    kinds: dict[str, Any] = {
+        name: kind for name, kind in question.kinds.items() if name != "embeddings" or question.tables is None
+    }
+    return BitsFrontier(
+        items=target,
+        **question.asked,
+        **kinds,
+        probability=probability,
+        precision=precision,
+        architectures=tuple(map(described, places)),
+        nearest=None if nearest is None else described(nearest),
+        bits=None if target is None else target * question.per_item,
+        budget=budget,
+        sure=described(sure[np.argmin(size[sure])]) if len(sure) else None,
+        largest_inside=described(within[np.argmax(expected[within])]) if len(within) else None,
+        measured=Known(
+            sizes={name: float(law.rows_.columns[name][measured]) for name in law.columns if name not in law.coded},
+            bits=float(law.rows_.counts[measured]),
+        ),
+        drivers=law.drivers({name: values[[first]] for name, values in table.items()}),
+        exposures=exposures,
+        accelerator=accelerator,
+        law=law.name,
+        source=law.source_,
+        domain=law.domain_,
+        notes=(*law.notes_, *assumptions(exposures, accelerator)),
+    )
+
+
+def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: Any) -> Verification:
+    """Measure what a network of a plan holds or, where that takes too long, a narrower one of its family.
+
+    The plan promises that the network holds the target, and the law as many bits of a narrower one, with the plan's
+    probability; that is what is verified.
+
+    Args:
+        question: the one that was planned.
+        frontier: the plan.
+        chosen: the network.
+        how: store, seed, workers and progress of `measure`.
+    """
+    heads = {} if chosen.n_heads == max(chosen.d_model // chosen.d_head, 1) else {"n_heads": [chosen.n_heads]}
+    head = {} if chosen.d_head in (HEAD, chosen.d_model) else {"d_head": [chosen.d_head]}
+    kinds = question.kinds | ({} if chosen.embeddings is None else {"embeddings": chosen.embeddings})
+    family = Question(question.law, {**question.asked, **kinds, **heads, **head, "n_layers": [chosen.n_layers]})
+    tried = families(family, None)
+    low, at_least, middle, high = (
+        bits
+        for bits in question.law.quantiles(
+            tried.table, ((1 - LEVEL) / 2, 1 - frontier.probability, 0.5, (1 + LEVEL) / 2)
+        )
+    )
+    costs = [
+        RESTARTS * cost(model, family.task, 2 * bits / family.per_item, EXPOSURES, "h100").hours
+        for model, bits in zip(tried.models, middle.tolist(), strict=True)
+    ]
+    narrower = [at for at, model in enumerate(tried.models) if model.d_model <= chosen.d_model]
+    at = max((at for at in narrower if costs[at] <= HOURS), default=narrower[0])
+    model, whole = tried.models[at], tried.models[at].d_model == chosen.d_model
+    promised = frontier.bits if whole and frontier.bits is not None else float(at_least[at])
+    run = measure(family.task.replace(library_size=None), model, protocol=Capacity(restarts=RESTARTS), **how)
+    assert run.capacity is not None
+    found = run.capacity.extrapolated or run.capacity.bits
+    return Verification(
+        held=found >= promised,
+        miss_percent=100 * max(1 - found / promised, 0.0),
+        measurement=run,
+        proxy=None if whole else model.d_model,
+        promised_bits=promised,
+        predicted_bits=Interval(low=float(low[at]), high=float(high[at]), level=LEVEL, of="a new measurement"),
+    )
