@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from capax.checks.saturation import saturation as saturation
     from capax.errors import CapaxError as CapaxError
     from capax.figures.figure import figure as figure
+    from capax.laws.capacity import CapacityLaw as CapacityLaw
     from capax.laws.compare import compare as compare
     from capax.laws.ecm import ECM as ECM
     from capax.laws.files import load_law as load_law
@@ -79,6 +80,7 @@ _HOMES = {
     "Biographies": "capax.specs",
     "BitsLaw": "capax.laws.power",
     "Budget": "capax.specs",
+    "CapacityLaw": "capax.laws.capacity",
     "CapaxError": "capax.errors",
     "Constant": "capax.specs.model",
     "DepthLaw": "capax.laws.power",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from capax.cli import output
 from capax.planning.question import COUNTED
 from capax.planning.results import BitsFrontier, Network, Verification
+from capax.text import duration
 
 TELLING = 0.1
 """Share of the variance from which it is said what makes an interval wide."""
@@ -39,8 +40,8 @@ def show_bits(found: BitsFrontier, items: str) -> None:
         "95 % interval": [f"{amount(row.interval.low)} to {amount(row.interval.high or 0.0)}" for row in rows],
         "at least": [amount(row.at_least) for row in rows],
         "FLOP": [f"{row.cost.flops:.1e}" for row in rows],
-        "hours/here": [hours(row.cost.hours) for row in rows],
-        f"hours/{found.accelerator.upper()}": [hours(row.cost.accelerator_hours) for row in rows],
+        "time/here": [duration(3600 * row.cost.hours) for row in rows],
+        f"time/{found.accelerator.upper()}": [duration(3600 * row.cost.accelerator_hours) for row in rows],
     }
     kept = output.show_lines(columns, spare=("FLOP", "bits", "size", "heads"))
     words = {
@@ -87,11 +88,6 @@ def amount(value: float, unit: str = "") -> str:
         if value >= size:
             return f"{value / size:.3g} {prefix}{unit}"
     return f"{value:.3g} {unit}".rstrip()
-
-
-def hours(value: float) -> str:
-    """Hours in two digits; from a hundred on without a fraction."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def show_verified(found: Verification) -> None:

@@ -25,8 +25,8 @@ FARTHER, SHARES = 3.0, (0.3, 0.4, 0.5, 0.6, 0.7)
 FREEDOM = 3
 """Degrees of freedom that a regression has at least."""
 ROUNDS, IMPUTED = 300, 20
-ENTERS, STAYS_OUT = 0.5, 0.05
-"""Share of the weight that regressions with a term have."""
+ENTERS = 0.5
+"""Share of the weight of the regressions with a term from which it counts as a parameter."""
 
 Size = Literal["effective_parameters", "trainable_parameters", "total_parameters"]
 
@@ -107,8 +107,9 @@ class CapacityLaw(Product):
     each parameter holds k bits. Which terms there are, and whether a is 1, is not chosen once: each subset of terms is
     a regression of logarithms, and their predictions are averaged by stacking (Yao et al. 2018): with the weights that
     give what was left out of fits the highest density. Left out are whole architectures, a tenth at a time, and again
-    those three times as large as all that a fit had. A term that is in regressions of less than a twentieth of the
-    weight is left out, and the law says so. Ours; Härmä et al. 2024 have counts of sequences in place of bits.
+    those three times as large as all that a fit had. A term enters only where the best regression with it gives them a
+    density that is higher than without, by more than the standard error of that; the law says what it left out. Ours;
+    Härmä et al. 2024 have counts of sequences in place of bits.
 
     Measurements without a value of the target (trainings that did not converge) are lower bounds, `capacity_reached`.
 
@@ -156,8 +157,12 @@ class CapacityLaw(Product):
         sizes = Size.__args__  # type: ignore[attr-defined]
         if self.size not in sizes:
             raise LawError(f"size: {', '.join(sizes)}, got {shown(self.size)}")
-        axes = list(TERMS) if self.axes is None else [] if isinstance(self.axes, str) else list(self.axes)
-        if len(set(axes)) < len(axes) or not all(isinstance(name, str) and name in TERMS for name in axes):
+        axes = list(TERMS) if self.axes is None else list(self.axes)
+        if (
+            isinstance(self.axes, str)
+            or len(set(axes)) < len(axes)
+            or not all(isinstance(name, str) and name in TERMS for name in axes)
+        ):
             raise LawError(f"axes: of law capacity some of {', '.join(TERMS)}, each once; got {shown(self.axes)}")
         return (Factor("a", self.size, (self.size,), usual=1.0), *(TERMS[name] for name in axes))
 
@@ -177,6 +182,7 @@ class CapacityLaw(Product):
             for place, (name, factor) in enumerate(zip(self.names[1:], self.factors, strict=True), 1)
             if not varies[place - 1]
         }
+        self.left_out_: dict[str, str] = {}
         subsets = _subsets(np.flatnonzero(varies) + 1)
         weights = self._stacked(subsets, design, y, rows)
         self._average(subsets, weights, design, y, rows)
@@ -184,29 +190,48 @@ class CapacityLaw(Product):
         return self
 
     def _stacked(self, subsets: list[tuple[int, ...]], design: np.ndarray, y: Vector, rows: Rows) -> Vector:
-        """The weight of each subset of terms."""
+        """The weight of each subset of terms. Where the rows of a fit do not tell a term, it predicts without it."""
         values = ~rows.complete
         design, y = design[values], y[values]
         if len(y) < 1 + FREEDOM:
             raise LawError(
                 f"{self.name}: at least {1 + FREEDOM} converged measurements are needed, got {len(y)} of {len(values)}"
             )
-        densities = []
+        densities = [np.empty((len(subsets), 0))]
         for kept, left_out in _folds(design):
-            fits = [Regression.of(places, design[kept], y[kept]) for places in subsets]
-            if fits[0] is not None:
-                none = np.full(int(left_out.sum()), -np.inf)
-                densities.append(
-                    np.stack([none if fit is None else fit.log_density(design[left_out], y[left_out]) for fit in fits])
-                )
-        if not densities:
-            return np.eye(len(subsets))[0]
+            simplest = Regression.of((0,), design[kept], y[kept])
+            if simplest is None:
+                continue
+            varies = {0, *np.flatnonzero(np.ptp(design[kept], axis=0) > 0).tolist()}
+            told = [tuple(place for place in places if place in varies) for places in subsets]
+            fits = [Regression.of(places, design[kept], y[kept]) or simplest for places in told]
+            densities.append(np.stack([fit.log_density(design[left_out], y[left_out]) for fit in fits]))
         density = np.concatenate(densities, axis=1)
+        if not density.size:  # of one architecture
+            return np.eye(len(subsets))[0]
+        for name, place in self._terms():
+            self._judge(name, density, np.array([place in places for places in subsets]))
+        out = {place for name, place in self._terms() if name in self.left_out_}
+        weights = np.array([float(out.isdisjoint(places)) for places in subsets])
         density = np.exp(density - density.max(0))
-        weights = np.full(len(subsets), 1 / len(subsets))
         for _ in range(ROUNDS):  # expectation and maximization of the weights of a mixture
             weights = (weights[:, None] * density / (weights @ density)).mean(1)
         return weights
+
+    def _terms(self) -> list[tuple[str, int]]:
+        """The terms beside the size that differ between rows, and their columns of the design."""
+        return [(name, place) for place, name in enumerate(self.names) if place > 1 and name not in self.held_]
+
+    def _judge(self, name: str, density: np.ndarray, has: np.ndarray) -> None:
+        """Leave a term out where the best regression with it is not surely better than the best without."""
+        total = density.sum(1)
+        best, without = (density[np.argmax(np.where(which, total, -np.inf))] for which in (has, ~has))
+        gain = best - without
+        error = float(gain.std(ddof=1) * np.sqrt(len(gain)))
+        if gain.sum() <= error:
+            self.left_out_[name] = (
+                f"left out: it changes the log density of what is left out of fits by {gain.sum():.2g} ± {error:.2g}"
+            )
 
     def _average(
         self, subsets: list[tuple[int, ...]], weights: Vector, design: np.ndarray, y: Vector, rows: Rows
@@ -233,7 +258,7 @@ class CapacityLaw(Product):
         self.weights_ = {
             name: sum(weight for fit, weight in found if place in fit.places)
             for place, name in enumerate(self.names)
-            if place and name not in self.held_
+            if place and name not in self.held_ and name not in self.left_out_
         }
         free = (self.names[0], *(name for name, weight in self.weights_.items() if weight >= ENTERS))
         residuals = (y - design @ beta)[~bounds]
@@ -245,12 +270,11 @@ class CapacityLaw(Product):
         return np.asarray(np.log(rows.library[rows.complete]) - design[rows.complete] @ self._usual)
 
     def _not_told(self, solution: Solution) -> dict[str, str]:
-        left_out = "it does not predict what is left out of fits (in regressions of {:.0%} of the weight)"
-        return {name: left_out.format(weight) for name, weight in self.weights_.items() if weight < STAYS_OUT}
+        return self.left_out_
 
     def reading_notes(self) -> list[str]:
         """What a reader must know of the average."""
-        partly = [f"{name} {weight:.0%}" for name, weight in self.weights_.items() if STAYS_OUT <= weight < 1]
+        partly = [f"{name} {weight:.0%}" for name, weight in self.weights_.items() if 0 < weight < 0.995]
         return [f"an average over regressions; share of the weight that has a term: {', '.join(partly)}"] * bool(partly)
 
     # Intervals

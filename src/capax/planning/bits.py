@@ -213,7 +213,8 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     at = max((at for at in narrower if costs[at] <= HOURS), default=narrower[0])
     model, whole = tried.models[at], tried.models[at].d_model == chosen.d_model
     promised = frontier.bits if whole and frontier.bits is not None else float(at_least[at])
-    run = measure(family.task.replace(library_size=None), model, protocol=Capacity(restarts=RESTARTS), **how)
+    fields = family.task.model_dump(exclude={"library_size"})
+    run = measure(type(family.task)(**fields), model, protocol=Capacity(restarts=RESTARTS), **how)
     assert run.capacity is not None
     found = run.capacity.extrapolated or run.capacity.bits
     return Verification(
