@@ -25,6 +25,7 @@ PAGE = Path(__file__).with_name("capacity.md")
 README = Path(__file__).parents[1] / "README.md"
 DEMO = Path(__file__).with_name("images") / "demo.png"
 REFERENCE = Path(__file__).parents[1] / "src/capax/data/reference/capacity.csv"
+STUDIES = Path(__file__).parents[1] / "studies"
 BEGIN, END = "<!-- measured: python docs/capacity.py -->\n", "<!-- end of measured -->\n"
 HEADS = (
     *("width", "heads", "sequences", "loss", "trained", "effective", "bits"),
@@ -118,8 +119,9 @@ def _filled(text: str, part: str) -> str:
 
 
 def reference() -> bytes:
-    """The runs as the table that ships with capax."""
-    return tables.table(runs()).write_csv().encode()
+    """The runs, and those of the studies, as the table that ships with capax."""
+    studies = (run for study in sorted(STUDIES.glob("*.db")) for run in read([study]).runs)
+    return tables.table([*runs(), *map(extrapolated, studies)]).write_csv().encode()
 
 
 def main() -> None:

@@ -62,8 +62,9 @@ def test_terms_that_matter_enter_and_others_are_left_out() -> None:
 def test_the_exponent_of_the_size_is_one_unless_the_data_say_otherwise(exponent: float) -> None:
     rows = drawn(1, effective_parameters=exponent - 1)
     law = capax.CapacityLaw(axes=[]).fit(rows)
-    assert law.solution_.values["a"] == pytest.approx(exponent, abs=0.03)
-    assert (law.weights_["a"] > 0.95) == (exponent > 1)
+    assert law.predict({"effective_parameters": [1e4]})[0] == pytest.approx(2 * 1e4**exponent, rel=0.05)
+    assert (law.weights_["a"] > 0.5) == (exponent > 1)
+    assert 0.05 < law.weights_["a"] < 0.95  # how it goes on is not settled by data that end
 
 
 def test_a_column_of_one_value_is_held() -> None:

@@ -22,9 +22,15 @@ MOST_TERMS = 5
 """That one regression has: of more there are many subsets, and few rows for each."""
 FARTHER, SHARES = 3.0, (0.3, 0.4, 0.5, 0.6, 0.7)
 """From the smallest shares of the rows those are predicted that are this many times larger: how well a law travels."""
+FEWEST = 12
+"""Rows from which larger ones are predicted, at least."""
+OF_SIZE = 2
+"""Terms of the size alone, which are not judged, since what is asked is how the law goes on."""
 FREEDOM = 3
 """Degrees of freedom that a regression has at least."""
 ROUNDS, IMPUTED = 300, 20
+LEAST_WEIGHT = 0.1
+"""Of each form of the size: in proportion, a power, and a density that small networks do not reach."""
 ENTERS = 0.5
 """Share of the weight of the regressions with a term from which it counts as a parameter."""
 
@@ -33,6 +39,10 @@ Size = Literal["effective_parameters", "trainable_parameters", "total_parameters
 
 def _attention(n_heads: Vector, d_head: Vector, d_model: Vector) -> Vector:
     return np.asarray(np.log(n_heads * np.minimum(d_head, d_model) / d_model))
+
+
+def _inverse_root(size: Vector) -> Vector:
+    return np.asarray(size**-0.5)
 
 
 def _second(code: Vector) -> Vector:
@@ -101,15 +111,21 @@ class Regression:
 
 
 class CapacityLaw(Product):
-    """C = k · P^a · L^b · (H·d_head/d_model)^c · …: bits that networks hold at convergence, over their size P.
+    """C = k · P^a · e^(s/√P) · L^b · (H·d_head/d_model)^c · …: bits that networks hold at convergence, by their size P.
 
-    P is `effective_parameters`, L `n_layers`, H `n_heads`; d_head counts up to d_model. With a = 1 and no further term
-    each parameter holds k bits. Which terms there are, and whether a is 1, is not chosen once: each subset of terms is
-    a regression of logarithms, and their predictions are averaged by stacking (Yao et al. 2018): with the weights that
-    give what was left out of fits the highest density. Left out are whole architectures, a tenth at a time, and again
-    those three times as large as all that a fit had. A term enters only where the best regression with it gives them a
-    density that is higher than without, by more than the standard error of that; the law says what it left out. Ours;
-    Härmä et al. 2024 have counts of sequences in place of bits.
+    P is `effective_parameters`, L `n_layers`, H `n_heads`; d_head counts up to d_model. With a = 1 and s = 0 each
+    parameter holds k bits. With s < 0 large networks come near to that and small ones hold less: what is of no use
+    (gains, means that norms subtract) grows with the width, and parameters with its square.
+
+    Which terms there are, and whether a is 1 and s is 0, is not chosen once: each subset of terms is a regression of
+    logarithms, and their predictions are averaged by stacking (Yao et al. 2018): with the weights that give what was
+    left out of fits the highest density. Left out are whole architectures, a tenth at a time, and again those three
+    times as large as all that a fit had. A term enters only where the best regression with it gives the tenths a
+    density that is higher than without, by more than the standard error of that; the law says what it left out. How
+    density goes on with the size is asked beyond the data, where they cannot tell: each of the three forms (C in
+    proportion to P, a power, or with s) has a tenth of the weight at least.
+
+    Ours; Härmä et al. 2024 have counts of sequences in place of bits.
 
     Measurements without a value of the target (trainings that did not converge) are lower bounds, `capacity_reached`.
 
@@ -164,7 +180,9 @@ class CapacityLaw(Product):
             or not all(isinstance(name, str) and name in TERMS for name in axes)
         ):
             raise LawError(f"axes: of law capacity some of {', '.join(TERMS)}, each once; got {shown(self.axes)}")
-        return (Factor("a", self.size, (self.size,), usual=1.0), *(TERMS[name] for name in axes))
+        power = Factor("a", self.size, (self.size,), usual=1.0)
+        small = Factor("s", f"exp(1/√{self.size})", (self.size,), _inverse_root)
+        return (power, small, *(TERMS[name] for name in axes))
 
     # Fitting
 
@@ -197,8 +215,8 @@ class CapacityLaw(Product):
             raise LawError(
                 f"{self.name}: at least {1 + FREEDOM} converged measurements are needed, got {len(y)} of {len(values)}"
             )
-        densities = [np.empty((len(subsets), 0))]
-        for kept, left_out in _folds(design):
+        densities, larger = [np.empty((len(subsets), 0))], [np.empty(0, dtype=bool)]
+        for kept, left_out, travels in _folds(design):
             simplest = Regression.of((0,), design[kept], y[kept])
             if simplest is None:
                 continue
@@ -206,21 +224,36 @@ class CapacityLaw(Product):
             told = [tuple(place for place in places if place in varies) for places in subsets]
             fits = [Regression.of(places, design[kept], y[kept]) or simplest for places in told]
             densities.append(np.stack([fit.log_density(design[left_out], y[left_out]) for fit in fits]))
+            larger.append(np.full(int(left_out.sum()), travels))
         density = np.concatenate(densities, axis=1)
         if not density.size:  # of one architecture
             return np.eye(len(subsets))[0]
         for name, place in self._terms():
-            self._judge(name, density, np.array([place in places for places in subsets]))
+            alike = density[:, ~np.concatenate(larger)]
+            self._judge(name, alike, np.array([place in places for places in subsets]))
         out = {place for name, place in self._terms() if name in self.left_out_}
-        weights = np.array([float(out.isdisjoint(places)) for places in subsets])
-        density = np.exp(density - density.max(0))
-        for _ in range(ROUNDS):  # expectation and maximization of the weights of a mixture
-            weights = (weights[:, None] * density / (weights @ density)).mean(1)
+        eligible = np.array([out.isdisjoint(places) for places in subsets])
+        weights = np.zeros(len(subsets))
+        chosen = [places for places, kept in zip(subsets, eligible, strict=True) if kept]
+        weights[eligible] = self._mixture(density[eligible], chosen)
         return weights
 
+    def _mixture(self, density: np.ndarray, subsets: list[tuple[int, ...]]) -> Vector:
+        """The weights of a mixture with the highest density, and the least that each form of the size has."""
+        likely = np.exp(density - density.max(0))
+        weights = np.full(len(subsets), 1 / len(subsets))
+        for _ in range(ROUNDS):  # expectation and maximization
+            weights = (weights[:, None] * likely / (weights @ likely)).mean(1)
+        forms = [tuple(place for place in places if 0 < place <= OF_SIZE) for places in subsets]
+        for form in set(forms) - {(1, 2)}:
+            of_form = np.array([one == form for one in forms])
+            if (lacks := LEAST_WEIGHT - weights[of_form].sum()) > 0:
+                weights[np.argmax(np.where(of_form, density.sum(1), -np.inf))] += lacks
+        return weights / weights.sum()
+
     def _terms(self) -> list[tuple[str, int]]:
-        """The terms beside the size that differ between rows, and their columns of the design."""
-        return [(name, place) for place, name in enumerate(self.names) if place > 1 and name not in self.held_]
+        """The terms beside those of the size that differ between rows, and their columns of the design."""
+        return [(name, place) for place, name in enumerate(self.names) if place > OF_SIZE and name not in self.held_]
 
     def _judge(self, name: str, density: np.ndarray, has: np.ndarray) -> None:
         """Leave a term out where the best regression with it is not surely better than the best without."""
@@ -350,16 +383,17 @@ def _subsets(places: np.ndarray) -> list[tuple[int, ...]]:
     return [(0, *some) for count in few for some in itertools.combinations(places.tolist(), count)]
 
 
-def _folds(design: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows that are kept and left out: whole architectures, and again much larger ones than are kept."""
+def _folds(design: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, bool]]:
+    """Rows that are kept, and left out: whole architectures, and again (True) much larger ones than are kept."""
     groups = np.unique(design, axis=0, return_inverse=True)[1].ravel()
     folds = min(FOLDS, len(np.unique(groups)))
     if folds > 1:
         for kept, left_out in GroupKFold(folds, shuffle=True, random_state=0).split(design, groups=groups):
-            yield np.isin(np.arange(len(design)), kept), np.isin(np.arange(len(design)), left_out)
+            yield np.isin(np.arange(len(design)), kept), np.isin(np.arange(len(design)), left_out), False
     size = design[:, 1]
     for share in SHARES:
         most = np.quantile(size, share)
         left_out = size > most + np.log(FARTHER)
-        if left_out.any():
-            yield size <= most, left_out
+        kept = size <= most
+        if left_out.any() and kept.sum() >= FEWEST:
+            yield kept, left_out, True
