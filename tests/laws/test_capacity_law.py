@@ -62,7 +62,7 @@ def test_terms_that_matter_enter_and_others_are_left_out() -> None:
 def test_the_exponent_of_the_size_is_one_unless_the_data_say_otherwise(exponent: float) -> None:
     rows = drawn(1, effective_parameters=exponent - 1)
     law = capax.CapacityLaw(axes=[]).fit(rows)
-    assert law.predict({"effective_parameters": [1e4]})[0] == pytest.approx(2 * 1e4**exponent, rel=0.05)
+    assert law.predict({"effective_parameters": [9e3]})[0] == pytest.approx(2 * 9e3**exponent, rel=0.05)
     assert (law.weights_["a"] > 0.5) == (exponent > 1)
     assert 0.05 < law.weights_["a"] < 0.95  # how it goes on is not settled by data that end
 
@@ -126,7 +126,7 @@ def test_what_did_not_converge_is_a_lower_bound() -> None:
     )
     whole, cut = capax.CapacityLaw(axes=[]).fit(rows), capax.CapacityLaw(axes=[]).fit(low)
     assert cut.rows_.complete.sum() == 8
-    assert cut.parameters_["k"] == pytest.approx(whole.parameters_["k"], rel=0.03)
+    assert cut.predict(rows) == pytest.approx(whole.predict(rows), rel=0.05)
     high = low.with_columns(capacity_reached=3 * pl.col("capacity_reached"))  # bounds that lie above the others
     assert (capax.CapacityLaw(axes=[]).fit(high).predict(rows) > 1.02 * whole.predict(rows)).all()
 
