@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +21,7 @@ from capax.laws.files import LAWS, LawName, save_law
 from capax.laws.law import Law
 from capax.laws.report import FitReport, report
 from capax.laws.rows import saying
-from capax.store import tables
+from capax.store import published, tables
 
 
 def fit(
@@ -28,7 +29,7 @@ def fit(
     store: Path = Path("capax.db"),
     data: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     where: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    law: LawName = "ecm",
+    law: LawName | None = None,
     axes: str | None = None,
     method: Literal["joint", "stages"] | None = None,
     as_printed: Annotated[bool, Flag] = False,
@@ -48,13 +49,15 @@ def fit(
         SQLite file of finished runs.
     data
         A .csv or .parquet table instead (columns seq_len, n_heads, d_model, library_size, memorized, ...), or
-        reference, the study that ships with capax; may be given more than once.
+        reference, the study that ships with capax, or published:morris2025, published:nguyen2026 and
+        published:allenzhu2024, what others measured; may be given more than once.
     where
         Only rows with column=value; may be given more than once.
     law
         ecm: Härmä et al. 2024; polynomial: its rival there; bits: constant bits per parameter; power: powers of length,
         heads and width, or of other columns (--axes); depth: power with layers; association, relation: those of
-        associations and relations.
+        associations and relations. [default: ecm; of published data the law that they are there for, with its axes,
+        target and rows]
     axes
         The columns that the power law depends on, "seq_len,n_heads,n_kv_heads". [default: seq_len, n_heads,
         d_model]
@@ -84,10 +87,17 @@ def fit(
         outputs.check(out)
     if not 0 < level < 1:
         raise LawError(f"level: between 0 and 1, got {level}")
+    shelf = str(data[0]) if len(data) == 1 and str(data[0]).startswith(published.PREFIX) else None
     rows = tables.from_files(data) if data else tables.read(store)
     if rows.is_empty():
         raise TableError(f"store: {store} holds no runs")
-    rows = tables.where(rows, where)
+    suggested = published.usual_fit(shelf) if shelf else {}
+    chosen_rows = [f"{name}={value}" for name, value in suggested.get("where", {}).items() if not _named(name, where)]
+    rows = tables.where(rows, [*where, *chosen_rows])
+    law = law or suggested.get("law", "ecm")
+    target = target or suggested.get("target")
+    if law == suggested.get("law"):
+        axes = axes or ",".join(suggested["axes"])
     usual = "memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized"
     own = LAWS[law]().target
     counted = target or (usual if own == Law.usual_target else own)
@@ -108,7 +118,8 @@ def fit(
     bounded = chosen.bound is not None and chosen.bound in rows.columns
     lacking = not bounded and (not data or counted in tables.CAPACITIES)  # of a user's counts a zero is a fault
     rows, left_out = tables.above_zero(rows, counted) if lacking else (rows, 0)
-    notes = [*unused]
+    notes = [*(published.notes(shelf) if shelf else ()), *unused]
+    notes.extend(f"only rows with {condition}; --where chooses others" for condition in chosen_rows)
     if left_out:
         items = chosen.needed_for is None and counted not in tables.CAPACITIES
         why = "that were not above chance" if items else f"without a {counted}"
@@ -125,6 +136,11 @@ def fit(
     if out is not None:
         save_law(fitted, out)
     output.emit(found, _show_fit, as_json=as_json, law=out, figure=figure)
+
+
+def _named(column: str, conditions: Iterable[str]) -> bool:
+    """Whether a condition `column=value` names a column."""
+    return any(condition.partition("=")[0].strip() == column for condition in conditions)
 
 
 def _made(name: str, given: dict[str, Any]) -> Law:

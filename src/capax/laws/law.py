@@ -20,7 +20,7 @@ from capax.errors import LawError, TableError, shown
 from capax.laws.censored import Observed, Solution, profile, solve, standardized
 from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_positive, checked_rows, saying
-from capax.store import tables
+from capax.store import published, tables
 
 FEWEST_DRAWS = 10
 REDRAWS = 1000
@@ -156,6 +156,9 @@ class Law(RegressorMixin, BaseEstimator, ABC):
                 f"got {values} of {len(rows.counts)}"
             )
         self._describe()
+        if "source" in tables.names(told):
+            whose = sorted({str(one) for one in tables.values(told, "source") if one is not None})
+            self.source_ += f" ({'; '.join(whose[:3])})" if whose else ""
         return self
 
     def _describe(self) -> None:
@@ -385,6 +388,11 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def read(self, X: Any, y: Any = None, reset: bool = True) -> Rows:
         """The rows of a table or an array, checked; the arguments and errors are those of `fit`."""
         if tables.is_table(X):
+            if y is None and published.LOW in tables.names(X) and self.target not in tables.names(X):
+                raise LawError(
+                    f"{self.target}: the rows are bounds ({published.LOW}, {published.HIGH}), not measurements: "
+                    "there is nothing to fit"
+                )
             counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
             columns = {name: self._column(X, name) for name in self.columns}
             items = self.needed_for is None and self.target not in tables.IN_BITS

@@ -19,7 +19,7 @@ from capax.errors import TableError
 from capax.inputs import regular
 from capax.results import CapacityEstimate, Measurement
 from capax.specs import Run
-from capax.store import DEFAULT, Store
+from capax.store import DEFAULT, Store, published
 
 ROWS_AT_ONCE = 1000
 """Runs that are made rows of a table together."""
@@ -197,17 +197,23 @@ def with_columns(rows: pl.DataFrame, columns: Iterable[str]) -> tuple[pl.DataFra
 
 
 def from_file(path: Path | str) -> pl.DataFrame:
-    """A table of somebody's measurements: a .csv or .parquet file with named columns, or `reference`.
+    """A table of somebody's measurements: a .csv or .parquet file with named columns, `reference`, or a published one.
 
     `reference` is the study that ships with capax (papers/harma2024/studies/grid-small.toml), `reference:depth` its
     deeper architectures, `reference:associations` that of attention layers (examples/associations.toml),
     `reference:relations` that of key-query channels (papers/adler2025/studies/budgets-small.toml),
-    `reference:capacity` what networks hold at convergence (examples/capacity.toml).
+    `reference:capacity` what networks hold at convergence (examples/capacity.toml). `published:morris2025`,
+    `published:nguyen2026` and `published:allenzhu2024` are what others measured, with their `source`
+    (`capax.store.published`).
 
     Raises:
-        TableError: when it cannot be read, has another ending, or holds no rows.
+        TableError: when it cannot be read, has another ending, holds no rows, or no table has this name.
     """
     name = str(path)
+    if name.startswith(published.PREFIX):
+        return published.table(name)
+    if name.startswith("reference:") and name not in REFERENCE:
+        raise TableError(f"data: {', '.join(REFERENCE)}, got {name!r:.80}")
     path = (
         Path(str(files("capax") / "data" / "reference" / f"{REFERENCE[name]}.csv")) if name in REFERENCE else Path(path)
     )
