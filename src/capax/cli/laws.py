@@ -22,6 +22,7 @@ from capax.laws.law import Law
 from capax.laws.report import FitReport, report
 from capax.laws.rows import saying
 from capax.store import published, tables
+from capax.store.curves import curves
 
 
 def fit(
@@ -56,7 +57,8 @@ def fit(
     law
         ecm: Härmä et al. 2024; polynomial: its rival there; bits: constant bits per parameter; power: powers of length,
         heads and width, or of other columns (--axes); depth: power with layers; association, relation: those of
-        associations and relations. [default: ecm; of published data the law that they are there for, with its axes,
+        associations and relations; exposure: bits known after so many exposures, from the curves of the store's
+        trainings. [default: ecm; of published data the law that they are there for, with its axes,
         target and rows]
     axes
         The columns that the power law depends on, "seq_len,n_heads,n_kv_heads". [default: seq_len, n_heads,
@@ -69,7 +71,7 @@ def fit(
         Degree of the polynomial. [default: 5]
     target
         Column of counts. [default: memorized_above_chance, or memorized where a file has no such column; of the
-        relation law total_key_dim]
+        relation law total_key_dim, of the exposure law known_bits]
     level
         Level of the intervals.
     compare
@@ -79,6 +81,8 @@ def fit(
     out
         Where to write the law (JSON), for predict and plan.
     """
+    if compare and law is not None and LAWS[law].along is not None:
+        raise LawError(f"compare: no other law is of curves as {law} is")
     if figure is not None and not compare:
         raise LawError("figure: only with --compare")
     if figure is not None:
@@ -88,13 +92,14 @@ def fit(
     if not 0 < level < 1:
         raise LawError(f"level: between 0 and 1, got {level}")
     shelf = str(data[0]) if len(data) == 1 and str(data[0]).startswith(published.PREFIX) else None
-    rows = tables.from_files(data) if data else tables.read(store)
+    suggested = published.usual_fit(shelf) if shelf else {}
+    law = law or suggested.get("law", "ecm")
+    stored = tables.read if LAWS[law].along is None else curves
+    rows = tables.from_files(data) if data else stored(store)
     if rows.is_empty():
         raise TableError(f"store: {store} holds no runs")
-    suggested = published.usual_fit(shelf) if shelf else {}
     chosen_rows = [f"{name}={value}" for name, value in suggested.get("where", {}).items() if not _named(name, where)]
     rows = tables.where(rows, [*where, *chosen_rows])
-    law = law or suggested.get("law", "ecm")
     target = target or suggested.get("target")
     if law == suggested.get("law"):
         axes = axes or ",".join(suggested["axes"])
@@ -128,7 +133,8 @@ def fit(
         fitted = chosen.fit(rows)
     fitted.notes_.extend(notes)
     one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
-    rivals = [name for name, kind in LAWS.items() if kind.items == fitted.items and (name != "depth" or not one_depth)]
+    rivals = [name for name, kind in LAWS.items() if kind.items == fitted.items and kind.along is None]
+    rivals = [name for name in rivals if name != "depth" or not one_depth]
     laws = [_made(name, given) for name in rivals]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
     if figure is not None and found.comparison is not None:

@@ -39,6 +39,7 @@ REFERENCE = {
     "reference:associations": "associations",
     "reference:relations": "relations",
     "reference:capacity": "capacity",
+    "reference:exposures": "exposures",
 }
 """Tables that ship with capax, by the names that stand for them."""
 
@@ -202,7 +203,8 @@ def from_file(path: Path | str) -> pl.DataFrame:
     `reference` is the study that ships with capax (papers/harma2024/studies/grid-small.toml), `reference:depth` its
     deeper architectures, `reference:associations` that of attention layers (examples/associations.toml),
     `reference:relations` that of key-query channels (papers/adler2025/studies/budgets-small.toml),
-    `reference:capacity` what networks hold at convergence (examples/capacity.toml). `published:morris2025`,
+    `reference:capacity` what networks hold at convergence (examples/capacity.toml), `reference:exposures` what they
+    knew after so many exposures (that study and examples/exposures.toml). `published:morris2025`,
     `published:nguyen2026` and `published:allenzhu2024` are what others measured, with their `source`
     (`capax.store.published`).
 
@@ -300,7 +302,7 @@ ABOVE_LUCK = ("memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
 """Columns of what is above luck: noise where a count is not. A raw count (`memorized`) is a value, luck or not."""
 CAPACITIES = ("capacity_bits", "capacity_reached")
 """Columns of what can be held (protocol capacity); null in runs of other protocols, and where nothing converged."""
-IN_BITS = ("bits", "morris_bits", "allen_zhu_bits", *CAPACITIES)
+IN_BITS = ("bits", "morris_bits", "allen_zhu_bits", "known_bits", *CAPACITIES)
 """Columns that a library's size in items is no bound of."""
 
 
