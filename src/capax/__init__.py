@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from capax.laws.capacity import CapacityLaw as CapacityLaw
     from capax.laws.compare import compare as compare
     from capax.laws.ecm import ECM as ECM
+    from capax.laws.exposure import ExposureLaw as ExposureLaw
     from capax.laws.files import load_law as load_law
     from capax.laws.files import save_law as save_law
     from capax.laws.polynomial import Polynomial as Polynomial
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from capax.specs.model import Parameter as Parameter
     from capax.specs.model import Uniform as Uniform
     from capax.store import Store as Store
+    from capax.store.curves import curves as curves
     from capax.store.tables import read as read
     from capax.sweeps.sweep import sweep as sweep
     from capax.theory.bounds.catalogue import bounds as bounds
@@ -85,6 +87,7 @@ _HOMES = {
     "Constant": "capax.specs.model",
     "DepthLaw": "capax.laws.power",
     "ECM": "capax.laws.ecm",
+    "ExposureLaw": "capax.laws.exposure",
     "KeyQueryChannel": "capax.specs",
     "Mac": "capax.specs",
     "Measurement": "capax.results",
@@ -116,6 +119,7 @@ _HOMES = {
     "check_model": "capax.checks.model",
     "compare": "capax.laws.compare",
     "construct": "capax.theory.construct.construct",
+    "curves": "capax.store.curves",
     "exceeded": "capax.theory.bounds.exceeded",
     "figure": "capax.figures.figure",
     "load": "capax.memory",

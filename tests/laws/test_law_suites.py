@@ -30,3 +30,8 @@ class TestRelation(LawSuite):
 
 class TestECM(LawSuite):
     law, table = LAWS["ecm"](n_bootstrap=10), REFERENCE.gather_every(2)
+
+
+class TestExposure(LawSuite):
+    law = capax.ExposureLaw(n_bootstrap=20)
+    table = tables.where(tables.from_file("reference:exposures"), ["optimizer=soap"])

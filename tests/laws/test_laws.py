@@ -33,6 +33,8 @@ def real() -> pl.DataFrame:
 
 def measured(name: str) -> pl.DataFrame:
     """The real study that a law is for."""
+    if name == "exposure":
+        return tables.where(tables.from_file("reference:exposures"), ["optimizer=soap"])
     return tables.from_file(
         f"reference:{kind}"
         if (kind := {"association": "associations", "relation": "relations", "capacity": "capacity"}.get(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +21,8 @@ from capax.laws.files import LAWS, LawName, save_law
 from capax.laws.law import Law
 from capax.laws.report import FitReport, report
 from capax.laws.rows import saying
-from capax.store import tables
+from capax.store import published, tables
+from capax.store.curves import curves
 
 
 def fit(
@@ -28,7 +30,7 @@ def fit(
     store: Path = Path("capax.db"),
     data: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     where: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    law: LawName = "ecm",
+    law: LawName | None = None,
     axes: str | None = None,
     method: Literal["joint", "stages"] | None = None,
     as_printed: Annotated[bool, Flag] = False,
@@ -48,13 +50,16 @@ def fit(
         SQLite file of finished runs.
     data
         A .csv or .parquet table instead (columns seq_len, n_heads, d_model, library_size, memorized, ...), or
-        reference, the study that ships with capax; may be given more than once.
+        reference, the study that ships with capax, or published:morris2025, published:nguyen2026 and
+        published:allenzhu2024, what others measured; may be given more than once.
     where
         Only rows with column=value; may be given more than once.
     law
         ecm: Härmä et al. 2024; polynomial: its rival there; bits: constant bits per parameter; power: powers of length,
         heads and width, or of other columns (--axes); depth: power with layers; association, relation: those of
-        associations and relations.
+        associations and relations; exposure: bits known after so many exposures, from the curves of the store's
+        trainings. [default: ecm; of published data the law that they are there for, with its axes,
+        target and rows]
     axes
         The columns that the power law depends on, "seq_len,n_heads,n_kv_heads". [default: seq_len, n_heads,
         d_model]
@@ -66,7 +71,7 @@ def fit(
         Degree of the polynomial. [default: 5]
     target
         Column of counts. [default: memorized_above_chance, or memorized where a file has no such column; of the
-        relation law total_key_dim]
+        relation law total_key_dim, of the exposure law known_bits]
     level
         Level of the intervals.
     compare
@@ -76,6 +81,8 @@ def fit(
     out
         Where to write the law (JSON), for predict and plan.
     """
+    if compare and law is not None and LAWS[law].along is not None:
+        raise LawError(f"compare: no other law is of curves as {law} is")
     if figure is not None and not compare:
         raise LawError("figure: only with --compare")
     if figure is not None:
@@ -84,10 +91,18 @@ def fit(
         outputs.check(out)
     if not 0 < level < 1:
         raise LawError(f"level: between 0 and 1, got {level}")
-    rows = tables.from_files(data) if data else tables.read(store)
+    shelf = str(data[0]) if len(data) == 1 and str(data[0]).startswith(published.PREFIX) else None
+    suggested = published.usual_fit(shelf) if shelf else {}
+    law = law or suggested.get("law", "ecm")
+    stored = tables.read if LAWS[law].along is None else curves
+    rows = tables.from_files(data) if data else stored(store)
     if rows.is_empty():
         raise TableError(f"store: {store} holds no runs")
-    rows = tables.where(rows, where)
+    chosen_rows = [f"{name}={value}" for name, value in suggested.get("where", {}).items() if not _named(name, where)]
+    rows = tables.where(rows, [*where, *chosen_rows])
+    target = target or suggested.get("target")
+    if law == suggested.get("law"):
+        axes = axes or ",".join(suggested["axes"])
     usual = "memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized"
     own = LAWS[law]().target
     counted = target or (usual if own == Law.usual_target else own)
@@ -108,7 +123,8 @@ def fit(
     bounded = chosen.bound is not None and chosen.bound in rows.columns
     lacking = not bounded and (not data or counted in tables.CAPACITIES)  # of a user's counts a zero is a fault
     rows, left_out = tables.above_zero(rows, counted) if lacking else (rows, 0)
-    notes = [*unused]
+    notes = [*(published.notes(shelf) if shelf else ()), *unused]
+    notes.extend(f"only rows with {condition}; --where chooses others" for condition in chosen_rows)
     if left_out:
         items = chosen.needed_for is None and counted not in tables.CAPACITIES
         why = "that were not above chance" if items else f"without a {counted}"
@@ -117,7 +133,8 @@ def fit(
         fitted = chosen.fit(rows)
     fitted.notes_.extend(notes)
     one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
-    rivals = [name for name, kind in LAWS.items() if kind.items == fitted.items and (name != "depth" or not one_depth)]
+    rivals = [name for name, kind in LAWS.items() if kind.items == fitted.items and kind.along is None]
+    rivals = [name for name in rivals if name != "depth" or not one_depth]
     laws = [_made(name, given) for name in rivals]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
     if figure is not None and found.comparison is not None:
@@ -125,6 +142,11 @@ def fit(
     if out is not None:
         save_law(fitted, out)
     output.emit(found, _show_fit, as_json=as_json, law=out, figure=figure)
+
+
+def _named(column: str, conditions: Iterable[str]) -> bool:
+    """Whether a condition `column=value` names a column."""
+    return any(condition.partition("=")[0].strip() == column for condition in conditions)
 
 
 def _made(name: str, given: dict[str, Any]) -> Law:

@@ -225,7 +225,12 @@ def _app(name: str, text: str, base: Callable[..., None], flags: Callable[[type[
 def _one(kind: type[Task]) -> Flags:
     """The sizes of a task and of its models, one value of each."""
     sizes = {name: (int | None, text) for name, text in (kind.size_fields() | _of_models(kind)).items()}
-    return {**sizes, **_kinds(kind)}
+    along = {
+        law.along: (int | None, f"{law.along.capitalize()} of each item in training, for the {law.name} law.")
+        for law in LAWS.values()
+        if law.along is not None
+    }
+    return {**sizes, **_kinds(kind), **along}
 
 
 def _several(kind: type[Task]) -> Flags:
@@ -267,7 +272,8 @@ def _show_prediction(found: Prediction, law: Law, items: str) -> None:
     screen.print(", ".join(f"{name} {value}" for name, value in sizes.items()))
     says = f"memorizes about {found.value:.4g} {items}"
     if isinstance(bits, float):
-        says = f"holds about {amount(bits, 'bit')}, of {found.value:.4g} {items}"
+        verb = "holds" if law.along is None else "knows"
+        says = f"{verb} about {amount(bits, 'bit')}, of {found.value:.4g} {items}"
     if law.needed_for is not None:
         says = f"needs a {law.target} of about {found.value:.4g}"
     screen.print(

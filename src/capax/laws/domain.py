@@ -56,23 +56,33 @@ class Domain(BaseModel):
         library: np.ndarray,
         skip: Sequence[str] = (),
         coded: Mapping[str, Sequence[str]] | None = None,
+        mixed: Sequence[str] = (),
     ) -> Self:
         """The domain of a table.
 
         Args:
             skip: columns that are not part of it.
+            mixed: columns of the protocol that may differ; then all of their values are the domain's.
             coded: the kinds of those columns that hold no numbers, but codes: 1 is the first.
 
         Raises:
             LawError: when rows were measured in different ways: one law describes one protocol.
         """
         protocol: dict[str, Value] = {}
-        skip = (*skip, *(SIZED if "effective_parameters" in names else ()))
+        sized = SIZED if "effective_parameters" in names else ()
+        skip = (*skip, *(name for name in sized if name not in mixed))
+        ranges, kinds = dict[str, tuple[float, float]](), dict[str, tuple[str, ...]]()
         for name in PROTOCOL:
             told = protocol_values(table, name)
             if name in names or name in skip or told is None:
                 continue
             values = list(dict.fromkeys(told))
+            if len(values) > 1 and name in mixed:
+                if all(isinstance(value, int | float) for value in values):
+                    ranges[name] = (float(min(values)), float(max(values)))
+                else:
+                    kinds[name] = tuple(sorted(map(str, values)))
+                continue
             if len(values) > 1:
                 shown = ", ".join(map(str, values[:5]))
                 raise LawError(
@@ -82,14 +92,14 @@ class Domain(BaseModel):
         protocol |= _further(table, names, skip)
         further = [name for name in ARCHITECTURE if name in tables.names(table) and name not in (*names, *skip)]
         known = {**columns, **{name: tables.numbers(table, name) for name in further}}
-        kinds = {
+        kinds |= {
             name: tuple(kind for code, kind in enumerate(every, 1) if code in known[name])
             for name, every in (coded or {}).items()
             if name in known
         }
         ranges = {
             name: (float(values.min()), float(values.max())) for name, values in known.items() if name not in kinds
-        }
+        } | ranges
         largest = float(library.max()) if np.isfinite(library.max()) else None
         return cls(ranges=ranges, protocol=protocol, kinds=kinds, largest_library=largest)
 

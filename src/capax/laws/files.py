@@ -15,15 +15,20 @@ from capax.laws.capacity import CapacityLaw
 from capax.laws.censored import Solution
 from capax.laws.domain import Domain
 from capax.laws.ecm import ECM
+from capax.laws.exposure import ExposureLaw
 from capax.laws.law import FEWEST_DRAWS, Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, PowerLaw, RelationLaw
 from capax.laws.rows import checked_rows
 
 LAWS: dict[str, type[Law]] = {
-    law.name: law for law in (ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw, CapacityLaw, AssociationLaw, RelationLaw)
+    law.name: law
+    for law in (
+        *(ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw, CapacityLaw, ExposureLaw),
+        *(AssociationLaw, RelationLaw),
+    )
 }
-LawName = Literal["ecm", "polynomial", "bits", "power", "depth", "capacity", "association", "relation"]
+LawName = Literal["ecm", "polynomial", "bits", "power", "depth", "capacity", "exposure", "association", "relation"]
 DEFAULT = "reference"
 
 

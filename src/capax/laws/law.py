@@ -20,7 +20,7 @@ from capax.errors import LawError, TableError, shown
 from capax.laws.censored import Observed, Solution, profile, solve, standardized
 from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_positive, checked_rows, saying
-from capax.store import tables
+from capax.store import published, tables
 
 FEWEST_DRAWS = 10
 REDRAWS = 1000
@@ -67,12 +67,16 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     needed_for: ClassVar[str | None] = None
     """Of a law of what is needed (a key dimension): the column that counts the items that it is needed for. What is
     needed may exceed the library, and such a law is meant for more items than can be measured."""
+    along: ClassVar[str | None] = None
+    """Of a law of curves: the column along which a training gives several rows (`capax.curves`)."""
     found: ClassVar[tuple[str, ...]] = ()
     """Columns that say what a measurement found, where of others they say how it was done."""
     travels: ClassVar[bool] = False
     """Whether its intervals say what distance from the data costs, so that it may be asked outside its domain."""
     coded: ClassVar[dict[str, tuple[str, ...]]] = {}
     """Kinds of the columns that hold no numbers: in arrays, and inside the law, 1 is the first."""
+    mixed: ClassVar[tuple[str, ...]] = ()
+    """Columns that say how a row was measured, and may differ all the same: what is counted hardly depends on them."""
     usual_target: ClassVar[str] = "memorized_above_chance"
     bound: ClassVar[str | None] = None
     """The column that is a lower bound where the target has no value."""
@@ -103,6 +107,10 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """What a reader must know of the options that were chosen."""
         return []
 
+    def remarks(self, columns: Columns) -> list[str]:
+        """What a reader must know of a prediction for these rows."""
+        return []
+
     def options(self) -> dict[str, Any]:
         """Its arguments, without those that were left open."""
         return {name: value for name, value in self.get_params().items() if value is not None}
@@ -131,7 +139,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def fit_rows(self, rows: Rows, table: Any = None) -> Self:
         """Fit to measurements that were read; a table adds its protocol to the domain."""
         told = {} if table is None else table
-        self.domain_ = Domain.of(self.columns, rows.columns, told, rows.library, skip=self.found)
+        self.domain_ = Domain.of(self.columns, rows.columns, told, rows.library, self.found, mixed=self.mixed)
         self.rows_ = rows
         self.draws_: np.ndarray | None = None
         values = int((~rows.complete).sum())
@@ -156,6 +164,9 @@ class Law(RegressorMixin, BaseEstimator, ABC):
                 f"got {values} of {len(rows.counts)}"
             )
         self._describe()
+        if "source" in tables.names(told):
+            whose = sorted({str(one) for one in tables.values(told, "source") if one is not None})
+            self.source_ += f" ({'; '.join(whose[:3])})" if whose else ""
         return self
 
     def _describe(self) -> None:
@@ -168,11 +179,15 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         }
         self.source_ = f"{len(rows.counts)} measurements"
         self.notes_: list[str] = self.reading_notes()
-        repeated = len(rows.counts) - len(np.unique(np.stack(list(rows.columns.values())), axis=1).T)
-        if repeated:
+        if repeated := self._repeated():
             self.notes_.append(f"{repeated} rows repeat a configuration; each counts as a measurement of its own")
         if complete := int(rows.complete.sum()):
             self.notes_.append(f"{complete} of {len(rows.counts)} libraries were memorized whole: lower bounds")
+
+    def _repeated(self) -> int:
+        """Rows that repeat a configuration and are taken for measurements of their own."""
+        configurations = np.unique(np.stack(list(self.rows_.columns.values())), axis=1)
+        return len(self.rows_.counts) - configurations.shape[1]
 
     def _observed(self, rows: Rows) -> Observed:
         return Observed(self._scale(np.where(rows.complete, rows.library, rows.counts)), rows.complete)
@@ -385,6 +400,11 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def read(self, X: Any, y: Any = None, reset: bool = True) -> Rows:
         """The rows of a table or an array, checked; the arguments and errors are those of `fit`."""
         if tables.is_table(X):
+            if y is None and published.LOW in tables.names(X) and self.target not in tables.names(X):
+                raise LawError(
+                    f"{self.target}: the rows are bounds ({published.LOW}, {published.HIGH}), not measurements: "
+                    "there is nothing to fit"
+                )
             counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
             columns = {name: self._column(X, name) for name in self.columns}
             items = self.needed_for is None and self.target not in tables.IN_BITS

@@ -8,11 +8,13 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from capax.errors import LawError, shown
-from capax.laws.censored import Vector
+from capax.laws.censored import Solution, Vector
 from capax.laws.law import Law, Structure
 from capax.laws.rows import Columns, Rows
 
 TINY = float(np.finfo(float).tiny)
+INFLATED = 1000.0
+"""How many times the variance of an exponent may be what it were, did the logarithms of columns not rise together."""
 
 
 class Factor(NamedTuple):
@@ -110,6 +112,28 @@ class Product(Law):
         found, *_ = np.linalg.lstsq(np.column_stack([np.ones(len(logs)), logs[:, free]]), rest)
         exponents[free] = found[1:]
         return [Structure(held, [dict(zip(self.names, (float(np.exp(found[0])), *exponents.tolist()), strict=True))])]
+
+    def _not_told(self, solution: Solution) -> dict[str, str]:
+        """Also exponents of what nearly follows from other columns; and the factor in front, which depends on them."""
+        found = super()._not_told(solution)
+        rows = self.rows_.take(~self.rows_.complete)
+        factors = [factor for factor in self.factors if factor.exponent is not None]
+        free = [place for place, factor in enumerate(factors) if factor.exponent in solution.free]
+        logs = self._logs(rows.columns)[0]
+        logs = logs - logs.mean(axis=0)
+        for place in free:
+            others = [other for other in free if other != place]
+            total = float(logs[:, place] @ logs[:, place])
+            if not others or not total:
+                continue
+            share, *_ = np.linalg.lstsq(logs[:, others], logs[:, place])
+            apart = logs[:, place] - logs[:, others] @ share
+            if total > INFLATED * float(apart @ apart):
+                with_ = factors[others[int(np.argmax(np.abs(share) * np.ptp(logs[:, others], axis=0)))]].base
+                why = f"{factors[place].base} rises with {with_} in these rows: only a combination of both shows"
+                found.setdefault(self.names[1 + place], why)
+                found.setdefault(self.scale, "it depends on exponents that are not determined")
+        return found
 
     def _refuse(self, columns: Columns) -> None:
         for factor in self.factors:

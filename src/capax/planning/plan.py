@@ -69,7 +69,7 @@ def predict(
     if value < 0:
         raise LawError(f"{law.name}: predicts {value:.4g} items; no count is below zero, so it does not hold here")
     low, high = (float(end[0]) / question.per_item for end in law.predict_interval(table, level))
-    told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes)}
+    told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes, *question.along)}
     told |= question.kinds
     told["trainable_parameters"] = row["trainable_parameters"]
     if law.target in IN_BITS:
@@ -82,7 +82,7 @@ def predict(
         inside_domain=not outside,
         outside=outside,
         **told,
-        **_about(law),
+        **_about(law, remarks=law.remarks({name: table[name] for name in law.columns})),
     )
 
 
@@ -130,6 +130,10 @@ def plan(
             no candidate.
     """
     law = law if isinstance(law, Law) else load_law(law)
+    if law.along is not None:
+        raise LawError(
+            f"law: {law.name} says what is known after so many {law.along}; a plan needs one of what is held"
+        )
     in_bits = law.target in IN_BITS
     counts = {"multiple": multiple, "budget_parameters": budget_parameters}
     of_bits = {"budget_bytes": budget_bytes, "exposures": exposures}
@@ -269,12 +273,12 @@ def _holds(law: Law, table: Columns, probability: float | None) -> np.ndarray:
     return low
 
 
-def _about(law: Law, outside: Sequence[str] = ()) -> dict[str, Any]:
+def _about(law: Law, outside: Sequence[str] = (), remarks: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "law": law.name,
         "source": law.source_,
         "domain": law.domain_,
-        "notes": (*law.notes_, *(f"outside the domain of the law: {reason}" for reason in outside)),
+        "notes": (*remarks, *law.notes_, *(f"outside the domain of the law: {reason}" for reason in outside)),
     }
 
 

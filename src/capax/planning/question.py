@@ -41,6 +41,7 @@ class Question:
         asked: those sizes.
         given: those of them that the caller gave.
         sizes: what the caller gave of the model's.
+        along: how far along its curve a training is, for a law of curves (`exposures`).
         axes: the model's sizes that the law may depend on, the last varying fastest.
         kinds: fields of task and model that are no sizes, but that the law depends on.
         tables: kinds of embeddings to choose from, where none was given and the law knows several.
@@ -54,10 +55,12 @@ class Question:
         self.told = {name: value for name, value in law.domain_.protocol.items() if value is not None}
         of_task, of_model = self.kind.size_fields(), self.model.size_fields()
         given = {name: value for name, value in given.items() if value is not None}
+        self.along = self._along(given)
+        given = {name: value for name, value in given.items() if name not in self.along}
         coded = [name for name in law.coded if name in law.columns]
         self.tables = law.coded["embeddings"] if "embeddings" in coded and "embeddings" not in given else None
         self.kinds = {name: self._kind(name, given.pop(name, None)) for name in coded}
-        further = [name for name in law.columns if name not in (*of_task, *COUNTED, *law.coded)]
+        further = [name for name in law.columns if name not in (*of_task, *self.along, *COUNTED, *law.coded)]
         further += [name for name in given if name in of_model and name not in of_task]
         usual = self.model.size_axes()
         self.axes = (*(name for name in dict.fromkeys(further) if name not in usual), *usual)
@@ -88,6 +91,19 @@ class Question:
         if found not in self.law.coded[name]:
             raise LawError(f"{name}: {' or '.join(self.law.coded[name])}, got {shown(found)}")
         return str(found)
+
+    def _along(self, given: Mapping[str, Any]) -> dict[str, int]:
+        """How far along its curve a training is; empty for a law of anything else.
+
+        Raises:
+            LawError: where it is not given.
+        """
+        name = self.law.along
+        if name is None:
+            return {}
+        if name not in given:
+            raise LawError(f"{name}: is required, for the law depends on it")
+        return {name: whole(name, given[name], error=LawError)}
 
     def of(self, kind: type[Spec], files: bool = False) -> dict[str, Any]:
         """What the law's data say of a spec; where their items come from only where that is asked for."""
@@ -197,6 +213,7 @@ class Question:
             **{f"{kind}_parameters": np.array([count[kind] for count in counts]) for kind in ("trainable", "total")},
             **{name: np.full(len(models), value) for name, value in self.kinds.items()},
             **{name: np.array([one[name] for one in known]) for name in self.kinds if name in known[0]},
+            **{name: np.full(len(models), value) for name, value in self.along.items()},
             **self._counted(models),
         }
 

@@ -19,7 +19,7 @@ from capax.errors import TableError
 from capax.inputs import regular
 from capax.results import CapacityEstimate, Measurement
 from capax.specs import Run
-from capax.store import DEFAULT, Store
+from capax.store import DEFAULT, Store, published
 
 ROWS_AT_ONCE = 1000
 """Runs that are made rows of a table together."""
@@ -39,6 +39,7 @@ REFERENCE = {
     "reference:associations": "associations",
     "reference:relations": "relations",
     "reference:capacity": "capacity",
+    "reference:exposures": "exposures",
 }
 """Tables that ship with capax, by the names that stand for them."""
 
@@ -197,17 +198,24 @@ def with_columns(rows: pl.DataFrame, columns: Iterable[str]) -> tuple[pl.DataFra
 
 
 def from_file(path: Path | str) -> pl.DataFrame:
-    """A table of somebody's measurements: a .csv or .parquet file with named columns, or `reference`.
+    """A table of somebody's measurements: a .csv or .parquet file with named columns, `reference`, or a published one.
 
     `reference` is the study that ships with capax (papers/harma2024/studies/grid-small.toml), `reference:depth` its
     deeper architectures, `reference:associations` that of attention layers (examples/associations.toml),
     `reference:relations` that of key-query channels (papers/adler2025/studies/budgets-small.toml),
-    `reference:capacity` what networks hold at convergence (examples/capacity.toml).
+    `reference:capacity` what networks hold at convergence (examples/capacity.toml), `reference:exposures` what they
+    knew after so many exposures (that study and examples/exposures.toml). `published:morris2025`,
+    `published:nguyen2026` and `published:allenzhu2024` are what others measured, with their `source`
+    (`capax.store.published`).
 
     Raises:
-        TableError: when it cannot be read, has another ending, or holds no rows.
+        TableError: when it cannot be read, has another ending, holds no rows, or no table has this name.
     """
     name = str(path)
+    if name.startswith(published.PREFIX):
+        return published.table(name)
+    if name.startswith("reference:") and name not in REFERENCE:
+        raise TableError(f"data: {', '.join(REFERENCE)}, got {name!r:.80}")
     path = (
         Path(str(files("capax") / "data" / "reference" / f"{REFERENCE[name]}.csv")) if name in REFERENCE else Path(path)
     )
@@ -294,7 +302,7 @@ ABOVE_LUCK = ("memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
 """Columns of what is above luck: noise where a count is not. A raw count (`memorized`) is a value, luck or not."""
 CAPACITIES = ("capacity_bits", "capacity_reached")
 """Columns of what can be held (protocol capacity); null in runs of other protocols, and where nothing converged."""
-IN_BITS = ("bits", "morris_bits", "allen_zhu_bits", *CAPACITIES)
+IN_BITS = ("bits", "morris_bits", "allen_zhu_bits", "known_bits", *CAPACITIES)
 """Columns that a library's size in items is no bound of."""
 
 

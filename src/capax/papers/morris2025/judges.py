@@ -12,14 +12,13 @@ from capax.papers.evidence import Estimate, field
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.specs import Sequences, Transformer
+from capax.store import published, tables
 from capax.text import counted
 
 ROWS = {
-    (1, 32): (80_400, 4.23), (1, 64): (185_000, 3.92), (1, 128): (469_000, 3.65), (1, 256): (1_330_000, 3.12),
-    (2, 32): (93_100, 4.16), (2, 64): (235_000, 4.08), (2, 128): (667_000, 3.99), (2, 256): (2_120_000, 4.01),
-    (4, 32): (118_000, 3.92), (4, 64): (335_000, 3.98), (4, 128): (1_060_000, 3.78), (4, 256): (3_700_000, 3.68),
-    (8, 32): (169_000, 3.02), (8, 64): (535_000, 3.83), (8, 128): (1_860_000, 3.89), (8, 256): (6_860_000, 3.96),
-}  # fmt: skip
+    (row["n_layers"], row["d_model"]): (row["total_parameters"], row["bits_per_parameter"])
+    for row in tables.where(published.table("published:morris2025"), ["precision=float32"]).iter_rows(named=True)
+}
 """The paper's networks by layers and width: parameters, and bits each of them holds in float32."""
 
 SCATTER = 0.067

@@ -1,0 +1,214 @@
+"""Writes what laws.md says of bits after so many exposures, and the table that ships: `python docs/exposures.py`.
+
+In capacity/ lie the stores that `capax sweep examples/capacity.toml` and `capax sweep examples/exposures.toml` wrote. A
+test compares the page and the table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from scipy.optimize import least_squares
+
+import capax
+from capax.laws.exposure import ExposureLaw
+from capax.store import tables
+from capax.store.curves import KNOWN, begun, below_their_library
+
+HERE = Path(__file__).parent
+PAGE, RECORD = HERE / "laws.md", HERE.parent / "benchmarks/records/2026-11-22-convergence.jsonl"
+REFERENCE = HERE.parent / "src/capax/data/reference/exposures.csv"
+BEGIN, END = "<!-- measured: python docs/exposures.py -->\n", "<!-- end of exposures -->\n"
+STORES = ("capacity/capacity.db", "capacity/exposures.db")
+RECIPES = {
+    "soap": "SOAP at 0.05 in cycles ([the recipe](capacity.md#the-recipe))",
+    "adam": "Adam at 0.003 throughout ([exposures.toml](../examples/exposures.toml))",
+}
+Vector = np.ndarray
+FORMS: dict[str, Callable[[Vector, float], Vector]] = {
+    "1 / (1 + (τ/E)^β)": lambda behind, beta: 1 / (1 + np.exp(beta * behind)),
+    "1 − exp(−(E/τ)^β)": lambda behind, beta: -np.expm1(-np.exp(-beta * behind)),
+    "exp(−(τ/E)^β)": lambda behind, beta: np.exp(-np.exp(beta * behind)),
+    "1 − (1 + E/τ)^(−β)": lambda behind, beta: 1 - (1 + np.exp(-behind)) ** -beta,
+    "1 − exp(−E/τ)": lambda behind, beta: -np.expm1(-np.exp(-behind)),
+}
+"""Shares of what is held, of log(τ/E) and a shape."""
+STARTS = [(tau, beta) for tau in (30.0, 300.0) for beta in (0.5, 1.5)]
+
+
+class Curves(NamedTuple):
+    """Points of curves.
+
+    Attributes:
+        size, seen, known: `(points,)` effective parameters, exposures and bits.
+    """
+
+    size: Vector
+    seen: Vector
+    known: Vector
+
+    def take(self, kept: Vector) -> Curves:
+        """Some of them."""
+        return Curves(*(values[kept] for values in self))
+
+
+def measured() -> pl.DataFrame:
+    """The points of both recipes, with the columns that hold anything."""
+    rows = pl.concat([capax.curves(HERE / store) for store in STORES], how="diagonal_relaxed")
+    rows = rows.with_columns(pl.col(KNOWN, "library_bits").round(1))
+    return rows.select(name for name in rows.columns if rows[name].null_count() < len(rows))
+
+
+def fitted(optimizer: str) -> ExposureLaw:
+    """The law of one recipe."""
+    return ExposureLaw().fit(tables.where(measured(), [f"optimizer={optimizer}"]))
+
+
+def studies() -> dict[str, Curves]:
+    """Curves of four recipes; the last are those of the record of convergence, where networks differ most."""
+    rows = measured()
+    found = {optimizer: rows.filter(pl.col("optimizer") == optimizer) for optimizer in RECIPES}
+    found["SOAP, tied and trained tables"] = capax.curves(HERE / "reproduced/morris2025-demo.db")
+    points = {}
+    for name, table in found.items():
+        kept = begun(below_their_library(table)[0])[0]
+        points[name] = Curves(*(kept[column].to_numpy() for column in ("effective_parameters", "exposures", KNOWN)))
+    ends = [json.loads(line) for line in RECORD.read_text("utf-8").splitlines()]
+    each = [(one["effective"], np.mean(one["ends"], axis=0)) for one in ends]
+    points["the record, up to 51,100 exposures"] = Curves(
+        np.concatenate([np.full(len(bits), size) for size, bits in each]),
+        np.concatenate([100.0 * (2.0 ** np.arange(1, len(bits) + 1) - 1) for _, bits in each]),
+        np.concatenate([bits for _, bits in each]),
+    )
+    return points
+
+
+def solved(form: str, by_size: bool, points: Curves, start: Vector | None = None) -> Vector:
+    """Level, exponent of size, log τ, its exponent of size and log β, by least squares of logarithms."""
+    free = np.array([True, True, True, by_size, form != "1 − exp(−E/τ)"])
+    starts = (
+        [start] if start is not None else [np.array([7.5, 1, np.log(tau), 0, np.log(beta)]) for tau, beta in STARTS]
+    )
+    best, cost = starts[0], np.inf
+    for begin in starts:
+        theta = begin.copy()
+
+        def residuals(values: Vector, theta: Vector = theta) -> Vector:
+            theta[free] = values
+            return said(form, theta, points) - np.log(points.known)
+
+        low, high = np.array([-20, -3, -5, -3, -3.0]), np.array([20, 4, 15, 3, 3.0])
+        result = least_squares(residuals, begin[free], bounds=(low[free], high[free]))
+        if result.cost < cost:
+            best, cost = theta.copy(), result.cost
+            best[free] = result.x
+    return best
+
+
+def said(form: str, theta: Vector, points: Curves) -> Vector:
+    """Logarithms of the bits that a form gives."""
+    level, a, tau, s, beta = theta
+    size = np.log(points.size / 1000)
+    share = FORMS[form](tau + s * size - np.log(points.seen), float(np.exp(beta)))
+    return np.asarray(level + a * size + np.log(np.maximum(share, 1e-300)))
+
+
+def left_out(form: str, by_size: bool, points: Curves) -> tuple[float, float]:
+    """Errors on architectures left out: of bits known, and of how much less early points are than the last."""
+    whole = solved(form, by_size, points)
+    errors, short = [], []
+    for kept, own in without_one(points):
+        theta = solved(form, by_size, points.take(kept), whole)
+        error = said(form, theta, own) - np.log(own.known)
+        errors.append(np.abs(error))
+        latest = error[own.seen == own.seen.max()].mean()
+        short.append(np.abs(error[own.seen < own.seen.max()] - latest))
+    return float(np.mean(np.concatenate(errors))), float(np.mean(np.concatenate(short)))
+
+
+def without_one(points: Curves) -> Iterator[tuple[Vector, Curves]]:
+    """For each architecture the points of the others, and its own."""
+    for size in np.unique(points.size):
+        yield points.size != size, points.take(points.size == size)
+
+
+def forms() -> list[str]:
+    """Every form in every study."""
+    found = studies()
+    names = [RECIPES.get(name, name).partition(" at")[0] for name in found]
+    lines = head("form of the curve", *(f"{name}: {tau}" for name in names for tau in ("τ", "τ ∝ P^s")))
+    for form in FORMS:
+        cells = [
+            f"{known:.1%}, {short:.1%}"
+            for points in found.values()
+            for known, short in (left_out(form, by_size, points) for by_size in (False, True))
+        ]
+        lines.append(f"| {' | '.join((form, *cells))} |")
+    return lines
+
+
+def laws() -> list[str]:
+    """The law of each recipe: its parameters, how long it takes, and bits after 100 and 1000 exposures."""
+    lines = head(
+        *("training", "a", "τ of 1000 parameters", "s", "β", "half, 90 %, 95 % known after"),
+        *("bits a parameter, 100 exposures", "1000 exposures", "ratio"),
+    )
+    for optimizer, recipe in RECIPES.items():
+        law = fitted(optimizer)
+        ends, size = law.parameter_intervals(), law.domain_.ranges["effective_parameters"][1]
+        columns = {"effective_parameters": np.array([size, size]), "exposures": np.array([100.0, 1000.0])}
+        value, (low, high) = law.predict(columns) / size, np.array(law.predict_interval(columns)) / size
+        cells = (
+            recipe,
+            *(_with_ends(law.parameters_[name], ends[name]) for name in ("a", "tau", "s", "beta")),
+            ", ".join(f"{law.exposures_for(share, size):,.0f}" for share in (0.5, 0.9, 0.95)),
+            *(f"{one:.2f} ({below:.2f} to {above:.2f})" for one, below, above in zip(value, low, high, strict=True)),
+            f"{value[0] / value[1]:.2f}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _with_ends(value: float | None, ends: tuple[float | None, float | None]) -> str:
+    return "0, held" if value is None else f"{value:.3g} ({ends[0]:.3g} to {ends[1]:.3g})"
+
+
+def head(*names: str) -> list[str]:
+    """The first two lines of a table."""
+    return [f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]
+
+
+def page(text: str) -> str:
+    """The page with what came out."""
+    before, rest = text.split(BEGIN)
+    lines = [
+        *laws(),
+        "",
+        "Forms, each predicting architectures that were left out of its fit: mean error of the bits known, and of how "
+        "much less they are than at the last point:",
+        "",
+        *forms(),
+        "",
+    ]
+    shown = "\n".join(lines)
+    return f"{before}{BEGIN}\n{shown}\n{END}{rest.split(END)[1]}"
+
+
+def reference() -> bytes:
+    """The points as the table that ships with capax."""
+    return measured().write_csv().encode()
+
+
+def main() -> None:
+    """Write both."""
+    REFERENCE.write_bytes(reference())
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

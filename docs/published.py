@@ -1,0 +1,163 @@
+"""Writes what laws.md says of laws of ours beside what others published: `python docs/published.py`.
+
+Each law in bits is fitted anew to the data that ship with capax. A test compares the page.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import capax
+from capax.laws.capacity import CapacityLaw
+from capax.laws.domain import OutsideDomainWarning
+from capax.laws.law import Law
+from capax.store import tables
+
+PAGE = Path(__file__).with_name("laws.md")
+BEGIN, END = "<!-- published: python docs/published.py -->\n", "<!-- end of published -->\n"
+SIZE = "effective_parameters"
+
+
+TERMS = ["n_layers", "d_model", "vocab_size", "seq_len", "loss", "embeddings", "ffn"]
+"""Of the law of capacity, those whose columns are known of published networks: of heads they do not say enough."""
+
+
+def laws(axes: Sequence[str]) -> dict[str, Law]:
+    """Laws in bits, of the networks that ship with capax.
+
+    Args:
+        axes: terms that the law of capacity may have beside the size; without any it is of one vocabulary and loss.
+    """
+    rows = tables.from_file("reference:capacity")
+    alike = tables.where(rows, ["vocab_size=100", "loss=all"])
+    return {
+        "power": capax.PowerLaw(axes=[SIZE], target="capacity_bits").fit(alike),
+        "capacity": CapacityLaw(axes=axes).fit(rows if axes else alike),
+    }
+
+
+def said(ours: Law, rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Bits of networks, and the ends of their intervals."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideDomainWarning)
+        return ours.predict(rows), *ours.predict_interval(rows)
+
+
+def times(ours: Law, sizes: np.ndarray) -> str:
+    """How far sizes lie beyond the largest that a law was fitted to."""
+    largest = ours.domain_.ranges[SIZE][1]
+    ends = list(dict.fromkeys(f"{float(f'{size / largest:.2g}'):,.0f}" for size in (sizes.min(), sizes.max())))
+    return f"{' to '.join(ends)} ×"
+
+
+def rounded(bits: float) -> str:
+    """Bits to three digits."""
+    return f"{float(f'{bits:.3g}'):,.0f}"
+
+
+def networks() -> list[str]:
+    """Morris et al. 2025, row by row."""
+    rows = tables.where(tables.from_file("published:morris2025"), ["precision=float32"]).sort(SIZE)
+    held, found = rows["capacity_bits"].to_numpy(), laws(TERMS)
+    columns = [f"{name}: {what}" for name in found for what in ("predicted (95 %)", "predicted / published")]
+    lines, ends = head("layers, width", "effective", "published", *columns, "beyond"), []
+    for name, ours in found.items():
+        value, low, high = said(ours, rows)
+        inside, error = int(((low <= held) & (held <= high)).sum()), float(np.mean(np.abs(value / held - 1)))
+        ends.append((value, low, high))
+        columns.append(f"{name}: {inside} of {len(rows)} published values lie in the interval, mean error {error:.0%}")
+    for place, row in enumerate(rows.iter_rows(named=True)):
+        cells = [
+            text
+            for value, low, high in ends
+            for text in (
+                f"{rounded(value[place])} ({rounded(low[place])} to {rounded(high[place])})",
+                f"{value[place] / held[place]:.2f}",
+            )
+        ]
+        size = np.array([row[SIZE]])
+        first = (f"{row['n_layers']}, {row['d_model']}", f"{row[SIZE]:,}", f"{held[place]:,}")
+        lines.append(f"| {' | '.join((*first, *cells, times(found['power'], size)))} |")
+    return [*lines, "", f"{'; '.join(columns[-len(found) :])}."]
+
+
+def by_source() -> list[str]:
+    """Bounds of Allen-Zhu and Li 2024, and adapters of Nguyen 2026 by their base; by the size alone."""
+    found = laws([])
+    names = [f"{name}: predicted" for name in found]
+    lines = head("source", "parameters", "published, bits a parameter", *names, "beyond")
+
+    def line(who: str, published: str, sizes: np.ndarray) -> str:
+        counts = f"{sizes[0]:,.0f} to {sizes[-1]:,.0f}"
+        predicted = (said(ours, {SIZE: sizes})[0] / sizes for ours in found.values())
+        ends = [f"{density.min():.2g} to {density.max():.2g}" for density in predicted]
+        return f"| {' | '.join((who, counts, published, *ends, times(found['power'], sizes)))} |"
+
+    bounds = tables.from_file("published:allenzhu2024").filter(pl.col("total_parameters_low").is_not_null())
+    for row in bounds.iter_rows(named=True):
+        sizes = np.array([row["total_parameters_low"], row["total_parameters_high"]], dtype=float)
+        published = f"{row['bits_per_parameter_low']:g} to {row['bits_per_parameter_high']:g}"
+        who = f"Allen-Zhu and Li 2024, {row['exposures']} exposures, {row['network']}"
+        lines.append(line(who, published, sizes))
+    for (base,), rows in tables.from_file("published:nguyen2026").group_by("base_parameters", maintain_order=True):
+        sizes = rows["adapter_parameters"].to_numpy().astype(float)
+        density = rows["capacity_bits"].to_numpy() / sizes
+        published = f"{density.min():.2g} to {density.max():.2g}"
+        lines.append(line(f"Nguyen 2026, adapters on {base / 1e6:,.0f} M", published, sizes))
+    return lines
+
+
+def head(*names: str) -> list[str]:
+    """The first two lines of a table."""
+    return [f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]
+
+
+def formula(ours: Law) -> str:
+    """A law in one term, or several."""
+    fitted = {name: value for name, value in ours.parameters_.items() if value is not None}
+    k, a, *others = fitted.values()
+    further = ", ".join(f"{name} {value:.3g}" for name, value in zip(list(fitted)[2:], others, strict=True))
+    return f"{k:.3g} · P^{a:.3g}{' with ' * bool(further)}{further}"
+
+
+def section() -> str:
+    """Both tables, and where the published networks lie."""
+    found = laws(TERMS)
+    row = tables.where(tables.from_file("published:morris2025"), ["precision=float32"]).row(0, named=True)
+    outside = [one for one in found["power"].domain_.outside_in_words(row) if not one.startswith(SIZE)]
+    low, high = found["power"].domain_.ranges[SIZE]
+    forms = "; ".join(
+        f"{name}: C = {formula(ours)}, fitted to {len(ours.rows_.counts)} networks" for name, ours in found.items()
+    )
+    lines = [
+        f"{forms} of {low:,.0f} to {high:,.0f} effective parameters P. Morris et al. 2025 in float32 lie outside the "
+        f"domain of the first ({'; '.join(outside)}):",
+        "",
+        *networks(),
+        "",
+        "By the size alone:",
+        "",
+        *by_source(),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def page(text: str) -> str:
+    """The page with the tables of today."""
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{section()}\n{END}{rest.split(END)[1]}"
+
+
+def main() -> None:
+    """Write it."""
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
