@@ -26,8 +26,15 @@ RELATIONS = (
     "the study that ships with capax, where it has 16 channels or more: permutations of 32 to 256 Gaussian items, "
     "trained for at most 1500 steps; half of the trainings reach F1 .99; the logarithm cannot be told from none"
 )
+CAPACITY = (
+    "the study that ships with capax: bits at convergence of small networks, 3 restarts each, extrapolated to eight "
+    "times as many steps"
+)
+EXPOSURES = "the study that ships with capax: curves of small networks trained by the recipe of protocol capacity"
 STUDIES: dict[str, tuple[tuple[Law, ...], str]] = {
     "reference": ((capax.PowerLaw(), capax.ECM(), capax.BitsLaw()), SEQUENCES),
+    "reference:capacity": ((capax.CapacityLaw(),), CAPACITY),
+    "reference:exposures": ((capax.ExposureLaw(),), EXPOSURES),
     "reference:associations": ((capax.AssociationLaw(),), ASSOCIATIONS),
     "reference:relations": ((capax.RelationLaw(),), RELATIONS),
 }
@@ -38,6 +45,8 @@ def main(folder: str = "src/capax/data/reference") -> None:
         study = tables.from_file(name)
         if name == "reference:relations":
             study = study.filter(study["d_model"] >= FEWEST_CHANNELS)
+        if name == "reference:exposures":
+            study = study.filter(study["optimizer"] == "soap")
         for law in laws:
             fitted = law.fit(study)
             fitted.source_ = name

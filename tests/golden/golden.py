@@ -100,8 +100,19 @@ def predictions() -> dict[str, list[float]]:
 COMMANDS: dict[str, list[str]] = {
     "runs": ["runs", "--store", "STORE", "--json"],
     "fit": ["fit", "--data", "reference", "--law", "power", "--json"],
-    "predict": ["predict", "--n-heads", "4", "--d-model", "48", "--seq-len", "12", "--json"],
-    "plan": ["plan", "--items", "300", "--seq-len", "8", "--json"],
+    "predict": [
+        "predict",
+        "--n-heads",
+        "4",
+        "--d-model",
+        "48",
+        "--seq-len",
+        "12",
+        "--law",
+        "reference:power",
+        "--json",
+    ],
+    "plan": ["plan", "--items", "300", "--seq-len", "8", "--law", "reference:power", "--json"],
     "bounds": ["bounds", "--n-heads", "2", "--d-model", "8", "--seq-len", "8", "--json"],
     "recipes": ["reproduce", "--list", "--json"],
 }

@@ -189,9 +189,10 @@ def save_law(law: Law, path: Path | str) -> None:
 def load_law(name: Path | str = DEFAULT) -> Law:
     """A law by name: a JSON file, `reference`, or `published:harma2024` (`published:harma2024:2` for two layers).
 
-    `reference` is the power law fitted to the study of sequences that ships with capax; `reference:ecm` and
-    `reference:bits` are the other laws fitted to it, and `reference:association` is the law of attention layers,
-    `reference:relation` that of the key-query channel.
+    `reference` (`reference:capacity`) is the law of bits fitted to the converged networks that ship with capax;
+    `reference:exposure` that of their curves. `reference:power`, `reference:ecm` and `reference:bits` are of counts
+    after 600 steps; `reference:association` is the law of attention layers, `reference:relation` that of the key-query
+    channel.
 
     Raises:
         LawError: when there is no such law.
@@ -218,7 +219,7 @@ def load_law(name: Path | str = DEFAULT) -> Law:
         raise LawError(f"law: {path} is {error}") from None
 
 
-REFERENCE = ("power", "ecm", "bits", "association", "relation")
+REFERENCE = ("capacity", "power", "ecm", "bits", "exposure", "association", "relation")
 
 
 def reference_of(items: str) -> str | None:

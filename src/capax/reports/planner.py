@@ -13,14 +13,18 @@ from capax.errors import CapaxError
 from capax.figures.interactive import GREY, SYMBOLS
 from capax.figures.looks import COLORS
 from capax.laws import published
-from capax.laws.files import DEFAULT, load_law
+from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.report import FittedParameter, report
 from capax.planning.question import Columns, Question, predicted
 from capax.results import Result
+from capax.store.tables import IN_BITS
 
 LEVEL = 0.95
+USUAL = "reference:power"
+"""The law of a page without one: what networks recall after 600 steps, of which a table can be made."""
+
 PROBABILITIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 START = 0.9
 MOST_VALUES = 16
@@ -59,7 +63,7 @@ class Planner(Result):
 
 def planner(given: Law | None) -> Planner:
     """The planner with a law, or with the one that ships with capax."""
-    law = load_law(DEFAULT) if given is None else given
+    law = load_law(USUAL) if given is None else given
     reason, table = None, None
     try:
         table = carried(law)
@@ -95,6 +99,8 @@ def carried(law: Law) -> dict[str, Any]:
     kind = law.domain_.task_class(law.items)
     if law.needed_for is not None:
         raise CapaxError(f"the law {law.name} says what {kind.unit} need; capax plan asks it")
+    if law.target in IN_BITS:
+        raise CapaxError(f"the law {law.name} counts bits, of networks of any size; capax plan asks it")
     if not law.domain_.usable:
         raise CapaxError(f"the law {law.name} ({law.source_}) is not usable as published")
     asked = {name: _values(law, name) for name in kind.size_axes() if name in law.domain_.ranges}
