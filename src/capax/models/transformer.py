@@ -31,6 +31,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class TransformerEnsemble(TokenEnsemble[Transformer]):
     """`n_members` transformers of one shape, computed together. The spec says which mixer their blocks have."""
 
+    reentrant = True
+
     def __init__(self, spec: Transformer, parameters: dict[str, Tensor]) -> None:
         super().__init__(spec, parameters)
         self._mixer_class: type[Mixer] = resolve(spec.mixer_class)
