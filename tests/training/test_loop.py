@@ -13,6 +13,7 @@ import torch
 
 from capax.models.transformer import TransformerEnsemble
 from capax.specs import Sequences, Training, Transformer
+from capax.testing.trained import equal
 from capax.training import workers
 from capax.training.loop import train
 from capax.training.pack import Outcome, Pack
@@ -253,3 +254,29 @@ def test_without_a_compiler_the_run_says_so_and_goes_on(
     plain = train(pack([0], task, training=Training(max_epochs=2)))[0]
     assert any("trained uncompiled" in note for note in compiled.notes)
     assert compiled.curve == plain.curve
+
+
+@pytest.mark.parametrize("model", [MODEL, Transformer(n_layers=2, d_model=7, n_heads=3, d_head=5, readout="tied")])
+def test_micro_batches_at_once_change_no_bit(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their gradients are added up in order, whichever is there first."""
+    monkeypatch.setattr("capax.training.ensemble.CACHE_FLOATS", 4000)
+    whole = replace(pack(range(2), TASK.replace(loss="all"), model), keep_weights=True)
+    learner = prepare(whole, at_once=3)
+    assert learner._pieces("loss", 512) > 3
+    for one, three in zip(train(whole), train(whole, at_once=3), strict=True):
+        assert equal(one, three)
+
+
+def test_cores_without_a_pack_compute_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def noted(pack: Pack, *_: object, at_once: int) -> list[Outcome]:
+        asked.append((len(pack.members), at_once))
+        return train(pack)
+
+    monkeypatch.setattr(workers, "train", noted)
+    short = Training(max_epochs=1)
+    for processes in (1, 2, 5):
+        with Workers(processes) as these:
+            these.train(pack(range(3), training=short))
+    assert asked == [(3, 1), (3, 2), (3, 5)]

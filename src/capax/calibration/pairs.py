@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from capax.models.ensemble import Ensemble
+from capax.models.operations import cross_entropy
 from capax.seeds import numpy_generator, torch_generator
 from capax.specs import Training
 from capax.tasks.library import Library, Purpose
@@ -77,8 +77,7 @@ class PairLibrary(Library[LinearMemory]):
     ) -> Float[Tensor, " e"]:
         """Weighted cross-entropy, in nats; padded rows have the weight 0."""
         at = torch.where(weight > 0, batch.rows, 0)
-        loss = F.cross_entropy(outputs.flatten(0, 1), at.flatten(), reduction="none").view_as(weight)
-        return (loss * weight).sum(1)
+        return (cross_entropy(outputs, at) * weight).sum(1)
 
     def recalled(self, outputs: Float[Tensor, "e b items"], batch: PairBatch) -> Bool[Tensor, "e b"]:
         """Whether the pair's output scores highest."""

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from capax.models.ensemble import Ensemble
+from capax.models.operations import softmax
 from capax.specs import AssociativeAttention
 
 
@@ -109,7 +110,7 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
             scores = scores @ contexts.mT
             if {"place_asked", "place_keys"} & shared.keys():
                 scores = scores + self._asked(queries, shared, "place_")
-        return scores.softmax(-1)
+        return softmax(scores)
 
     def _asked(self, queries: Float[Tensor, "e b c"], shared: dict[str, Tensor], of: str) -> Float[Tensor, "e b h m"]:
         heads = (self.spec.n_heads, -1)

@@ -25,10 +25,12 @@ class Ensemble(Generic[Spec]):
         parameters: tensors `(e, ...)` by name; those in `trainable` require gradients.
         notes: what a measurement says of how its members were made.
         one_start: whether all members begin with the same weights.
+        reentrant: whether several threads may ask it at once.
     """
 
     notes: tuple[str, ...] = ()
     one_start: bool = False
+    reentrant: bool = False
 
     def __init__(self, spec: Spec, parameters: dict[str, Tensor]) -> None:
         self.spec = spec

@@ -22,6 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models.keyquery import KeyQueryEnsemble
+from capax.models.operations import softmax
 
 NORM_EPS = 1e-5
 
@@ -62,7 +63,7 @@ class RoutingEnsemble(KeyQueryEnsemble):
         queries = (sources @ shared["query"]).unflatten(2, (self.spec.n_heads, -1)).transpose(1, 2)
         scores = queries @ shared["keys"].mT * shared["temperature"][:, :, None, None]
         itself = rows[:, None, :, None].expand(-1, self.spec.n_heads, -1, 1)
-        return scores.scatter(3, itself, -math.inf).softmax(-1)
+        return softmax(scores.scatter(3, itself, -math.inf))
 
     def _block(self, x: Float[Tensor, "e b c"], shared: dict[str, Tensor]) -> Float[Tensor, "e b c"]:
         """The block after its attention."""

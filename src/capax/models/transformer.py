@@ -15,6 +15,7 @@ from torch import Tensor
 
 from capax.models.ensemble import TokenEnsemble
 from capax.models.mixers.mixer import Inputs, Mixer, normed, with_gain
+from capax.models.operations import looked_up
 from capax.specs import Transformer
 from capax.specs.model import Scored
 from capax.specs.plugins import resolve
@@ -29,6 +30,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 class TransformerEnsemble(TokenEnsemble[Transformer]):
     """`n_members` transformers of one shape, computed together. The spec says which mixer their blocks have."""
+
+    reentrant = True
 
     def __init__(self, spec: Transformer, parameters: dict[str, Tensor]) -> None:
         super().__init__(spec, parameters)
@@ -102,7 +105,7 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
         table = self.parameters["token"]
         e, t, c = table.shape
         member = torch.arange(e, device=tokens.device).view(e, 1, 1) * t
-        return F.embedding(tokens + member, table.view(e * t, c)) + position[:, None]
+        return looked_up(table.view(e * t, c), tokens + member) + position[:, None]
 
     def _position(self) -> Float[Tensor, "e n c"]:
         table = self.parameters["position"]
@@ -127,8 +130,9 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
             up, up_bias, down, down_bias = (
                 self.parameters[f"layers.{layer}.{name}"] for name in ("up", "up_bias", "down", "down_bias")
             )
-            hidden = torch.baddbmm(up_bias[:, None], y.flatten(1, 2), with_gain(up, self._gain(gain)))
-            y = torch.baddbmm(down_bias[:, None], ACTIVATIONS[self.spec.activation](hidden), down).view(y.shape)
+            # added in place: `baddbmm` would write the bias to every row first
+            hidden = (y.flatten(1, 2) @ with_gain(up, self._gain(gain))).add_(up_bias[:, None])
+            y = (ACTIVATIONS[self.spec.activation](hidden) @ down).add_(down_bias[:, None]).view(y.shape)
         elif self.spec.norms:
             y = y * self.parameters[gain][:, None, None]
         return x + y if self.spec.skips else y

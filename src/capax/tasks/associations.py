@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from capax.errors import LibraryError
 from capax.models.associative import AssociativeEnsemble
+from capax.models.operations import cross_entropy
 from capax.specs import Associations
 from capax.tasks import association_files
 from capax.tasks.association_files import Examples
@@ -165,8 +165,7 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
 
     def nats(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> Float[Tensor, "e b"]:
         """Cross-entropy of each class."""
-        each = F.cross_entropy(outputs.flatten(0, 1), batch.labels.flatten(), reduction="none")
-        return each.view(outputs.shape[:2])
+        return cross_entropy(outputs, batch.labels)
 
     def constant(self, member: int) -> Constant:
         """The commonest class, or in each number of a real label the centre of the fullest window."""

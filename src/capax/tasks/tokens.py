@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from capax.errors import LibraryError
 from capax.models.ensemble import TokenEnsemble
+from capax.models.operations import cross_entropy
 from capax.specs.task import Purpose, Task
 from capax.tasks.library import Constant, Library, constant_answer
 
@@ -130,9 +130,7 @@ class TokenLibrary(Library[TokenEnsemble[Any]]):
         return self._each(logits, batch).sum(2)
 
     def _each(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Float[Tensor, "e b p"]:
-        e, b, p, vocab = logits.shape
-        each = F.cross_entropy(logits.reshape(-1, vocab), batch[:, :, -p:].reshape(-1), reduction="none")
-        return each.view(e, b, p)
+        return cross_entropy(logits, batch[:, :, -logits.shape[2] :])
 
     def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
         """Whether every scored token is the arg-max."""

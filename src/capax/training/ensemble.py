@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import torch
@@ -115,6 +117,7 @@ class Learner:
 
     Args:
         floats_per_row: numbers in the widest activation of a row, which micro-batches are sized by.
+        at_once: micro-batches that are computed at once where they can be; it changes no bit.
     """
 
     def __init__(
@@ -124,9 +127,11 @@ class Learner:
         training: Training,
         order: BatchOrder,
         floats_per_row: dict[Purpose, int],
+        at_once: int = 1,
     ) -> None:
         self.ensemble, self.library, self.training, self.order = ensemble, library, training, order
         self.floats_per_row = floats_per_row
+        self._map = _threads(at_once).map if at_once > 1 and ensemble.reentrant and not training.compile else map
         self.device = order.device
         self.notes: list[str] = []
         self._optimizer = self._new_optimizer()
@@ -150,12 +155,22 @@ class Learner:
         shared = self.library.shared(self.ensemble, "loss", rows.shape[1])
         # Micro-batches differentiate to detached copies of what they share; its own graph is walked once, at the end.
         leaves = {name: tensor.detach().requires_grad_(tensor.requires_grad) for name, tensor in shared.items()}
+        asked = [*self.ensemble.trainable.values(), *(leaf for leaf in leaves.values() if leaf.requires_grad)]
         losses = torch.zeros_like(weight[:, 0])
         pieces = self._pieces("loss", rows.shape[1])
-        for part, part_weight in zip(rows.chunk(pieces, 1), weight.chunk(pieces, 1), strict=True):
-            part_losses = self._micro_losses(leaves, part, part_weight)
-            part_losses.sum().backward()
-            losses = losses + part_losses.detach()
+
+        def micro(
+            part: Int[Tensor, "e b"], part_weight: Float[Tensor, "e b"]
+        ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            found = self._micro_losses(leaves, part, part_weight)
+            return found.detach(), torch.autograd.grad(found.sum(), asked, allow_unused=True)
+
+        # in order, whichever ends first: sums are the same to the last bit
+        for part_losses, parts in self._map(micro, rows.chunk(pieces, 1), weight.chunk(pieces, 1)):
+            losses = losses + part_losses
+            for tensor, part in zip(asked, parts, strict=True):
+                if part is not None:  # it may be one number, expanded
+                    tensor.grad = part.clone() if tensor.grad is None else tensor.grad.add_(part)
         gradients = {name: leaf.grad for name, leaf in leaves.items() if leaf.grad is not None}
         if gradients:
             carrier: Any = _Given.apply(  # type: ignore[no-untyped-call]
@@ -276,6 +291,11 @@ class Learner:
         if torch.device(self.device).type != "cpu":
             return 1
         return math.ceil(n_rows * self.floats_per_row[purpose] / CACHE_FLOATS)
+
+
+@cache
+def _threads(number: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(number, "micro-batch", torch.set_num_threads, (1,))
 
 
 class _Given(torch.autograd.Function):

@@ -32,7 +32,11 @@ class Interrupted(Exception):
 
 
 def train(
-    pack: Pack, watch: Watch = lambda _: None, checkpoint: Path | None = None, every: float | None = None
+    pack: Pack,
+    watch: Watch = lambda _: None,
+    checkpoint: Path | None = None,
+    every: float | None = None,
+    at_once: int = 1,
 ) -> list[Outcome]:
     """Train a pack until every member has stopped.
 
@@ -45,10 +49,11 @@ def train(
         watch: called now and then with the state of all members; what it raises ends the training.
         checkpoint: the folder; its files are named by a digest of the pack.
         every: seconds between checkpoints; by what a kill would cost, and what saving costs, when not given.
+        at_once: micro-batches that are computed at once.
     """
     started = time.monotonic()
     if checkpoint is None:
-        course = Course(pack)
+        course = Course(pack, at_once=at_once)
         _run(course, started, watch, lambda: None, every)
         return course.outcomes()
     files = Checkpoint(checkpoint, pack)
@@ -62,7 +67,7 @@ def train(
             watch([_finished_status(outcome) for outcome in finished])
             moved = () if files.processor is None else (_moved(files),)
             return [replace(outcome, notes=tuple(dict.fromkeys([*outcome.notes, *moved]))) for outcome in finished]
-    course = Course(pack, snapshot)
+    course = Course(pack, snapshot, at_once)
     course.note(*notes)
     if files.processor is not None:
         course.note(_moved(files))
@@ -128,15 +133,16 @@ class Course:
 
     Args:
         snapshot: the state to resume from; the start when not given.
+        at_once: micro-batches that are computed at once.
 
     Attributes:
         active: the member (its place in the pack) at each place of the learner.
         seconds_before: how long the pack was trained by earlier processes.
     """
 
-    def __init__(self, pack: Pack, snapshot: Snapshot | None = None) -> None:
+    def __init__(self, pack: Pack, snapshot: Snapshot | None = None, at_once: int = 1) -> None:
         self.pack = pack
-        self.learner = prepare(pack)
+        self.learner = prepare(pack, at_once)
         self.counts = self.learner.ensemble.parameter_counts()
         self.unreachable = unreachable(pack, self.learner)
         self.one_start = self.learner.ensemble.one_start

@@ -22,8 +22,12 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.
 PURPOSES: tuple[Purpose, ...] = ("loss", "recall", "information")
 
 
-def prepare(pack: Pack) -> Learner:
-    """A pack before its first step: libraries, weights and batch orders drawn from their streams."""
+def prepare(pack: Pack, at_once: int = 1) -> Learner:
+    """A pack before its first step: libraries, weights and batch orders drawn from their streams.
+
+    Args:
+        at_once: micro-batches that are computed at once.
+    """
     library, ensemble = build_library(pack), untrained(pack)
     order = BatchOrder(
         library.row_counts,
@@ -34,7 +38,7 @@ def prepare(pack: Pack) -> Learner:
         padded_to=min(pack.training.batch_size, pack.largest) if pack.mixed else None,
     )
     floats = {purpose: pack.model.floats_per_row(pack.task.sizes(), pack.task.scored(purpose)) for purpose in PURPOSES}
-    learner = Learner(ensemble, library, pack.training, order, floats)
+    learner = Learner(ensemble, library, pack.training, order, floats, at_once)
     if (caveat := devices.caveat(pack.training.precision, "cpu" if pack.device == "cpu" else "cuda")) is not None:
         learner.notes.append(caveat)
     learner.notes += ensemble.notes

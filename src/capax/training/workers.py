@@ -50,7 +50,8 @@ class Workers:
     """Trains members, cut into packs, on some processes; a context manager that ends them.
 
     Results do not depend on the number of workers: on a CPU a member's outcome is the same, bit for bit, in any
-    pack of two or more, and `split` makes no others of several members.
+    pack of two or more, and `split` makes no others of several members. Cores that are left without a pack compute
+    micro-batches of the others, which changes no bit either.
 
     Args:
         workers: processes; with 1, or a single pack, training happens in this process.
@@ -93,8 +94,10 @@ class Workers:
         else:
             packs = resumed(members, checkpoints, self.workers, self.pack_size)
         alone = self.workers == 1 or len(packs) == 1
+        at_once = max(self.workers // len(packs), 1)
         try:
-            outcomes = self._here(packs, watch, checkpoints) if alone else self._in_pool(packs, watch, checkpoints)
+            train_on = self._here if alone else self._in_pool
+            outcomes = train_on(packs, watch, checkpoints, at_once)
         except BrokenProcessPool:
             raise WorkerDied(DIED if self._started.value else machine.UNSTARTED) from None
         except (RuntimeError, MemoryError) as error:  # torch has no class of its own for a CPU without memory
@@ -104,7 +107,7 @@ class Workers:
         found = {(outcome.seed, outcome.member): outcome for outcome in outcomes}
         return [found[name] for name in _names(members)]
 
-    def _here(self, packs: list[Pack], watch: Watch, checkpoints: Path | None) -> list[Outcome]:
+    def _here(self, packs: list[Pack], watch: Watch, checkpoints: Path | None, at_once: int) -> list[Outcome]:
         before = torch.get_num_threads()
         torch.set_num_threads(self.threads)
         try:
@@ -114,11 +117,11 @@ class Workers:
                     heed()
                     watch(states)
 
-                return [outcome for pack in packs for outcome in train(pack, heedful, checkpoints)]
+                return [out for pack in packs for out in train(pack, heedful, checkpoints, at_once=at_once)]
         finally:
             torch.set_num_threads(before)
 
-    def _in_pool(self, packs: list[Pack], watch: Watch, checkpoints: Path | None) -> list[Outcome]:
+    def _in_pool(self, packs: list[Pack], watch: Watch, checkpoints: Path | None, at_once: int) -> list[Outcome]:
         # an interrupt inside the pool could leave a lock that nobody releases
         with interrupts.deferred() as heed:
             if self._pool is None:
@@ -133,7 +136,7 @@ class Workers:
                 )
             with machine.starting_workers():
                 waiting: set[Future[list[Outcome]]] = {
-                    self._pool.submit(_train_in_worker, pack, checkpoints) for pack in packs
+                    self._pool.submit(_train_in_worker, pack, checkpoints, at_once) for pack in packs
                 }
             outcomes = []
             while waiting:
@@ -227,10 +230,10 @@ def _start_worker(news: SimpleQueue[list[Status]], stop: Event, started: Any, th
     started.value = True
 
 
-def _train_in_worker(pack: Pack, checkpoints: Path | None) -> list[Outcome]:
+def _train_in_worker(pack: Pack, checkpoints: Path | None, at_once: int) -> list[Outcome]:
     def watch(states: list[Status]) -> None:
         if _stop.is_set():
             raise Interrupted
         _news.put(states)
 
-    return train(pack, watch, checkpoints)
+    return train(pack, watch, checkpoints, at_once=at_once)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models.mixers.mixer import Inputs, Mixer, with_gain
+from capax.models.operations import looked_up, softmax
 from capax.specs.model import Scored
 
 LOOK_UP = 8
@@ -88,7 +88,7 @@ def causal_softmax(scores: Float[Tensor, "e b n h n"]) -> Float[Tensor, "e b n h
     """Softmax over the keys at or before each query."""
     n = scores.shape[-1]
     future = torch.full((n, n), -torch.inf, dtype=scores.dtype, device=scores.device).triu(1)
-    return (scores + future[:, None]).softmax(-1)
+    return softmax(scores + future[:, None])
 
 
 def mixes_inputs(key: Float[Tensor, "e h c d"], value: Float[Tensor, "e h c v"], n: int) -> bool:
@@ -142,18 +142,18 @@ def all_queries_from_tables(tables: dict[str, Tensor], tokens: Int[Tensor, "e b 
     h, rows, c = tables["value"].shape[1:]
     member = torch.arange(e, device=tokens.device).view(e, 1, 1)
     pair = tokens + torch.arange(n, device=tokens.device) * (rows // n)
-    x = F.embedding(pair + member * rows, tables["input"].flatten(0, 1))  # e b n c
-    asked = F.embedding(pair + member * rows, tables["asked"].flatten(0, 1))  # e b n hc
+    x = looked_up(tables["input"].flatten(0, 1), pair + member * rows)  # e b n c
+    asked = looked_up(tables["asked"].flatten(0, 1), pair + member * rows)  # e b n hc
     attention = causal_softmax((asked.view(e, b, n * h, c) @ x.mT).view(e, b, n, h, n))
     head = (torch.arange(h, device=tokens.device)[:, None] + member[..., None] * h) * rows  # e 1 h 1
-    value = F.embedding(pair[:, :, None] + head, tables["value"].flatten(0, 2))  # e b h n c
+    value = looked_up(tables["value"].flatten(0, 2), pair[:, :, None] + head)  # e b h n c
     return attention.flatten(3) @ value.flatten(2, 3)
 
 
 def last_query(x: Float[Tensor, "e b n c"], weights: Weights) -> Float[Tensor, "e b c"]:
     """Only the last position asks: W_K joins the query, W_V W_O act on the mixed input; no key or value is formed."""
     asked = chain(x[:, None, :, -1], weights.scaled_query, weights.key.mT)  # e h b c
-    attention = (asked.transpose(1, 2) @ x.mT).softmax(-1)  # e b h n
+    attention = softmax(asked.transpose(1, 2) @ x.mT)  # e b h n
     return chain((attention @ x).transpose(1, 2), weights.value, weights.out).sum(1)
 
 
@@ -180,7 +180,7 @@ def last_query_factored(
     asked = chain(last[:, None], weights.scaled_query, weights.key.mT).flatten(1, 2)  # e hb c
     slot = tokens[:, None].expand(-1, h, -1, -1)  # e h b n
     scores = (asked @ token.mT).view(e, h, b, t).gather(3, slot) + (asked @ position.mT).view(e, h, b, n)
-    attention = scores.softmax(-1) if deviation is None else (scores * deviation).softmax(-1) * deviation
+    attention = softmax(scores) if deviation is None else softmax(scores * deviation) * deviation
     per_token = torch.zeros(e, h, b, t, dtype=attention.dtype, device=attention.device).scatter_add(3, slot, attention)
     mixed = per_token.flatten(1, 2) @ token + attention.flatten(1, 2) @ position
     return chain(mixed.view(e, h, b, -1), weights.value, weights.out).sum(1)
