@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from capax.laws.power import DepthLaw as DepthLaw
     from capax.laws.power import PowerLaw as PowerLaw
     from capax.laws.power import RelationLaw as RelationLaw
+    from capax.laws.rejected import ExponentialLaw as ExponentialLaw
+    from capax.laws.rejected import LogisticLaw as LogisticLaw
     from capax.memory import load as load
     from capax.models.mixers.mixer import Mixer as Mixer
     from capax.planning.plan import plan as plan
@@ -87,8 +89,10 @@ _HOMES = {
     "Constant": "capax.specs.model",
     "DepthLaw": "capax.laws.power",
     "ECM": "capax.laws.ecm",
+    "ExponentialLaw": "capax.laws.rejected",
     "ExposureLaw": "capax.laws.exposure",
     "KeyQueryChannel": "capax.specs",
+    "LogisticLaw": "capax.laws.rejected",
     "Mac": "capax.specs",
     "Measurement": "capax.results",
     "Mixer": "capax.models.mixers.mixer",

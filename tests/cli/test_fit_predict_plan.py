@@ -81,11 +81,10 @@ def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
 def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("fit", "--data", STUDY, "--law", "power", "--compare", "--degree", "2")
     shown = run(capsys, *options, "--figure", "c.png")
-    rows = [
-        line.split()[0] for line in shown.splitlines() if line.startswith(("power ", "bits ", "ecm ", "polynomial "))
-    ]
+    names = ("power", "bits", "ecm", "polynomial", "exponential", "logistic")
+    rows = [line.split()[0] for line in shown.splitlines()[2:] if line.split(" ")[0] in names]
     assert rows[0] == "power"
-    assert set(rows) == {"power", "bits", "ecm", "polynomial"}
+    assert set(rows) == set(names)
     assert Path("c.png").stat().st_size > 20_000
     scores = json.loads(run(capsys, *options, "--json"))["comparison"]["scores"]
     assert [score["law"] for score in scores] == rows

@@ -35,3 +35,11 @@ class TestECM(LawSuite):
 class TestExposure(LawSuite):
     law = capax.ExposureLaw(n_bootstrap=20)
     table = tables.where(tables.from_file("reference:exposures"), ["optimizer=soap"])
+
+
+class TestExponential(LawSuite):
+    law, table = capax.ExponentialLaw(n_bootstrap=20), REFERENCE
+
+
+class TestLogistic(LawSuite):
+    law, table = capax.LogisticLaw(n_bootstrap=20), REFERENCE

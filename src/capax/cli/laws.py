@@ -55,11 +55,11 @@ def fit(
     where
         Only rows with column=value; may be given more than once.
     law
-        ecm: Härmä et al. 2024; polynomial: its rival there; bits: constant bits per parameter; power: powers of length,
-        heads and width, or of other columns (--axes); depth: power with layers; association, relation: those of
-        associations and relations; exposure: bits known after so many exposures, from the curves of the store's
-        trainings. [default: ecm; of published data the law that they are there for, with its axes,
-        target and rows]
+        ecm: Härmä et al. 2024; polynomial: its rival there; exponential, logistic: forms that the paper rejects; bits:
+        constant bits per parameter; power: powers of length, heads and width, or of other columns (--axes); depth:
+        power with layers; capacity: bits held at convergence; exposure: bits known after so many exposures, from the
+        curves of the store's trainings; association, relation: those of associations and relations. [default: ecm; of
+        published data the law that they are there for, with its axes, target and rows]
     axes
         The columns that the power law depends on, "seq_len,n_heads,n_kv_heads". [default: seq_len, n_heads,
         d_model]
@@ -135,6 +135,7 @@ def fit(
     one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
     rivals = [name for name, kind in LAWS.items() if kind.items == fitted.items and kind.along is None]
     rivals = [name for name in rivals if name != "depth" or not one_depth]
+    rivals = [name for name in rivals if name == law or set(LAWS[name]().columns) <= set(rows.columns)]
     laws = [_made(name, given) for name in rivals]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
     if figure is not None and found.comparison is not None:

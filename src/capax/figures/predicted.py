@@ -20,9 +20,10 @@ from capax.figures.groups import Group, alike
 from capax.figures.lines import GREY, Lines, Measure, each, law_line, titled
 from capax.figures.words import of_runs
 from capax.laws.compare import Comparison, Score, compare
-from capax.laws.ecm import ECM, slopes_from_origin
+from capax.laws.ecm import ECM
 from capax.laws.law import Law
 from capax.laws.power import PowerLaw
+from capax.laws.slopes import slopes_from_origin
 from capax.protocols.units import above_chance, scaled
 from capax.results import Interval, Measurement
 from capax.store import tables

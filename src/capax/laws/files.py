@@ -19,16 +19,18 @@ from capax.laws.exposure import ExposureLaw
 from capax.laws.law import FEWEST_DRAWS, Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, PowerLaw, RelationLaw
+from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.laws.rows import checked_rows
 
 LAWS: dict[str, type[Law]] = {
     law.name: law
     for law in (
-        *(ECM, Polynomial, BitsLaw, PowerLaw, DepthLaw, CapacityLaw, ExposureLaw),
+        *(ECM, ExponentialLaw, LogisticLaw, Polynomial, BitsLaw, PowerLaw, DepthLaw, CapacityLaw, ExposureLaw),
         *(AssociationLaw, RelationLaw),
     )
 }
-LawName = Literal["ecm", "polynomial", "bits", "power", "depth", "capacity", "exposure", "association", "relation"]
+Forms = Literal["ecm", "exponential", "logistic", "polynomial", "bits", "power", "depth", "capacity", "exposure"]
+LawName = Literal[Forms, "association", "relation"]
 DEFAULT = "reference"
 
 
