@@ -118,6 +118,7 @@ def test_what_is_reported_is_a_head_size_that_may_be(criterion: Any, threshold: 
     else:
         assert 1 <= found.d_head <= 32
         assert holds(found)
+        assert found.interval.high is None or found.interval.high <= 2 * 32
     assert found.interval.low >= 2
 
 
@@ -212,6 +213,17 @@ def test_a_small_graph(criterion: Any) -> None:
     assert run.parameters.trainable == 2 * 12 * run.total_key_dim + 2
     assert len(run.members) == sum(count.trainings for count in search.per_heads)
     assert capax.Measurement.from_json(run.to_json()) == run
+
+
+@pytest.mark.parametrize("schedule", [{}, {"schedule": "cycles", "cycle_steps": 40, "cycle_decay": 0.7}])
+def test_a_small_graph_by_soap(schedule: dict[str, Any]) -> None:
+    """SOAP's bases are of the heads that are padded to the round's largest; it needs no more than Adam's 3 to 20."""
+    soap = Training(optimizer="soap", lr=0.2, beta1=0.8, beta2=0.95, basis_every=5, max_steps=280, **schedule)
+    protocol = Budget(head_counts=(1,), restarts=2, max_trainings=8)
+    run = capax.measure(TASK, MODEL, soap, protocol=protocol)
+    assert run.total_key_dim is not None
+    assert 3 <= run.total_key_dim <= 8
+    assert run.metrics["f1"] >= 0.99
 
 
 def test_too_short_a_time_limit_is_refused() -> None:

@@ -77,7 +77,8 @@ class Trained:
 def smallest(learn: Learn, protocol: Budget, n_heads: int, d_model: int, guess: float, seed: int) -> HeadCount:
     """The smallest d_head of a number of heads, by the protocol's criterion.
 
-    More channels than d_model add nothing (the rank of W_Q W_Kᵀ), so none are tried.
+    More channels than d_model add nothing (the rank of W_Q W_Kᵀ), so none are tried. The interval has no upper end where
+    even d_model may be too few.
 
     Args:
         guess: total key dimension that is expected.
@@ -105,7 +106,9 @@ def smallest(learn: Learn, protocol: Budget, n_heads: int, d_model: int, guess: 
         )
         enough = _whole(fit.threshold)
         d_head = None if fit.stop_reason == "all_failed" or enough > d_model else enough
-        low, high = _whole(fit.low), None if d_head is None or math.isinf(fit.high) else _whole(fit.high)
+        # a high end beyond d_model is none: no head size up to it is surely enough
+        end = _whole(min(fit.high, 2 * d_model))
+        low, high = _whole(fit.low), None if d_head is None or end > d_model else end
     near = None if d_head is None else min(trained, key=lambda one: abs(one.d_head - d_head)).d_head
     f1 = [one.f1 for one in trained if one.d_head == near] or [max(one.f1 for one in trained)]
     return HeadCount(
