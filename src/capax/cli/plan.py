@@ -105,7 +105,7 @@ def _plan(
     precision
         In which bytes are counted.
     exposures
-        Times that a training shows each item, for its cost. [default: 3100]
+        Times that a training shows each item, which has to be known by then. [default: as many as convergence takes]
     accelerator
         On which the training's hours are reckoned, too.
     law

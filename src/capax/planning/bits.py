@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError, OutsideDomain
+from capax.laws.exposure import ExposureLaw
+from capax.laws.files import load_law
 from capax.planning.cost import Accelerator, assumptions, cost
 from capax.planning.question import COUNTED, Columns, Question, predicted
 from capax.planning.results import BYTES, BitsFrontier, Bounds, Known, Network, Precision, Verification
@@ -25,6 +27,7 @@ RESTARTS, HOURS = 3, 0.2
 """Of a verification: its trainings, and the most hours that they may take."""
 RESTARTS, HOURS = 3, 0.2
 """Of a verification: its trainings, and the most hours that they may take together."""
+CURVE = "reference:exposure"
 EXPOSURES = 3100
 """Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
 
@@ -78,7 +81,7 @@ def frontier(
     multiple: int | None,
     budget: Bounds,
     precision: Precision,
-    exposures: int,
+    exposures: int | None,
     accelerator: Accelerator,
     extrapolate: bool | None,
 ) -> BitsFrontier:
@@ -89,7 +92,8 @@ def frontier(
         target: items to hold; None to ask how many the budget holds.
         probability, multiple, precision, extrapolate: those of `plan`.
         budget: what may be spent.
-        exposures, accelerator: those of `cost`.
+        exposures: times that each item is seen; where given, the items have to be known by then.
+        accelerator: that of `cost`.
 
     Raises:
         LawError: where neither target nor budget is given, or the budget leaves no network.
@@ -101,15 +105,18 @@ def frontier(
     law, tried = question.law, families(question, multiple)
     table, models, task = tried.table, tried.models, question.task
     inside = law.inside_domain(table)
-    expected = predicted(law, table) / question.per_item
+    share, remarks = _known(table, exposures)
+    items = share / question.per_item
+    expected = predicted(law, table) * items
     low, at_least, high = (
-        bits / question.per_item for bits in law.quantiles(table, ((1 - LEVEL) / 2, 1 - probability, (1 + LEVEL) / 2))
+        bits * items for bits in law.quantiles(table, ((1 - LEVEL) / 2, 1 - probability, (1 + LEVEL) / 2))
     )
+    shown = EXPOSURES if exposures is None else exposures
     held = np.full(len(models), target) if target is not None else at_least
     size, total = table["trainable_parameters"], table["total_parameters"]
     allowed = {"parameters": size, "bytes": total * BYTES[precision]}
     if budget.hours is not None:
-        costs = [cost(one, task, float(items), exposures, accelerator) for one, items in zip(models, held, strict=True)]
+        costs = [cost(one, task, float(count), shown, accelerator) for one, count in zip(models, held, strict=True)]
         allowed["hours"] = np.array([one.hours for one in costs])
     kept = np.full(len(models), True) if (law.travels if extrapolate is None else extrapolate) else inside
     if not kept.any():
@@ -140,7 +147,7 @@ def frontier(
             tokens_per_parameter=float(expected[at]) * (task.tokens_per_item or 0) / int(size[at]),
             efficient=not ((size < size[at]) & (total < total[at]))[places].any(),
             outside=tuple(law.domain_.outside_in_words({name: table[name][at] for name in law.columns})),
-            cost=cost(models[at], task, float(held[at]), exposures, accelerator),
+            cost=cost(models[at], task, float(held[at]), shown, accelerator),
         )
 
     enough = kept if target is None else kept & (at_least >= target)
@@ -173,12 +180,25 @@ def frontier(
             bits=float(law.rows_.counts[measured]),
         ),
         drivers=law.drivers({name: values[[first]] for name, values in table.items()}),
-        exposures=exposures,
+        exposures=shown,
         accelerator=accelerator,
         law=law.name,
         source=law.source_,
         domain=law.domain_,
-        notes=(*law.notes_, *assumptions(exposures, accelerator)),
+        notes=(*remarks, *law.notes_, *assumptions(shown, accelerator)),
+    )
+
+
+def _known(table: Columns, exposures: int | None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The share of what each network holds that it knows after so many exposures, and what to say of it."""
+    if exposures is None:
+        return np.ones(len(table["effective_parameters"])), ()
+    curve = load_law(CURVE)
+    assert isinstance(curve, ExposureLaw)
+    share = curve.known_share(table | {"exposures": np.full(len(table["effective_parameters"]), exposures)})
+    return share, (
+        f"after {exposures} exposures {share.min():.0%} of what a network holds is known: by {CURVE}, of the recipe of "
+        "protocol capacity; intervals leave out how far that share may be wrong",
     )
 
 

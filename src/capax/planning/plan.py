@@ -118,7 +118,8 @@ def plan(
         budget_bytes: most bytes of all parameters; of a law in bits, as are those below.
         budget_hours: most hours of one training on this machine.
         precision: in which the bytes are counted.
-        exposures: times that a training shows each item.
+        exposures: times that a training shows each item; where given, the items have to be known by then, else when
+            it has converged.
         accelerator: on which the training is reckoned, too.
         extrapolate: go outside the law's domain where the given sizes lead there; by default only a law of what is
             needed does, and one that travels, such as capacity.
@@ -160,7 +161,7 @@ def plan(
             multiple=multiple,
             budget=Bounds(parameters=budget_parameters, bytes=budget_bytes, hours=budget_hours),
             precision=precision,
-            exposures=bits.EXPOSURES if exposures is None else exposures,
+            exposures=exposures,
             accelerator=accelerator,
             extrapolate=extrapolate,
         )

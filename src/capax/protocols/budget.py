@@ -77,8 +77,8 @@ class Trained:
 def smallest(learn: Learn, protocol: Budget, n_heads: int, d_model: int, guess: float, seed: int) -> HeadCount:
     """The smallest d_head of a number of heads, by the protocol's criterion.
 
-    More channels than d_model add nothing (the rank of W_Q W_Kᵀ), so none are tried. The interval has no upper end where
-    even d_model may be too few.
+    More channels than d_model add nothing (the rank of W_Q W_Kᵀ), so none are tried. Where even d_model may be too few,
+    the interval has no upper end.
 
     Args:
         guess: total key dimension that is expected.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -138,8 +139,7 @@ class Transformer(Model):
         """Numbers that one member has: `trainable` and `total`."""
         # Of one layer and of two: a table of a billion layers would never end.
         one, two = (
-            super(Transformer, self.model_copy(update={"n_layers": layers})).parameter_counts(**sizes)
-            for layers in (1, 2)
+            _counts(self.model_copy(update={"n_layers": layers}), tuple(sorted(sizes.items()))) for layers in (1, 2)
         )
         return {kind: one[kind] + (self.n_layers - 1) * (two[kind] - one[kind]) for kind in one}
 
@@ -180,3 +180,8 @@ class Transformer(Model):
         hidden = 4 * self.d_model if self.ffn == "mlp" else self.d_model
         widest = max(hidden, self.n_heads * max(self.d_head, sizes["context"]), sizes["vocab_size"])
         return widest * (1 if alone else sizes["context"])
+
+
+@lru_cache(maxsize=4096)  # a plan asks for many depths of a width
+def _counts(model: Transformer, sizes: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    return Model.parameter_counts(model, **dict(sizes))

@@ -1,0 +1,184 @@
+"""Plans in bits: at any size, with an interval, a cost, a budget in place of a target, and a proxy that is measured."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import capax
+from capax.errors import CapaxError, LawError, OutsideDomain
+from capax.laws.law import Law
+from capax.planning import bits
+from capax.planning.cost import PEAKS, USED, cost
+from capax.planning.results import BitsFrontier, Network
+
+
+@cache
+def law() -> Law:
+    return capax.load_law("reference")
+
+
+def planned(*args: object, **asked: object) -> BitsFrontier:
+    found = capax.plan(law(), *args, **asked)
+    assert isinstance(found, BitsFrontier)
+    return found
+
+
+def test_a_plan_of_two_hundred_thousand_sequences_has_an_answer() -> None:
+    found = planned(200_000, seq_len=16, vocab_size=32_000)
+    assert found.bits == pytest.approx(200_000 * 15 * np.log2(32_000))
+    assert len(found.architectures) == 12  # six depths, with frozen and with tied tables
+    for one in found.architectures:
+        assert one.at_least >= 200_000
+        assert one.interval.low < one.memorized < (one.interval.high or 0)
+        assert one.bits / one.effective_parameters < 6
+        assert one.outside
+        model = model_of(one)
+        assert one.trainable_parameters == model.parameter_counts(vocab_size=32_000, context=15)["trainable"]
+    sizes = [one.trainable_parameters for one in found.architectures]
+    assert sizes == sorted(sizes)
+    assert found.sure is None
+    assert found.largest_inside is None  # of such a vocabulary
+    assert sum(found.drivers.values()) == pytest.approx(1)
+
+
+def model_of(one: Network) -> capax.Transformer:
+    tied = one.embeddings == "trained"
+    return capax.Transformer(
+        n_layers=one.n_layers,
+        n_heads=one.n_heads,
+        d_head=one.d_head,
+        d_model=one.d_model,
+        embeddings="trained" if tied else "frozen",
+        readout="tied" if tied else "frozen",
+    )
+
+
+def test_each_is_the_narrowest_of_its_family() -> None:
+    found = planned(2000, seq_len=8, vocab_size=100, n_layers=[1, 2], n_heads=[2], d_head=[16], probability=0.8)
+    for one in found.architectures:
+        narrower = {"d_model": [one.d_model - 8], "n_heads": [2], "d_head": [16], "n_layers": [one.n_layers]}
+        less = planned(2000, seq_len=8, vocab_size=100, embeddings=one.embeddings, probability=0.8, **narrower)
+        assert not less.architectures
+        assert less.nearest is not None
+        assert less.nearest.at_least < 2000 <= one.at_least
+
+
+def test_intervals_widen_with_the_distance() -> None:
+    widths = []
+    for items in (50, 5000, 500_000):
+        first = planned(items, seq_len=8, vocab_size=100, n_layers=1, embeddings="frozen").architectures[0]
+        assert first.interval.high is not None
+        widths.append(np.log(first.interval.high / first.interval.low))
+    assert widths == sorted(widths)
+    assert widths[2] > 2 * widths[0]
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent"),
+    [
+        ({"budget_parameters": 50_000}, lambda one: one.trainable_parameters / 50_000),
+        ({"budget_bytes": 400_000}, lambda one: one.bytes / 400_000),
+        ({"budget_hours": 0.1}, lambda one: one.cost.hours / 0.1),
+    ],
+)
+def test_a_budget_without_a_target_is_spent_by_the_widest(budget: dict[str, float], spent: object) -> None:
+    found = planned(seq_len=8, vocab_size=100, n_layers=[1, 2], **budget)
+    assert found.items is None
+    assert len(found.architectures) == 4
+    assert callable(spent)
+    for one in found.architectures:
+        assert 0.3 < spent(one) <= 1
+    held = [one.at_least for one in found.architectures]
+    assert held == sorted(held, reverse=True)
+
+
+def test_what_has_to_be_known_early_takes_larger_networks() -> None:
+    sizes = []
+    for exposures in (30, 300, 100_000, None):
+        found = planned(5000, seq_len=8, vocab_size=100, n_layers=1, embeddings="frozen", exposures=exposures)
+        sizes.append(found.architectures[0].trainable_parameters)
+        assert found.exposures == (exposures or 3100)
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > 1.5 * sizes[-1]
+    assert sizes[2] == sizes[3]
+
+
+def test_inside_the_domain_the_smallest_that_is_sure_is_said() -> None:
+    found = planned(40, seq_len=8, vocab_size=100, n_layers=1, n_heads=1, d_head=16)
+    assert found.sure is not None
+    assert found.largest_inside is not None
+    assert not found.sure.outside + found.largest_inside.outside
+    assert found.sure.at_least >= 40
+    assert "effective_parameters" in found.measured.sizes
+
+
+def test_a_cost_is_six_operations_a_parameter_and_token() -> None:
+    """Of a network whose tables and attention are small beside its blocks, which is the rule of thumb."""
+    task = capax.Sequences(seq_len=9, vocab_size=16)
+    model = capax.Transformer(d_model=256, n_heads=4, d_head=64, n_layers=4)
+    found = cost(model, task, 1000, 100, "h100")
+    trained = model.parameter_counts(**task.sizes())["trainable"]
+    assert found.flops == pytest.approx(6 * trained * 1000 * 8 * 100, rel=0.02)
+    assert found.accelerator_hours == pytest.approx(found.flops / (USED * PEAKS["h100"]) / 3600)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "items: is required, or a budget"),
+        ({"budget_parameters": 10}, "budget_parameters: at least .* got 10"),
+        ({"budget_hours": -1.0}, "budget_hours: a positive number, got -1"),
+        ({"budget_parameters": 1e6, "accelerator": "tpu"}, "accelerator: a100, h100, h200, b200, got 'tpu'"),
+        ({"budget_parameters": 10**6, "loss": "first"}, "loss: all or last, got 'first'"),
+        ({"budget_parameters": 10**6, "n_layers": [0]}, "n_layers"),
+    ],
+)
+def test_what_cannot_be_planned_is_said(asked: dict[str, object], said: str) -> None:
+    with pytest.raises(CapaxError, match=said):
+        planned(seq_len=8, vocab_size=100, **asked)
+
+
+def test_outside_the_domain_nothing_is_planned_where_that_is_forbidden() -> None:
+    with pytest.raises(OutsideDomain, match="outside the domain of capacity"):
+        planned(100, seq_len=8, vocab_size=32_000, extrapolate=False)
+    inside = planned(10**6, seq_len=8, vocab_size=100, extrapolate=False)
+    assert inside.nearest is not None
+    assert not inside.nearest.outside
+
+
+def test_a_budget_in_bytes_is_refused_by_a_law_of_counts() -> None:
+    with pytest.raises(LawError, match="budget_bytes: only for laws in bits"):
+        capax.plan("reference:power", 300, seq_len=8, budget_bytes=10**6)
+
+
+def test_a_prediction_is_in_bits_and_items(capsys: pytest.CaptureFixture[str]) -> None:
+    found = capax.predict(law(), seq_len=8, vocab_size=100, n_layers=1, n_heads=1, d_head=16, d_model=16)
+    assert found.bits == pytest.approx(found.value * 7 * np.log2(100))
+    assert found.inside_domain
+    far = capax.predict(law(), seq_len=8, vocab_size=100, n_layers=1, n_heads=4, d_head=64, d_model=256)
+    assert not far.inside_domain
+
+
+@pytest.mark.parametrize(("hours", "proxy"), [(1.0, None), (1e-9, 16)])
+def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
+    hours: float, proxy: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is verified is the promise: of the network itself the target, of a narrower one what the law says of it."""
+    monkeypatch.setattr(bits, "HOURS", hours)
+    few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}
+    found = planned(20, seq_len=4, vocab_size=16, **few)
+    assert found.architectures[0].d_model == 24
+    checked = capax.verify(law(), found, store=tmp_path / "runs.db")
+    run = checked.measurement
+    assert checked.proxy == proxy
+    assert run.spec.model.d_model == (proxy or 24)
+    assert run.capacity is not None
+    assert checked.promised_bits == found.bits or proxy
+    held = run.capacity.extrapolated or run.capacity.bits
+    assert checked.held == (held >= (checked.promised_bits or 0))
+    assert json.loads(checked.model_dump_json())["proxy"] == proxy
