@@ -130,7 +130,7 @@ def test_outside_the_domain(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        ("plan", "--items", "300", "--seq-len", "8"),
+        ("plan", "--items", "300", "--seq-len", "8", "--law", "reference:power"),
         ("plan", "associations", "--items", "300", "--context-size", "16"),
     ],
 )
@@ -157,7 +157,7 @@ def test_plan_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["n_heads"] for row in rows] == [4, 2]
     assert rows[0]["trainable_parameters"] < rows[1]["trainable_parameters"]
     assert all(row["at_least"] >= 1000 for row in rows)
-    nothing = run(capsys, "plan", "--items", "1000000", "--seq-len", "32")
+    nothing = run(capsys, "plan", "--items", "1000000", "--seq-len", "32", "--law", "reference:power")
     assert "No architecture in the domain" in nothing
     assert "The nearest:" in nothing
 
@@ -208,9 +208,15 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
         (("fit", "--data", STUDY, "--law", "power", "--level", "1.5"), ["level", "1.5"]),
         (("fit", "--data", STUDY, "--law", "power", "--out", "none/law.json"), ["out", "none/law.json"]),
         (("fit", "--data", STUDY, "--law", "power", "--figure", "p.png"), ["figure", "--compare"]),
-        (("predict", "--d-model", "16", "--seq-len", "8"), ["n_heads"]),
-        (("predict", "--n-heads", "0", "--d-model", "16", "--seq-len", "8"), ["n_heads", "0", "at least 1"]),
-        (("predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "1"), ["seq_len", "1"]),
+        (("predict", "--d-model", "16", "--seq-len", "8", "--law", "reference:power"), ["n_heads"]),
+        (
+            ("predict", "--n-heads", "0", "--d-model", "16", "--seq-len", "8", "--law", "reference:power"),
+            ["n_heads", "0", "at least 1"],
+        ),
+        (
+            ("predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "1", "--law", "reference:power"),
+            ["seq_len", "1"],
+        ),
         (
             (
                 "predict",
@@ -232,15 +238,24 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
             ("predict", "--n-heads", "1", "--d-model", "64", "--seq-len", "64", "--law", "published:harma2024:2"),
             ["not usable as published"],
         ),
-        (("plan", "--seq-len", "8"), ["--items"]),
-        (("plan", "--items", "0", "--seq-len", "8"), ["sequences", "0"]),
-        (("plan", "--items", "9", "--seq-len", "8", "--n-heads", "1,two"), ["n_heads", "1,two"]),
+        (("plan", "--seq-len", "8", "--law", "reference:power"), ["--items"]),
+        (("plan", "--items", "0", "--seq-len", "8", "--law", "reference:power"), ["items", "0"]),
         (
-            ("plan", "--items", "9", "--seq-len", "8", "--n-heads", "5"),
+            ("plan", "--items", "9", "--seq-len", "8", "--law", "reference:power", "--n-heads", "1,two"),
+            ["n_heads", "1,two"],
+        ),
+        (
+            ("plan", "--items", "9", "--seq-len", "8", "--law", "reference:power", "--n-heads", "5"),
             ["n_heads 5", "1 to 4", "all the same (--extrapolate)"],
         ),
-        (("plan", "--items", "9", "--seq-len", "8", "--budget-parameters", "5"), ["budget_parameters", "5"]),
-        (("plan", "--items", "9", "--seq-len", "8", "--probability", "0"), ["probability", "0"]),
+        (
+            ("plan", "--items", "9", "--seq-len", "8", "--law", "reference:power", "--budget-parameters", "5"),
+            ["budget_parameters", "5"],
+        ),
+        (
+            ("plan", "--items", "9", "--seq-len", "8", "--law", "reference:power", "--probability", "0"),
+            ["probability", "0"],
+        ),
     ],
 )
 def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: tuple[str | Path, ...], said: list[str]) -> None:

@@ -51,7 +51,7 @@ COMMANDS = {
     "predict sequences": "--n-heads 1 --d-model 16 --seq-len 8",
     "predict associations": "--n-heads 2 --context-size 8 --d-model 32 --d-head 16",
     "predict relations": "--n-edges 100 --d-model 32",
-    "plan sequences": "--items 100 --seq-len 8 --n-heads 1",
+    "plan sequences": "--items 100 --seq-len 8 --vocab-size 100 --n-heads 1",
     "plan associations": "--items 200 --context-size 8",
     "plan relations": "--items 64",
     "bounds": "--seq-len 8 --vocab-size 10",
@@ -254,7 +254,7 @@ class Interrupting:
             os.kill(os.getpid(), number)
 
 sys.meta_path.insert(0, Interrupting())
-sys.argv = ["capax", "predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "8"]
+sys.argv = ["capax", "predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "8", "--law", "reference:power"]
 from capax.__main__ import main
 main()
 """
@@ -314,7 +314,7 @@ def test_workers_never_hear_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> Non
     with executors.Processes(1) as processes:
         processes.submit(executors.Job(()))
     pack = whole_pack((capax.Run(task=TASK, model=MODEL, training=TRAINING, protocol=capax.Mac(), seed=0),), "cpu")
-    Workers(2)._in_pool([pack], lambda _: None, None)
+    Workers(2)._in_pool([pack], lambda _: None, None, 1)
     assert blocked == [True, True]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
@@ -373,7 +373,7 @@ def test_an_interrupt_never_stops_a_pool_halfway(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)  # another thread than the main one may hear it
     pack = whole_pack((capax.Run(task=TASK, model=MODEL, training=TRAINING, protocol=capax.Mac(), seed=0),), "cpu")
     with pytest.raises(KeyboardInterrupt):
-        Workers(2)._in_pool([pack], lambda _: None, None)
+        Workers(2)._in_pool([pack], lambda _: None, None, 1)
     assert len(submitted) == 1
     assert not submitted[0]._waiters  # type: ignore[attr-defined]
 
@@ -397,7 +397,7 @@ def test_control_characters_of_the_user_are_shown_and_not_obeyed(
         ["runs", "--store", evil],
         ["runs", f"--{evil}"],
         [evil],
-        ["predict", "--n-heads", evil, "--d-model", "8", "--seq-len", "8"],
+        ["predict", "--n-heads", evil, "--d-model", "8", "--seq-len", "8", "--law", "reference:power"],
         ["fit", "--data", f"{evil}.csv"],
         ["measure", "sequences", "--library", f"{evil}.txt"],
         ["fit", "--store", f"{folder}/s.db", "--where", evil],
@@ -430,16 +430,18 @@ OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
         for name in ("seq_len", "vocab_size", "context_size", "n_items", "n_edges", "library_size", "bits")
     },
     **{
-        f"plan.{name}": lambda value, name=name: capax.plan("reference", **{"target": 9, "seq_len": 8, name: value})
+        f"plan.{name}": lambda value, name=name: capax.plan(
+            "reference:power", **{"target": 9, "seq_len": 8, name: value}
+        )
         for name in ("target", "seq_len", "vocab_size", "probability", "multiple")
     },
     **{
-        f"plan.{name}": lambda value, name=name: capax.plan("reference", 9, seq_len=8, **{name: [value]})
+        f"plan.{name}": lambda value, name=name: capax.plan("reference:power", 9, seq_len=8, **{name: [value]})
         for name in ("n_heads", "n_layers", "d_model")
     },
     **{
         f"predict.{name}": lambda value, name=name: capax.predict(
-            "reference", n_heads=1, d_model=32, extrapolate=True, **{"seq_len": 8, name: value}
+            "reference:power", n_heads=1, d_model=32, extrapolate=True, **{"seq_len": 8, name: value}
         )
         for name in ("seq_len", "vocab_size", "level")
     },

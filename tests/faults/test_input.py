@@ -64,7 +64,22 @@ HUGE = "1" + "0" * 30
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["predict", "--n-heads", "1", "--d-model", "32", "--seq-len", "8", "--d-head", HUGE], ["d_head", "2^63"]),
+        (
+            [
+                "predict",
+                "--n-heads",
+                "1",
+                "--d-model",
+                "32",
+                "--seq-len",
+                "8",
+                "--d-head",
+                HUGE,
+                "--law",
+                "reference:power",
+            ],
+            ["d_head", "2^63"],
+        ),
         (["measure", "sequences", "--restarts", str(2**62)], ["restarts", "at most 1000000"]),
         (["measure", "sequences", "--seed", "9" * 5000], ["seed", "2^63"]),
         (["measure", "sequences", "--max-steps", str(2**62)], ["max_steps", "at most"]),
@@ -77,8 +92,14 @@ HUGE = "1" + "0" * 30
             ["head_counts", "integer"],
         ),
         (["fit", "--data", "reference", "--law", "polynomial", "--degree", "1000000"], ["degree", "at most 20"]),
-        (["plan", "--items", "10", "--seq-len", "8", "--n-heads", HUGE], ["n_heads", "at most"]),
-        (["plan", "--items", "10", "--seq-len", "8", "--probability", "nan"], ["probability", "finite"]),
+        (
+            ["plan", "--items", "10", "--seq-len", "8", "--law", "reference:power", "--n-heads", HUGE],
+            ["n_heads", "at most"],
+        ),
+        (
+            ["plan", "--items", "10", "--seq-len", "8", "--law", "reference:power", "--probability", "nan"],
+            ["probability", "finite"],
+        ),
     ],
     ids=lambda value: " ".join(value)[:60],
 )

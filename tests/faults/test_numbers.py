@@ -83,7 +83,7 @@ def test_a_subclass_that_names_itself_is_refused_too() -> None:
         ("measure relations --n-items 12.5", "n_items: should be an integer, got '12.5'"),
         ("measure relations --n-items 12 --n-heads 1.5", "n_heads: should be an integer, got '1.5'"),
         ("predict --n-heads 1.6 --d-model 32 --seq-len 8", "n_heads: should be an integer, got '1.6'"),
-        ("plan --items 100.7 --seq-len 8", "sequences: should be an integer, got '100.7'"),
+        ("plan --items 100.7 --seq-len 8", "items: should be an integer, got '100.7'"),
         ("plan --items 100 --seq-len 8 --n-heads 1.5,2", "n_heads: integers separated by commas, got '1.5,2'"),
         ("fit --data reference --law polynomial --degree 2.5", "degree: should be an integer, got '2.5'"),
         ("sweep none.toml --workers 1.5", "workers: should be an integer, got '1.5'"),
@@ -103,30 +103,57 @@ def test_a_flag_takes_a_fraction_that_is_whole(capsys: pytest.CaptureFixture[str
     answers = []
     for heads in ("2", "2.0", "+2.00"):
         with pytest.raises(SystemExit):
-            main(["predict", "--n-heads", heads, "--d-model", "32", "--seq-len", "8", "--json"])
+            main(
+                [
+                    "predict",
+                    "--n-heads",
+                    heads,
+                    "--d-model",
+                    "32",
+                    "--seq-len",
+                    "8",
+                    "--law",
+                    "reference:power",
+                    "--json",
+                ]
+            )
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1] == answers[2]
     large = "9007199254740993.0"  # no float
     assert "got 9007199254740993" in refused(
-        capsys, "predict", "--n-heads", "2", "--d-model", "32", "--seq-len", "8", "--vocab-size", large
+        capsys,
+        "predict",
+        "--n-heads",
+        "2",
+        "--d-model",
+        "32",
+        "--seq-len",
+        "8",
+        "--vocab-size",
+        large,
+        "--law",
+        "reference:power",
     )
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: capax.plan("reference", 100.7, seq_len=8), "sequences: should be a whole number, got 100.7"),  # type: ignore[arg-type]
-        (lambda: capax.plan("reference", 100, seq_len=8.5), "seq_len: should be a whole number, got 8.5"),  # type: ignore[arg-type]
-        (lambda: capax.plan("reference", 100, seq_len=8, n_heads=[1.5]), "n_heads: should be a whole number, got 1.5"),  # type: ignore[list-item]
-        (lambda: capax.plan("reference", float("inf"), seq_len=8), "sequences: should be a whole number, got inf"),  # type: ignore[arg-type]
-        (lambda: capax.plan("reference", True, seq_len=8), "sequences: should be a whole number, got True"),
+        (lambda: capax.plan("reference:power", 100.7, seq_len=8), "items: should be a whole number, got 100.7"),  # type: ignore[arg-type]
+        (lambda: capax.plan("reference:power", 100, seq_len=8.5), "seq_len: should be a whole number, got 8.5"),  # type: ignore[arg-type]
         (
-            lambda: capax.predict(load_law(), n_heads=1, d_model=32, seq_len=8.5),  # type: ignore[arg-type]
+            lambda: capax.plan("reference:power", 100, seq_len=8, n_heads=[1.5]),
+            "n_heads: should be a whole number, got 1.5",
+        ),  # type: ignore[list-item]
+        (lambda: capax.plan("reference:power", float("inf"), seq_len=8), "items: should be a whole number, got inf"),  # type: ignore[arg-type]
+        (lambda: capax.plan("reference:power", True, seq_len=8), "items: should be a whole number, got True"),
+        (
+            lambda: capax.predict("reference:power", n_heads=1, d_model=32, seq_len=8.5),  # type: ignore[arg-type]
             "seq_len: should be a whole number, got 8.5",
         ),
         (
             lambda: capax.plan("reference:association", 9.5, context_size=8),
-            "associations: should be a whole number, got 9.5",
+            "items: should be a whole number, got 9.5",
         ),  # type: ignore[arg-type]
         (
             lambda: capax.predict("reference:relation", n_edges=99.5, d_model=32),  # type: ignore[arg-type]

@@ -279,7 +279,7 @@ def test_the_laws_that_ship_are_those_of_the_study_that_ships(name: str) -> None
     assert shipped.sigma_ == pytest.approx(fitted_now.sigma_, rel=1e-4)
     assert shipped.domain_ == fitted_now.domain_
     assert shipped.source_ == "reference"
-    assert load_law().name == "power"
+    assert load_law().name == "capacity"
 
 
 @pytest.mark.parametrize("name", LAWS)

@@ -146,7 +146,7 @@ def test_a_target_that_nothing_holds_gives_the_nearest(law: Law) -> None:
 
 
 def test_the_default_law_and_the_published_one() -> None:
-    assert capax.plan("reference", 100, seq_len=32).source == "reference"
+    assert capax.plan("reference:power", 100, seq_len=32).source == "reference"
     found = capax.plan("published:harma2024", 1000, seq_len=32)
     assert found.source == "published:harma2024"
     assert [row.n_heads for row in found.architectures] == [4, 3, 2]
@@ -156,8 +156,8 @@ def test_the_default_law_and_the_published_one() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"target": 0}, "sequences: .*0"),
-        ({"target": None}, "sequences: .*None"),
+        ({"target": 0}, "items: .*0"),
+        ({"target": None}, "items: .*None"),
         ({"seq_len": 1}, "seq_len: .*2.*got 1"),
         ({"seq_len": None}, "seq_len: is required"),
         ({"seq_len": 64}, "seq_len 64 is outside 8 to 32"),
@@ -171,7 +171,7 @@ def test_the_default_law_and_the_published_one() -> None:
         ({"d_model": [512]}, "d_model 512 is outside 16 to 64"),
         ({"multiple": 100}, "d_model: the law's domain .* offers none"),
         ({"multiple": 0}, "multiple: .*0"),
-        ({"max_parameters": 10}, "max_parameters: at least 6384 .*10"),
+        ({"budget_parameters": 10}, "budget_parameters: at least 6384 .*10"),
         ({"probability": 1.0}, "probability: .*1.0"),
         ({"precision": "int8"}, "precision: float32, float64, bfloat16.*'int8'"),
     ],
