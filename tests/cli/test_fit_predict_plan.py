@@ -238,7 +238,7 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
             ("predict", "--n-heads", "1", "--d-model", "64", "--seq-len", "64", "--law", "published:harma2024:2"),
             ["not usable as published"],
         ),
-        (("plan", "--seq-len", "8", "--law", "reference:power"), ["--items"]),
+        (("plan", "--seq-len", "8", "--law", "reference:power"), ["items"]),
         (("plan", "--items", "0", "--seq-len", "8", "--law", "reference:power"), ["items", "0"]),
         (
             ("plan", "--items", "9", "--seq-len", "8", "--law", "reference:power", "--n-heads", "1,two"),

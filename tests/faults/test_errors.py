@@ -461,7 +461,7 @@ def test_python_says_which_number_cannot_be(name: str, tmp_path: Path, monkeypat
     for value in (value for value in NUMBERS if isinstance(value, int) or not checked):
         with pytest.raises(CapaxError) as error:
             OF_NUMBERS[name](value)
-        assert {"target": "sequences"}.get(name.partition(".")[2], name.partition(".")[2]) in str(error.value)
+        assert {"target": "items"}.get(name.partition(".")[2], name.partition(".")[2]) in str(error.value)
         assert len(str(error.value)) <= LONGEST
 
 

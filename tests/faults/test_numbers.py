@@ -217,7 +217,7 @@ NAN, INFINITE = float("nan"), float("inf")
     ],
 )
 def test_a_law_of_impossible_numbers_is_refused(tmp_path: Path, field: str, value: Any) -> None:
-    file = json.loads(to_json(load_law()))
+    file = json.loads(to_json(load_law("reference:power")))
     *parents, last = (int(name) if name.isdecimal() else name for name in field.split("."))
     place: Any = file
     for name in parents:
@@ -252,7 +252,7 @@ def test_a_link_to_itself_is_no_law(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["many", NAN, 1.5, 10**30])
 def test_a_law_whose_protocol_cannot_be_is_refused_when_it_is_asked(tmp_path: Path, value: Any) -> None:
-    file = json.loads(to_json(load_law()))
+    file = json.loads(to_json(load_law("reference:power")))
     file["domain"]["protocol"]["vocab_size"] = value
     (tmp_path / "law.json").write_text(json.dumps(file))
     with pytest.raises(CapaxError, match="vocab_size"):
@@ -260,7 +260,7 @@ def test_a_law_whose_protocol_cannot_be_is_refused_when_it_is_asked(tmp_path: Pa
 
 
 def test_a_domain_without_end_is_not_written_out(tmp_path: Path) -> None:
-    file = json.loads(to_json(load_law()))
+    file = json.loads(to_json(load_law("reference:power")))
     file["domain"]["ranges"]["n_heads"] = [1, 1e12]
     (tmp_path / "law.json").write_text(json.dumps(file))
     with pytest.raises(CapaxError, match=r"^n_heads: .*1e\+12"):

@@ -84,7 +84,7 @@ def first_steps() -> dict[str, dict[str, Any]]:
     return {"processor": [torch.backends.cpu.get_cpu_capability(), dict(torch.cpu.get_capabilities())]} | found
 
 
-LAWS = ("reference", "reference:ecm", "reference:bits", "reference:association", "reference:relation")
+LAWS = ("reference:power", "reference:ecm", "reference:bits", "reference:association", "reference:relation")
 TABLES = {"reference:association": "reference:associations", "reference:relation": "reference:relations"}
 
 
