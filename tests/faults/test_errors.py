@@ -48,7 +48,7 @@ COMMANDS = {
     "sweep": "study.toml --dry-run",
     "watch": "s.db --once",
     "fit": "--data reference --law bits",
-    "predict sequences": "--n-heads 1 --d-model 16 --seq-len 8",
+    "predict sequences": "--n-heads 1 --d-model 16 --seq-len 8 --law reference:power",
     "predict associations": "--n-heads 2 --context-size 8 --d-model 32 --d-head 16",
     "predict relations": "--n-edges 100 --d-model 32",
     "plan sequences": "--items 100 --seq-len 8 --vocab-size 100 --n-heads 1",

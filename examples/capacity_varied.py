@@ -1,6 +1,6 @@
-"""Draws the architectures of varied.toml: small, and different in all that a law of capacity may depend on.
+"""Draws the architectures of capacity-varied.toml: small, and different in all that a law of capacity may depend on.
 
-python studies/design.py > studies/varied.toml
+python examples/capacity_varied.py > examples/capacity-varied.toml
 
 They are drawn at random, as many in each octave of effective parameters, of those that take little time.
 """
@@ -31,7 +31,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "tables": ("frozen", "frozen", "trained"),
 }
 HEADER = """\
-# {count} small architectures at convergence, drawn by studies/design.py; some two hours of a processor.
+# {count} small architectures at convergence, drawn by examples/capacity_varied.py; some two hours of a processor.
 store = "varied.db"
 
 [task]
