@@ -24,6 +24,9 @@ from capax.laws.rows import saying
 from capax.store import published, tables
 from capax.store.curves import curves
 
+MOST_SHOWN = 12
+"""Parameters of a law that are printed one by one."""
+
 
 def fit(
     *,
@@ -32,6 +35,7 @@ def fit(
     where: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     law: LawName | None = None,
     axes: str | None = None,
+    size: Literal["effective_parameters", "trainable_parameters", "total_parameters"] | None = None,
     method: Literal["joint", "stages"] | None = None,
     as_printed: Annotated[bool, Flag] = False,
     degree: int | None = None,
@@ -61,8 +65,10 @@ def fit(
         curves of the store's trainings; association, relation: those of associations and relations. [default: ecm; of
         published data the law that they are there for, with its axes, target and rows]
     axes
-        The columns that the power law depends on, "seq_len,n_heads,n_kv_heads". [default: seq_len, n_heads,
-        d_model]
+        The columns that the power law depends on, "seq_len,n_heads,n_kv_heads"; or the terms that the capacity law may
+        have. [default: seq_len, n_heads, d_model; all terms]
+    size
+        Which parameters count in the capacity law. [default: effective_parameters]
     method
         How the ecm is fitted: all parameters at once, or in the paper's stages. [default: joint]
     as_printed
@@ -108,6 +114,7 @@ def fit(
     counted = target or (usual if own == Law.usual_target else own)
     given: dict[str, Any] = {
         "axes": None if axes is None else [name.strip() for name in axes.split(",")],
+        "size": size,
         "method": method,
         "as_printed": as_printed or None,
         "degree": degree,
@@ -161,14 +168,16 @@ def _show_fit(found: FitReport) -> None:
     rows = f"{found.n_rows} rows, of which {found.n_complete} complete" if found.n_complete else f"{found.n_rows} rows"
     scale = "counts" if found.law == "polynomial" else "log counts"
     screen.print(f"{found.law}: {rows}; mean error {found.mape:.1%} in sample, spread of {scale} {found.sigma:.3g}")
-    if len(found.parameters) <= 8:
+    if len(found.parameters) <= MOST_SHOWN:
         table = Table(box=None, pad_edge=False)
         table.add_column("parameter")
         table.add_column("value", justify="right")
         table.add_column(f"{found.level:.0%} interval")
         for parameter in found.parameters:
             if parameter.value is None:
-                table.add_row(parameter.name, "–", f"not determined: {parameter.reason}")
+                reason = parameter.reason or ""
+                words = reason if reason.startswith("left out") else f"not determined: {reason}"
+                table.add_row(parameter.name, "–", words)
             else:
                 table.add_row(parameter.name, f"{parameter.value:.4g}", _ends(parameter.low, parameter.high))
         screen.print(table)
