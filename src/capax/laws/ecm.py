@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -147,11 +147,13 @@ def eq_10(theta: Vector, n: Vector, h: Vector) -> tuple[Vector, np.ndarray]:
         return a / (power + d) + e, by
 
 
-def eq_10_starts(series: Series, b: float | None) -> list[dict[str, float]]:
+def eq_10_starts(
+    series: Series, b: float | None, every_d: Sequence[float] = (-0.5, 0.0, 1.0, 5.0)
+) -> list[dict[str, float]]:
     """Where a fit of eq. 10 to slopes begins: the best few of a grid over b, c and d."""
 
     def tried() -> Iterator[tuple[dict[str, float], Vector]]:
-        grid = (np.linspace(-0.4, 0.2, 13) if b is None else (b,), np.linspace(0.2, 2.6, 13), (-0.5, 0.0, 1.0, 5.0))
+        grid = (np.linspace(-0.4, 0.2, 13) if b is None else (b,), np.linspace(0.2, 2.6, 13), every_d)
         for of_heads, c, d in itertools.product(*grid):
             exponent = of_heads * series.n_heads + c
             if (exponent > 0).all():

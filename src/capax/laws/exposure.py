@@ -39,7 +39,7 @@ class ExposureLaw(Law):
     Whole architectures were left out to compare forms (docs/exposures.py): in four recipes this one was the best or
     within half a percent of it, both in what is known and in how far a training that ended early falls short;
     1 − exp(−(E/τ)^β) and exp(−(τ/E)^β) were behind it for Adam. 1 − exp(−E/τ), which Lu et al. 2024 report (secondary),
-    ends too soon and is among the worst in all four.
+    ends too soon: how far a training falls short it misses by a fifth more in all four, or worse.
     Whether τ depends on the size differs from study to study, so each fit decides: s is fitted where it makes
     predictions of architectures that are left out better by 5 %, else it is 0.
 

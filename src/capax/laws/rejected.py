@@ -17,6 +17,8 @@ from capax.laws.law import Structure
 from capax.laws.rows import Columns, Rows
 from capax.laws.slopes import Series, SlopeLaw, best_starts
 
+LENGTHS = 4
+"""That a, the exponent, d and e of eq. 10 need."""
 READING = "the paper's own formula of this form was not found: the reading is ours (reconstructed)"
 
 
@@ -99,7 +101,8 @@ class LogisticLaw(SlopeLaw):
         return eq_10(theta, n, h)
 
     def _slope_starts(self, series: Series, b: float | None) -> list[dict[str, float]]:
-        return eq_10_starts(series, b)
+        few = len(np.unique(series.seq_len)) < LENGTHS
+        return eq_10_starts(series, b, (0.0,)) if few else eq_10_starts(series, b)
 
     def _capacity(self, theta: Vector, columns: Columns) -> tuple[Vector, np.ndarray]:
         h, width = columns["n_heads"], columns["d_model"]
@@ -124,6 +127,9 @@ class LogisticLaw(SlopeLaw):
             for above, m in ((1.1, 2.0), (2.0, 2.0), (10.0, 3.0)):
                 steeper = {name: 1.5 * slopes[name] for name in ("a", "e")}
                 starts.append(slopes | steeper | {"alpha": 0.0, "beta": above * most, "m": m})
+        held = dict(one_head)
         if one_head:
-            one_head |= {"alpha": (0.0, "one head count only: beta stands for alpha·H + beta")}
-        return [Structure(one_head, starts)]
+            held["alpha"] = (0.0, "one head count only: beta stands for alpha·H + beta")
+        if len(np.unique(series.seq_len)) < LENGTHS:
+            held["d"] = (0.0, f"fewer than {LENGTHS} lengths do not tell it from a and c; held at 0")
+        return [Structure(held, starts)]
