@@ -16,7 +16,7 @@ from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.papers.recipe import RecipeList
 from capax.papers.reproduce import Reproduction
-from capax.planning.results import Frontier, Prediction
+from capax.planning.results import BitsFrontier, Frontier, Prediction
 from capax.probes.probe import Probes
 from capax.probes.sensitivity import Sensitivity
 from capax.results import Info, Measurement, Recall, SweepSummary
@@ -42,7 +42,7 @@ PRINTED: dict[str, Any] = {
     "check_assumptions": AssumptionReport,  # capax check assumptions … --json
     "calibration": Calibration,  # capax calibrate --json
     "check_model": ModelReport,  # capax check model … --json
-    "plan": Frontier,  # capax plan … --json
+    "plan": BitsFrontier | Frontier,  # capax plan … --json
     "reproduction": Reproduction,  # capax reproduce PAPER --json
     "recipes": RecipeList,  # capax reproduce --list --json
     "check_saturation": Saturation,  # capax check saturation --json

@@ -164,6 +164,7 @@ def test_a_prediction_is_in_bits_and_items(capsys: pytest.CaptureFixture[str]) -
     assert not far.inside_domain
 
 
+@pytest.mark.slow  # three trainings to convergence each
 @pytest.mark.parametrize(("hours", "proxy"), [(1.0, None), (1e-9, 16)])
 def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
     hours: float, proxy: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -182,3 +183,9 @@ def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
     held = run.capacity.extrapolated or run.capacity.bits
     assert checked.held == (held >= (checked.promised_bits or 0))
     assert json.loads(checked.model_dump_json())["proxy"] == proxy
+
+
+def test_a_plan_comes_back_from_json() -> None:
+    for asked in ({"n_layers": 1}, {"budget_bytes": 10**5}):
+        found = planned(None if "budget_bytes" in asked else 500, seq_len=8, vocab_size=100, **asked)
+        assert BitsFrontier.model_validate_json(found.model_dump_json()) == found

@@ -75,8 +75,9 @@ class Question:
         fixed = {name: self._fixed(name) for name in self.kind.size_axes() if name not in self.given}
         fields = self.of(self.kind) | {name: value for name, value in fixed.items() if value is not None} | self.given
         fields |= {name: value for name, value in self.kinds.items() if name in self.kind.model_fields}
-        self.task = self.kind.of_size(items or 1, **fields)
-        self.per_item = self.task.information_per_item() if law.target in IN_BITS else 1.0
+        in_bits = law.target in IN_BITS  # such a law is asked for more items than one can train on
+        self.task = self.kind.of_size(1 if in_bits else items or 1, **fields)
+        self.per_item = self.task.information_per_item() if in_bits else 1.0
         self.asked = {name: getattr(self.task, name) for name in (*self.kind.size_axes(), *self.given)}
 
     def _kind(self, name: str, given: Any) -> str:
