@@ -76,7 +76,7 @@ def said(readers_folder: None, capsys: pytest.CaptureFixture[str]) -> Callable[[
 
 
 def test_the_blocks_of_commands_are_those_tested_here() -> None:
-    assert [len(block.splitlines()) for block in COMMANDS] == [2, 4, 2, 3, 3, 3, 3, 4, 2]
+    assert [len(block.splitlines()) for block in COMMANDS] == [2, 4, 2, 3, 2, 3, 3, 3, 4, 2]
     lines = "".join(COMMANDS).splitlines()
     assert [line for line in lines if not line.startswith("capax ")] == ["make demo", "make test"]
 
@@ -114,6 +114,14 @@ def test_the_sweep_runs(said: Callable[[str], list[str]]) -> None:
     assert "12 runs done" in swept
     assert "12" in seen
     assert fitted
+
+
+def test_plans_in_bits_run(said: Callable[[str], list[str]]) -> None:
+    held, within = said("capax plan --items 200000")
+    assert "200000 sequences" in held
+    assert "44.9 Mbit" in held
+    assert "OUTSIDE the law's domain" in " ".join(held.split())
+    assert "How many sequences" in within
 
 
 def test_predict_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:

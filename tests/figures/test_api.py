@@ -34,7 +34,7 @@ def test_further_kinds_of_runs_are_numbered(tmp_path: Path) -> None:
 
 
 def test_a_law_may_be_named() -> None:
-    (chart,) = capax.figure(WIDTHS, "width", law="reference")
+    (chart,) = capax.figure(WIDTHS, "width", law="reference:power")
     assert "power" in chart.caption
 
 

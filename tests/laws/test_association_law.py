@@ -118,7 +118,7 @@ def test_the_nearest_is_told_where_nothing_holds(law: capax.AssociationLaw) -> N
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"target": 0}, "associations: .*0"),
+        ({"target": 0}, "items: .*0"),
         ({"context_size": 64}, "outside the domain of association .*context_size"),
         ({"n_heads": [64]}, "outside the domain .*n_heads"),
         ({"n_heads": [0]}, "n_heads: at least 1, got 0"),

@@ -117,9 +117,9 @@ def test_an_interrupted_search_goes_on_without_repeating_a_pack(
     prepared: list[Pack] = []
     draw = loop.prepare
 
-    def prepare(pack: Pack) -> Learner:
+    def prepare(pack: Pack, at_once: int) -> Learner:
         prepared.append(pack)
-        return draw(pack)
+        return draw(pack, at_once)
 
     def interrupt(progress: capax.Progress) -> None:
         if progress.done >= 5:

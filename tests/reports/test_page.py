@@ -350,7 +350,7 @@ def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
     slide(page, "seq_len", 20)
     slide(page, "probability", 0.8)
     page.get_by_label("n_heads to choose from").fill("2, 4")
-    expected = capax.plan("reference", 150, seq_len=20, n_heads=[2, 4], probability=0.8).architectures
+    expected = capax.plan("reference:power", 150, seq_len=20, n_heads=[2, 4], probability=0.8).architectures
     page.wait_for_function("document.querySelectorAll('#plan-table tbody tr').length == 2")
     assert held(page) == [
         [str(a.n_heads), str(a.d_model), str(a.trainable_parameters), size_in_words(a.bytes)] for a in expected
@@ -394,7 +394,7 @@ def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
 def test_plans_of_every_kind_of_law_are_those_of_capax(browser: Any) -> None:
     rng = np.random.default_rng(8)
     depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files(["reference", "reference:depth"]))
-    laws = [load_law("reference"), load_law("reference:ecm"), load_law("reference:association"), depth]
+    laws = [load_law("reference:power"), load_law("reference:ecm"), load_law("reference:association"), depth]
     page = browser.new_page()
     page.add_script_tag(path=Path(report.__file__).parent / "templates" / "planner.js")
     found, refused = 0, 0
@@ -456,7 +456,7 @@ def test_a_hostile_name_does_no_harm_on_a_phone(
     spec = runs[0].spec.model_copy(update={"task": task})
     named = runs[0].model_copy(update={"spec": spec, "notes": (HOSTILE,)})
     failure = Failure("k" * 64, "2026-01-01", HOSTILE, 1, "{}")
-    law = load_law("reference")
+    law = load_law("reference:power")
     law.source_, law.notes_ = HOSTILE, [HOSTILE]
     path = tmp_path / "report.html"
     report.write(report.build(report.Content(HOSTILE, (HOSTILE,), (named, *runs[1:4]), (failure,), law)), path)
