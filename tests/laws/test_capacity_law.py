@@ -13,6 +13,7 @@ import capax
 from capax.errors import LawError, TableError
 from capax.laws.capacity import Regression
 from capax.laws.domain import OutsideDomainWarning
+from capax.store import tables
 
 ALL = ["n_layers", "attention", "d_model", "vocab_size", "seq_len"]
 COLUMNS = ["n_layers", "n_heads", "d_head", "d_model", "vocab_size", "seq_len"]
@@ -171,3 +172,16 @@ def test_parts_of_the_variance_say_what_makes_an_interval_wide() -> None:
     assert next(iter(law.drivers(near))) == "spread"
     assert next(iter(law.drivers(far))) == "a"
     assert sum(law.drivers(far).values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("largest", [1200, 2100])
+@pytest.mark.filterwarnings("ignore:.*outside the domain")
+def test_the_small_networks_that_ship_predict_the_larger(largest: int) -> None:
+    """Of measured networks up to five times as large as all of a fit, at least nine in ten lie in its intervals."""
+    rows = tables.from_file("reference:capacity")
+    size = pl.col("effective_parameters")
+    larger = rows.filter((size > 1.3 * largest) & pl.col("capacity_bits").is_not_null())
+    low, high = capax.CapacityLaw().fit(rows.filter(size <= largest)).predict_interval(larger)
+    held = (low < larger["capacity_bits"].to_numpy()) & (larger["capacity_bits"].to_numpy() < high)
+    assert len(larger) >= 8
+    assert held.mean() >= 0.9
