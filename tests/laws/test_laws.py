@@ -17,6 +17,7 @@ from scipy.stats import t as t_distribution
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
+from studies import REAL, TABLE_1, capacity, grid, study
 
 import capax
 from capax.errors import CapaxError, LawError, ReportError, TableError
@@ -24,7 +25,6 @@ from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import LAWS, from_json, load_law, save_law, to_json
 from capax.laws.law import Law
 from capax.store import tables
-from studies import REAL, TABLE_1, capacity, grid, study
 
 
 def real() -> pl.DataFrame:

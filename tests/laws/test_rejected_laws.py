@@ -7,12 +7,12 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from studies import grid, noise
 
 import capax
 from capax.cli import main
 from capax.errors import LawError
 from capax.laws.files import from_json, load_law, to_json
-from studies import grid, noise
 
 DECAY = {"a": 30.0, "b": -0.004, "c": 0.06, "e": 2.0, "alpha": 300.0, "beta": 900.0}
 CURVE = {"a": 145.27, "b": -0.13, "c": 1.29, "d": 0.13, "e": 0.2, "alpha": 300.0, "beta": 900.0, "m": 3.0}
