@@ -165,7 +165,8 @@ def _made(name: str, given: dict[str, Any]) -> Law:
 
 def _show_fit(found: FitReport) -> None:
     screen = output.console()
-    rows = f"{found.n_rows} rows, of which {found.n_complete} complete" if found.n_complete else f"{found.n_rows} rows"
+    which = "complete" if LAWS[found.law].bound is None else "not converged"
+    rows = f"{found.n_rows} rows" + (f", of which {found.n_complete} {which}" if found.n_complete else "")
     scale = "counts" if found.law == "polynomial" else "log counts"
     screen.print(f"{found.law}: {rows}; mean error {found.mape:.1%} in sample, spread of {scale} {found.sigma:.3g}")
     if len(found.parameters) <= MOST_SHOWN:

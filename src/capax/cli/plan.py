@@ -86,7 +86,7 @@ def _plan(
     """The architectures that hold so many items, smallest first: of each number of heads (and so on) the smallest.
 
     Of the model's sizes several values may be given, "1,2,4"; without them those of the law's domain are tried, or, of
-    a law in bits, usual depths and widths at any size. Such a law also says what a budget holds, without --items.
+    a law in bits, usual depths and widths at any size. Where no target is given such a law says what a budget holds.
 
     Parameters
     ----------

@@ -182,7 +182,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         if repeated := self._repeated():
             self.notes_.append(f"{repeated} rows repeat a configuration; each counts as a measurement of its own")
         if complete := int(rows.complete.sum()):
-            self.notes_.append(f"{complete} of {len(rows.counts)} libraries were memorized whole: lower bounds")
+            which = "libraries were memorized whole" if self.bound is None else "measurements did not converge"
+            self.notes_.append(f"{complete} of {len(rows.counts)} {which}: lower bounds")
 
     def _repeated(self) -> int:
         """Rows that repeat a configuration and are taken for measurements of their own."""
