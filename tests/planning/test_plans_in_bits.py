@@ -17,6 +17,10 @@ from capax.planning.cost import PEAKS, USED, cost
 from capax.planning.results import BitsFrontier, Network
 
 
+WIDTHS = sorted({round(16 * 2 ** (step / 4) / 8) * 8 for step in range(41)})
+"""That a plan tries: multiples of eight, four to an octave."""
+
+
 @cache
 def law() -> Law:
     return capax.load_law("reference")
@@ -61,7 +65,8 @@ def model_of(one: Network) -> capax.Transformer:
 def test_each_is_the_narrowest_of_its_family() -> None:
     found = planned(2000, seq_len=8, vocab_size=100, n_layers=[1, 2], n_heads=[2], d_head=[16], probability=0.8)
     for one in found.architectures:
-        narrower = {"d_model": [one.d_model - 8], "n_heads": [2], "d_head": [16], "n_layers": [one.n_layers]}
+        width = max(width for width in WIDTHS if width < one.d_model)
+        narrower = {"d_model": [width], "n_heads": [2], "d_head": [16], "n_layers": [one.n_layers]}
         less = planned(2000, seq_len=8, vocab_size=100, embeddings=one.embeddings, probability=0.8, **narrower)
         assert not less.architectures
         assert less.nearest is not None

@@ -29,6 +29,9 @@ OF_SIZE = 2
 FREEDOM = 3
 """Degrees of freedom that a regression has at least."""
 ROUNDS, IMPUTED = 300, 20
+SURE = 2.0
+"""Standard errors by which a term has to improve predictions; with one, of eight useless terms one would often enter.
+"""
 LEAST_WEIGHT = 0.1
 """Of each form of the size: in proportion, a power, and a density that small networks do not reach."""
 ENTERS = 0.5
@@ -121,7 +124,7 @@ class CapacityLaw(Product):
     logarithms, and their predictions are averaged by stacking (Yao et al. 2018): with the weights that give what was
     left out of fits the highest density. Left out are whole architectures, a tenth at a time, and again those three
     times as large as all that a fit had. A term enters only where the best regression with it gives the tenths a
-    density that is higher than without, by more than the standard error of that; the law says what it left out. How
+    density that is higher than without, by more than two standard errors of that; the law says what it left out. How
     density goes on with the size is asked beyond the data, where they cannot tell: each of the three forms (C in
     proportion to P, a power, or with s) has a tenth of the weight at least.
 
@@ -261,7 +264,7 @@ class CapacityLaw(Product):
         best, without = (density[np.argmax(np.where(which, total, -np.inf))] for which in (has, ~has))
         gain = best - without
         error = float(gain.std(ddof=1) * np.sqrt(len(gain)))
-        if gain.sum() <= error:
+        if gain.sum() <= SURE * error:
             self.left_out_[name] = (
                 f"left out: it changes the log density of what is left out of fits by {gain.sum():.2g} ± {error:.2g}"
             )

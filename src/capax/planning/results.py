@@ -127,7 +127,8 @@ class Known(Result):
 class BitsFrontier(Frontier):
     """A plan by a law in bits: of each family (layers, tables, and heads where they are given) one network.
 
-    It is the narrowest that holds the target, or, where no target is given, the widest within the budget.
+    It is the narrowest that holds the target, or, where no target is given, the widest within the budget: of the widths
+    that are given, or of four to an octave.
     """
 
     architectures: tuple[Network, ...]
