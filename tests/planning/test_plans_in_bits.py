@@ -16,7 +16,6 @@ from capax.planning import bits
 from capax.planning.cost import PEAKS, USED, cost
 from capax.planning.results import BitsFrontier, Network
 
-
 WIDTHS = sorted({round(16 * 2 ** (step / 4) / 8) * 8 for step in range(41)})
 """That a plan tries: multiples of eight, four to an octave."""
 
