@@ -7,14 +7,17 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import capax
 from capax.errors import CapaxError, LawError, OutsideDomain
+from capax.laws.files import from_json, to_json
 from capax.laws.law import Law
 from capax.planning import bits
 from capax.planning.cost import PEAKS, USED, cost
 from capax.planning.results import BitsFrontier, Network
+from capax.store import tables
 
 WIDTHS = sorted({round(16 * 2 ** (step / 4) / 8) * 8 for step in range(41)})
 """That a plan tries: multiples of eight, four to an octave."""
@@ -118,6 +121,7 @@ def test_inside_the_domain_the_smallest_that_is_sure_is_said() -> None:
     assert found.largest_inside is not None
     assert not found.sure.outside + found.largest_inside.outside
     assert found.sure.at_least >= 40
+    assert found.measured is not None
     assert "effective_parameters" in found.measured.sizes
 
 
@@ -166,6 +170,43 @@ def test_a_prediction_is_in_bits_and_items(capsys: pytest.CaptureFixture[str]) -
     assert found.inside_domain
     far = capax.predict(law(), seq_len=8, vocab_size=100, n_layers=1, n_heads=4, d_head=64, d_model=256)
     assert not far.inside_domain
+
+
+def test_a_law_whose_file_has_no_rows_plans_as_well() -> None:
+    file = json.loads(to_json(law())) | {"columns": {}, "counts": [], "library": []}
+    asked = {"seq_len": 8, "vocab_size": 100, "n_layers": 1}
+    found, whole = capax.plan(from_json(json.dumps(file)), 500, **asked), planned(500, **asked)
+    assert isinstance(found, BitsFrontier)
+    assert found.architectures == whole.architectures
+    assert found.measured is None
+    assert whole.measured is not None
+
+
+def test_any_law_of_bits_plans_and_knows_what_is_known_early() -> None:
+    rows = tables.where(tables.from_file("reference:capacity"), ["vocab_size=100", "loss=all"])
+    power = capax.PowerLaw(axes=["d_model"], target="capacity_bits").fit(
+        rows.filter(pl.col("n_layers") == 1).select("d_model", "capacity_bits")
+    )
+    sizes = [
+        capax.plan(power, 900, seq_len=8, vocab_size=100, exposures=exposures, extrapolate=True).architectures[0].d_model
+        for exposures in (50, None)
+    ]
+    assert sizes[0] > sizes[1]
+
+
+def test_what_is_known_early_is_not_verified_by_what_is_held() -> None:
+    found = planned(20, seq_len=4, vocab_size=16, n_layers=1, exposures=100)
+    with pytest.raises(LawError, match="exposures: what is known after so many is not verified"):
+        capax.verify(law(), found)
+
+
+@pytest.mark.slow
+def test_a_width_that_was_given_is_the_one_that_is_verified(tmp_path: Path) -> None:
+    few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}
+    found = planned(10, seq_len=4, vocab_size=16, d_model=[18], **few)
+    checked = capax.verify(law(), found, store=tmp_path / "runs.db")
+    assert checked.proxy is None
+    assert checked.measurement.spec.model.d_model == 18
 
 
 @pytest.mark.slow  # three trainings to convergence each

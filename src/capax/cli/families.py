@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from capax.cli import output
-from capax.planning.question import COUNTED
 from capax.planning.results import BitsFrontier, Network, Verification
 from capax.text import duration
 
@@ -67,10 +66,9 @@ def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:
             f"Inside the law's domain {network(largest)} holds most: {amount(largest.at_least)} {items} with "
             f"{found.probability:.0%}."
         )
-    sizes = found.measured.sizes
-    size = next(sizes[name] for name in COUNTED if name in sizes)
-    held = amount(found.measured.bits, "bit")
-    screen.print(f"The nearest that was measured has {amount(size)} parameters and holds {held}.")
+    if found.measured is not None:
+        sizes = ", ".join(f"{name} {value:g}" for name, value in found.measured.sizes.items())
+        screen.print(f"The nearest that was measured holds {amount(found.measured.bits, 'bit')}: {sizes}.")
     wide = [f"{name} {share:.0%}" for name, share in found.drivers.items() if share >= TELLING]
     if wide:
         screen.print(f"What makes the interval wide: {', '.join(wide)}.")

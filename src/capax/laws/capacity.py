@@ -359,6 +359,8 @@ class CapacityLaw(Product):
         Each exponent counts by how far its term is from where the data are; `spread` is that of measurements. Shares of
         exponents that err together may not add up to one.
         """
+        if not hasattr(self, "rows_"):  # of a file that leaves them out
+            return {}
         logs, _ = self._logs(self._columns_of(X))
         center = self._logs(self.rows_.columns)[0].mean(0)
         draws = self.bootstrap()

@@ -11,8 +11,9 @@ import numpy as np
 from capax.errors import LawError, OutsideDomain
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
+from capax.laws.law import Law
 from capax.planning.cost import Accelerator, assumptions, cost
-from capax.planning.question import COUNTED, Columns, Question, predicted
+from capax.planning.question import Columns, Question, predicted
 from capax.planning.results import BYTES, BitsFrontier, Bounds, Known, Network, Precision, Verification
 from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval
@@ -47,6 +48,13 @@ class Families:
     family: np.ndarray
 
 
+def usual_widths(multiple: int) -> list[int]:
+    """Multiples of a number, four to an octave."""
+    octaves = int(np.log2(WIDEST / NARROWEST))
+    steps = NARROWEST * 2 ** (np.arange(STEPS * octaves + 1) / STEPS)
+    return sorted({max(round(step / multiple), 1) * multiple for step in steps.tolist()})
+
+
 def families(question: Question, multiple: int | None) -> Families:
     """Networks of every depth, kind of tables and width: as they were given, or the usual ones.
 
@@ -55,11 +63,8 @@ def families(question: Question, multiple: int | None) -> Families:
     """
     if not {"n_layers", "n_heads", "d_head", "d_model"} <= set(question.model.size_fields()):
         raise LawError(f"law: one in bits plans networks of layers, heads and a width, not {question.model.tag()}")
-    by = 8 if multiple is None else multiple
-    octaves = int(np.log2(WIDEST / NARROWEST))
-    steps = NARROWEST * 2 ** (np.arange(STEPS * octaves + 1) / STEPS)
     given = {name: question.choices(name, 1) for name in question.sizes}
-    widths = given.pop("d_model", sorted({max(round(step / by), 1) * by for step in steps.tolist()}))
+    widths = given.pop("d_model", None) or usual_widths(8 if multiple is None else multiple)
     axes: dict[str, Any] = {"n_layers": LAYERS, "n_heads": (None,), "d_head": (None,)} | given
     kinds = [{}] if question.tables is None else [{"embeddings": kind} for kind in question.tables]
     models, family = [], []
@@ -158,8 +163,6 @@ def frontier(
     first = places[0] if nearest is None else nearest
     within = np.flatnonzero(inside)
     sure = within[enough[within]] if target is not None else within[:0]
-    count = next(name for name in COUNTED if name in law.columns)
-    measured = int(np.argmin(np.abs(np.log(law.rows_.columns[count] / table[count][first]))))
     kinds: dict[str, Any] = {
         name: kind for name, kind in question.kinds.items() if name != "embeddings" or question.tables is None
     }
@@ -175,18 +178,26 @@ def frontier(
         budget=budget,
         sure=described(sure[np.argmin(size[sure])]) if len(sure) else None,
         largest_inside=described(within[np.argmax(expected[within])]) if len(within) else None,
-        measured=Known(
-            sizes={name: float(law.rows_.columns[name][measured]) for name in law.columns if name not in law.coded},
-            bits=float(law.rows_.counts[measured]),
-        ),
+        measured=_nearest_measured(law, float(expected[first]) * question.per_item),
         drivers=law.drivers({name: values[[first]] for name, values in table.items()}),
         exposures=shown,
+        early=exposures is not None,
         accelerator=accelerator,
         law=law.name,
         source=law.source_,
         domain=law.domain_,
         notes=(*remarks, *law.notes_, *assumptions(shown, accelerator)),
     )
+
+
+def _nearest_measured(law: Law, bits: float) -> Known | None:
+    """The converged network of the law's data that holds what is nearest to so many bits."""
+    rows = getattr(law, "rows_", None)
+    if rows is None:  # of a law's file that leaves them out
+        return None
+    at = int(np.argmin(np.where(rows.complete, np.inf, np.abs(np.log(rows.counts / bits)))))
+    sizes = {name: float(values[at]) for name, values in rows.columns.items() if name not in law.coded}
+    return Known(sizes=sizes, bits=float(rows.counts[at]))
 
 
 def _known(table: Columns, exposures: int | None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -217,7 +228,9 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     heads = {} if chosen.n_heads == max(chosen.d_model // chosen.d_head, 1) else {"n_heads": [chosen.n_heads]}
     head = {} if chosen.d_head in (HEAD, chosen.d_model) else {"d_head": [chosen.d_head]}
     kinds = question.kinds | ({} if chosen.embeddings is None else {"embeddings": chosen.embeddings})
-    family = Question(question.law, {**question.asked, **kinds, **heads, **head, "n_layers": [chosen.n_layers]})
+    widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
+    sizes = {**heads, **head, "n_layers": [chosen.n_layers], "d_model": widths}
+    family = Question(question.law, {**question.asked, **kinds, **sizes})
     tried = families(family, None)
     low, at_least, middle, high = (
         bits
@@ -229,9 +242,8 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
         RESTARTS * cost(model, family.task, 2 * bits / family.per_item, EXPOSURES, "h100").hours
         for model, bits in zip(tried.models, middle.tolist(), strict=True)
     ]
-    narrower = [at for at, model in enumerate(tried.models) if model.d_model <= chosen.d_model]
-    at = max((at for at in narrower if costs[at] <= HOURS), default=narrower[0])
-    model, whole = tried.models[at], tried.models[at].d_model == chosen.d_model
+    at = max((at for at, hours in enumerate(costs) if hours <= HOURS), default=0)
+    model, whole = tried.models[at], at == len(costs) - 1
     promised = frontier.bits if whole and frontier.bits is not None else float(at_least[at])
     fields = family.task.model_dump(exclude={"library_size"})
     run = measure(type(family.task)(**fields), model, protocol=Capacity(restarts=RESTARTS), **how)

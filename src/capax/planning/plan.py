@@ -318,6 +318,8 @@ def verify(
     chosen = architecture or (frontier.architectures[0] if frontier.architectures else frontier.nearest)
     assert chosen is not None
     if isinstance(frontier, BitsFrontier) and isinstance(chosen, Network):
+        if frontier.early:
+            raise LawError("exposures: what is known after so many is not verified, only what is held at convergence")
         return bits.verify(question, frontier, chosen, store=store, seed=seed, workers=workers, progress=progress)
     assert target is not None
     sizes: dict[str, Any] = {

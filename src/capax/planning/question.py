@@ -221,7 +221,7 @@ class Question:
     def _counted(self, models: Sequence[Any]) -> Columns:
         """Further columns that follow from the sizes, where the law has them."""
         found = {}
-        if "effective_parameters" in self.law.columns:
+        if "effective_parameters" in self.law.columns or self.law.target in IN_BITS:
             counts = [model.effective_parameters(**self.task.sizes()) for model in models]
             found["effective_parameters"] = np.array(counts)
         if hasattr(models[0], "total_key_dim"):

@@ -140,9 +140,13 @@ class BitsFrontier(Frontier):
         Field(description="The smallest inside the law's domain; None where none there holds so many."),
     ]
     largest_inside: Annotated[Network | None, Field(description="The network inside the domain that holds most.")]
-    measured: Annotated[Known, Field(description="The measured network that is nearest in size to the first.")]
+    measured: Annotated[
+        Known | None,
+        Field(description="The converged network of the law's data that is nearest to the first in what it holds."),
+    ]
     drivers: Annotated[
         dict[str, float], Field(description="Shares of the variance of the first one's interval, by what is uncertain.")
     ]
     exposures: Annotated[int, Field(description="Times that each item is seen.")]
+    early: Annotated[bool, Field(description="Whether the items are to be known by then, not only at convergence.")]
     accelerator: str
