@@ -15,7 +15,7 @@ from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.files import from_json, to_json
 from capax.laws.law import Law
 from capax.planning import bits
-from capax.planning.cost import PEAKS, USED, cost
+from capax.planning.cost import PEAKS, USED, Cost, operations
 from capax.planning.results import BitsFrontier, Network
 from capax.store import tables
 
@@ -129,7 +129,7 @@ def test_a_cost_is_six_operations_a_parameter_and_token() -> None:
     """Of a network whose tables and attention are small beside its blocks, which is the rule of thumb."""
     task = capax.Sequences(seq_len=9, vocab_size=16)
     model = capax.Transformer(d_model=256, n_heads=4, d_head=64, n_layers=4)
-    found = cost(model, task, 1000, 100, "h100")
+    found = Cost.of(operations(model, task, 1000, 100), "h100")
     trained = model.parameter_counts(**task.sizes())["trainable"]
     assert found.flops == pytest.approx(6 * trained * 1000 * 8 * 100, rel=0.02)
     assert found.accelerator_hours == pytest.approx(found.flops / (USED * PEAKS["h100"]) / 3600)
@@ -188,7 +188,9 @@ def test_any_law_of_bits_plans_and_knows_what_is_known_early() -> None:
         rows.filter(pl.col("n_layers") == 1).select("d_model", "capacity_bits")
     )
     sizes = [
-        capax.plan(power, 900, seq_len=8, vocab_size=100, exposures=exposures, extrapolate=True).architectures[0].d_model
+        capax.plan(power, 900, seq_len=8, vocab_size=100, exposures=exposures, extrapolate=True)
+        .architectures[0]
+        .d_model
         for exposures in (50, None)
     ]
     assert sizes[0] > sizes[1]

@@ -12,16 +12,13 @@ from capax.errors import LawError, OutsideDomain
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.planning.cost import Accelerator, assumptions, cost
+from capax.planning.cost import Accelerator, Cost, assumptions, hours, operations
 from capax.planning.question import Columns, Question, predicted
 from capax.planning.results import BYTES, BitsFrontier, Bounds, Known, Network, Precision, Verification
 from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval
 from capax.specs import Capacity
 
-LAYERS = (1, 2, 4, 8, 16, 32)
-HEAD = 64
-"""Channels of a head where none are given; a narrower network has one head of its width."""
 NARROWEST, WIDEST, STEPS = 16, 16_384, 4
 """Widths that are tried, so many to an octave."""
 RESTARTS, HOURS = 3, 0.2
@@ -59,22 +56,19 @@ def families(question: Question, multiple: int | None) -> Families:
     """Networks of every depth, kind of tables and width: as they were given, or the usual ones.
 
     Raises:
-        LawError: where the law's model has no layers, heads and width, or a value is no positive integer.
+        LawError: where the law's model cannot be planned at any size, or a value is no positive integer.
     """
-    if not {"n_layers", "n_heads", "d_head", "d_model"} <= set(question.model.size_fields()):
-        raise LawError(f"law: one in bits plans networks of layers, heads and a width, not {question.model.tag()}")
+    if not question.model.depths:
+        raise LawError(f"law: one in bits plans models that have depths to try, not {question.model.tag()}")
     given = {name: question.choices(name, 1) for name in question.sizes}
     widths = given.pop("d_model", None) or usual_widths(8 if multiple is None else multiple)
-    axes: dict[str, Any] = {"n_layers": LAYERS, "n_heads": (None,), "d_head": (None,)} | given
+    axes: dict[str, Any] = {"n_layers": question.model.depths, "n_heads": (None,), "d_head": (None,)} | given
     kinds = [{}] if question.tables is None else [{"embeddings": kind} for kind in question.tables]
     models, family = [], []
     for number, (fields, *values) in enumerate(itertools.product(kinds, *axes.values())):
         sizes = dict(zip(axes, values, strict=True))
-        for width in widths:
-            head = sizes["d_head"] or min(HEAD, width)
-            heads = sizes["n_heads"] or max(width // head, 1)
-            models.append(question.spec({**sizes, "d_model": width, "d_head": head, "n_heads": heads}, fields))
-            family.append(number)
+        models += [question.spec({**sizes, "d_model": width}, fields) for width in widths]
+        family += [number] * len(widths)
     return Families(models, question.table(models), np.array(family))
 
 
@@ -98,7 +92,7 @@ def frontier(
         probability, multiple, precision, extrapolate: those of `plan`.
         budget: what may be spent.
         exposures: times that each item is seen; where given, the items have to be known by then.
-        accelerator: that of `cost`.
+        accelerator: on which the training is reckoned, too.
 
     Raises:
         LawError: where neither target nor budget is given, or the budget leaves no network.
@@ -121,8 +115,8 @@ def frontier(
     size, total = table["trainable_parameters"], table["total_parameters"]
     allowed = {"parameters": size, "bytes": total * BYTES[precision]}
     if budget.hours is not None:
-        costs = [cost(one, task, float(count), shown, accelerator) for one, count in zip(models, held, strict=True)]
-        allowed["hours"] = np.array([one.hours for one in costs])
+        spent = [operations(one, task, count, shown) for one, count in zip(models, held.tolist(), strict=True)]
+        allowed["hours"] = np.array([hours(flops) for flops in spent])
     kept = np.full(len(models), True) if (law.travels if extrapolate is None else extrapolate) else inside
     if not kept.any():
         raise OutsideDomain(
@@ -152,7 +146,7 @@ def frontier(
             tokens_per_parameter=float(expected[at]) * (task.tokens_per_item or 0) / int(size[at]),
             efficient=not ((size < size[at]) & (total < total[at]))[places].any(),
             outside=tuple(law.domain_.outside_in_words({name: table[name][at] for name in law.columns})),
-            cost=cost(models[at], task, float(held[at]), shown, accelerator),
+            cost=Cost.of(operations(models[at], task, float(held[at]), shown), accelerator),
         )
 
     enough = kept if target is None else kept & (at_least >= target)
@@ -225,11 +219,11 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
         chosen: the network.
         how: store, seed, workers and progress of `measure`.
     """
-    heads = {} if chosen.n_heads == max(chosen.d_model // chosen.d_head, 1) else {"n_heads": [chosen.n_heads]}
-    head = {} if chosen.d_head in (HEAD, chosen.d_model) else {"d_head": [chosen.d_head]}
+    filled = question.model.completed({"d_model": chosen.d_model, "d_head": None, "n_heads": None})
+    heads = {name: [getattr(chosen, name)] for name in ("d_head", "n_heads") if getattr(chosen, name) != filled[name]}
     kinds = question.kinds | ({} if chosen.embeddings is None else {"embeddings": chosen.embeddings})
     widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
-    sizes = {**heads, **head, "n_layers": [chosen.n_layers], "d_model": widths}
+    sizes = {**heads, "n_layers": [chosen.n_layers], "d_model": widths}
     family = Question(question.law, {**question.asked, **kinds, **sizes})
     tried = families(family, None)
     low, at_least, middle, high = (
@@ -239,7 +233,7 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
         )
     )
     costs = [
-        RESTARTS * cost(model, family.task, 2 * bits / family.per_item, EXPOSURES, "h100").hours
+        RESTARTS * hours(operations(model, family.task, 2 * bits / family.per_item, EXPOSURES))
         for model, bits in zip(tried.models, middle.tolist(), strict=True)
     ]
     at = max((at for at, hours in enumerate(costs) if hours <= HOURS), default=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from capax import machine
 from capax.results import Result
+from capax.specs import Model, Task
 
 Accelerator = Literal["a100", "h100", "h200", "b200"]
 PEAKS: dict[str, float] = {"a100": 312e12, "h100": 989e12, "h200": 989e12, "b200": 2250e12}
@@ -28,33 +29,20 @@ class Cost(Result):
     hours: Annotated[float, Field(description="On this machine, in float32.")]
     accelerator_hours: Annotated[float, Field(description="On one of the named accelerators, in bfloat16.")]
 
+    @classmethod
+    def of(cls, flops: float, accelerator: Accelerator) -> Self:
+        """The hours of so many operations."""
+        return cls(flops=flops, hours=hours(flops), accelerator_hours=hours(flops, PEAKS[accelerator]))
 
-def cost(model: Any, task: Any, items: float, exposures: int, accelerator: Accelerator) -> Cost:
-    """What it costs to show a model so many items so many times.
 
-    A multiplication and an addition are two operations; the backward pass takes twice those of the forward pass, but
-    none for the weights of frozen tables. Attention counts all pairs of positions, masked ones, too.
+def operations(model: Model, task: Task, items: float, exposures: int) -> float:
+    """What showing a model so many items so many times takes, forward and backward."""
+    return float(exposures) * items * model.operations(task.sizes(), task.scored("loss"))
 
-    Args:
-        model: a transformer.
-        task: what it learns.
-        items: how many.
-        exposures: times that each is seen.
-        accelerator: the other machine.
-    """
-    sizes = task.sizes()
-    context, vocabulary = sizes["context"], sizes["vocab_size"]
-    tables = (1 if model.readout == "tied" else 2) * vocabulary + context
-    weights = model.parameter_counts(**sizes)["total"] - tables * model.d_model
-    scored = context if task.loss == "all" else 1
-    attention = model.n_layers * model.n_heads * (model.d_head + (model.d_value or model.d_head)) * context
-    readout = (4 if model.frozen_readout else 6) * vocabulary * model.d_model
-    flops = float(exposures) * items * (context * (6 * weights + 6 * attention) + scored * readout)
-    return Cost(
-        flops=flops,
-        hours=flops / (USED * peak()) / 3600,
-        accelerator_hours=flops / (USED * PEAKS[accelerator]) / 3600,
-    )
+
+def hours(flops: float, most: float | None = None) -> float:
+    """Hours that operations take at the usual share of a peak, by default that of this machine."""
+    return flops / (USED * (peak() if most is None else most)) / 3600
 
 
 @cache

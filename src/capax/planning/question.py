@@ -190,17 +190,15 @@ class Question:
         """A model of these sizes; what are no fields of it are arguments of a user's module.
 
         Args:
-            kinds: fields in place of those that were asked about. Trained embeddings are read out by the same table.
+            kinds: fields in place of those that were asked about.
         """
         fields = self.of(self.model) | {name: value for name, value in sizes.items() if name in self.model.model_fields}
         kinds = {**self.kinds, **(kinds or {})}
         fields |= {name: value for name, value in kinds.items() if name in self.model.model_fields}
-        if kinds.get("embeddings") == "trained":
-            fields["readout"] = "tied"
         further = {name: value for name, value in sizes.items() if name not in self.model.model_fields}
         if "arguments" in fields:
             fields["arguments"] = json.loads(fields["arguments"]) | further
-        return self.model(**fields)
+        return self.model(**self.model.completed(fields))
 
     def table(self, models: Sequence[Any]) -> Columns:
         """One row per model, with every column that a law may want."""

@@ -69,6 +69,7 @@ class Model(Tagged):
             None stands for all whole numbers.
         steps: what the values of an axis that a plan tries are multiples of.
         rule: how `shaped` chooses, in words.
+        depths: what a plan at any size tries of `n_layers`; empty where there is no such plan.
         exact: whether a member is the same to the last bit in any pack of two or more.
     """
 
@@ -79,6 +80,7 @@ class Model(Tagged):
     axes: ClassVar[tuple[str, ...]] = ()
     steps: ClassVar[Mapping[str, int]] = {}
     rule: ClassVar[str | None] = None
+    depths: ClassVar[tuple[int, ...]] = ()
     exact: ClassVar[bool] = True
 
     if TYPE_CHECKING:
@@ -133,6 +135,15 @@ class Model(Tagged):
             sizes: `Task.sizes` of what it learns.
         """
         return None
+
+    def operations(self, sizes: Mapping[str, int], scored: Scored) -> int:
+        """Operations of showing one item once, forward and backward; six a trained number and position, if not exact.
+
+        Args:
+            sizes: `Task.sizes` of what it learns.
+            scored: positions that are, where items are tokens.
+        """
+        return 6 * self.parameter_counts(**sizes)["trainable"] * sizes.get("context", 1)
 
     def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it.
@@ -195,6 +206,11 @@ class Model(Tagged):
             sizes: its own that are known.
         """
         raise NotImplementedError(f"{cls.__name__}.shaped")
+
+    @classmethod
+    def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Fields that a plan chose, with those that follow from them; None stands for what is to be filled in."""
+        return fields
 
     def columns(self) -> dict[str, Any]:
         """Its columns in a table: its fields."""

@@ -14,6 +14,9 @@ from capax.specs.protocols import Protocol
 from capax.specs.spec import LARGEST_SIZE, Size
 from capax.text import Over, together
 
+HEAD = 64
+"""Channels of a head, as x-transformers has them."""
+
 
 class Transformer(Model):
     """The paper's network as x-transformers builds it, and what the paper and its successors vary.
@@ -26,6 +29,7 @@ class Transformer(Model):
     ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
     axes: ClassVar[tuple[str, ...]] = ("d_head", "n_layers", "n_heads", "d_model")
     steps: ClassVar[Mapping[str, int]] = {"d_model": 8}
+    depths: ClassVar[tuple[int, ...]] = (1, 2, 4, 8, 16, 32)
     mixer_class: ClassVar[str] = "capax.models.mixers.softmax:Softmax"
     """How its blocks mix positions (`capax.Mixer`), as `package.module:Class`."""
 
@@ -33,7 +37,7 @@ class Transformer(Model):
     n_layers: Annotated[Size, Field(description="Blocks.")] = 1
     n_heads: Annotated[Size, Field(description="Attention heads per block.")] = 1
     d_model: Annotated[Size, Field(description="Width: channels of a token vector.")] = 32
-    d_head: Annotated[Size, Field(description="Channels of a query and a key, whatever the width.")] = 64
+    d_head: Annotated[Size, Field(description="Channels of a query and a key, whatever the width.")] = HEAD
     d_value: Annotated[
         int | None, Field(ge=1, le=LARGEST_SIZE, description="Channels of a value; d_head when not given.")
     ] = None
@@ -173,6 +177,29 @@ class Transformer(Model):
             "n_classes": vocab_size,
             "n_hidden": 4 * self.d_model if self.ffn == "mlp" else None,
         }
+
+    def operations(self, sizes: Mapping[str, int], scored: Scored) -> int:
+        """Operations of showing one item once, forward and backward.
+
+        A multiplication and an addition are two operations. The backward pass takes twice those of the forward, but
+        none for the weights of a frozen read-out. Attention counts all pairs of positions, masked ones, too.
+        """
+        context, vocabulary = sizes["context"], sizes["vocab_size"]
+        tables = (1 if self.readout == "tied" else 2) * vocabulary + context
+        weights = self.parameter_counts(**sizes)["total"] - tables * self.d_model
+        attention = self.n_layers * self.n_heads * (self.d_head + (self.d_value or self.d_head)) * context
+        readout = (4 if self.frozen_readout else 6) * vocabulary * self.d_model
+        return 6 * context * (weights + attention) + (context if scored == "all" else 1) * readout
+
+    @classmethod
+    def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Heads of 64 channels that fill the width; trained embeddings are read out by the same table."""
+        found = dict(fields)
+        if "d_head" in found and found["d_head"] is None:
+            found["d_head"] = min(HEAD, found["d_model"])
+        if "n_heads" in found and found["n_heads"] is None:
+            found["n_heads"] = max(found["d_model"] // found["d_head"], 1)
+        return found | ({"readout": "tied"} if found.get("embeddings") == "trained" else {})
 
     def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one sequence of one member."""
