@@ -54,9 +54,7 @@ class ECM(SlopeLaw):
     ) -> None:
         self.method = method
         self.as_printed = as_printed
-        self.target = target
-        self.n_bootstrap = n_bootstrap
-        self.random_state = random_state
+        super().__init__(target=target, n_bootstrap=n_bootstrap, random_state=random_state)
 
     @classmethod
     def published(cls, source: str = "harma2024", n_layers: int = 1, as_printed: bool = False) -> Self:

@@ -37,13 +37,6 @@ class ExponentialLaw(SlopeLaw):
     name: ClassVar[str] = "exponential"
     rising: ClassVar[tuple[str, ...]] = ("a", "b", "c", "e")
 
-    def __init__(
-        self, *, target: str = "memorized_above_chance", n_bootstrap: int = 1000, random_state: int = 0
-    ) -> None:
-        self.target = target
-        self.n_bootstrap = n_bootstrap
-        self.random_state = random_state
-
     def reading_notes(self) -> list[str]:
         """That the formula is ours."""
         return [READING]
@@ -80,13 +73,6 @@ class LogisticLaw(SlopeLaw):
 
     name: ClassVar[str] = "logistic"
     rising: ClassVar[tuple[str, ...]] = ("a", "b", "c", "d", "e")
-
-    def __init__(
-        self, *, target: str = "memorized_above_chance", n_bootstrap: int = 1000, random_state: int = 0
-    ) -> None:
-        self.target = target
-        self.n_bootstrap = n_bootstrap
-        self.random_state = random_state
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -33,6 +33,13 @@ class SlopeLaw(Law):
     columns: ClassVar[tuple[str, ...]] = ("seq_len", "n_heads", "d_model")
     rising: ClassVar[tuple[str, ...]]
 
+    def __init__(
+        self, *, target: str = "memorized_above_chance", n_bootstrap: int = 1000, random_state: int = 0
+    ) -> None:
+        self.target = target
+        self.n_bootstrap = n_bootstrap
+        self.random_state = random_state
+
     @property
     def names(self) -> tuple[str, ...]:
         """Those of f, and of the level."""

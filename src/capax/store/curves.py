@@ -67,9 +67,7 @@ def points(runs: Iterable[Measurement]) -> Iterator[dict[str, Any]]:
             **tables.spec_columns(run.spec),
             "library_size": run.library_size,
             "seed": run.spec.seed,
-            "trainable_parameters": run.parameters.trainable,
-            "total_parameters": run.parameters.total,
-            "effective_parameters": run.parameters.effective,
+            **tables.parameter_columns(run),
             "library_bits": run.library_size * task.information_per_item(),
         }
         for exposures, bits in _points(run):

@@ -125,6 +125,11 @@ def spec_columns(run: Run) -> dict[str, Any]:
     return {name: _cell(value) for part in parts for name, value in part.items()}
 
 
+def parameter_columns(run: Measurement) -> dict[str, int]:
+    """How many parameters a run's model has."""
+    return {f"{kind}_parameters": getattr(run.parameters, kind) for kind in ("trainable", "total", "effective")}
+
+
 def _row(run: Measurement) -> dict[str, Any]:
     counts = (
         *("memorized", "chance", "chance_uniform", "chance_constant", "memorized_above_chance", "above_chance"),
@@ -138,9 +143,7 @@ def _row(run: Measurement) -> dict[str, Any]:
         "seed": run.spec.seed,
         **{name: getattr(run, name) for name in counts},
         **information,
-        "trainable_parameters": run.parameters.trainable,
-        "total_parameters": run.parameters.total,
-        "effective_parameters": run.parameters.effective,
+        **parameter_columns(run),
         **_capacity(run.capacity),
         "epochs": run.epochs,
         "steps": run.steps,
