@@ -1,12 +1,11 @@
 """Writes what laws.md says of laws of ours beside what others published: `python docs/published.py`.
 
-Each law in bits is fitted anew to the data that ship with capax. A test compares the page.
+The law of capacity is the one that ships; the others are fitted to its data. A test compares the page.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +15,22 @@ import polars as pl
 import capax
 from capax.laws.capacity import CapacityLaw
 from capax.laws.domain import OutsideDomainWarning
+from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.store import tables
 
 PAGE = Path(__file__).with_name("laws.md")
 BEGIN, END = "<!-- published: python docs/published.py -->\n", "<!-- end of published -->\n"
 SIZE = "effective_parameters"
+HEADS = 4
+"""Of the published networks, by which their effective parameters were counted, too (reconstructed)."""
 
 
-TERMS = ["n_layers", "d_model", "vocab_size", "seq_len", "loss", "embeddings", "ffn"]
-"""Of the law of capacity, those whose columns are known of published networks: of heads they do not say enough."""
-
-
-def laws(axes: Sequence[str]) -> dict[str, Law]:
-    """Laws in bits, of the networks that ship with capax.
-
-    Args:
-        axes: terms that the law of capacity may have beside the size; without any it is of one vocabulary and loss.
-    """
-    rows = tables.from_file("reference:capacity")
-    alike = tables.where(rows, ["vocab_size=100", "loss=all"])
-    return {
-        "power": capax.PowerLaw(axes=[SIZE], target="capacity_bits").fit(alike),
-        "capacity": CapacityLaw(axes=axes).fit(rows if axes else alike),
-    }
+def laws(by_size: bool) -> dict[str, Law]:
+    """Laws in bits, of the networks that ship with capax: that of capacity as it ships, or of the size alone."""
+    alike = tables.where(tables.from_file("reference:capacity"), ["vocab_size=100", "loss=all"])
+    power = capax.PowerLaw(axes=[SIZE], target="capacity_bits").fit(alike)
+    return {"power": power, "capacity": CapacityLaw(axes=[]).fit(alike) if by_size else load_law("reference")}
 
 
 def said(ours: Law, rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -64,7 +55,8 @@ def rounded(bits: float) -> str:
 def networks() -> list[str]:
     """Morris et al. 2025, row by row."""
     rows = tables.where(tables.from_file("published:morris2025"), ["precision=float32"]).sort(SIZE)
-    held, found = rows["capacity_bits"].to_numpy(), laws(TERMS)
+    rows = rows.with_columns(n_heads=pl.lit(HEADS), d_head=pl.col("d_model") // HEADS)
+    held, found = rows["capacity_bits"].to_numpy(), laws(by_size=False)
     columns = [f"{name}: {what}" for name in found for what in ("predicted (95 %)", "predicted / published")]
     lines, ends = head("layers, width", "effective", "published", *columns, "beyond"), []
     for name, ours in found.items():
@@ -89,7 +81,7 @@ def networks() -> list[str]:
 
 def by_source() -> list[str]:
     """Bounds of Allen-Zhu and Li 2024, and adapters of Nguyen 2026 by their base; by the size alone."""
-    found = laws([])
+    found = laws(by_size=True)
     names = [f"{name}: predicted" for name in found]
     lines = head("source", "parameters", "published, bits a parameter", *names, "beyond")
 
@@ -128,16 +120,17 @@ def formula(ours: Law) -> str:
 
 def section() -> str:
     """Both tables, and where the published networks lie."""
-    found = laws(TERMS)
+    found = laws(by_size=False)
     row = tables.where(tables.from_file("published:morris2025"), ["precision=float32"]).row(0, named=True)
     outside = [one for one in found["power"].domain_.outside_in_words(row) if not one.startswith(SIZE)]
-    low, high = found["power"].domain_.ranges[SIZE]
     forms = "; ".join(
-        f"{name}: C = {formula(ours)}, fitted to {len(ours.rows_.counts)} networks" for name, ours in found.items()
+        f"{name}: C = {formula(ours)}, fitted to {len(ours.rows_.counts)} networks of {low:,.0f} to {high:,.0f} "
+        "effective parameters P"
+        for name, ours in found.items()
+        for low, high in (ours.domain_.ranges[SIZE],)
     )
     lines = [
-        f"{forms} of {low:,.0f} to {high:,.0f} effective parameters P. Morris et al. 2025 in float32 lie outside the "
-        f"domain of the first ({'; '.join(outside)}):",
+        f"{forms}. Morris et al. 2025 in float32 lie outside the domain of the first ({'; '.join(outside)}):",
         "",
         *networks(),
         "",
