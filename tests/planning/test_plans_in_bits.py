@@ -219,7 +219,7 @@ def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
     """What is verified is the promise: of the network itself the target, of a narrower one what the law says of it."""
     monkeypatch.setattr(bits, "HOURS", hours)
     few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}
-    found = planned(20, seq_len=4, vocab_size=16, **few)
+    found = planned(20, seq_len=4, vocab_size=16, d_model=[24], **few)
     assert found.architectures[0].d_model == 24
     checked = capax.verify(law(), found, store=tmp_path / "runs.db")
     run = checked.measurement
