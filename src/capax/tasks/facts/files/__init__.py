@@ -1,0 +1,1 @@
+"""Files of facts: one module for each kind."""
