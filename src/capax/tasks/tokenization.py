@@ -235,7 +235,7 @@ def _checked(text: str) -> str:
     return text
 
 
-def _known(tokens: Iterable[int], vocab_size: int) -> list[int]:
+def _known(tokens: Tokens, vocab_size: int) -> list[int]:
     numbers = [int(token) for token in tokens]
     for number in numbers:
         if not 0 <= number < vocab_size:
