@@ -1,0 +1,168 @@
+"""Rows of cells become facts: which column holds what, and what a cell may hold."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from numbers import Real
+from typing import NamedTuple
+from unicodedata import normalize
+
+from capax.tasks.facts.fact import Fact, FactsError
+
+LONGEST_CELL = 10_000
+"""Characters of a key, a relation or an answer."""
+TRIPLE = [("key", "answer"), ("subject", "object")]
+RELATIONS = ("relation", "predicate")
+WEIGHTS = ("weight", "count")
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Names(NamedTuple):
+    """The columns that the user names; None for those that are found."""
+
+    key: str | None = None
+    answer: str | None = None
+    relation: str | None = None
+    weight: str | None = None
+
+
+class Columns(NamedTuple):
+    """Where a row holds what; None for what it does not hold."""
+
+    key: int
+    relation: int | None
+    answer: int
+    weight: int | None = None
+
+
+TRIPLES = Columns(0, 1, 2)
+
+
+def find(header: Sequence[str], named: Names, source: str) -> Columns:
+    """The columns that hold the facts: those that are named, else those that can only be meant.
+
+    Without names they are called key and answer (with or without relation) or subject, relation (or predicate) and
+    object; or there are, beside a weight, two (key, answer) or three (subject, relation, object) in this order. A
+    weight is named, or called weight or count.
+
+    Raises:
+        FactsError: for a name that is missing or there twice, for one column with two roles, and where nothing tells
+            which column holds what.
+    """
+    lower = [name.casefold() for name in header]
+    weight = _named(header, named.weight, "weight", source)
+    if weight is None:
+        taken = {named.key, named.answer, named.relation}
+        free = [place for place, name in enumerate(lower) if name in WEIGHTS and header[place] not in taken]
+        weight = free[0] if len(free) == 1 else None
+    rest = [place for place in range(len(header)) if place != weight]
+    key, answer, relation = (_named(header, named[place], Names._fields[place], source) for place in range(3))
+    if named[:3] == (None, None, None):
+        called = [(lower.index(one), lower.index(two)) for one, two in TRIPLE if one in lower and two in lower]
+        if len(called) == 1:
+            (key, answer), calls = called[0], [place for place in rest if lower[place] in RELATIONS]
+            relation = calls[0] if len(calls) == 1 else None
+        elif len(rest) in (2, 3):
+            key, *between, answer = rest
+            relation = between[0] if between else None
+    if key is None or answer is None:
+        raise FactsError(
+            f"facts: {source} has {_list(header)}; which holds what? Name them with --key, --answer and, where there "
+            "is one, --relation"
+        )
+    found = Columns(key, relation, answer, weight)
+    for place in (place for place in found if place is not None):
+        if found.count(place) > 1:
+            raise FactsError(f"facts: {source}: column {header[place]!r:.80} cannot have two roles")
+        if header.count(header[place]) > 1:
+            raise FactsError(f"facts: {source} has two columns {header[place]!r:.80}")
+    return found
+
+
+def _named(header: Sequence[str], name: str | None, role: str, source: str) -> int | None:
+    if name is None:
+        return None
+    if name not in header:
+        raise FactsError(f"facts: {source} has no column {name!r:.80} (--{role}); it has {_list(header)}")
+    return header.index(name)
+
+
+def _list(header: Sequence[str]) -> str:
+    shown = ", ".join(f"{name!r:.40}" for name in header[:10])
+    more = f" and {len(header) - 10} more" if len(header) > 10 else ""
+    return f"the column{'s' if len(header) > 1 else ''} {shown}{more}"
+
+
+def facts(
+    rows: Iterable[tuple[int, Sequence[object]]], columns: Columns, source: str, unit: str = "line"
+) -> Iterator[Fact]:
+    """The facts of rows.
+
+    Whitespace at the ends of a cell is left out, and Unicode is normalised to NFC: what looks the same is the same.
+    What stands inside a cell stays, quotes too.
+
+    Args:
+        rows: the number of each and its cells: strings, or numbers, which are taken as they are printed.
+        source: name that messages begin with.
+        unit: what the numbers count.
+
+    Raises:
+        FactsError: for a key, a relation or an answer that is missing, empty or longer than `LONGEST_CELL` characters,
+            and for a weight that is no positive number; it names the row.
+    """
+    key_at, relation_at, answer_at, weight_at = columns
+    for number, cells in rows:
+        try:
+            fact = Fact(
+                clean(cells[key_at], "key"),
+                "" if relation_at is None else clean(cells[relation_at], "relation"),
+                clean(cells[answer_at], "answer"),
+                1.0 if weight_at is None else positive(cells[weight_at]),
+            )
+        except ValueError as problem:
+            raise FactsError(f"facts: {source}, {unit} {number}: {problem}") from None
+        yield fact
+
+
+def clean(cell: object, role: str) -> str:
+    """The text of a cell, without whitespace at its ends, in NFC.
+
+    Raises:
+        ValueError: for one that is missing, empty, too long, neither text nor number, or holds half a character (a lone
+            surrogate).
+    """
+    text = (cell if isinstance(cell, str) else _number(cell, role)).strip()
+    if not text:
+        raise ValueError(f"the {role} is empty")
+    if not text.isascii():
+        text = normalize("NFC", text)
+        if SURROGATE.search(text):
+            raise ValueError(f"the {role} {text!r:.80} holds a lone surrogate, which is no character")
+    if len(text) > LONGEST_CELL:
+        raise ValueError(f"the {role} has {len(text)} characters; at most {LONGEST_CELL} are read")
+    return text
+
+
+def _number(cell: object, role: str) -> str:
+    if cell is None or cell != cell:  # data frames say "nothing" with what is not equal to itself
+        raise ValueError(f"the {role} is missing")
+    if isinstance(cell, bool) or not isinstance(cell, Real):
+        raise ValueError(f"the {role} should be a string or a number, got {cell!r:.80}")
+    return str(cell)
+
+
+def positive(cell: object) -> float:
+    """A weight.
+
+    Raises:
+        ValueError: for what is no positive number.
+    """
+    try:
+        weight = float(cell)  # type: ignore[arg-type]
+    except (ValueError, TypeError):
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise ValueError(f"the weight should be a positive number, got {cell!r:.80}")
+    return weight

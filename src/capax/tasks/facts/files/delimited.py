@@ -1,0 +1,62 @@
+"""Tables of facts, one a row: tab-separated (TSV) and comma-separated (CSV), with a header."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from capax.tasks.facts.fact import Fact, FactsError
+from capax.tasks.facts.files.columns import Names, facts, find
+from capax.tasks.facts.files.lines import lines
+
+
+def read_tsv(path: Path, named: Names) -> Iterator[Fact]:
+    """The facts of a tab-separated file.
+
+    A tab always ends a cell and a line end always ends a row; quotes are characters like others, as the format's
+    registration (text/tab-separated-values) has it. What was written with quotes around cells belongs in a CSV.
+
+    Raises:
+        FactsError: as `lines`, `find` and `facts`; for a row with another number of cells than the header.
+    """
+    rows = ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(lines(path), start=1))
+    return _table(rows, path, named)
+
+
+def read_csv(path: Path, named: Names) -> Iterator[Fact]:
+    """The facts of a comma-separated file: cells with commas, line ends or quotes stand in quotes (RFC 4180).
+
+    Raises:
+        FactsError: as `lines`, `find` and `facts`; for a row with another number of cells than the header, and for
+            quotes that do not end. The number of a row is that of its first line.
+    """
+    return _table(_csv_rows(path), path, named)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    rows = csv.reader(lines(path), strict=True)
+    number = 1
+    try:
+        for cells in rows:
+            yield number, cells
+            number = rows.line_num + 1
+    except csv.Error as problem:
+        raise FactsError(f"facts: {path}, line {number}: broken CSV ({problem})") from None
+
+
+def _table(rows: Iterator[tuple[int, list[str]]], path: Path, named: Names) -> Iterator[Fact]:
+    filled = (row for row in rows if row[1] not in ([], [""]))
+    _, header = next(filled, (0, []))
+    if not header:
+        raise FactsError(f"facts: {path} is empty")
+    header = [name.strip() for name in header]
+    columns = find(header, named, str(path))
+    yield from facts(_of_width(filled, len(header), path), columns, str(path))
+
+
+def _of_width(rows: Iterator[tuple[int, list[str]]], width: int, path: Path) -> Iterator[tuple[int, Sequence[str]]]:
+    for number, cells in rows:
+        if len(cells) != width:
+            raise FactsError(f"facts: {path}, line {number}: {len(cells)} cells, but the header has {width}")
+        yield number, cells
