@@ -40,6 +40,33 @@ class Recall(Result):
     ]
 
 
+class FactRecall(Result):
+    """What a kept memory of facts answers, and what the file says."""
+
+    answer: Annotated[str, Field(description="The most probable answer, token by token.")]
+    probability: Annotated[float, Field(description="Of the whole answer.")]
+    file_answers: Annotated[tuple[str, ...], Field(description="What the facts that it learned say; empty if nothing.")]
+    agrees: Annotated[bool | None, Field(description="Whether it is one of them; None where they say nothing.")]
+
+
+class GroupRecall(Result):
+    """How many items of a group are recalled."""
+
+    by: Annotated[str, Field(description="What the groups differ in: relation, frequency, answer_len, ...")]
+    of: Annotated[str, Field(description="The group.")]
+    items: int
+    recalled: Annotated[int, Field(description="By the training that counts.")]
+
+
+class Breakdown(Result):
+    """What is recalled, group by group, and what is missed."""
+
+    groups: tuple[GroupRecall, ...]
+    missed: Annotated[
+        tuple[str, ...], Field(description="Items that most restarts miss, those that all miss first, in words.")
+    ]
+
+
 class Info(Result):
     """Versions, device and threads."""
 
@@ -352,6 +379,9 @@ class Measurement(Result):
     search: Search | KeyDimensionSearch | None = None
     shatter: ShatterEpochs | None = None
     capacity: CapacityEstimate | None = None
+    breakdown: Annotated[
+        Breakdown | None, Field(description="Of tasks whose items are of several groups, such as facts.")
+    ] = None
     notes: tuple[str, ...] = ()
     spec: Run
     key: str

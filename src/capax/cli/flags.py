@@ -25,7 +25,7 @@ GROUPS = {
 }
 
 FILLED_IN = "_sha256"
-"""How fields end that are filled in when a file is read: none is a flag."""
+"""How fields end that are filled in when a file is read: none is a flag, nor are those that are specs themselves."""
 
 Flag = Parameter(negative="")
 Json = Annotated[
@@ -90,7 +90,7 @@ class Part:
         owners: dict[str, dict[str, FieldInfo]] = {}
         for tag, kind in self.kinds.items():
             for name, of in kind.model_fields.items():
-                hidden = name == getattr(kind, "tag_field", self.chosen_by) or name.endswith(FILLED_IN)
+                hidden = name == getattr(kind, "tag_field", self.chosen_by) or name.endswith(FILLED_IN) or _is_spec(of)
                 if not hidden and (not self.only or name in self.only):
                     owners.setdefault(name, {})[tag] = of
         found = [] if self.chosen_by is None else [self._chooser(self.chosen_by)]
@@ -134,6 +134,9 @@ class Part:
             by_text.setdefault((of.description or "", default), []).append(tag)
         if len(by_text) == 1 and len(fields) == len(self.kinds):
             ((text, default),) = by_text
+            if len(fields) == 1 and first.is_required():  # such as a task's file: it needs no flag
+                made = _keyword(flag, hint, inspect.Parameter.empty, text, self.name, convert)
+                return made.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
             return _keyword(flag, hint, default, text, self.name, convert)
         text = " ".join(
             f"{', '.join(tags)}: {text}{'' if default is None else f' [default: {_words(default)}]'}"
@@ -212,14 +215,18 @@ def command(function: Callable[..., None], *parts: Part) -> Callable[..., None]:
     # A task's fields come last: those of a plugin may have the names of others.
     flags = {id(part): part.flags(taken) for part in reversed(parts)}
 
-    def run(**given: Any) -> None:
+    positional = [flag for part in parts for flag in flags[id(part)] if flag.kind is not flag.KEYWORD_ONLY]
+    keyword = [flag for part in parts for flag in flags[id(part)] if flag.kind is flag.KEYWORD_ONLY]
+
+    def run(*places: Any, **given: Any) -> None:
+        given |= {flag.name: value for flag, value in zip(positional, places, strict=False)}
         specs = [part.spec(given) for part in parts]
         function(*specs, **given)
 
     run.__annotations__ = {}
     run.__doc__ = function.__doc__
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [*(flag for part in parts for flag in flags[id(part)]), *options]
+        [*positional, *keyword, *options]
     )
     return run
 
@@ -255,6 +262,10 @@ def _on_the_line(hint: Any) -> tuple[Any, Callable[..., Any] | None]:
     if all(get_origin(kind) in (tuple, list) for kind in kinds):
         return str, _separated
     return str, _json
+
+
+def _is_spec(of: FieldInfo) -> bool:
+    return any(isinstance(kind, type) and issubclass(kind, Spec) for kind in _alternatives(of.annotation))
 
 
 def _alternatives(hint: Any) -> Iterable[Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from capax import machine
 from capax.protocols import chance, units
 from capax.protocols.count import Count
-from capax.results import Curve, Cycle, Measurement, Member, Parameters
+from capax.results import Breakdown, Curve, Cycle, Measurement, Member, Parameters
 from capax.seeds import numpy_generator
 from capax.specs import Run
 from capax.training.pack import Outcome
@@ -72,11 +74,24 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
         search=count.search,
         shatter=count.shatter,
         capacity=count.capacity,
+        breakdown=_breakdown(run, count),
         notes=(*notes_of_trainings, *packed, *remarks),
         spec=run,
         key=run.key(),
         versions=machine.versions(),
     )
+
+
+def _breakdown(run: Run, count: Count) -> Breakdown | None:
+    """What the best restart recalls, group by group; of one library alone."""
+    library = run.task.library_type()
+    if not (library.breaks_down and run.protocol.one_library):
+        return None
+    restarts = [count.best, *(outcome for outcome in count.outcomes if outcome is not count.best)]
+    rows = [np.frombuffer(bytes.fromhex(one.information.recalled), np.uint8) for one in restarts if one.information]
+    right = [np.unpackbits(row, count=run.task.rows(count.of)).astype(bool) for row in rows]
+    found: Breakdown = library.breakdown(run.task, count.of, numpy_generator(run.seed, "library", 0), right)
+    return found if right else None
 
 
 def _information(run: Run, count: Count) -> units.LibraryInformation | None:

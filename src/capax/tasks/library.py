@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+from capax.results import Breakdown
 from capax.specs.task import Purpose as Purpose
 
 Model = TypeVar("Model")
@@ -62,9 +63,11 @@ class Library(ABC, Generic[Model]):
     A library is a table of rows, which batches are made of: its items, unless the task says otherwise.
 
     Attributes:
+        breaks_down: whether counts are broken down into groups of rows (`breakdown`).
         sizes: items of each member.
     """
 
+    breaks_down: ClassVar[bool] = False
     sizes: tuple[int, ...]
 
     @classmethod
@@ -97,6 +100,16 @@ class Library(ABC, Generic[Model]):
             generator: of the library that all restarts learned; None where each training had its own.
         """
         return size, ()
+
+    @classmethod
+    def breakdown(cls, spec: Any, size: int, generator: np.random.Generator, right: list[np.ndarray]) -> Breakdown:
+        """What is recalled of groups of a library's rows, and what is missed most; where `breaks_down` says so.
+
+        Args:
+            generator: of the library.
+            right: of each restart which rows it recalls, the best restart first.
+        """
+        raise NotImplementedError(f"{cls.__name__}.breakdown")
 
     @property
     @abstractmethod
@@ -150,6 +163,11 @@ class Library(ABC, Generic[Model]):
     def nats(self, outputs: Tensor, batch: Any) -> Float[Tensor, "e b"]:
         """The same of the model's outputs, item by item."""
         raise NotImplementedError(f"{type(self).__name__} has no probabilities")
+
+    def known_bits(self, outputs: Tensor, batch: Any) -> Float[Tensor, "e b"]:
+        """Bits by which the model's code of each item is shorter than that of a uniform guess."""
+        assert self.uniform_nats is not None
+        return (self.uniform_nats - self.nats(outputs, batch).double()) / math.log(2)
 
     def targets(self, member: int) -> list[int]:
         """The different tokens that a member has to predict for full recall; none where items are no tokens."""

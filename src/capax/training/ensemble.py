@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -210,14 +211,22 @@ class Learner:
         library = self.library.select(list(members))
         if weights:
             ensemble.parameters |= {name: torch.stack([kept[name] for kept in weights]) for name in weights[0]}
-        uniform, gained = library.uniform_nats, []
-        assert uniform is not None
+        gained, right = [], []
         with torch.no_grad():
             for outputs, batch, real in self._outputs(ensemble, library, "information"):
-                gained.append((uniform - library.nats(outputs, batch).double()) / math.log(2) * real)
+                gained.append(library.known_bits(outputs, batch) * real)
+                if library.breaks_down:
+                    right.append(library.recalled(outputs, batch) & real)
         bits = torch.cat(gained, 1)
         sums = zip(bits.clamp_min(0).sum(1).tolist(), bits.sum(1).tolist(), strict=True)
-        return [Information(*pair) if math.isfinite(pair[1]) else None for pair in sums]
+        rows = (
+            [np.packbits(row).tobytes().hex() for row in torch.cat(right, 1).cpu().numpy()]
+            if right
+            else itertools.repeat("")
+        )
+        return [
+            Information(*pair, row) if math.isfinite(pair[1]) else None for pair, row in zip(sums, rows, strict=False)
+        ]
 
     def _outputs(
         self, ensemble: Ensemble[Any], library: Library[Any], purpose: Purpose

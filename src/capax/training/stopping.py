@@ -20,10 +20,13 @@ class Information(NamedTuple):
     Attributes:
         clipped: summed over the items that it codes better than the guess does.
         signed: summed over all items.
+        recalled: which rows of the library are recalled, a bit each, as hexadecimal digits; empty where the task does
+            not break its counts down.
     """
 
     clipped: float
     signed: float
+    recalled: str = ""
 
 
 class CycleEnd(NamedTuple):
@@ -88,7 +91,8 @@ class Record:
         """Note an evaluation and decide; returns whether it is the best so far.
 
         Args:
-            by_cycles: whether only ends of cycles may be the best after the start, which `observe_cycle` decides.
+            by_cycles: whether after the start only ends of cycles may be the best, which `observe_cycle` decides, and
+                an evaluation that ends the training as its library is complete.
         """
         memorized = evaluation.memorized
         self.curve.append((epoch, memorized, loss if loss is not None and math.isfinite(loss) else None))
@@ -97,7 +101,8 @@ class Record:
             self.stop_reason = "diverged"
             return False
         more = memorized > self.best
-        better = evaluation.score > self.score and (not by_cycles or self.steps == 0)
+        whole = evaluation.complete and training.stop_when_complete  # the training ends here, wherever its cycle is
+        better = evaluation.score > self.score and (not by_cycles or self.steps == 0 or whole)
         lower = loss is not None and loss < self.lowest_loss * (1 - training.min_loss_drop)
         if better:
             self.best, self.best_epoch, self.metrics = memorized, epoch, evaluation.metrics
@@ -120,7 +125,9 @@ class Record:
             self.best, self.stop_reason = max(self.best, 0), "diverged"
             return False
         before = max((end.bits for end in self.cycles), default=0.0)
-        self.cycles.append(CycleEnd(self.epoch, self.steps, evaluation.memorized, *information))
+        self.cycles.append(
+            CycleEnd(self.epoch, self.steps, evaluation.memorized, information.clipped, information.signed)
+        )
         gained, later = information.clipped - before, len(self.cycles) > 1
         if training.cycle_tolerance is not None and later and abs(gained) < training.cycle_tolerance * before:
             self.stop_reason = "converged"

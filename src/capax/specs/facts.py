@@ -1,0 +1,202 @@
+"""Facts of the user's: the answer to a key and a relation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from capax.specs.model import Scored
+from capax.specs.plugins import resolve
+from capax.specs.protocols import CYCLES, RECIPE
+from capax.specs.spec import LARGEST_LIBRARY, Size, Spec, must_be_given
+from capax.specs.task import Purpose, Task
+from capax.specs.transformer import Transformer
+from capax.text import Over
+
+LONGEST_ROW = 4096
+"""Tokens of a key, a relation and an answer together."""
+
+
+class FactsFile(Spec):
+    """What follows from a file of facts and from how it is put into tokens: filled in when the file is read."""
+
+    facts: Annotated[Size, Field(description="Facts that may be asked.")]
+    relations: Annotated[Size, Field(description="Different relations.")]
+    entities: Annotated[Size, Field(description="Different keys and answers.")]
+    vocab_size: Annotated[Size, Field(description="Different tokens.")]
+    seq_len: Annotated[Size, Field(description="Tokens of the longest fact.")]
+    answer_len: Annotated[Size, Field(description="Tokens of the longest answer.")]
+    guess: Annotated[float, Field(description="Share that a uniform guess among each relation's answers recalls.")]
+    bits_per_fact: Annotated[float, Field(description="Mean log2 of the different answers of a fact's relation.")]
+    entropy_per_fact: Annotated[float, Field(description="Mean entropy of the answers of a fact's relation, bits.")]
+    recallable: Annotated[Size, Field(description="Facts that one model can recall.")]
+
+
+class Facts(Task):
+    """Remember facts: a key and a relation are given, and the whole answer is to be said.
+
+    A row is the key's tokens, the relation's, and the answer's; shorter ones are filled up behind, where causal
+    attention never looks and no loss is counted. Bits are those of the answers: log2 of the different answers of a
+    fact's relation, less the model's cross-entropy.
+    """
+
+    learner: ClassVar = Transformer
+    usual_training: ClassVar[Mapping[str, Any]] = {
+        **CYCLES, **RECIPE, "cycle_tolerance": None, "batch_size": 4096, "stop_when_complete": True, "max_steps": 6300,
+    }  # fmt: skip
+    unit: ClassVar[str] = "facts"
+    loss_unit: ClassVar[str] = "nats per token that it covers"
+    axes: ClassVar[tuple[str, ...]] = ("seq_len", "vocab_size")
+    library_class: ClassVar[str] = "capax.tasks.facts.library:FactLibrary"
+    memory_class: ClassVar[str] = "capax.tasks.facts.memory:FactMemory"
+
+    task: Literal["facts"] = "facts"
+    library: Annotated[
+        str, Field(description="A file of facts: .tsv, .csv, .jsonl, .obo, .nt, .ttl, or a folder of WordNet's data.*.")
+    ]
+    key: Annotated[str | None, Field(description="Column of the key (the subject).")] = None
+    relation: Annotated[str | None, Field(description="Column of the relation.")] = None
+    answer: Annotated[str | None, Field(description="Column of the answer (the object).")] = None
+    weight: Annotated[str | None, Field(description="Column of how often a fact occurs: its share of the loss.")] = None
+    tokenization: Annotated[
+        Literal["words", "code", "bpe", "bytes"],
+        Field(
+            description="One token for each entity; a code of a few tokens of a small vocabulary; byte pairs trained "
+            "on the file; or bytes."
+        ),
+    ] = "code"
+    code_len: Annotated[int, Field(ge=1, le=16, description="Tokens of an entity, of tokenization code.")] = 2
+    bpe_size: Annotated[int, Field(ge=256, le=1_000_000, description="Byte pairs, of tokenization bpe.")] = 1000
+    loss: Annotated[
+        Literal["answer", "all"], Field(description="Tokens that the loss covers: the answer's, or every one.")
+    ] = "answer"
+    ambiguous: Annotated[
+        Literal["refuse", "drop", "first", "any", "keep"],
+        Field(
+            description="Keys and relations with several answers: refuse the file; drop them; keep the first answer; "
+            "learn all, any of which is right (any), or each for itself, which no model recalls whole (keep)."
+        ),
+    ] = "refuse"
+    control: Annotated[
+        Literal["none", "shuffled"],
+        Field(
+            description="Shuffled: answers change places within their relation, so that nothing is left to compress."
+        ),
+    ] = "none"
+    library_size: Annotated[
+        Size,
+        Field(
+            le=LARGEST_LIBRARY,
+            default_factory=lambda: LARGEST_LIBRARY,
+            description="Facts to remember, drawn from the file; all when not given.",
+        ),
+    ]
+    library_sha256: Annotated[
+        str | None,
+        Field(description="Content of the file: filled in when it is read, checked when the library is drawn."),
+    ] = None
+    file: Annotated[FactsFile | None, Field(description="What follows from the file: filled in when it is read.")] = (
+        None
+    )
+
+    @property
+    def known(self) -> FactsFile:
+        """What follows from the file."""
+        assert self.file is not None
+        return self.file
+
+    @property
+    def drawn(self) -> bool:
+        """Whether another seed draws other facts of the file."""
+        return self.library_size < self.known.facts
+
+    @property
+    def largest_library(self) -> int:
+        """As many as the file has."""
+        return min(self.known.facts, LARGEST_LIBRARY)
+
+    @property
+    def targets_drawn(self) -> bool:
+        """Never: answers are the file's."""
+        return False
+
+    @property
+    def items(self) -> str:
+        """What an item is, in a few words."""
+        return f"{self.words_of_tokens()}, up to {self.known.seq_len} tokens of {self.known.vocab_size}"
+
+    def words_of_tokens(self) -> str:
+        """How facts are tokens, in words."""
+        return {
+            "words": "entities as words",
+            "code": f"entities as codes of {self.code_len} token{'s' * (self.code_len > 1)}",
+            "bpe": "text as byte pairs",
+            "bytes": "text as bytes",
+        }[self.tokenization]
+
+    def words(self) -> str:
+        """The task in a few words."""
+        shuffled = ", answers shuffled" if self.control == "shuffled" else ""
+        return f"facts of {Path(self.library).name}, {self.items}{shuffled}"
+
+    def described(self, over: Over, number: str) -> str:
+        """What is to be remembered and when it counts as recalled, in a sentence."""
+        covered = "the answer" if self.loss == "answer" else "every token"
+        several = {
+            "drop": ", those with one answer alone",
+            "first": ", of several answers the first",
+            "any": ", any of several answers is right",
+            "keep": ", several answers each by itself",
+        }.get(self.ambiguous, "")
+        shuffled = ", answers shuffled within their relation" if self.control == "shuffled" else ""
+        return (
+            f"{number} facts of {self._user_file(self.library)}{several}{shuffled}, {self.items}; the loss covers "
+            f"{covered}; a fact counts when its whole answer has the highest score token by token"
+        )
+
+    def sizes(self) -> dict[str, int]:
+        """`vocab_size` and `context`."""
+        return {"vocab_size": self.known.vocab_size, "context": self.known.seq_len - 1}
+
+    def columns(self) -> dict[str, Any]:
+        """Its columns in a table: its fields, and what follows from the file."""
+        fields = super().columns()
+        found = fields.pop("file") or {}
+        return fields | {name: value for name, value in found.items() if name not in ("facts", "recallable")}
+
+    def scored(self, purpose: Purpose) -> Scored:
+        """The last position where the answer is one token and nothing else counts; else all, masked."""
+        one = self.tokenization == "words" or (self.tokenization == "code" and self.code_len == 1)
+        return "last" if one and (self.loss == "answer" or purpose != "loss") else "all"
+
+    def guess_probability(self) -> float:
+        """Mean over facts of one over the different answers of their relation."""
+        return self.known.guess
+
+    def bits_per_item(self) -> float:
+        """Mean over facts of log2 of the different answers of their relation."""
+        return self.known.bits_per_fact
+
+    def information_per_item(self) -> float:
+        """The same: bits are of answers, whatever the loss covers."""
+        return self.known.bits_per_fact
+
+    @model_validator(mode="after")
+    def _read(self) -> Self:
+        if self.library_sha256 is None or self.file is None:
+            must_be_given("library_sha256")
+            described = resolve("capax.tasks.facts.encoding:describe")(self)
+            for name, value in described.items():
+                object.__setattr__(self, name, value)
+            self.model_fields_set.discard("library_sha256")  # a copy with changes reads the file again
+            self.model_fields_set.discard("file")
+        if "library_size" not in self.model_fields_set:
+            object.__setattr__(self, "library_size", self.largest_library)
+        if self.library_size > self.largest_library:
+            raise ValueError(
+                f"library_size: at most {self.largest_library}, the facts of {self.library}, got {self.library_size}"
+            )
+        return self

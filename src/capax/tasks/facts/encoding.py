@@ -1,0 +1,208 @@
+"""Facts as rows of tokens: key, relation, answer, and padding behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from capax.specs.facts import LONGEST_ROW, Facts, FactsFile
+from capax.tasks.facts.fact import FactsError
+from capax.tasks.facts.files.read import read
+from capax.tasks.facts.table import Table, ambiguity, answers, asked, collect
+from capax.tasks.tokenization import BytePairs, Bytes
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How entities and relations are tokens.
+
+    Numbers below `base` are those of entities or their text; then one for each relation, where a question has to name
+    it or has to say where the key ends; then the end of an answer, where answers differ in length.
+
+    Attributes:
+        flat: the tokens of all entities, one after the other.
+        starts, lengths: where each entity's are.
+        base: tokens of the entities' vocabulary.
+        relations: tokens of relations; none where lengths are alike and there is one relation.
+        ends: whether each answer has an end token.
+        text: what makes tokens of text; None where entities have tokens of their own.
+    """
+
+    flat: Int[np.ndarray, " tokens"]
+    starts: Int[np.ndarray, " entities"]
+    lengths: Int[np.ndarray, " entities"]
+    base: int
+    relations: int
+    ends: bool
+    text: Bytes | BytePairs | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """All tokens."""
+        return self.base + self.relations + self.ends
+
+    @property
+    def padding(self) -> int:
+        """What fills up a row: the last token, which is the end where there is one."""
+        return self.vocab_size - 1
+
+    def tokens_of(self, entity: int) -> list[int]:
+        """An entity's tokens."""
+        start = self.starts[entity]
+        return [int(token) for token in self.flat[start : start + self.lengths[entity]]]
+
+    def rows(self, table: Table, width: int) -> Rows:
+        """The rows of some facts, filled up to a width."""
+        keys, answers = self.lengths[table.keys], self.lengths[table.answers]
+        begin = keys + (self.relations > 0)
+        stop = begin + answers + self.ends
+        tokens = np.full((len(table), width), self.padding, dtype=np.int64)
+        self._put(tokens, np.zeros_like(begin), table.keys)
+        if self.relations:
+            tokens[np.arange(len(table)), keys] = self.base + table.relation
+        self._put(tokens, begin, table.answers)
+        return Rows(tokens, begin, stop)
+
+    def widest(self, table: Table) -> tuple[int, int]:
+        """Tokens of the longest row and of the longest answer."""
+        answers = self.lengths[table.answers] + self.ends
+        return int((self.lengths[table.keys] + (self.relations > 0) + answers).max()), int(answers.max())
+
+    def _put(self, tokens: np.ndarray, at: np.ndarray, which: np.ndarray) -> None:
+        """Write the tokens of entities into rows, from a place on in each."""
+        lengths = self.lengths[which]
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows = np.repeat(np.arange(len(which)), lengths)
+        tokens[rows, at[rows] + within] = self.flat[np.repeat(self.starts[which], lengths) + within]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Facts as tokens.
+
+    Attributes:
+        begin, stop: where each answer begins, and where it and its end token are over.
+    """
+
+    tokens: Int[np.ndarray, "facts seq_len"]
+    begin: Int[np.ndarray, " facts"]
+    stop: Int[np.ndarray, " facts"]
+
+
+def encoding(spec: Facts, table: Table) -> Encoding:
+    """How a spec puts the facts of a table into tokens.
+
+    Raises:
+        FactsError: where a row would be too long.
+    """
+    entities, relations = len(table.entities), len(table.relations)
+    if spec.tokenization in ("words", "code"):
+        length = 1 if spec.tokenization == "words" else spec.code_len
+        flat, base = _codes(entities, length)
+        named = relations if table.named_relations else 0
+        each = np.arange(entities)
+        return Encoding(flat, each * length, np.full(entities, length), base, named, ends=False)
+    text = Bytes() if spec.tokenization == "bytes" else BytePairs.trained(_texts(table), spec.bpe_size)
+    parts = text.encode(table.entities)
+    lengths = np.array([len(part) for part in parts])
+    made = Encoding(
+        np.concatenate(parts), np.cumsum(lengths) - lengths, lengths, text.vocab_size, relations, ends=True, text=text
+    )
+    if (longest := made.widest(table)[0]) > LONGEST_ROW:
+        raise FactsError(f"library: a fact takes {longest} tokens; at most {LONGEST_ROW} are read")
+    return made
+
+
+def _codes(entities: int, length: int) -> tuple[np.ndarray, int]:
+    """Entities as numbers of so many digits, in no order: the least base in which there are enough."""
+    base = max(int(np.ceil(entities ** (1 / length) - 1e-9)), 2)
+    while base**length < entities:
+        base += 1
+    numbers = np.random.default_rng(0).permutation(base**length)[:entities]
+    places = base ** np.arange(length - 1, -1, -1)
+    return (numbers[:, None] // places % base).ravel(), base
+
+
+def _texts(table: Table) -> Sequence[str]:
+    return table.entities
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A file of facts, read and put into tokens.
+
+    Attributes:
+        table: the facts that may be asked.
+        repeats: lines that said a fact again.
+        sha256: of the whole file's facts.
+        width: tokens of the longest row.
+    """
+
+    table: Table
+    encoding: Encoding
+    sha256: str
+    width: int
+    answer_len: int
+
+
+def prepared(spec: Facts) -> Prepared:
+    """The facts of a spec's file; it is read once while it does not change.
+
+    Raises:
+        FactsError: for what `read` or `encoding` refuse.
+    """
+    path = Path(spec.library)
+    files = sorted(path.glob("data.*")) if path.is_dir() else [path]
+    state = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.exists())
+    names = ("key", "relation", "answer", "weight", "tokenization", "code_len", "bpe_size", "ambiguous")
+    return _prepared(path, state, tuple((name, getattr(spec, name)) for name in names))
+
+
+@lru_cache(maxsize=4)
+def _prepared(path: Path, state: Any, fields: tuple[tuple[str, Any], ...]) -> Prepared:
+    given: Any = dict(fields)
+    table = _table(path, state, *(given[name] for name in ("key", "relation", "answer", "weight")))
+    chosen = asked(table, given["ambiguous"])
+    made = encoding(Facts.model_construct(**given), chosen)
+    return Prepared(chosen, made, table.content_hash(), *made.widest(chosen))
+
+
+@lru_cache(maxsize=2)
+def _table(
+    path: Path, state: Any, key: str | None, relation: str | None, answer: str | None, weight: str | None
+) -> Table:
+    return collect(read(path, key=key, relation=relation, answer=answer, weight=weight))
+
+
+def describe(spec: Facts) -> dict[str, Any]:
+    """A spec's fields that follow from its file.
+
+    Raises:
+        FactsError: for what cannot be read or learned.
+    """
+    found = prepared(spec)
+    information = answers(found.table)
+    pairs = ambiguity(found.table)
+    return {
+        "library": str(Path(spec.library).resolve()),
+        "library_sha256": found.sha256,
+        "file": FactsFile(
+            facts=len(found.table),
+            relations=len(found.table.relations),
+            entities=len(found.table.entities),
+            vocab_size=max(found.encoding.vocab_size, 2),
+            seq_len=found.width,
+            answer_len=found.answer_len,
+            # rounded, as they are part of a run's key: sums differ in their last digits from machine to machine
+            guess=round(information.guess, 9),
+            bits_per_fact=round(information.bits_per_fact, 9),
+            entropy_per_fact=round(information.entropy_per_fact, 9),
+            recallable=pairs.ceiling if spec.ambiguous == "keep" else len(found.table),
+        ),
+    }

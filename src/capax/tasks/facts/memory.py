@@ -1,0 +1,111 @@
+"""A trained memory of facts, asked in words."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from capax.models.ensemble import TokenEnsemble
+from capax.results import FactRecall, Measurement
+from capax.tasks.facts.encoding import Encoding, prepared
+from capax.tasks.facts.fact import FactsError
+from capax.tasks.facts.library import draw
+from capax.tasks.facts.table import Table
+
+
+@dataclass(frozen=True)
+class FactMemory:
+    """The best restart of a run on facts: its measurement, its model, and the facts that it learned."""
+
+    run: Measurement
+    model: TokenEnsemble[Any]
+    library: Table
+    encoding: Encoding
+
+    @classmethod
+    def of(cls, run: Measurement, model: TokenEnsemble[Any], generator: np.random.Generator) -> FactMemory:
+        """With the facts read, and drawn, again."""
+        task: Any = run.spec.task
+        return cls(run, model, draw(task, run.library_size, generator), prepared(task).encoding)
+
+    def recall(self, key: str, relation: str = "") -> FactRecall:
+        """What it answers to a key and a relation, token by token the most probable.
+
+        Args:
+            relation: may be left out where the file has one only.
+
+        Raises:
+            FactsError: for a key that has no tokens of its own, a relation that the file lacks, or one that is missing.
+        """
+        table, encoding = self.library, self.encoding
+        key = unicodedata.normalize("NFC", key.strip())
+        number = self._relation(relation)
+        row = self._key(key)
+        if encoding.relations:
+            row.append(encoding.base + number)
+        answer: list[int] = []
+        nats, width = 0.0, self.run.spec.task.sizes()["context"]
+        longest = encoding.lengths[table.answers].max() + encoding.ends
+        while len(answer) < longest and len(row) <= width:
+            filled = row + [encoding.padding] * (width - len(row))
+            with torch.no_grad():
+                logits = self.model.logits(torch.tensor(filled).view(1, 1, -1), "all")[0, 0, len(row) - 1]
+            token = int(logits.argmax())
+            nats -= float(logits.double().log_softmax(-1)[token])
+            if encoding.ends and token == encoding.padding:
+                break
+            row.append(token)
+            answer.append(token)
+        said = self._said(answer)
+        known = self._known(key, number)
+        return FactRecall(
+            answer=said,
+            probability=float(np.exp(-nats)),
+            file_answers=known,
+            agrees=said in known if known else None,
+        )
+
+    def _relation(self, relation: str) -> int:
+        names = self.library.relations
+        if not relation and len(names) == 1:
+            return 0
+        if relation not in names:
+            some = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+            raise FactsError(f"relation: one of {some}, got {relation!r:.80}")
+        return names.index(relation)
+
+    def _key(self, key: str) -> list[int]:
+        encoding, entities = self.encoding, self.library.entities
+        if encoding.text is not None:
+            found = encoding.text.encode([key])[0].tolist()
+            room = self.run.spec.task.sizes()["context"] - 1
+            if len(found) > room:
+                raise FactsError(f"key: at most {room} tokens, got {len(found)}")
+            return found
+        if key not in entities:
+            raise FactsError(f"key: {key!r:.80} is no entity of the file, and has no tokens")
+        return encoding.tokens_of(entities.index(key))
+
+    def _said(self, answer: list[int]) -> str:
+        """The answer in words; tokens that stand for nothing are shown as they are."""
+        encoding = self.encoding
+        if encoding.text is not None:
+            if all(token < encoding.base for token in answer):
+                return encoding.text.decode(answer)
+        else:
+            length = int(encoding.lengths[0])
+            rows = np.flatnonzero((encoding.flat.reshape(-1, length) == answer).all(1))
+            if len(rows):
+                return self.library.entities[rows[0]]
+        return f"no entity (tokens {' '.join(map(str, answer))})"
+
+    def _known(self, key: str, relation: int) -> tuple[str, ...]:
+        table = self.library
+        if key not in table.entities:
+            return ()
+        rows = (table.keys == table.entities.index(key)) & (table.relation == relation)
+        return tuple(table.entities[one] for one in table.answers[rows])
