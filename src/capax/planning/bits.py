@@ -22,8 +22,6 @@ from capax.specs import Capacity
 NARROWEST, WIDEST, STEPS = 16, 16_384, 4
 """Widths that are tried, so many to an octave."""
 RESTARTS, HOURS = 3, 0.2
-"""Of a verification: its trainings, and the most hours that they may take."""
-RESTARTS, HOURS = 3, 0.2
 """Of a verification: its trainings, and the most hours that they may take together."""
 CURVE = "reference:exposure"
 EXPOSURES = 3100
