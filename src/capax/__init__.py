@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from capax.laws.rejected import LogisticLaw as LogisticLaw
     from capax.memory import load as load
     from capax.models.mixers.mixer import Mixer as Mixer
+    from capax.planning.facts import plan_facts as plan_facts
+    from capax.planning.facts import verify_facts as verify_facts
     from capax.planning.plan import plan as plan
     from capax.planning.plan import predict as predict
     from capax.planning.plan import verify as verify
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from capax.specs import Biographies as Biographies
     from capax.specs import Budget as Budget
     from capax.specs import Capacity as Capacity
+    from capax.specs import Facts as Facts
     from capax.specs import KeyQueryChannel as KeyQueryChannel
     from capax.specs import Mac as Mac
     from capax.specs import Mls as Mls
@@ -91,6 +94,7 @@ _HOMES = {
     "ECM": "capax.laws.ecm",
     "ExponentialLaw": "capax.laws.rejected",
     "ExposureLaw": "capax.laws.exposure",
+    "Facts": "capax.specs",
     "KeyQueryChannel": "capax.specs",
     "LogisticLaw": "capax.laws.rejected",
     "Mac": "capax.specs",
@@ -130,6 +134,7 @@ _HOMES = {
     "load_law": "capax.laws.files",
     "measure": "capax.protocols.measure",
     "plan": "capax.planning.plan",
+    "plan_facts": "capax.planning.facts",
     "predict": "capax.planning.plan",
     "probe": "capax.probes.probe",
     "read": "capax.store.tables",
@@ -139,6 +144,7 @@ _HOMES = {
     "sensitivity": "capax.probes.sensitivity",
     "sweep": "capax.sweeps.sweep",
     "verify": "capax.planning.plan",
+    "verify_facts": "capax.planning.facts",
 }
 
 __all__ = [*_HOMES, "__version__"]

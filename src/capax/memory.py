@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,18 @@ class Memory:
     def before(self) -> int:
         """Tokens that come before each item and are none of it: one, or none."""
         return self.library.shape[1] - (self.run.spec.task.tokens_per_item or 0)
+
+    def asked(self, words: Sequence[str]) -> Recall:
+        """`recall` of a prefix that is written down.
+
+        Raises:
+            PrefixError: for what are no integers, and as `recall`.
+        """
+        text = " ".join(words)
+        try:
+            return self.recall([int(word) for word in text.replace(",", " ").split()])
+        except ValueError:
+            raise PrefixError(f"prefix: integers separated by spaces, got {text!r:.80}") from None
 
     def recall(self, prefix: list[int]) -> Recall:
         """The token that it predicts after a prefix of seq_len − 1 tokens.

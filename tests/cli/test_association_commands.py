@@ -64,7 +64,7 @@ def test_saturation_of_a_kept_layer(
     assert "20 examples" in shown
     assert "threshold: " in refused(capsys, "check", "saturation", key, "--store", store, "--threshold", "1.5")
     assert "out: a .npy file" in refused(capsys, "check", "saturation", key, "--store", store, "--out", "map.png")
-    assert "learned associations" in refused(capsys, "runs", "recall", key, "--store", store, "--prefix", "1 2")
+    assert "learned associations" in refused(capsys, "runs", "recall", key, "--store", store, "1 2")
     assert not list(tmp_path.glob("*.png"))
 
 

@@ -137,19 +137,19 @@ def test_store_is_from_a_newer_version(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_runs_and_recall_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such file" in refused(capsys, "runs")
-    assert "no such file" in refused(capsys, "runs", "recall", "abc", "--prefix", "1 2")
+    assert "no such file" in refused(capsys, "runs", "recall", "abc", "1 2")
     assert not Path("capax.db").exists()
 
 
 def test_recall_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     main_ok(*SMALL, "--json")
     key = json.loads(capsys.readouterr().out)["key"]
-    assert "kept no weights" in refused(capsys, "runs", "recall", key, "--prefix", "1 2 3 4 5 6 7")
+    assert "kept no weights" in refused(capsys, "runs", "recall", key, "1 2 3 4 5 6 7")
     main_ok(*SMALL, "--keep-weights", "--quiet")
-    assert "7 tokens" in refused(capsys, "runs", "recall", key[:8], "--prefix", "1 2 3")
-    assert "0..99" in refused(capsys, "runs", "recall", key[:8], "--prefix", "1 2 3 4 5 6 100")
-    assert "integers" in refused(capsys, "runs", "recall", key[:8], "--prefix", "one")
-    assert "no run" in refused(capsys, "runs", "recall", "zzz", "--prefix", "1 2 3 4 5 6 7")
+    assert "7 tokens" in refused(capsys, "runs", "recall", key[:8], "1 2 3")
+    assert "0..99" in refused(capsys, "runs", "recall", key[:8], "1 2 3 4 5 6 100")
+    assert "integers" in refused(capsys, "runs", "recall", key[:8], "one")
+    assert "no run" in refused(capsys, "runs", "recall", "zzz", "1 2 3 4 5 6 7")
 
 
 def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:

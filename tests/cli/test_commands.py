@@ -81,12 +81,12 @@ def test_recall_of_a_kept_memory(capsys: pytest.CaptureFixture[str]) -> None:
         said(capsys, "measure", "sequences", "--library", "s.txt", "--restarts", "1", "--keep-weights", "--json")
     )
     assert run["memorized"] == 3
-    answer = json.loads(said(capsys, "runs", "recall", run["key"][:10], "--prefix", "2, 2, 3", "--json"))
+    answer = json.loads(said(capsys, "runs", "recall", run["key"][:10], "2, 2, 3", "--json"))
     assert answer["token"] == answer["library_token"] == 5
     assert answer["agrees"] is True
     assert 0 < answer["probability"] <= 1
-    assert "the library says the same" in said(capsys, "runs", "recall", run["key"], "--prefix", "1 2 3")
-    assert "does not hold" in said(capsys, "runs", "recall", run["key"], "--prefix", "1 1 1")
+    assert "the library says the same" in said(capsys, "runs", "recall", run["key"], "1 2 3")
+    assert "does not hold" in said(capsys, "runs", "recall", run["key"], "1 1 1")
 
 
 def test_keep_weights_of_a_stored_run_trains_it_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,7 @@ def test_a_module_is_measured_listed_and_recalled(capsys: pytest.CaptureFixture[
     assert "members together (torch.vmap)" in shown or "one by one" in shown  # as products are rounded here
     listed = run(capsys, "runs").splitlines()[1].split()
     assert listed[6:9] == ["-", "-", "8"]  # what the arguments name
-    answer = json.loads(run(capsys, "runs", "recall", found.key, "--prefix", "1 2 3 4 5 6 7", "--trust", "--json"))
+    answer = json.loads(run(capsys, "runs", "recall", found.key, "1 2 3 4 5 6 7", "--trust", "--json"))
     assert 0 <= answer["token"] < 9
 
 
@@ -95,7 +95,7 @@ def test_other_processes_find_the_module() -> None:
         for workers in ("1", "2")
     ]
     assert found[0].members == found[1].members
-    assert "probability" in said("runs", "recall", found[0].key, "--prefix", "1 2 3 4 5 6 7", "--trust")
+    assert "probability" in said("runs", "recall", found[0].key, "1 2 3 4 5 6 7", "--trust")
     Path("s.toml").write_text(
         '[task]\nlibrary_size = 5\nvocab_size = 9\n[model]\nmodel = "module"\nfactory = "mymodel:Memory"\n'
         "[training]\nmax_epochs = 1\n[protocol]\nrestarts = 1\n[grid]\nseed = [0, 1]\n"

@@ -29,7 +29,7 @@ PEAK_BYTES = int(1.5e9)
 
 TINY = ["--max-epochs", "1", "--restarts", "1", "--workers", "1"]
 SEQUENCES = ["--seq-len", "3", "--vocab-size", "9", "--library-size", "6", "--d-model", "4", *TINY]
-PREFIX = ["--prefix", "1 2"]
+PREFIX = ["1 2"]
 ASSOCIATIONS = ["--library-size", "6", "--context-size", "3", "--n-classes", "3", "--d-model", "4", "--d-head", "2"]
 RELATIONS = ["--n-items", "5", "--d-model", "4", "--d-head", "2", "--max-steps", "2", "--restarts", "1", *TINY[-2:]]
 

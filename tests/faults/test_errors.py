@@ -63,7 +63,7 @@ COMMANDS = {
     "runs import": "theirs.csv --store spare.db",
     "runs delete": "{sequences} --store spare.db",
     "runs merge": "s.db --out merged.db",
-    "runs recall": "{sequences} --prefix 0,1 --store s.db",
+    "runs recall": "{sequences} 0,1 --store s.db",
     "runs probe": "{sequences} --store s.db --trials 2",
     "construct associations": "--n-heads 1 --context-size 2 --d-head 2 --d-model 4 --n-classes 2",
     "construct relations": "--n-items 6 --d-model 4",

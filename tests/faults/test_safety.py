@@ -49,7 +49,7 @@ READERS: dict[str, list[str]] = {
     "fit": ["fit", "--store", "their.db"],
     "watch": ["watch", "their.db", "--once"],
     "report": ["report", "their.db", "--out", "page.html"],
-    "recall": ["runs", "recall", "", "--store", "their.db", "--prefix", "1 2"],
+    "recall": ["runs", "recall", "", "--store", "their.db", "1 2"],
     "probe": ["runs", "probe", "", "--store", "their.db"],
 }
 
@@ -142,7 +142,7 @@ def test_a_module_that_the_user_names_is_hashed_as_before(their: Their) -> None:
 
 
 def test_recall_of_a_module_needs_trust(their: Their, capsys: pytest.CaptureFixture[str]) -> None:
-    recall = ["runs", "recall", their.key, "--store", "their.db", "--prefix", "1 2"]
+    recall = ["runs", "recall", their.key, "--store", "their.db", "1 2"]
     assert ended(recall) == 2
     assert "'evil:Memory'" in (line := capsys.readouterr().err)
     assert "--trust" in line

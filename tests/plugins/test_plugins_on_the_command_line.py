@@ -138,7 +138,7 @@ def test_a_run_is_shown(task: str, kept: dict[str, str], capsys: pytest.CaptureF
 
 @pytest.mark.parametrize(("task", "prefix"), [("pairs", "3"), ("sequences", "3 1 4")])
 def test_recall(task: str, prefix: str, kept: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert "probability" in said(capsys, "runs", "recall", kept[task], "--prefix", prefix, "--store", "kept.db")
+    assert "probability" in said(capsys, "runs", "recall", kept[task], prefix, "--store", "kept.db")
 
 
 @pytest.mark.parametrize("task", ["pairs", "sequences"])

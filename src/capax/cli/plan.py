@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from capax import machine
 from capax.cli import output
 from capax.cli.families import amount, show_bits, show_verified
-from capax.cli.flags import Flag, Json, made, tasks
+from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
 from capax.errors import LawError
 from capax.laws.files import LAWS, load_law, reference_of
@@ -211,10 +211,19 @@ def _command(base: Callable[..., None], kind: type[Any], flags: Flags) -> Callab
     return command
 
 
-def _app(name: str, text: str, base: Callable[..., None], flags: Callable[[type[Task]], Flags]) -> App:
-    """A command for each task; that of the law that is the default is the group's own, too."""
+def _app(
+    name: str, text: str, base: Callable[..., None], flags: Callable[[type[Task]], Flags], planned: bool = False
+) -> App:
+    """A command for each task; that of the law that is the default is the group's own, too.
+
+    Args:
+        planned: whether a task may have a command of its own for this.
+    """
     app = App(name=name, help=text)
     for tag, kind in tasks().items():
+        if planned and kind.planner is not None:
+            app.command(kind.planner, name=tag, group_parameters=GROUPS["Run"])
+            continue
         command = _command(base, kind, flags(kind))
         app.command(command, name=tag)
         if kind.unit == Law.items:
@@ -259,7 +268,7 @@ def _of_models(kind: type[Task]) -> dict[str, str]:
 
 __getattr__ = made(
     predict_app=lambda: _app("predict", "Predict with a law how much an architecture memorizes.", _predict, _one),
-    plan_app=lambda: _app("plan", "Choose an architecture that holds a target.", _plan, _several),
+    plan_app=lambda: _app("plan", "Choose an architecture that holds a target.", _plan, _several, planned=True),
 )
 
 

@@ -11,27 +11,29 @@ from capax.cli.path import search_here
 from capax.cli.runs import CAPAX_DB
 from capax.errors import CapaxError
 from capax.memory import load
-from capax.results import Recall
+from capax.results import FactRecall, Recall
 
-SAYS = {None: "the library does not hold this prefix", True: "the library says the same"}
+LIBRARY = {None: "the library does not hold this prefix", True: "the library says the same"}
+FILE = {None: "the file says nothing", True: "the file says the same"}
 
 
 def recall(
     key: str,
-    *,
-    prefix: str,
+    /,
+    *question: str,
     store: Path = CAPAX_DB,
     trust: Annotated[bool, Flag] = False,
     as_json: Json = False,
 ) -> None:
-    """Ask a kept memory for the token after a prefix.
+    """Ask a kept memory for the token after a prefix, or for a fact.
 
     Parameters
     ----------
     key
         Key of a run that was measured with --keep-weights, or its beginning.
-    prefix
-        seq_len - 1 tokens: "3 17 4 ...".
+    question
+        Of sequences the seq_len - 1 tokens of a prefix, "3 17 4 ..."; of facts the key and the relation, "Rome"
+        "country".
     store
         SQLite file that the run was stored in.
     trust
@@ -39,17 +41,19 @@ def recall(
     """
     if trust:
         search_here()
-    try:
-        tokens = [int(word) for word in prefix.replace(",", " ").split()]
-    except ValueError:
-        raise CapaxError(f"prefix: integers separated by spaces, got {prefix!r}") from None
     memory = load(key, store, trust=trust)
-    ask = getattr(memory, "recall", None)
+    ask = getattr(memory, "asked", None)
     if ask is None:
-        raise CapaxError(f"key: run {memory.run.key[:12]} learned {memory.run.spec.task.task}, which have no prefix")
-    output.emit(ask(tokens), _show, as_json=as_json)
+        raise CapaxError(
+            f"key: run {memory.run.key[:12]} learned {memory.run.spec.task.task}, which cannot be asked in words"
+        )
+    output.emit(ask(question), _show, as_json=as_json)
 
 
-def _show(answer: Recall) -> None:
-    says = SAYS.get(answer.agrees, f"the library says {answer.library_token}")
-    print(f"{answer.token} (probability {answer.probability:.3f}); {says}")
+def _show(answer: Recall | FactRecall) -> None:
+    if isinstance(answer, Recall):
+        says = LIBRARY.get(answer.agrees, f"the library says {answer.library_token}")
+        print(f"{answer.token} (probability {answer.probability:.3f}); {says}")
+    else:
+        says = FILE.get(answer.agrees, f"the file says {', '.join(answer.file_answers)}")
+        print(f"{answer.answer} (probability {answer.probability:.3f}); {says}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 from capax.errors import LawError, OutsideDomain
 from capax.laws.exposure import ExposureLaw
@@ -26,6 +28,27 @@ RESTARTS, HOURS = 3, 0.2
 CURVE = "reference:exposure"
 EXPOSURES = 3100
 """Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
+
+
+class Fill(NamedTuple):
+    """How full a network may be for what it learns to be recalled.
+
+    Attributes:
+        share: bits of the items by bits of its capacity.
+        spread: standard deviation of that share's logarithm.
+    """
+
+    share: float
+    spread: float
+
+    def widened(self, law: Law, table: Columns, levels: Sequence[float]) -> list[np.ndarray]:
+        """Quantiles of what a law says, the spread included: distances from the median add up as independent ones."""
+        *found, median = law.quantiles(table, (*levels, 0.5))
+        steps = [self.spread * scipy.stats.norm.ppf(level) for level in levels]
+        return [
+            median * np.exp(np.sign(step) * np.hypot(np.log(bits / median), step)) if step else bits
+            for bits, step in zip(found, steps, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -81,6 +104,8 @@ def frontier(
     exposures: int | None,
     accelerator: Accelerator,
     extrapolate: bool | None,
+    fill: Fill | None = None,
+    shown_exposures: int = EXPOSURES,
 ) -> BitsFrontier:
     """Of each family the narrowest network that holds the target, or the widest within the budget.
 
@@ -91,6 +116,8 @@ def frontier(
         budget: what may be spent.
         exposures: times that each item is seen; where given, the items have to be known by then.
         accelerator: on which the training is reckoned, too.
+        fill: how full a network may be; to the brim where nothing is said.
+        shown_exposures: times that items are shown in a training to convergence.
 
     Raises:
         LawError: where neither target nor budget is given, or the budget leaves no network.
@@ -103,12 +130,12 @@ def frontier(
     table, models, task = tried.table, tried.models, question.task
     inside = law.inside_domain(table)
     share, remarks = _known(table, exposures)
-    items = share / question.per_item
+    fill = fill or Fill(1.0, 0.0)
+    items = share * fill.share / question.per_item
     expected = predicted(law, table) * items
-    low, at_least, high = (
-        bits * items for bits in law.quantiles(table, ((1 - LEVEL) / 2, 1 - probability, (1 + LEVEL) / 2))
-    )
-    shown = EXPOSURES if exposures is None else exposures
+    levels = (1 - LEVEL) / 2, 1 - probability, (1 + LEVEL) / 2
+    low, at_least, high = (bits * items for bits in fill.widened(law, table, levels))
+    shown = shown_exposures if exposures is None else exposures
     held = np.full(len(models), target) if target is not None else at_least
     size, total = table["trainable_parameters"], table["total_parameters"]
     allowed = {"parameters": size, "bytes": total * BYTES[precision]}

@@ -1,27 +1,311 @@
-"""Plans for a file of facts: which network, and which tokens, recall a share of them."""
+"""Plans for a file of facts: which networks, and which tokens, recall a share of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+import polars
 from pydantic import Field
 
-from capax.errors import LawError, SpecError, shown
-from capax.laws.capacity import CapacityLaw
+from capax.errors import CapaxError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.planning.bits import frontier
-from capax.planning.cost import Accelerator
-from capax.planning.plan import usable
-from capax.planning.question import Question
+from capax.planning.bits import Fill, frontier
+from capax.planning.cost import PEAKS, Accelerator
+from capax.planning.question import Question, predicted
 from capax.planning.results import BYTES, Bounds, Network, Precision
 from capax.protocols.measure import measure
 from capax.results import Measurement, Result
 from capax.specs import Facts, Mac
+from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
-from capax.tasks.facts.table import Ambiguity, ambiguity
+from capax.tasks.facts.table import ambiguity
+
+TOKENIZATIONS = ("code", "words", "bpe", "bytes")
+SHOWN = 3
+"""Networks of each kind of tokens, the smallest first."""
+FILLS = "facts.csv"
+
+
+class FactsInFile(Result):
+    """What a file of facts asks of a memory."""
+
+    name: str
+    facts: Annotated[int, Field(description="Different facts of the file.")]
+    repeats: Annotated[int, Field(description="Facts that the file says again.")]
+    pairs: Annotated[int, Field(description="Of key and relation.")]
+    ambiguous: Annotated[int, Field(description="Pairs with several answers.")]
+    ceiling: Annotated[float, Field(description="Share of all facts that a model with one answer a pair can recall.")]
+    asked: Annotated[int, Field(description="Facts to be recalled, after what is done with several answers.")]
+    relations: int
+    bits: Annotated[float, Field(description="Of the asked facts: log2 of the different answers of each relation.")]
+    entropy_bits: Annotated[float, Field(description="By the entropy of the answers of each relation.")]
+    bytes: Annotated[int, Field(description="Of the file.")]
+    compressed_bytes: Annotated[
+        int | None, Field(description="Of the asked facts by zstd at its highest level; None where it is not there.")
+    ]
+
+
+class FactsNetwork(Network):
+    """A network of a plan, and how it reads facts."""
+
+    tokenization: Literal["words", "code", "bpe", "bytes"]
+    seq_len: int
+    vocab_size: int
+    embedding_share: Annotated[float, Field(description="Share of all parameters that are token tables.")]
+
+
+class FactsVerification(Result):
+    """The first network of a plan, trained on the file."""
+
+    held: Annotated[bool, Field(description="Whether it recalled the share that was planned.")]
+    recall: Annotated[float, Field(description="Share of the asked facts that it recalled.")]
+    measurement: Measurement
+
+
+class FactsPlan(Result):
+    """Networks that recall a share of a file's facts, smallest first."""
+
+    file: FactsInFile
+    recall: Annotated[float, Field(description="Share of the asked facts that is wanted.")]
+    probability: Annotated[float, Field(description="With which each network recalls it.")]
+    precision: Precision
+    fill: Annotated[float, Field(description="Bits of the facts by bits of capacity at which so many are recalled.")]
+    networks: tuple[FactsNetwork, ...]
+    exposures: Annotated[int, Field(description="Times that each fact is seen.")]
+    accelerator: Accelerator
+    law: str
+    source: str
+    notes: tuple[str, ...]
+    verification: FactsVerification | None = None
+    schema_version: Literal[1] = 1
+
+
+class Measured(NamedTuple):
+    """What the study of facts says of one file: at which fill each share was recalled."""
+
+    name: str
+    fills: np.ndarray
+    recalls: np.ndarray
+
+    def fill_at(self, recall: float) -> float | None:
+        """The fill at which a share is still recalled, between the networks on both sides; None outside of them."""
+        above = np.flatnonzero(self.recalls >= recall)
+        if not len(above) or len(above) == len(self.recalls):
+            return None
+        last = above[-1]  # fills rise: the fullest network that recalls so much
+        if last == len(self.fills) - 1:
+            return None
+        low, high = self.recalls[last + 1], self.recalls[last]
+        share = (high - recall) / (high - low) if high > low else 0.0
+        return float(np.exp(np.log(self.fills[last]) + share * np.log(self.fills[last + 1] / self.fills[last])))
+
+
+@cache
+def study() -> tuple[Measured, ...]:
+    """The study of facts that ships: files of several structures in networks of several widths."""
+    text = (files("capax") / "data" / "reference" / FILLS).read_text()
+    table = polars.read_csv(StringIO(text), comment_prefix="#")
+    law, found = load_law("reference"), []
+    for (name,), rows in table.group_by("file", maintain_order=True):
+        columns = {column: rows[column].to_numpy() for column in law.columns if column in rows.columns}
+        capacity = predicted(law, columns)
+        fills = rows["entropy_bits"].to_numpy() / capacity
+        order = np.argsort(fills)
+        found.append(Measured(str(name), fills[order], (rows["recalled"] / rows["facts"]).to_numpy()[order]))
+    return tuple(found)
+
+
+def fill(recall: float) -> Fill:
+    """At which share of its capacity a network recalls so much of what it learned, by the study that ships.
+
+    Raises:
+        LawError: for a share that the study does not reach on three files.
+    """
+    known = [share for one in study() if (share := one.fill_at(recall)) is not None]
+    if len(known) < 3:
+        raise LawError(f"recall: the study of facts reaches it on {len(known)} files, got {recall:g}")
+    logs = np.log(known)
+    return Fill(float(np.exp(logs.mean())), float(logs.std(ddof=1)))
+
+
+def in_file(facts: Facts) -> FactsInFile:
+    """What a spec's file asks."""
+    path, found = Path(facts.library), prepared(facts)
+    whole = ambiguity(prepared(facts.model_copy(update={"ambiguous": "keep"})).table)
+    every = len(prepared(facts.model_copy(update={"ambiguous": "keep"})).table)
+    known = facts.known
+    return FactsInFile(
+        name=path.name,
+        facts=every,
+        repeats=found.table.repeats,
+        pairs=whole.pairs,
+        ambiguous=whole.ambiguous,
+        ceiling=whole.ceiling / every,
+        asked=facts.library_size,
+        relations=known.relations,
+        bits=facts.library_size * known.bits_per_fact,
+        entropy_bits=facts.library_size * known.entropy_per_fact,
+        bytes=sum(one.stat().st_size for one in path.iterdir()) if path.is_dir() else path.stat().st_size,
+        compressed_bytes=_compressed(found.table.text()),
+    )
+
+
+def _compressed(text: str) -> int | None:
+    try:
+        import zstandard
+    except ModuleNotFoundError:
+        return None
+    return len(zstandard.ZstdCompressor(level=22).compress(text.encode()))
+
+
+def plan_facts(
+    facts: Facts,
+    *,
+    recall: float = 0.99,
+    tokenizations: Sequence[str] = TOKENIZATIONS,
+    law: Law | str = "reference",
+    probability: float = 0.9,
+    multiple: int | None = None,
+    budget_parameters: int | None = None,
+    budget_bytes: int | None = None,
+    budget_hours: float | None = None,
+    precision: Precision = "float32",
+    accelerator: Accelerator = "h100",
+    **sizes: Any,
+) -> FactsPlan:
+    """Networks and tokens that recall a share of a file's facts with a probability, smallest first.
+
+    The facts have so many bits, by the entropy of each relation's answers; the law says how many a network holds, and
+    the study of facts that ships how full it may be for so many to be recalled. The spread of both is in the interval.
+    What the facts have in common, by which they could be learned with less, is not known before training.
+
+    Args:
+        facts: the file, and what is done with several answers; its tokens are those of `tokenizations`.
+        recall: share of the asked facts.
+        tokenizations: kinds of tokens to choose from.
+        law: one in bits.
+        sizes: values of the model's to choose from, as in `plan`.
+        probability, multiple, precision, accelerator: as in `plan`, and its budgets.
+
+    Raises:
+        LawError: for a value that is not allowed, or budgets that leave no network.
+        CapaxError: for a file that cannot be put into tokens.
+    """
+    law = law if isinstance(law, Law) else load_law(law)
+    if law.target not in IN_BITS or law.along is not None:
+        raise LawError(f"law: one of capacity in bits, got {law.name}")
+    for name, value in (("recall", recall), ("probability", probability)):
+        if not 0 < value < 1:
+            raise LawError(f"{name}: between 0 and 1, got {shown(value)}")
+    for one in tokenizations:
+        if one not in TOKENIZATIONS:
+            raise LawError(f"tokenization: {', '.join(TOKENIZATIONS)}, got {shown(one)}")
+    for name, known in (("precision", BYTES), ("accelerator", PEAKS)):
+        given = {"precision": precision, "accelerator": accelerator}[name]
+        if given not in known:
+            raise LawError(f"{name}: {', '.join(known)}, got {shown(given)}")
+    held, notes, networks = fill(recall), [], []
+    budget = Bounds(parameters=budget_parameters, bytes=budget_bytes, hours=budget_hours)
+    for kind in tokenizations:
+        try:
+            task = facts.replace(tokenization=kind)
+        except CapaxError as error:
+            if len(tokenizations) == 1:
+                raise
+            notes.append(f"{kind}: {error}")
+            continue
+        found = frontier(
+            _question(law, task, sizes),
+            task.library_size,
+            probability=probability,
+            multiple=multiple,
+            budget=budget,
+            precision=precision,
+            exposures=None,
+            accelerator=accelerator,
+            extrapolate=None,
+            fill=held,
+            shown_exposures=exposures(task),
+        )
+        if not found.architectures:
+            notes.append(f"{kind}: no network up to the widest that is tried recalls so many")
+        networks += [_described(one, task) for one in found.architectures]
+        source, told = found.source, found.notes
+    if not networks and len(notes) == len(tokenizations):
+        raise LawError("; ".join(notes))
+    networks.sort(key=lambda one: one.total_parameters)
+    return FactsPlan(
+        file=in_file(facts),
+        recall=recall,
+        probability=probability,
+        precision=precision,
+        fill=held.share,
+        networks=tuple(networks),
+        exposures=exposures(facts),
+        accelerator=accelerator,
+        law=law.name,
+        source=source,
+        notes=(
+            *notes,
+            f"a network recalls {recall:.3g} of what it learns when that has {held.share:.0%} of the bits that it can "
+            f"hold (standard deviation of the logarithm {held.spread:.2f}, by a study of "
+            f"{len(study())} files; codes alone were studied)",
+            *told,
+        ),
+    )
+
+
+def exposures(facts: Facts) -> int:
+    """Times that a training with the task's usual budget shows each fact."""
+    training = facts.usual_training
+    return max(int(training["max_steps"] * min(training["batch_size"] / facts.library_size, 1)), 1)
+
+
+def _question(law: Law, task: Facts, sizes: dict[str, Any]) -> Question:
+    """What a law is asked about a file: the bits of its answers."""
+    known = task.sizes()
+    loss = {"loss": task.scored("loss")} if "loss" in law.coded else {}
+    found = Question(law, {"seq_len": known["context"] + 1, "vocab_size": known["vocab_size"], **loss, **sizes})
+    found.task, found.per_item = task, task.known.entropy_per_fact
+    return found
+
+
+def _described(network: Network, task: Facts) -> FactsNetwork:
+    tables = task.known.vocab_size * network.d_model * (1 if network.embeddings == "trained" else 2)
+    return FactsNetwork(
+        **network.model_dump(),
+        tokenization=task.tokenization,
+        seq_len=task.known.seq_len,
+        vocab_size=task.known.vocab_size,
+        embedding_share=tables / network.total_parameters,
+    )
+
+
+def verify_facts(facts: Facts, plan: FactsPlan, network: FactsNetwork | None = None, **how: Any) -> FactsVerification:
+    """Train a network of a plan on the file, once, and keep its weights.
+
+    Args:
+        network: the first when not given.
+        how: store, seed, workers and progress of `measure`.
+
+    Raises:
+        LawError: where the plan has no network.
+    """
+    chosen = network or (plan.networks[0] if plan.networks else None)
+    if chosen is None:
+        raise LawError("verify: the plan has no network")
+    task = facts.replace(tokenization=chosen.tokenization)
+    model = facts.learner(
+        **{name: getattr(chosen, name) for name in ("n_layers", "n_heads", "d_head", "d_model", "embeddings")},
+        readout="tied" if chosen.embeddings == "trained" else "frozen",
+    )
+    run = measure(task, model, protocol=Mac(restarts=1), keep_weights=how.get("store") is not None, **how)
+    share = run.memorized / run.library_size
+    return FactsVerification(held=share >= plan.recall, recall=share, measurement=run)

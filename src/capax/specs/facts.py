@@ -45,13 +45,15 @@ class Facts(Task):
 
     learner: ClassVar = Transformer
     usual_training: ClassVar[Mapping[str, Any]] = {
-        **CYCLES, **RECIPE, "lr": 0.02, "cycle_tolerance": None, "batch_size": 4096, "stop_when_complete": True, "max_steps": 3100,
+        **CYCLES, **RECIPE, "lr": 0.02, "cycle_tolerance": None, "batch_size": 4096, "stop_when_complete": True,
+        "max_steps": 3100,
     }  # fmt: skip
     unit: ClassVar[str] = "facts"
     loss_unit: ClassVar[str] = "nats per token that it covers"
     axes: ClassVar[tuple[str, ...]] = ("seq_len", "vocab_size")
     library_class: ClassVar[str] = "capax.tasks.facts.library:FactLibrary"
     memory_class: ClassVar[str] = "capax.tasks.facts.memory:FactMemory"
+    planner: ClassVar[str | None] = "capax.cli.facts:plan"
 
     task: Literal["facts"] = "facts"
     library: Annotated[

@@ -41,6 +41,7 @@ class Task(Tagged):
         memory_class: a trained memory of it that was loaded (`capax.memory`).
         constructor: how weights are built for it without training (`capax.theory.construct.construct.Constructor`), as
             `package.module:name`; None where that is not known.
+        planner: the command `capax plan` of it, as `package.module:name`; None for that of its law's sizes.
     """
 
     tag_field: ClassVar[str] = "task"
@@ -54,6 +55,7 @@ class Task(Tagged):
     library_class: ClassVar[str] = "capax.tasks.tokens:TokenLibrary"
     memory_class: ClassVar[str] = "capax.memory:Memory"
     constructor: ClassVar[str | None] = None
+    planner: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
 

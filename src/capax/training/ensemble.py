@@ -219,13 +219,12 @@ class Learner:
                     right.append(library.recalled(outputs, batch) & real)
         bits = torch.cat(gained, 1)
         sums = zip(bits.clamp_min(0).sum(1).tolist(), bits.sum(1).tolist(), strict=True)
-        rows = (
-            [np.packbits(row).tobytes().hex() for row in torch.cat(right, 1).cpu().numpy()]
-            if right
-            else itertools.repeat("")
-        )
+        rows = [""] * len(bits)
+        if right:
+            rows = [np.packbits(row).tobytes().hex() for row in torch.cat(right, 1).cpu().numpy()]
         return [
-            Information(*pair, row) if math.isfinite(pair[1]) else None for pair, row in zip(sums, rows, strict=False)
+            Information(clipped, signed, row) if math.isfinite(signed) else None
+            for (clipped, signed), row in zip(sums, rows, strict=True)
         ]
 
     def _outputs(

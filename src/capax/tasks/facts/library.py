@@ -189,7 +189,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
         each = self._each(logits, batch)
         if self.spec.loss == "all":  # padding is behind the last answer token that is scored
             covered = batch.scored.flip(2).cumsum(2).flip(2) > 0
-            return ((each * covered).sum(2) / covered.sum(2) * batch.weight * weight).sum(1)
+            return ((each * covered).sum(2) / covered.sum(2).clamp_min(1) * batch.weight * weight).sum(1)
         return (self.nats(logits, batch, each) * batch.weight * weight).sum(1) / self.answer_len
 
     def nats(
@@ -239,7 +239,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
             edges = different if len(different) <= MOST_GROUPS else np.unique(np.quantile(lengths, np.arange(10) / 10))
             groups += _ranges("answer_len", lengths, edges.astype(int), right[0])
         missed = len(right) - np.sum(right, 0)
-        worst = np.argsort(-missed, kind="stable")[:MOST_MISSED]
+        worst = np.argsort(-missed, kind="stable")[:MOST_MISSED].tolist()
         return Breakdown(groups=tuple(groups), missed=tuple(table.words(row) for row in worst if missed[row]))
 
 
@@ -271,7 +271,7 @@ def _frequencies(table: Table, right: np.ndarray) -> list[GroupRecall]:
 def _ranges(by: str, values: np.ndarray, edges: np.ndarray, right: np.ndarray) -> list[GroupRecall]:
     """Groups by the largest edge that a value reaches, named by their least and greatest value."""
     place, found = np.searchsorted(edges, values, side="right") - 1, []
-    for number in np.unique(place):
+    for number in np.unique(place).tolist():
         rows = place == number
         low, high = values[rows].min(), values[rows].max()
         found.append(_group(by, f"{low:g}" if low == high else f"{low:g} to {high:g}", rows, right))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,16 @@ class FactMemory:
         """With the facts read, and drawn, again."""
         task: Any = run.spec.task
         return cls(run, model, draw(task, run.library_size, generator), prepared(task).encoding)
+
+    def asked(self, words: Sequence[str]) -> FactRecall:
+        """`recall` of a key and, where it is needed, a relation.
+
+        Raises:
+            FactsError: for no word or more than two, and as `recall`.
+        """
+        if not 1 <= len(words) <= 2:
+            raise FactsError(f"question: a key, and a relation where there are several; got {len(words)} words")
+        return self.recall(*words)
 
     def recall(self, key: str, relation: str = "") -> FactRecall:
         """What it answers to a key and a relation, token by token the most probable.

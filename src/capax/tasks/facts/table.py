@@ -69,6 +69,12 @@ class Table:
         parts = (self.entities[self.keys[row]], self.relations[self.relation[row]], self.entities[self.answers[row]])
         return " · ".join(shorten(part, LONGEST_WORDS, placeholder="…") for part in parts if part)
 
+    def text(self) -> str:
+        """All facts, a line each, parted by tabs."""
+        rows = zip(self.keys.tolist(), self.relation.tolist(), self.answers.tolist(), strict=True)
+        names = self.entities
+        return "".join(f"{names[key]}\t{self.relations[kind]}\t{names[answer]}\n" for key, kind, answer in rows)
+
     @property
     def named_relations(self) -> bool:
         """Whether there is more than one relation, so that a question has to name it."""

@@ -1,0 +1,197 @@
+"""`capax plan facts` and what it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from capax import machine
+from capax.cli import output
+from capax.cli.families import TABLES, amount, network
+from capax.cli.flags import Flag, Json, Part, command
+from capax.cli.numbers import integers
+from capax.planning.cost import Accelerator
+from capax.planning.facts import SHOWN, TOKENIZATIONS, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
+from capax.specs import Facts
+from capax.text import duration
+
+
+def _plan(
+    task: Facts,
+    *,
+    recall: float = 0.99,
+    tokens: Annotated[str | None, Parameter(name="--tokenizations")] = None,
+    n_layers: str | None = None,
+    d_model: str | None = None,
+    embeddings: Literal["frozen", "trained"] | None = None,
+    probability: float = 0.9,
+    budget_parameters: int | None = None,
+    budget_bytes: int | None = None,
+    budget_hours: float | None = None,
+    precision: Literal["float32", "float64", "bfloat16"] = "float32",
+    accelerator: Accelerator = "h100",
+    law: str = "reference",
+    verify: Annotated[bool, Flag] = False,
+    seed: int = 0,
+    workers: int | None = None,
+    store: Path = Path("capax.db"),
+    as_json: Json = False,
+) -> None:
+    """The networks, and the tokens, that recall a share of a file's facts, smallest first.
+
+    Parameters
+    ----------
+    recall
+        Share of the facts that are to be recalled.
+    tokens
+        Kinds of tokens to choose from: "code,words". [default: all]
+    n_layers
+        Depths to choose from: "1,2".
+    d_model
+        Widths to choose from. [default: four to an octave]
+    embeddings
+        The token tables. [default: both]
+    probability
+        Probability with which each network recalls that share.
+    budget_parameters
+        Most trainable parameters.
+    budget_bytes
+        Most bytes of all parameters.
+    budget_hours
+        Most hours of one training on this machine.
+    precision
+        In which bytes are counted.
+    accelerator
+        On which the training's hours are reckoned, too.
+    law
+        One in bits: a file of `capax fit --out`, or reference (reference:NAME).
+    verify
+        Train the first network on the file, keep its weights, and say what it recalls.
+    seed
+        Seed of the verification.
+    workers
+        Worker processes of the verification. [default: one per core, at most 8]
+    store
+        Where the verification's run is kept.
+    """
+    sizes: dict[str, Any] = {"n_layers": n_layers, "d_model": d_model}
+    given: dict[str, Any] = {name: integers(name, text) for name, text in sizes.items() if text is not None}
+    if embeddings is not None:
+        given["embeddings"] = embeddings
+    chosen = TOKENIZATIONS if tokens is None else tuple(word.strip() for word in tokens.split(","))
+    found = plan_facts(
+        task,
+        recall=recall,
+        tokenizations=chosen,
+        law=law,
+        probability=probability,
+        budget_parameters=budget_parameters,
+        budget_bytes=budget_bytes,
+        budget_hours=budget_hours,
+        precision=precision,
+        accelerator=accelerator,
+        **given,
+    )
+    if not as_json:
+        _show(found)
+    if verify:
+        processes = min(machine.cores(), 8) if workers is None else workers
+        with output.progress_bar() as progress:
+            checked = verify_facts(task, found, store=store, seed=seed, workers=processes, progress=progress)
+        found = found.model_copy(update={"verification": checked})
+        if not as_json:
+            _show_verified(found)
+    if as_json:
+        print(found.model_dump_json())
+
+
+plan = command(_plan, Part.task(Facts))
+
+
+def _show(found: FactsPlan) -> None:
+    screen = output.console()
+    for line in _in_words(found.file):
+        screen.print(line)
+    screen.print(
+        f"To recall {found.recall:.3g} of {found.file.asked} facts, with probability {found.probability:.0%}; "
+        f"law: {found.law} ({found.source})"
+    )
+    if not found.networks:
+        screen.print("No network that is tried recalls so many.")
+    rows = [
+        one
+        for kind in dict.fromkeys(one.tokenization for one in found.networks)
+        for one in [row for row in found.networks if row.tokenization == kind][:SHOWN]
+    ]
+    rows.sort(key=lambda one: one.total_parameters)
+    if rows:
+        _show_networks(found, rows)
+    for note in found.notes:
+        screen.print(f"note: {note}")
+
+
+def _in_words(file: FactsInFile) -> list[str]:
+    """What a file holds, before anything is trained."""
+    said = f", {file.repeats} of them said again" if file.repeats else ""
+    lines = [f"{file.name}: {file.facts} facts{said}, {file.relations} relation{'s' * (file.relations > 1)}"]
+    if file.ambiguous:
+        lines.append(
+            f"{file.ambiguous} of {file.pairs} pairs of key and relation have several answers: no model recalls more "
+            f"than {file.ceiling:.1%} of all facts; {file.asked} are asked"
+        )
+    packed = "" if file.compressed_bytes is None else f"; packed (zstd) {amount(file.compressed_bytes, 'B')}"
+    lines.append(
+        f"{amount(file.bits, 'bit')} by the number of each relation's answers, {amount(file.entropy_bits, 'bit')} by "
+        f"their entropy; the file has {amount(file.bytes, 'B')}{packed}"
+    )
+    return lines
+
+
+def _show_networks(found: FactsPlan, rows: list[FactsNetwork]) -> None:
+    screen = output.console()
+    columns: dict[str, list[str]] = {
+        "tokens": [row.tokenization for row in rows],
+        "layers": [str(row.n_layers) for row in rows],
+        "heads": [f"{row.n_heads} of {row.d_head}" for row in rows],
+        "width": [str(row.d_model) for row in rows],
+        "tables": [TABLES.get(row.embeddings or "", "–") for row in rows],
+        "trainable": [amount(row.trainable_parameters) for row in rows],
+        "total": [amount(row.total_parameters) for row in rows],
+        "size": [amount(row.bytes, "B") for row in rows],
+        "embeddings": [f"{row.embedding_share:.0%}" for row in rows],
+        "95 % interval": [f"{amount(row.interval.low)} to {amount(row.interval.high or 0.0)}" for row in rows],
+        "at least": [amount(row.at_least) for row in rows],
+        "time/here": [duration(3600 * row.cost.hours) for row in rows],
+        f"time/{found.accelerator.upper()}": [duration(3600 * row.cost.accelerator_hours) for row in rows],
+    }
+    kept = output.show_lines(columns, spare=("total", "heads", "size"))
+    words = {
+        "tables": "tied: the token table is trained, and the read-out is the same",
+        "size": f"size: of all parameters as {found.precision}",
+        "embeddings": "embeddings: share of all parameters that are token tables",
+        "at least": f"interval, at least (the latter with {found.probability:.0%}): facts of which so much is recalled",
+    }
+    screen.print("; ".join(text for name, text in words.items() if name in kept))
+    first = rows[0]
+    if first.outside:
+        screen.print(f"The first lies OUTSIDE the law's domain: {'; '.join(first.outside)}.")
+    if found.file.compressed_bytes is not None and first.bytes > found.file.compressed_bytes:
+        times = amount(first.bytes / found.file.compressed_bytes)
+        screen.print(f"The first network is {times} times as large as the packed facts: the model is the dearer shelf.")
+    screen.print(
+        f"The first: {first.tokenization}, {network(first)}; {found.exposures} exposures of each of {found.file.asked} "
+        "facts, where it does not know all of them sooner."
+    )
+
+
+def _show_verified(found: FactsPlan) -> None:
+    checked = found.verification
+    assert checked is not None
+    run = checked.measurement
+    verdict = "the plan holds" if checked.held else "THE PLAN DOES NOT HOLD"
+    print(
+        f"Verified: {run.memorized} of {run.library_size} facts recalled, {checked.recall:.2%} of {found.recall:.3g} "
+        f"planned, in {duration(run.seconds)}: {verdict} (run {run.key[:12]})."
+    )

@@ -1,0 +1,304 @@
+"""The task Facts: tokens, masks, what counts, ambiguity, information, and asking in words."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import capax
+from capax.errors import CapaxError
+from capax.seeds import numpy_generator, torch_generator
+from capax.tasks.facts.encoding import prepared
+from capax.tasks.facts.fact import Fact, FactsError
+from capax.tasks.facts.library import FactLibrary, draw
+from capax.tasks.facts.table import ambiguity, answers, asked, collect, shuffled
+from capax.testing import TaskSuite
+
+COUNTRIES = Path(__file__).parents[3] / "examples" / "facts" / "countries.tsv"
+TOKENIZATIONS = ("words", "code", "bpe", "bytes")
+MODEL = capax.Transformer(d_model=12, n_heads=2, d_head=6, n_layers=2)
+SEVERAL = [
+    Fact("a", "", "1"), Fact("a", "", "2"), Fact("b", "", "1"), Fact("c", "", "3"), Fact("a", "", "1"),
+]  # fmt: skip
+
+
+def task(**fields) -> capax.Facts:
+    return capax.Facts(**{"library": str(COUNTRIES), "bpe_size": 300, **fields})
+
+
+def written(path: Path, *lines: str) -> str:
+    path.write_text("\n".join(("key\tanswer", *lines)) + "\n")
+    return str(path)
+
+
+class TestCodes(TaskSuite):
+    task = task(library_size=20)
+
+
+class TestWords(TaskSuite):
+    task = task(library_size=20, tokenization="words")
+
+
+class TestBytePairs(TaskSuite):
+    task = task(library_size=20, tokenization="bpe", loss="all")
+
+
+class TestShuffled(TaskSuite):
+    task = task(library_size=20, control="shuffled")
+
+
+def library(spec: capax.Facts) -> FactLibrary:
+    size = spec.library_size
+    return FactLibrary.build(spec, MODEL, (size,), [numpy_generator(0, "library", 0)], dtype=torch.float64)
+
+
+def ensemble(spec: capax.Facts):
+    return MODEL.ensemble_type().initialize(
+        MODEL, spec.sizes(), generators=[torch_generator(0, "weights", 0)], dtype=torch.float64
+    )
+
+
+@pytest.mark.parametrize("kind", TOKENIZATIONS)
+def test_rows_say_their_facts(kind: str) -> None:
+    """Tokens of the key, of the relation, of the answer and its end, and nothing else but padding."""
+    spec = task(tokenization=kind)
+    found = prepared(spec)
+    rows = found.encoding.rows(found.table, spec.known.seq_len)
+    for row in range(len(found.table)):
+        key, answer = (found.encoding.tokens_of(int(part[row])) for part in (found.table.keys, found.table.answers))
+        relation = [found.encoding.base + found.table.relation[row]]
+        end = [found.encoding.padding] * found.encoding.ends
+        said = [*key, *relation, *answer, *end]
+        assert rows.tokens[row, : len(said)].tolist() == said
+        assert (rows.tokens[row, len(said) :] == found.encoding.padding).all()
+        assert rows.tokens[row, rows.begin[row] : rows.stop[row]].tolist() == [*answer, *end]
+    assert len(np.unique(rows.tokens, axis=0)) == len(found.table)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "bytes"])
+def test_padding_changes_no_logit_and_no_gradient(kind: str) -> None:
+    """Rows cut at the end of their answer, one at a time, give the same numbers as rows filled up."""
+    spec = task(tokenization=kind)
+    known, models = library(spec), ensemble(spec)
+    trained = list(models.trainable.values())
+    batch = known.batch(torch.arange(40)[None])
+    logits = known.outputs(models, batch, "loss", known.shared(models, "loss", 40))
+    weight = torch.full((1, 40), 1 / 40, dtype=torch.float64)
+    gradients = torch.autograd.grad(known.losses(logits, batch, weight).sum(), trained, allow_unused=True)
+    alone, sums = 0.0, [torch.zeros_like(one) for one in trained]
+    table = models.parameters["position"]
+    for row in range(40):
+        stop, begin = int(known.stop[0, row]), int(known.begin[0, row])
+        tokens = known.tokens[:, row : row + 1, :stop]
+        models.parameters["position"] = table[:, : stop - 1]
+        found = models.logits(tokens[:, :, :-1], "all")
+        torch.testing.assert_close(found, logits[:, row : row + 1, : stop - 1], rtol=1e-10, atol=1e-10)
+        each = torch.nn.functional.cross_entropy(found[0, 0, begin - 1 :], tokens[0, 0, begin:], reduction="sum")
+        loss = each / 40 / known.answer_len
+        for total, part in zip(sums, torch.autograd.grad(loss, trained, allow_unused=True), strict=True):
+            if part is not None:
+                total += part
+        alone += float(loss.detach())
+    torch.testing.assert_close(float(known.losses(logits, batch, weight).detach()), alone, rtol=1e-10, atol=1e-12)
+    for mine, theirs in zip(gradients, sums, strict=True):
+        torch.testing.assert_close(torch.zeros_like(theirs) if mine is None else mine, theirs, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", TOKENIZATIONS)
+def test_recalled_is_the_whole_greedy_answer(kind: str) -> None:
+    """What counts as recalled is what the model says, token by token, when it is asked for the fact."""
+    spec = task(tokenization=kind)
+    run = capax.measure(
+        spec, MODEL, capax.Training(max_steps=100), restarts=2, store=None, seed=1
+    )  # half learned: both answers occur
+    known, models = library(spec), ensemble(spec)
+    with torch.no_grad():
+        for parameter in models.parameters.values():
+            parameter.mul_(2.0)  # far from ties
+    batch = known.batch(torch.arange(spec.library_size)[None])
+    right = known.recalled(known.outputs(models, batch, "recall", known.shared(models, "recall", 1)), batch)[0]
+    for row in range(0, spec.library_size, 7):
+        begin, stop = int(known.begin[0, row]), int(known.stop[0, row])
+        said = known.tokens[0, row, :begin].tolist()
+        while len(said) < stop:
+            filled = said + [0] * (known.tokens.shape[2] - 1 - len(said))
+            said.append(int(models.logits(torch.tensor(filled).view(1, 1, -1))[0, 0, len(said) - 1].argmax()))
+        assert bool(right[row]) == (said == known.tokens[0, row, :stop].tolist())
+    assert run.breakdown is not None
+    by_relation = [group for group in run.breakdown.groups if group.by == "relation"]
+    assert sum(group.items for group in by_relation) == spec.library_size
+    assert sum(group.recalled for group in by_relation) == run.memorized
+
+
+def test_bits_are_those_of_answers() -> None:
+    """What is known of a fact is log2 of its relation's different answers less the answer's cross-entropy."""
+    spec = task(tokenization="bpe")
+    known, models = library(spec), ensemble(spec)
+    batch = known.batch(torch.arange(spec.library_size)[None])
+    logits = known.outputs(models, batch, "information", known.shared(models, "information", 1))
+    bits = known.known_bits(logits, batch)[0]
+    lines = [line.split("\t") for line in COUNTRIES.read_text().splitlines()[1:]]
+    different = {name: len({answer for _, relation, answer in lines if relation == name}) for _, name, _ in lines}
+    for row, (_, relation, _) in enumerate(lines):
+        begin, stop = int(known.begin[0, row]), int(known.stop[0, row])
+        each = logits[0, row, begin - 1 : stop - 1].log_softmax(-1)
+        nats = -sum(float(each[at, known.tokens[0, row, begin + at]]) for at in range(stop - begin))
+        assert float(bits[row]) == pytest.approx(math.log2(different[relation]) - nats / math.log(2), abs=1e-10)
+    assert spec.bits_per_item() == pytest.approx(np.mean([math.log2(different[line[1]]) for line in lines]))
+
+
+def test_chance_is_the_best_constant_answer_of_each_relation() -> None:
+    lines = [line.split("\t") for line in COUNTRIES.read_text().splitlines()[1:]]
+    best = 0
+    for name in {line[1] for line in lines}:
+        said = [line[2] for line in lines if line[1] == name]
+        best += max(map(said.count, said))
+    constant = library(task()).constant(0)
+    assert constant.recalled == best
+    entropies = []
+    for _, relation, _ in lines:
+        said = [line[2] for line in lines if line[1] == relation]
+        entropies.append(
+            -sum(said.count(one) / len(said) * math.log2(said.count(one) / len(said)) for one in set(said))
+        )
+    assert constant.entropy == pytest.approx(np.mean(entropies))
+    assert task().known.entropy_per_fact == pytest.approx(np.mean(entropies), abs=1e-8)
+
+
+def test_what_is_done_with_several_answers() -> None:
+    table = collect(SEVERAL)
+    assert table.repeats == 1
+    assert ambiguity(table) == (3, 1, 2, 3)
+    with pytest.raises(FactsError, match=r"ambiguous: 1 of 3 pairs .*\(a has 2\): no model recalls more than 3 of 4"):
+        asked(table, "refuse")
+    assert [asked(table, kind).text().count("\n") for kind in ("drop", "first", "any", "keep")] == [2, 3, 4, 4]
+    assert asked(table, "drop").entities == ["1", "b", "c", "3"]
+    with pytest.raises(FactsError, match="leaves no fact"):
+        asked(collect([Fact("a", "", "1"), Fact("a", "", "2")]), "drop")
+
+
+def test_any_of_several_answers_counts_and_kept_ones_have_a_ceiling(tmp_path: Path) -> None:
+    path = written(tmp_path / "several.tsv", *(f"k{n}\ta{n % 5}" for n in range(20)), "k0\tb", "k1\tb")
+    training = capax.Training(max_steps=300)
+    runs = {
+        kind: capax.measure(
+            capax.Facts(library=path, ambiguous=kind), capax.Transformer(d_model=16, d_head=16), training, restarts=2
+        )
+        for kind in ("any", "keep")
+    }
+    assert runs["any"].memorized == runs["any"].library_size == 22
+    assert runs["keep"].memorized == runs["keep"].recallable == 20
+    assert any("at most 20 of 22" in note for note in runs["keep"].notes)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("rs"), st.sampled_from("1234")), min_size=1))
+def test_a_shuffled_control_changes_nothing_but_who_has_which_answer(found: list[tuple[str, str, str]]) -> None:
+    table = collect(Fact(*one) for one in found)
+    other = shuffled(table, np.random.default_rng(0))
+    assert (other.keys == table.keys).all()
+    assert (other.relation == table.relation).all()
+    for name in range(len(table.relations)):
+        rows = table.relation == name
+        assert sorted(other.answers[rows]) == sorted(table.answers[rows])
+    assert answers(other).entropy_per_fact == pytest.approx(answers(table).entropy_per_fact)
+
+
+def test_weights_are_shares_of_the_loss_and_break_recall_down(tmp_path: Path) -> None:
+    path = tmp_path / "weights.csv"
+    path.write_text("key,answer,weight\n" + "".join(f"k{n},a{n % 3},{n + 1}\n" for n in range(30)))
+    spec = capax.Facts(library=str(path))
+    known, models = library(spec), ensemble(spec)
+    batch = known.batch(torch.arange(30)[None])
+    logits = known.outputs(models, batch, "loss", known.shared(models, "loss", 30))
+    nats = known.nats(logits, batch)[0]
+    share = torch.arange(1, 31, dtype=torch.float64) / 465
+    loss = known.losses(logits, batch, torch.full((1, 30), 1 / 30, dtype=torch.float64))
+    torch.testing.assert_close(loss[0], (nats * share).sum() / known.answer_len, rtol=1e-10, atol=0)
+    run = capax.measure(spec, MODEL, capax.Training(max_steps=5), restarts=2)
+    assert run.breakdown is not None
+    tenths = [group for group in run.breakdown.groups if group.by == "frequency"]
+    assert [group.items for group in tenths] == [3] * 10
+
+
+def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:
+    for kind in TOKENIZATIONS:
+        spec = task(tokenization=kind, library_size=60)
+        run = capax.measure(
+            spec,
+            capax.Transformer(d_model=32, d_head=32),
+            capax.Training(max_steps=700),
+            restarts=1,
+            store=tmp_path / "facts.db",
+            keep_weights=True,
+        )
+        assert run.memorized == 60
+        memory = capax.load(run.key, tmp_path / "facts.db")
+        table = draw(spec, 60, numpy_generator(0, "library", 0))
+        for row in range(0, 60, 13):
+            key, relation, answer = table.text().splitlines()[row].split("\t")
+            found = memory.recall(key, relation)
+            assert (found.answer, found.agrees) == (answer, True)
+            assert 0 < found.probability <= 1
+        with pytest.raises(FactsError, match="relation: one of capital, continent, currency, got 'anthem'"):
+            memory.recall("Germany", "anthem")
+        with pytest.raises(FactsError, match="question: a key"):
+            memory.asked([])
+        if kind in ("words", "code"):
+            with pytest.raises(FactsError, match="'Atlantis' is no entity of the file"):
+                memory.recall("Atlantis", "capital")
+        else:
+            assert memory.recall("Atlantis", "capital").agrees is None
+
+
+def test_a_run_read_from_a_store_does_not_read_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "mine.tsv", *(f"k{n}\ta{n}" for n in range(12)))
+    run = capax.measure(capax.Facts(library=path), MODEL, capax.Training(max_steps=2), restarts=1)
+    Path(path).unlink()
+    again = capax.Measurement.from_json(run.to_json())
+    assert again == run
+    assert again.spec.task.sizes() == run.spec.task.sizes()
+
+
+def test_one_content_is_one_key_whatever_the_file_is(tmp_path: Path) -> None:
+    tsv = written(tmp_path / "mine.tsv", "k\ta", "l\tb")
+    (tmp_path / "mine.csv").write_text('key,answer\nk,a\n"l",b\n')
+    keys = {
+        capax.specs.Run(task=capax.Facts(library=str(path)), model=MODEL).key() for path in (tsv, tmp_path / "mine.csv")
+    }
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"library": "nowhere.tsv"}, "no such file"),
+        ({"library": "facts.docx"}, r"\.tsv"),
+        ({"key": "who"}, "who"),
+        ({"library_size": 181}, "library_size: at most 180"),
+        ({"tokenization": "letters"}, "tokenization"),
+        ({"bpe_size": 10, "tokenization": "bpe"}, "bpe_size"),
+        ({"code_len": 0}, "code_len"),
+    ],
+)
+def test_bad_fields_are_one_line(fields: dict[str, object], said: str) -> None:
+    with pytest.raises(CapaxError, match=said) as caught:
+        task(**fields)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "mine.tsv", "k\ta", "l\tb")
+    spec = capax.Facts(library=path)
+    written(tmp_path / "mine.tsv", "k\ta", "l\tc")
+    with pytest.raises(CapaxError, match="has changed"):
+        draw(spec, 2, numpy_generator(0, "library", 0))
+
+
+def test_a_fact_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "long.tsv", f"k\t{'a' * 5000}")
+    with pytest.raises(CapaxError, match="a fact takes 5003 tokens; at most 4096"):
+        capax.Facts(library=path, tokenization="bytes")
