@@ -16,10 +16,11 @@ from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.papers.recipe import RecipeList
 from capax.papers.reproduce import Reproduction
+from capax.planning.facts import FactsPlan
 from capax.planning.results import BitsFrontier, Frontier, Prediction
 from capax.probes.probe import Probes
 from capax.probes.sensitivity import Sensitivity
-from capax.results import Info, Measurement, Recall, SweepSummary
+from capax.results import FactRecall, Info, Measurement, Recall, SweepSummary
 from capax.store.schema import Failure
 from capax.sweeps.preview import Preview
 from capax.theory.bounds.catalogue import Catalogue
@@ -30,7 +31,7 @@ PRINTED: dict[str, Any] = {
     "sensitivity": Sensitivity,  # capax measure … --sensitivity … --json
     "runs": list[Measurement],  # capax runs --json
     "failures": list[Failure],  # capax runs --failed --json
-    "recall": Recall,  # capax runs recall … --json
+    "recall": Recall | FactRecall,  # capax runs recall … --json
     "probe": Probes,  # capax runs probe … --json
     "info": Info,  # capax info --json
     "sweep": SweepSummary,  # capax sweep --json
@@ -43,6 +44,7 @@ PRINTED: dict[str, Any] = {
     "calibration": Calibration,  # capax calibrate --json
     "check_model": ModelReport,  # capax check model … --json
     "plan": BitsFrontier | Frontier,  # capax plan … --json
+    "plan_facts": FactsPlan,  # capax plan facts … --json
     "reproduction": Reproduction,  # capax reproduce PAPER --json
     "recipes": RecipeList,  # capax reproduce --list --json
     "check_saturation": Saturation,  # capax check saturation --json

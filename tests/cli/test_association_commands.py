@@ -162,7 +162,7 @@ def test_from_a_study_to_a_plan(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     other.write_text(STUDY.replace("d_head = [2, 4]", "seq_len = [2, 4]"))
     assert "grid.seq_len: no such axis" in refused(capsys, "sweep", other, "--store", store)
     other.write_text(STUDY.replace('"associations"', '"association"'))
-    said = "task.task: one of associations, biographies, relations, sequences"
+    said = "task.task: one of associations, biographies, facts, relations, sequences"
     assert said in refused(capsys, "sweep", other, "--store", store)
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from capax.cli import streams
 from capax.errors import FigureFailed, printable
-from capax.results import CapacityEstimate, Interval, KeyDimensionSearch, Measurement, Search
+from capax.results import Breakdown, CapacityEstimate, Interval, KeyDimensionSearch, Measurement, Search
 from capax.specs import Run, Training
 from capax.specs.plugins import resolve
 from capax.store.schema import Failure, Summary
@@ -165,6 +165,7 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
     if run.key_search is not None:
         rows += _key_dimension_rows(run.key_search)
     rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in run.metrics.items()]
+    rows += _group_rows(run.breakdown)
     rows += _unit_rows(run)
     if run.bits_per_item is not None and run.bits_per_item != run.bits_per_item_uniform:
         guess = f"{run.bits_per_item_uniform:.4g} of a uniform guess"
@@ -250,6 +251,22 @@ def _capacity_rows(found: CapacityEstimate) -> list[tuple[str, str]]:
             ("libraries", f"of {', '.join(map(str, found.library_sizes))} items in turn, until it held only part")
         )
     return rows
+
+
+MOST_GROUPS = 6
+
+
+def _group_rows(found: Breakdown | None) -> list[tuple[str, str]]:
+    """What is recalled of each group, the largest first, and one of those that are missed most."""
+    if found is None:
+        return []
+    rows = []
+    for by in dict.fromkeys(group.by for group in found.groups):
+        groups = [group for group in found.groups if group.by == by]
+        if len(groups) > 1:
+            said = [f"{group.of} {group.recalled} of {group.items}" for group in groups[:MOST_GROUPS]]
+            rows.append((by.replace("_", " "), "; ".join(said) + ("; …" if len(groups) > MOST_GROUPS else "")))
+    return [*rows, *([("missed most", found.missed[0])] if found.missed else [])]
 
 
 UNITS = {

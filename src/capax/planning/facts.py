@@ -21,7 +21,7 @@ from capax.planning.cost import PEAKS, Accelerator
 from capax.planning.question import Question, predicted
 from capax.planning.results import BYTES, Bounds, Network, Precision
 from capax.protocols.measure import measure
-from capax.results import Measurement, Result
+from capax.results import LEVEL, Interval, Measurement, Result
 from capax.specs import Facts, Mac
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
@@ -260,6 +260,35 @@ def plan_facts(
             *told,
         ),
     )
+
+
+class Promise(NamedTuple):
+    """How many facts of a kind a network recalls.
+
+    Attributes:
+        facts: of which it recalls the wanted share.
+        interval: of these, for a new measurement.
+    """
+
+    facts: float
+    interval: Interval
+
+
+def promised(facts: Facts, model: Any, recall: float, law: Law | str = "reference") -> Promise:
+    """Of how many facts, each of as many bits as those of a file, a network recalls a share.
+
+    Raises:
+        LawError: where the law, or the study of facts, does not speak of it.
+    """
+    law = law if isinstance(law, Law) else load_law(law)
+    fields = {name: getattr(model, name) for name in ("n_layers", "n_heads", "d_head", "d_model")}
+    kinds = {name: getattr(model, name) for name in law.coded if name in type(model).model_fields}
+    question, held = _question(law, facts, {**fields, **kinds}), fill(recall)
+    table = question.table([model])
+    items = held.share / question.per_item
+    low, high = (float(bits[0]) * items for bits in held.widened(law, table, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)))
+    expected = float(predicted(law, table)[0]) * items
+    return Promise(expected, Interval(low=low, high=high, level=LEVEL, of="a new measurement"))
 
 
 def exposures(facts: Facts) -> int:

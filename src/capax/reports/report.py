@@ -27,6 +27,7 @@ from capax.figures.runs import Given, none_in, of, the_law
 from capax.laws.law import Law
 from capax.reports import amounts
 from capax.reports.caveats import caveats
+from capax.reports.groups import broken_down
 from capax.reports.planner import planner
 from capax.results import Measurement
 from capax.store import tables
@@ -175,6 +176,7 @@ def parts(content: Content) -> Iterator[str]:
         figures=shown,
         missing=missing,
         failures=content.failures,
+        groups=broken_down(content.runs),
         n_runs=len(content.runs),
         imported=content.imported,
         caveats=caveats(content.runs),
