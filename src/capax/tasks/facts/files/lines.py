@@ -14,9 +14,9 @@ LONGEST_LINE = 4 * 2**20
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a file in UTF-8, with their ends, one at a time.
+    r"""The lines of a file in UTF-8, with their ends, one at a time.
 
-    Lines end where bytes say so (`\\n`): a cell may hold what Unicode calls a line separator. A byte order mark is
+    Lines end where bytes say so (`\n`): a cell may hold what Unicode calls a line separator. A byte order mark is
     left out.
 
     Raises:
