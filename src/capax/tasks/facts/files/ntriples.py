@@ -14,7 +14,7 @@ from capax.tasks.facts.files.rdf import Triple, facts_of_triples
 _IRI = r'<([^<>"{}|^`\x00-\x20]*+)>'
 _BLANK = r'_:[^\s<>"]*[^\s<>".]'
 _LITERAL = r'"((?:[^"\\]|\\.)*+)"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*+)|\^\^<[^<>\s]*+>)?'
-LINE = re.compile(rf"\s*(?:{_IRI}|{_BLANK})\s*{_IRI}\s*(?:{_IRI}|{_BLANK}|{_LITERAL})\s*\.\s*(?:#.*)?")
+LINE = re.compile(rf"\s*+(?:{_IRI}|{_BLANK})\s*+{_IRI}\s*+(?:{_IRI}|{_BLANK}|{_LITERAL})\s*+\.\s*+(?:#.*+\n?)?")
 ESCAPED = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.?))", re.DOTALL)
 PLAIN = dict(zip("tbnrf\"'\\", "\t\b\n\r\f\"'\\", strict=True))
 

@@ -17,6 +17,10 @@ from capax.tasks.facts.files.rdf import Triple, facts_of_triples
 
 LARGEST = 256 * 2**20
 """Bytes of a Turtle file."""
+MOST_TEXT = 4 * LARGEST
+"""Characters of all different terms together."""
+BASE = "file:///"
+"""What relative IRIs are relative to: not where the file lies, which is none of its facts."""
 
 
 def read_turtle(path: Path) -> Iterator[Fact]:
@@ -24,7 +28,7 @@ def read_turtle(path: Path) -> Iterator[Fact]:
 
     Raises:
         FactsError: as `lines` and `facts`; for a file of more than `LARGEST` bytes, for what is no Turtle, with its
-            line, and for a term of more than `LONGEST_CELL` characters.
+            line, for a term of more than `LONGEST_CELL` characters, and for terms of more than `MOST_TEXT` in all.
     """
     regular(path, "facts", FactsError, largest=LARGEST)
     for _ in lines(path):  # what is no text is told with its line
@@ -32,7 +36,7 @@ def read_turtle(path: Path) -> Iterator[Fact]:
     taken = Taken()
     try:
         with path.open("rb") as file:
-            SinkParser(taken, baseURI="", turtle=True).loadStream(file)
+            SinkParser(taken, baseURI=BASE, turtle=True).loadStream(file)
     except RecursionError:
         raise FactsError(f"facts: {path}: nested too deeply") from None
     except Exception as problem:  # rdflib has an error of its own for what is no Turtle, and Python's for the rest
@@ -46,13 +50,14 @@ class Taken(RDFSink):
     """Takes triples as they are written, in their order and as often as they occur: a graph would do neither.
 
     Literals stay text: rdflib would make values of them, and so expand the entities of one that says it is XML. A
-    prefix is short and what it stands for may be long, so a long term ends all at once.
+    prefix is short and what it stands for may be long, so long terms end all at once.
     """
 
     def __init__(self) -> None:
         super().__init__(Graph())
         self.triples: list[Triple] = []
         self._once: dict[str, str] = {}
+        self._text = 0
 
     def newLiteral(self, s: str, dt: Any = None, lang: str | None = None) -> Literal:
         """The text, with its language."""
@@ -70,8 +75,17 @@ class Taken(RDFSink):
                 )
         if isinstance(subject, BNode) or isinstance(named, BNode):
             return
-        first, relation, last = (self._once.setdefault(str(term), str(term)) for term in (subject, predicate, named))
+        first, relation, last = (self._held(str(term)) for term in (subject, predicate, named))
         if isinstance(named, Literal):
             self.triples.append(Triple(number, first, relation, None, last, named.language))
         else:
             self.triples.append(Triple(number, first, relation, last, None, None))
+
+    def _held(self, text: str) -> str:
+        """The one copy of a text that is kept."""
+        if text not in self._once:
+            self._text += len(text)
+            if self._text > MOST_TEXT:
+                raise ValueError(f"its terms have more than {MOST_TEXT} characters; prefixes stand for very long texts")
+            self._once[text] = text
+        return self._once[text]

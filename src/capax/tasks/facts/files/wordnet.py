@@ -92,8 +92,8 @@ def _rows(path: Path, names: dict[Synset, str]) -> Iterator[tuple[int, tuple[str
     for number, words in _synsets(path):
         try:
             first = 5 + 2 * int(words[3], 16)
-            pointers = words[first : first + 4 * int(words[first - 1])]
-            for symbol, offset, target, between in zip(*[iter(pointers)] * 4, strict=True):
+            for place in range(first, first + 4 * int(words[first - 1]), 4):
+                symbol, offset, target, between = words[place : place + 4]
                 if symbol in POINTERS and between == BETWEEN_SYNSETS:
                     yield number, (names[part, words[0]], POINTERS[symbol], names[target, offset])
         except (IndexError, ValueError):
