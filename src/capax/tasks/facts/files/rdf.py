@@ -82,4 +82,4 @@ class Shortened:
 
 def last_part(iri: str) -> str:
     """What follows the last `/` or `#`."""
-    return iri[max(iri.rfind("/"), iri.rfind("#")) + 1 :]
+    return iri.rpartition("#")[2].rpartition("/")[2]
