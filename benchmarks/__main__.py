@@ -10,6 +10,7 @@ from benchmarks import (
     capacity,
     construction,
     convergence,
+    facts,
     faults,
     kruskal,
     laws,
@@ -40,6 +41,7 @@ BENCHMARKS = {
     "construction": construction.main,
     "report": report.main,
     "readers": readers.main,
+    "facts": facts.main,
 }
 BY_NAME_ONLY = {"faults": faults.main, "convergence": convergence.main, "capacity": capacity.main}
 

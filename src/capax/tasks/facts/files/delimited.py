@@ -42,7 +42,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield number, cells
             number = rows.line_num + 1
     except csv.Error as problem:
-        raise FactsError(f"facts: {path}, line {number}: broken CSV ({problem})") from None
+        endless = f"a cell of more than {csv.field_size_limit()} characters; do its quotes end?"
+        what = endless if "field limit" in str(problem) else f"broken CSV ({problem})"
+        raise FactsError(f"facts: {path}, line {number}: {what}") from None
 
 
 def _table(rows: Iterator[tuple[int, list[str]]], path: Path, named: Names) -> Iterator[Fact]:
@@ -58,5 +60,7 @@ def _table(rows: Iterator[tuple[int, list[str]]], path: Path, named: Names) -> I
 def _of_width(rows: Iterator[tuple[int, list[str]]], width: int, path: Path) -> Iterator[tuple[int, Sequence[str]]]:
     for number, cells in rows:
         if len(cells) != width:
-            raise FactsError(f"facts: {path}, line {number}: {len(cells)} cells, but the header has {width}")
+            raise FactsError(
+                f"facts: {path}, line {number}: {len(cells)} cell{'s' * (len(cells) > 1)}, but the header has {width}"
+            )
         yield number, cells

@@ -34,7 +34,7 @@ def read_jsonl(path: Path, named: Names) -> Iterator[Fact]:
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     for number, line in enumerate(lines(path), start=1):
-        if line.isspace():
+        if not line.strip():
             continue
         try:
             row = DECODER.decode(line)
