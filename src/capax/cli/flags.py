@@ -14,6 +14,7 @@ from cyclopts import Group, Parameter, Token
 from pydantic import SkipValidation
 from pydantic.fields import FieldInfo
 
+from capax.cli import output
 from capax.cli.path import search_here
 from capax.errors import OF_A_PLUGIN, SpecError, shown
 from capax.inputs import json_object
@@ -220,7 +221,8 @@ def command(function: Callable[..., None], *parts: Part) -> Callable[..., None]:
 
     def run(*places: Any, **given: Any) -> None:
         given |= {flag.name: value for flag, value in zip(positional, places, strict=False)}
-        specs = [part.spec(given) for part in parts]
+        with output.reading():
+            specs = [part.spec(given) for part in parts]
         function(*specs, **given)
 
     run.__annotations__ = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -60,6 +61,34 @@ def progress_bar(hidden: bool = False, label: str = "") -> Iterator[measuring.Ca
             )
 
         yield show
+
+
+MANY = 100_000
+"""Facts of a file from which it is shown that they are read."""
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Count on stderr the facts that are read of a file, where they are many and stderr is a terminal."""
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield
+        return
+    watched: ContextVar[Callable[[int], None] | None] = resolve("capax.tasks.facts.table:WATCH")
+    bar = Progress(TextColumn("{task.description}", markup=False), console=screen, transient=True)
+    task = bar.add_task("")
+
+    def show(number: int) -> None:
+        if number >= MANY:
+            bar.start()
+            bar.update(task, description=f"{number} facts read")
+
+    token = watched.set(show)
+    try:
+        yield
+    finally:
+        watched.reset(token)
+        bar.stop()
 
 
 Found = TypeVar("Found", bound=BaseModel)

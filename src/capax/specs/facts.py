@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from capax.errors import SpecError
 from capax.specs.model import Scored
 from capax.specs.plugins import resolve
 from capax.specs.protocols import CYCLES, RECIPE
@@ -103,6 +104,28 @@ class Facts(Task):
     file: Annotated[FactsFile | None, Field(description="What follows from the file: filled in when it is read.")] = (
         None
     )
+
+    @classmethod
+    def from_data(cls, source: Any, path: Path | str, **fields: Any) -> Self:
+        """The facts of a data frame, of tuples or dictionaries, or of a networkx graph, written to a file.
+
+        A run is known by its file, so the facts are written down first, as JSON lines.
+
+        Args:
+            source: a frame with columns that name themselves or are named by `key`, `answer`, `relation` and `weight`;
+                (key, answer) or (subject, relation, object) tuples; dictionaries; or a graph, whose edges are facts.
+            path: the file, ending in .jsonl, that is written, or written anew.
+            fields: of the task.
+
+        Raises:
+            SpecError: for a path that does not end in .jsonl.
+            FactsError: for a source that holds no facts.
+        """
+        if Path(path).suffix != ".jsonl":
+            raise SpecError(f"path: a file that ends in .jsonl, got {str(path)!r:.80}")
+        named = {name: fields.pop(name, None) for name in ("key", "answer", "relation", "weight")}
+        resolve("capax.tasks.facts.files.iterables:write")(source, Path(path), **named)
+        return cls(library=str(path), **fields)
 
     @property
     def known(self) -> FactsFile:

@@ -302,3 +302,24 @@ def test_a_fact_that_is_too_long_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "long.tsv", f"k\t{'a' * 5000}")
     with pytest.raises(CapaxError, match="a fact takes 5003 tokens; at most 4096"):
         capax.Facts(library=path, tokenization="bytes")
+
+
+def test_facts_that_a_program_holds_are_written_down(tmp_path: Path) -> None:
+    import networkx
+    import pandas
+
+    triples = [("Rome", "country", "Italy"), ("Oslo", "country", "Norway"), ("Oslo", "river", "Akers\telva")]
+    graph = networkx.MultiDiGraph()
+    for subject, relation, target in triples:
+        graph.add_edge(subject, target, relation=relation)
+    frame = pandas.DataFrame(triples, columns=["subject", "relation", "object"])
+    hashes = {
+        capax.Facts.from_data(source, tmp_path / f"{number}.jsonl").library_sha256
+        for number, source in enumerate((triples, frame))
+    }
+    assert len(hashes) == 1
+    assert capax.Facts.from_data(graph, tmp_path / "graph.jsonl").library_size == 3
+    with pytest.raises(CapaxError, match=r"path: a file that ends in \.jsonl"):
+        capax.Facts.from_data(triples, tmp_path / "facts.tsv")
+    with pytest.raises(CapaxError, match="none.jsonl is empty"):
+        capax.Facts.from_data([], tmp_path / "none.jsonl")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Any, Literal, NamedTuple
@@ -19,6 +20,9 @@ Ambiguous = Literal["refuse", "drop", "first", "any", "keep"]
 
 LONGEST_WORDS = 60
 """Letters of a name, where a fact is said in words."""
+
+WATCH: ContextVar[Callable[[int], None] | None] = ContextVar("watch", default=None)
+"""Who is told now and then how many facts of a file have been read."""
 
 REPORT_EVERY = 20_000
 """Facts between two calls of who watches."""
@@ -91,17 +95,15 @@ class Table:
         return found.hexdigest()
 
 
-def collect(facts: Iterable[Fact], watch: Callable[[int], None] | None = None) -> Table:
+def collect(facts: Iterable[Fact]) -> Table:
     """Facts, read once and held as numbers.
-
-    Args:
-        watch: called now and then with how many were read.
 
     Raises:
         FactsError: where there is none.
     """
     entities: dict[str, int] = {}
     relations: dict[str, int] = {}
+    watch = WATCH.get()
     keys, relation, answers, weights = array("q"), array("q"), array("q"), array("d")
     for number, fact in enumerate(facts):
         keys.append(entities.setdefault(fact.key, len(entities)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
+from capax import outputs
 from capax.tasks.facts.fact import Fact, FactsError
 from capax.tasks.facts.files.columns import TRIPLES, Columns, Names, facts, find
 
@@ -102,3 +105,15 @@ def _edges(graph: Any) -> Iterator[tuple[int, tuple[Any, Any, Any, Any]]]:
     for number, (first, second, *keys, attributes) in enumerate(every):
         calls = keys[0] if keys and isinstance(keys[0], str) else None
         yield number, (first, attributes.get("relation", calls), second, attributes.get("weight", 1.0))
+
+
+def write(source: Any, path: Path, **named: str | None) -> None:
+    """Write the facts of `facts_of` as JSON lines, whole or not at all.
+
+    Raises:
+        FactsError: as `facts_of`.
+        ReportError: when the file cannot be written.
+    """
+    with outputs.written(path) as part, part.open("w", encoding="utf-8") as file:
+        for fact in facts_of(source, **named):
+            file.write(json.dumps(fact._asdict(), ensure_ascii=False) + "\n")

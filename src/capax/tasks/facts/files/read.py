@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from capax.inputs import regular
+from capax.inputs import is_folder, regular
 from capax.tasks.facts.fact import Fact, FactsError
 from capax.tasks.facts.files.columns import Names
 from capax.tasks.facts.files.delimited import read_csv, read_tsv

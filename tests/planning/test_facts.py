@@ -1,0 +1,108 @@
+"""Plans for a file of facts: what the study says, what a plan promises, and its verification."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import capax
+from capax.errors import CapaxError, LawError
+from capax.planning.bits import Fill
+from capax.planning.facts import Measured, fill, in_file, plan_facts, promised, study, verify_facts
+
+COUNTRIES = Path(__file__).parents[2] / "examples" / "facts" / "countries.tsv"
+CODES = {"tokenizations": ("code",)}
+
+
+@pytest.fixture(scope="module")
+def facts() -> capax.Facts:
+    return capax.Facts(library=str(COUNTRIES))
+
+
+def test_a_fill_lies_between_the_networks_on_both_sides() -> None:
+    found = Measured("a", np.array([0.5, 1.0, 2.0]), np.array([1.0, 0.9, 0.2]))
+    assert found.fill_at(0.9) == pytest.approx(1.0)
+    assert found.fill_at(0.95) == pytest.approx(np.exp((np.log(0.5) + np.log(1.0)) / 2))
+    assert found.fill_at(0.1) is None
+    assert Measured("b", np.array([0.5, 1.0]), np.array([0.9, 0.5])).fill_at(0.99) is None
+
+
+def test_more_recall_needs_more_room() -> None:
+    shares = [fill(recall).share for recall in (0.5, 0.9, 0.99)]
+    assert shares == sorted(shares, reverse=True)
+    assert len(study()) >= 9
+    with pytest.raises(LawError, match="recall: the study of facts reaches it on 0 files"):
+        fill(0.0001)
+
+
+def test_spreads_add_up_as_those_of_independent_errors(facts: capax.Facts) -> None:
+    """A law that is log-normal, widened, is log-normal with both variances."""
+
+    class Known:
+        def quantiles(self, table, levels):
+            return [np.exp(stats.norm.ppf(level, 2.0, 0.3))[None] for level in levels]
+
+    found = Fill(1.0, 0.4).widened(Known(), {}, (0.025, 0.1, 0.975))
+    for bits, level in zip(found, (0.025, 0.1, 0.975), strict=True):
+        assert bits[0] == pytest.approx(np.exp(stats.norm.ppf(level, 2.0, 0.5)))
+
+
+def test_what_a_file_asks(facts: capax.Facts) -> None:
+    found = in_file(facts)
+    assert (found.facts, found.asked, found.relations, found.ambiguous, found.ceiling) == (180, 180, 3, 0, 1.0)
+    assert 0 < found.entropy_bits <= found.bits
+    assert found.compressed_bytes is not None
+    assert found.compressed_bytes < found.bytes
+
+
+def test_networks_hold_what_is_asked_smallest_first(facts: capax.Facts) -> None:
+    plan = plan_facts(facts, tokenizations=("code", "words"))
+    assert {one.tokenization for one in plan.networks} == {"code", "words"}
+    assert all(one.at_least >= 180 for one in plan.networks)
+    sizes = [one.total_parameters for one in plan.networks]
+    assert sizes == sorted(sizes)
+    words = [one for one in plan.networks if one.tokenization == "words" and one.n_layers == 1]
+    assert min(one.embedding_share for one in words) > 0.5
+    first = plan.networks[0]
+    model = capax.Transformer(
+        **{name: getattr(first, name) for name in ("n_layers", "n_heads", "d_head", "d_model", "embeddings")},
+        readout="tied" if first.embeddings == "trained" else "frozen",
+    )
+    counts = model.parameter_counts(**facts.replace(tokenization=first.tokenization).sizes())
+    assert counts == {"trainable": first.trainable_parameters, "total": first.total_parameters}
+    assert promised(facts.replace(tokenization=first.tokenization), model, 0.99).facts == pytest.approx(first.memorized)
+
+
+def test_more_facts_or_more_recall_take_larger_networks(facts: capax.Facts) -> None:
+    few, all_, sure = (
+        plan_facts(task, recall=recall, n_layers=1, embeddings="frozen", **CODES).networks[0].trainable_parameters
+        for task, recall in ((facts.replace(library_size=60), 0.9), (facts, 0.9), (facts, 0.99))
+    )
+    assert few < all_ <= sure
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"recall": 1.5}, "recall: between 0 and 1, got 1.5"),
+        ({"probability": 0}, "probability: between 0 and 1"),
+        ({"tokenizations": ("letters",)}, "tokenization: code, words, bpe, bytes, got 'letters'"),
+        ({"law": "reference:power"}, "law: one of capacity in bits, got power"),
+        ({"accelerator": "abacus"}, "accelerator: a100"),
+        ({"budget_parameters": 3}, "budget_parameters: at least"),
+        ({"d_heads": 3}, "d_heads: no such size"),
+    ],
+)
+def test_bad_plans_are_one_line(facts: capax.Facts, given: dict[str, object], line: str) -> None:
+    with pytest.raises(CapaxError, match=line) as caught:
+        plan_facts(facts, **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_does_not_hold_says_so(facts: capax.Facts) -> None:
+    plan = plan_facts(facts, n_layers=1, embeddings="frozen", **CODES)
+    small = plan.networks[0].model_copy(update={"d_model": 8, "d_head": 8})
+    checked = verify_facts(facts, plan, small, workers=1)
+    assert not checked.held
+    assert checked.recall < 0.99
