@@ -13,7 +13,7 @@ from capax.cli.families import TABLES, amount, network
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
 from capax.planning.cost import Accelerator
-from capax.planning.facts import SHOWN, TOKENIZATIONS, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
+from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
 from capax.specs import Facts
 from capax.text import duration
 
@@ -46,7 +46,7 @@ def _plan(
     recall
         Share of the facts that are to be recalled.
     tokens
-        Kinds of tokens to choose from: "code,words". [default: all]
+        Kinds of tokens to choose from: code, words, bpe, bytes. [default: code,words]
     n_layers
         Depths to choose from: "1,2".
     d_model
@@ -80,7 +80,7 @@ def _plan(
     given: dict[str, Any] = {name: integers(name, text) for name, text in sizes.items() if text is not None}
     if embeddings is not None:
         given["embeddings"] = embeddings
-    chosen = TOKENIZATIONS if tokens is None else tuple(word.strip() for word in tokens.split(","))
+    chosen = USUAL if tokens is None else tuple(word.strip() for word in tokens.split(","))
     found = plan_facts(
         task,
         recall=recall,

@@ -28,6 +28,8 @@ from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.table import ambiguity
 
 TOKENIZATIONS = ("code", "words", "bpe", "bytes")
+USUAL = ("code", "words")
+"""Tokens to choose from where nothing is said: of text, rows are as long as the longest fact, and train for hours."""
 SHOWN = 3
 """Networks of each kind of tokens, the smallest first."""
 FILLS = "facts.csv"
@@ -169,7 +171,7 @@ def plan_facts(
     facts: Facts,
     *,
     recall: float = 0.99,
-    tokenizations: Sequence[str] = TOKENIZATIONS,
+    tokenizations: Sequence[str] = USUAL,
     law: Law | str = "reference",
     probability: float = 0.9,
     multiple: int | None = None,
