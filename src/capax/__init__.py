@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from capax.specs import Sequences as Sequences
     from capax.specs import Shatter as Shatter
     from capax.specs import Task as Task
+    from capax.specs import Text as Text
     from capax.specs import Training as Training
     from capax.specs import Transformer as Transformer
     from capax.specs.model import Constant as Constant
@@ -117,6 +118,7 @@ _HOMES = {
     "Shatter": "capax.specs",
     "Store": "capax.store",
     "Task": "capax.specs",
+    "Text": "capax.specs",
     "Training": "capax.specs",
     "Transformer": "capax.specs",
     "Uniform": "capax.specs.model",
