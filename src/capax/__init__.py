@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from capax.planning.plan import plan as plan
     from capax.planning.plan import predict as predict
     from capax.planning.plan import verify as verify
+    from capax.probes.memorization import memorization as memorization
     from capax.probes.probe import probe as probe
     from capax.probes.sensitivity import Sensitivity as Sensitivity
     from capax.probes.sensitivity import sensitivity as sensitivity
@@ -135,6 +136,7 @@ _HOMES = {
     "load": "capax.memory",
     "load_law": "capax.laws.files",
     "measure": "capax.protocols.measure",
+    "memorization": "capax.probes.memorization",
     "plan": "capax.planning.plan",
     "plan_facts": "capax.planning.facts",
     "predict": "capax.planning.plan",
