@@ -277,6 +277,19 @@ def test_verses_are_learned_and_remembered(books: Path, tmp_path: Path) -> None:
     assert any("fill no window" in note for note in run.notes)
 
 
+def test_before_any_window_is_recalled_the_best_weights_are_those_that_code_best(books: Path) -> None:
+    run = capax.measure(
+        spec(books, seq_len=32),
+        capax.Transformer(n_heads=2, d_model=8, d_head=4, embeddings="trained", readout="tied"),
+        capax.Training(max_epochs=8, lr=0.01),
+        restarts=1,
+        device="cpu",
+    )
+    assert run.memorized == 0
+    assert run.epochs == 8
+    assert run.metrics["nats_per_token"] < np.log(300)
+
+
 # what is read
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from capax.tasks.library import Evaluation
 from capax.tasks.sequences import recallable_from
 from capax.tasks.text_windows import HALVES, among, halves
 from capax.tasks.tokens import TokenLibrary
@@ -55,6 +56,18 @@ class TextLibrary(TokenLibrary):
         """Whether every token after the prefix is the arg-max after the tokens before it."""
         n = self._suffix
         return (logits[:, :, -n:].argmax(-1) == batch[:, :, -n:]).all(2)
+
+    def row_metrics(
+        self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]
+    ) -> dict[str, Float[Tensor, "e b"]]:
+        """Cross-entropy of each window's tokens, on the mean."""
+        return {"nats_per_token": self._each(logits, batch).mean(2)}
+
+    def evaluation(self, member: int, memorized: int, rows: dict[str, Float[Tensor, " rows"]]) -> Evaluation:
+        """Of two that recall as many windows the one of the lower cross-entropy is better: before any is recalled."""
+        nats = float(rows["nats_per_token"].double().mean())
+        score = (float(memorized), -nats if math.isfinite(nats) else -math.inf)
+        return Evaluation(memorized, {"nats_per_token": nats}, score, memorized == self.sizes[member])
 
     @classmethod
     def remarks(cls, spec: Any, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:
