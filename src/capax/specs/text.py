@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -28,6 +29,10 @@ class Text(Task):
     """
 
     learner: ClassVar = Transformer
+    usual_training: ClassVar[Mapping[str, Any]] = {
+        "optimizer": "soap", "lr": 0.01, "beta1": 0.8, "beta2": 0.95, "batch_size": 64, "schedule": "cosine",
+        "warmup": 0.05, "max_epochs": 100, "eval_every": 5, "patience": None,
+    }  # fmt: skip
     unit: ClassVar[str] = "windows"
     loss_unit: ClassVar[str] = "nats per token"
     axes: ClassVar[tuple[str, ...]] = ("seq_len", "vocab_size")
