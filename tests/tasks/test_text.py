@@ -79,10 +79,27 @@ def test_windows_join_to_the_documents(books: Path, tokenization: str) -> None:
 
 def test_a_folder_and_json_are_the_same_documents(books: Path, tmp_path: Path) -> None:
     path = tmp_path / "genesis.jsonl"
-    path.write_text("\n".join(json.dumps({"verses": text, "n": 1}) + "\n" for text in chapters()), encoding="utf-8")
-    one, two = spec(books), spec(path, column="verses")
-    assert one.library_sha256 == two.library_sha256
+    texts = [*chapters(), "a \r b\x0b c\u2028 d\n\n\r\ne"]
+    path.write_text("\n".join(json.dumps({"verses": text, "n": 1}) + "\n" for text in texts), encoding="utf-8")
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.txt").write_bytes(text.encode())
+    one, two = spec(tmp_path), spec(path, column="verses")
+    assert one.library_sha256 == two.library_sha256 != spec(books).library_sha256
     assert (drawn(one) == drawn(two)).all()
+
+
+def test_long_lines_and_many_pieces_are_the_same_documents(
+    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(json.dumps({"text": text}) for text in chapters()), encoding="utf-8")
+    texts = []
+    for piece, at_once in ((2**20, 2**20), (7, 30), (50, 1)):
+        monkeypatch.setattr(text_files, "LONGEST_PIECE", piece)
+        monkeypatch.setattr(text_files, "AT_ONCE", at_once)
+        os.utime(path, (piece, piece))  # else it would not be read again
+        texts.append(text_of(corpus_of(path)))
+    assert texts[0] == texts[1] == texts[2] == chapters()
 
 
 def test_no_document_is_in_both_halves(books: Path) -> None:

@@ -4,11 +4,11 @@ Bits are those of Morris et al. 2025 (arXiv 2505.24832, section 2): of the text 
 reference r that never saw x, mem(x, θ | r) = H(x | r) − H(x | r, θ), where H(x | r) = −log2 p_r(x) and
 H(x | r, θ) = −log2 max(p_r(x), p_θ(x)), so that each window adds max(0, −log2 p_r − (−log2 p_θ)).
 
-How this differs: their reference is a larger model of the same data, or of a superset of it, that is trained on much
-more; ours is a model of the same shape, or any other, that learned the half of the documents that was held out. It
-knows the language from as much text as the model does, and is the poorer the less text there is: bits that more text of
-this kind would have taught are counted as memorized, too. Clipping at zero makes the sum positive for two models that
-are only noisy; `signed_bits` is the sum without it.
+How this differs: for text their reference is "a large oracle model trained on the full data distribution" (caption of
+figure 2). Ours is whatever model learned the half of the documents that was held out, as a rule one of the same shape.
+It knows the language from as much text as the model does, and is the poorer the less text there is: bits that more text
+of this kind would have taught are counted as memorized, too. Clipping at zero makes the sum positive for two models
+that are only noisy; `signed_bits` is the sum without it.
 
 Without a reference, a compressor that has read the held-out half (LZMA) stands in for it. It is the floor of what a
 reference does: any that knows the language needs fewer bits. So what a model's code is shorter by than the

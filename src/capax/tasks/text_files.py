@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import itertools
+import io
 import json
 from array import array
 from collections.abc import Iterable, Iterator
@@ -25,8 +25,8 @@ LONGEST_PIECE = 2**20
 LONGEST_LINE = 2**26
 """Bytes of a line of JSON, which is read whole."""
 
-AT_ONCE = 4096
-"""Pieces of text that are put into tokens together."""
+AT_ONCE = 2**20
+"""Characters that are put into tokens together, and what the last piece has beyond them."""
 
 Piece = tuple[int, str]
 """The number of a document, and a part of it: a line, or what of a long line is read at once."""
@@ -110,7 +110,8 @@ def _of_jsonl(path: Path, column: str) -> Iterator[Piece]:
             raise LibraryError(f"library: {path}, line {number}: {column!r} should be a string, got {text!r:.80}")
         if text != text.encode(errors="replace").decode():
             raise LibraryError(f"library: {path}, line {number}: {column!r} has half of a surrogate pair")
-        yield from ((number, piece) for piece in text.splitlines(keepends=True))
+        for part in io.StringIO(text, newline="\n"):  # which ends lines where a .txt file does
+            yield from ((number, part[at : at + LONGEST_PIECE]) for at in range(0, len(part), LONGEST_PIECE))
 
 
 def _lines(path: Path, longest: int) -> Iterator[bytes]:
@@ -169,7 +170,18 @@ def _read(path: Path, _: object, column: str, tokenization: str, bpe_size: int) 
 
 def _encoded(found: Iterable[Piece], tokenizer: Tokenizer) -> Iterator[tuple[int, Int[np.ndarray, " length"]]]:
     """The tokens of each piece that has some."""
-    found = iter(found)
-    while some := list(itertools.islice(found, AT_ONCE)):
+    for some in _batches(found):
         tokens = tokenizer.encode([piece for _, piece in some])
         yield from ((number, row) for (number, _), row in zip(some, tokens, strict=True) if len(row))
+
+
+def _batches(found: Iterable[Piece]) -> Iterator[list[Piece]]:
+    some: list[Piece] = []
+    letters = 0
+    for piece in found:
+        some.append(piece)
+        letters += len(piece[1])
+        if letters >= AT_ONCE:
+            yield some
+            some, letters = [], 0
+    yield some
