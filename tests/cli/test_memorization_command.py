@@ -20,7 +20,7 @@ def kept(torch_on_one_thread: object, tmp_path_factory: pytest.TempPathFactory) 
         half: capax.measure(
             text.replace(half=half),
             model,
-            capax.Training(max_epochs=200, lr=0.01),
+            capax.Training(max_epochs=60),
             restarts=1,
             device="cpu",
             store=store,

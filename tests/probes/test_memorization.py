@@ -20,7 +20,7 @@ from capax.tasks.text import control
 from capax.tasks.text_windows import halves
 
 MODEL = capax.Transformer(n_heads=2, d_model=32, d_head=16, embeddings="trained", readout="tied")
-LONG, SHORT = capax.Training(max_epochs=250, lr=0.01), capax.Training(max_epochs=2, lr=0.01)
+LONG, SHORT = capax.Training(max_epochs=60), capax.Training(max_epochs=2)
 
 
 @dataclass(frozen=True)

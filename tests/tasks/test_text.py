@@ -285,7 +285,7 @@ def test_verses_are_learned_and_remembered(books: Path, tmp_path: Path) -> None:
     run = capax.measure(
         spec(books, library_size=24, seq_len=8),
         capax.Transformer(n_heads=2, d_model=32, d_head=16, embeddings="trained", readout="tied"),
-        capax.Training(max_epochs=250, lr=0.01),
+        capax.Training(max_epochs=60),
         restarts=1,
         device="cpu",
     )
