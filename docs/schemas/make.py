@@ -18,6 +18,7 @@ from capax.papers.recipe import RecipeList
 from capax.papers.reproduce import Reproduction
 from capax.planning.facts import FactsPlan
 from capax.planning.results import BitsFrontier, Frontier, Prediction
+from capax.probes.memorization import Memorization
 from capax.probes.probe import Probes
 from capax.probes.sensitivity import Sensitivity
 from capax.results import FactRecall, Info, Measurement, Recall, SweepSummary
@@ -33,6 +34,7 @@ PRINTED: dict[str, Any] = {
     "failures": list[Failure],  # capax runs --failed --json
     "recall": Recall | FactRecall,  # capax runs recall … --json
     "probe": Probes,  # capax runs probe … --json
+    "memorization": Memorization,  # capax runs memorization … --json
     "info": Info,  # capax info --json
     "sweep": SweepSummary,  # capax sweep --json
     "preview": Preview,  # capax sweep --dry-run --json

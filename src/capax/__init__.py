@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from capax.planning.plan import plan as plan
     from capax.planning.plan import predict as predict
     from capax.planning.plan import verify as verify
+    from capax.probes.memorization import memorization as memorization
     from capax.probes.probe import probe as probe
     from capax.probes.sensitivity import Sensitivity as Sensitivity
     from capax.probes.sensitivity import sensitivity as sensitivity
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from capax.specs import Sequences as Sequences
     from capax.specs import Shatter as Shatter
     from capax.specs import Task as Task
+    from capax.specs import Text as Text
     from capax.specs import Training as Training
     from capax.specs import Transformer as Transformer
     from capax.specs.model import Constant as Constant
@@ -117,6 +119,7 @@ _HOMES = {
     "Shatter": "capax.specs",
     "Store": "capax.store",
     "Task": "capax.specs",
+    "Text": "capax.specs",
     "Training": "capax.specs",
     "Transformer": "capax.specs",
     "Uniform": "capax.specs.model",
@@ -133,6 +136,7 @@ _HOMES = {
     "load": "capax.memory",
     "load_law": "capax.laws.files",
     "measure": "capax.protocols.measure",
+    "memorization": "capax.probes.memorization",
     "plan": "capax.planning.plan",
     "plan_facts": "capax.planning.facts",
     "predict": "capax.planning.plan",

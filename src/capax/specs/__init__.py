@@ -24,5 +24,6 @@ from capax.specs.sequences import Sequences as Sequences
 from capax.specs.spec import LARGEST_LIBRARY as LARGEST_LIBRARY
 from capax.specs.spec import Spec as Spec
 from capax.specs.task import Task as Task
+from capax.specs.text import Text as Text
 from capax.specs.training import Training as Training
 from capax.specs.transformer import Transformer as Transformer

@@ -1,0 +1,91 @@
+"""Libraries of windows of text: the half of the documents that a model learns, and what it recalls of a window."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from capax.tasks.library import Evaluation
+from capax.tasks.sequences import recallable_from
+from capax.tasks.text_windows import HALVES, among, halves
+from capax.tasks.tokens import TokenLibrary
+
+
+def before(spec: Any, windows: Int[np.ndarray, "items seq_len"]) -> Int[np.ndarray, "items tokens"]:
+    """Windows as a model of the task reads them: after the token that is no other."""
+    first = np.full((len(windows), 1), spec.vocab_size, dtype=np.int64)
+    return np.hstack([first, windows.astype(np.int64)])
+
+
+def control(spec: Any) -> Int[np.ndarray, "items seq_len"]:
+    """Windows of the half that is held out, as many as the model learns at most; none that it learns is one of them."""
+    found = halves(spec)[1]
+    other = found[HALVES[1 - HALVES.index(spec.half)]].tokens[: spec.library_size]
+    return other[~among(other, found[spec.half].tokens)]
+
+
+class TextLibrary(TokenLibrary):
+    """Libraries of windows: rows are the token before a window, and its own."""
+
+    @classmethod
+    def draw(cls, spec: Any, size: int, generator: np.random.Generator) -> Int[np.ndarray, "size tokens"]:
+        """The first windows of the spec's half; nothing is drawn."""
+        return before(spec, halves(spec)[1][spec.half].tokens[:size])
+
+    @property
+    def _suffix(self) -> int:
+        spec: Any = self.spec
+        return spec.suffix
+
+    @property
+    def uniform_loss(self) -> float:
+        """Cross-entropy of a uniform guess of a window's token, in nats."""
+        spec: Any = self.spec
+        return math.log(spec.vocab_size)
+
+    def _answers(self, member: int) -> Int[Tensor, "items p"]:
+        """The tokens after the prefix, which recall counts."""
+        tokens = self.tokens[0 if self.tokens.shape[0] == 1 else member][: self.sizes[member]]
+        return tokens[:, -self._suffix :]
+
+    def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
+        """Whether every token after the prefix is the arg-max after the tokens before it."""
+        n = self._suffix
+        return (logits[:, :, -n:].argmax(-1) == batch[:, :, -n:]).all(2)
+
+    def row_metrics(
+        self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]
+    ) -> dict[str, Float[Tensor, "e b"]]:
+        """Cross-entropy of each window's tokens, on the mean."""
+        return {"nats_per_token": self._each(logits, batch).mean(2)}
+
+    def evaluation(self, member: int, memorized: int, rows: dict[str, Float[Tensor, " rows"]]) -> Evaluation:
+        """Of two that recall as many windows the one of the lower cross-entropy is better: before any is recalled."""
+        nats = float(rows["nats_per_token"].double().mean())
+        score = (float(memorized), -nats if math.isfinite(nats) else -math.inf)
+        return Evaluation(memorized, {"nats_per_token": nats}, score, memorized == self.sizes[member])
+
+    @classmethod
+    def remarks(cls, spec: Any, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:
+        """Windows that begin alike, of which one can be recalled; what was left out of the documents."""
+        corpus, found = halves(spec)
+        learned = found[spec.half]
+        other = found[HALVES[1 - HALVES.index(spec.half)]].tokens
+        recallable = recallable_from(learned.tokens[:size], [spec.prefix])[0]
+        repeated = learned.cut - len(learned.tokens)
+        shared = int(among(other, learned.tokens).sum())
+        notes = [
+            f"{repeated} of {learned.cut} windows ({repeated / learned.cut:.2%}) repeat others of the half; each is "
+            "kept once",
+            f"{shared} of {len(other)} windows of the other half ({shared / len(other):.2%}) are windows of this one; "
+            "its control leaves them out",
+            f"{learned.left_over} of {len(corpus.tokens)} tokens ({learned.left_over / len(corpus.tokens):.2%}), at "
+            "the ends of documents, fill no window",
+        ]
+        if recallable < size:
+            notes.append(f"{size - recallable} of {size} windows begin as others and go on otherwise (one prefix)")
+        return recallable, tuple(notes)
