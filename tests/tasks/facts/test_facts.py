@@ -321,5 +321,5 @@ def test_facts_that_a_program_holds_are_written_down(tmp_path: Path) -> None:
     assert capax.Facts.from_data(graph, tmp_path / "graph.jsonl").library_size == 3
     with pytest.raises(CapaxError, match=r"path: a file that ends in \.jsonl"):
         capax.Facts.from_data(triples, tmp_path / "facts.tsv")
-    with pytest.raises(CapaxError, match="none.jsonl is empty"):
+    with pytest.raises(CapaxError, match=r"none\.jsonl is empty"):
         capax.Facts.from_data([], tmp_path / "none.jsonl")
