@@ -16,6 +16,8 @@ LONGEST_CELL = 10_000
 TRIPLE = [("key", "answer"), ("subject", "object")]
 RELATIONS = ("relation", "predicate")
 WEIGHTS = ("weight", "count")
+NOTHING = ("nan", "<NA>", "NaT")
+"""How an empty cell of a data frame is printed."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -146,7 +148,7 @@ def clean(cell: object, role: str) -> str:
 
 
 def _number(cell: object, role: str) -> str:
-    if cell is None or cell != cell:  # data frames say "nothing" with what is not equal to itself
+    if cell is None or str(cell) in NOTHING:
         raise ValueError(f"the {role} is missing")
     if isinstance(cell, bool) or not isinstance(cell, Real):
         raise ValueError(f"the {role} should be a string or a number, got {cell!r:.80}")
