@@ -154,6 +154,13 @@ def test_named_columns_leave_others_alone(tmp_path: Path) -> None:
     assert list(read(path, key="name", answer="id", relation="land")) == [Fact("Köln", "Germany", "1")]
 
 
+def test_what_is_not_named_is_found_by_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "subject,of,object,note,weight,count\na,r,b,n,2,3\n")
+    assert list(read(path, relation="of", weight="count")) == [Fact("a", "r", "b", 3.0)]
+    assert list(read(path, relation="of", answer="note", weight="weight")) == [Fact("a", "r", "n", 2.0)]
+    assert list(read(path, key="of", answer="note", weight="weight")) == [Fact("r", "", "n", 2.0)]
+
+
 def test_rows_are_taken_one_at_a_time(tmp_path: Path) -> None:
     """The first facts come before a later line is found to be broken."""
     path = write(tmp_path, "a.tsv", "key\tanswer\n" + "a\tb\n" * 3 + "broken\n")
@@ -226,6 +233,9 @@ def test_a_cell_of_the_longest_length_is_read(tmp_path: Path) -> None:
         ("a,b", {"key": "a", "answer": "a"}, "column 'a' cannot have two roles"),
         ("a,a,b", {"key": "a", "answer": "b"}, "FILE has two columns 'a'"),
         ("key,answer,subject,object", {}, "which holds what?"),
+        ("subject,of,object", {}, "which holds what?"),
+        ("subject,relation,predicate,object", {}, "'relation' and 'predicate' of FILE: name one with --relation"),
+        ("key,answer,weight,count", {}, "'weight' and 'count' of FILE: name one with --weight"),
         (",".join(f"c{number}" for number in range(40)), {}, "'c9' and 30 more"),
     ],
 )
