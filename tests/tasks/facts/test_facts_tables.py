@@ -109,6 +109,7 @@ def test_any_bytes_are_facts_or_are_refused_in_one_line(
         ("a.tsv", "subject\trelation\tobject\nKöln\tcountry\tGermany\nParis\tcountry\tFrance\n"),
         ("a.TSV", "\ufeffsubject\tpredicate\tobject\r\n Köln \tcountry\tGermany\r\n\r\nParis\tcountry\tFrance"),
         ("a.csv", 'Object,Subject,Relation\n"Germany",Köln,country\nFrance,Paris,country\n'),
+        ("a.csv", "subject,object,what,weight\nKöln,Germany,country,1\nParis,France,country,1\n"),
         ("a.csv", "city,what,where\nKo\u0308ln,country,Germany\nParis,country,France\n"),
         ("a.ndjson", '{"relation": "country", "key": "Köln", "answer": "Germany", "more": [1]}\n\n'
          '{"key": "Paris", "answer": "France", "relation": "country"}\n'),
@@ -233,7 +234,7 @@ def test_a_cell_of_the_longest_length_is_read(tmp_path: Path) -> None:
         ("a,b", {"key": "a", "answer": "a"}, "column 'a' cannot have two roles"),
         ("a,a,b", {"key": "a", "answer": "b"}, "FILE has two columns 'a'"),
         ("key,answer,subject,object", {}, "which holds what?"),
-        ("subject,of,object", {}, "which holds what?"),
+        ("subject,of,object,note", {}, "which holds what?"),
         ("subject,relation,predicate,object", {}, "'relation' and 'predicate' of FILE: name one with --relation"),
         ("key,answer,weight,count", {}, "'weight' and 'count' of FILE: name one with --weight"),
         (",".join(f"c{number}" for number in range(40)), {}, "'c9' and 30 more"),

@@ -47,8 +47,8 @@ def find(header: Sequence[str], named: Names, source: str) -> Columns:
 
     Keys and answers are in columns called key and answer, or subject and object, or there are, beside a weight, two
     columns (key, answer) or three (subject, relation, object) in this order. A relation is looked for only where none
-    of the three is named: it is called relation or predicate, and subject and object have one. A weight is named, or
-    called weight or count.
+    of the three is named: it is called relation or predicate, or is the one column beside subject and object. A weight
+    is named, or called weight or count.
 
     Raises:
         FactsError: for a name that is missing or there twice, for one column with two roles, and where nothing tells
@@ -67,7 +67,10 @@ def find(header: Sequence[str], named: Names, source: str) -> Columns:
         if none_named:
             relation = _called(lower, RELATIONS, (weight,), f"{source}: name one with --relation")
             if relation is None and "subject" in lower and len(rest) > 2:
-                raise _unclear(header, source)
+                others = [place for place in rest if place not in pairs[0]]
+                if len(others) > 1:
+                    raise _unclear(header, source)
+                relation = others[0]
         key, answer = (found if place is None else place for place, found in zip((key, answer), pairs[0], strict=True))
     elif none_named and not pairs and len(rest) in (2, 3):
         key, *between, answer = rest
