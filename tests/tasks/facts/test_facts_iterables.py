@@ -99,6 +99,7 @@ def test_a_source_without_facts_has_none(source: Any) -> None:
         (nx.Graph([("a", "b")]), {"key": "k"}, "a graph has no columns to name"),
         (nx.Graph([("a", "b", {"relation": "r"}), ("b", "c", {})]), {}, "the graph, edge 1: the relation is missing"),
         (pd.DataFrame({"key": ["a", "b"], "answer": ["b", np.nan]}), {}, "the frame, row 1: the answer is missing"),
+        (pd.DataFrame({"key": ["a"], "answer": pd.array([None], "Int64")}), {}, "row 0: the answer is missing"),
         (pl.DataFrame({"key": ["a"], "answer": [None]}), {}, "the frame, row 0: the answer is missing"),
         (pd.DataFrame({"x": ["a"], "y": ["b"]}), {"key": "z"}, "the frame has no column 'z' (--key)"),
         (pd.DataFrame({name: ["a"] for name in "abcd"}), {}, "which holds what?"),

@@ -191,13 +191,14 @@ def test_broken_ntriples_are_refused_with_their_line(tmp_path: Path, content: st
     [
         ("", "FILE holds no facts"),
         ("<a> <b> <c> .\n<a> <b> ; .\n", "line 2: no Turtle: "),
+        ("<a> <b> <c d> .\n", "no Turtle: ' ' in the IRI"),
         ('<a> <b> "c\n', "no Turtle: newline found in string literal"),
         ("x:a x:b x:c .\n", "line 1: no Turtle: "),
         ("<a> <b> " + "(" * 10**5, "FILE: nested too deeply"),
         (b"<a> <b> <c> .\n<a> <b> <\xff> .\n", "line 2: not UTF-8 (byte 0xff)"),
         (f"@prefix p: <http://e/{'x' * LONGEST_CELL}> .\n<a> <b> p:c .\n", "triple 1 has a term of 10010 characters"),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_broken_turtle_is_refused(tmp_path: Path, content: str | bytes, said: str) -> None:
     assert said in refusal(write(tmp_path, "a.ttl", content))

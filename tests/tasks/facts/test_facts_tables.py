@@ -109,6 +109,7 @@ def test_any_bytes_are_facts_or_are_refused_in_one_line(
         ("a.tsv", "subject\trelation\tobject\nKöln\tcountry\tGermany\nParis\tcountry\tFrance\n"),
         ("a.TSV", "\ufeffsubject\tpredicate\tobject\r\n Köln \tcountry\tGermany\r\n\r\nParis\tcountry\tFrance"),
         ("a.csv", 'Object,Subject,Relation\n"Germany",Köln,country\nFrance,Paris,country\n'),
+        ("a.csv", "subject,object,what,weight\nKöln,Germany,country,1\nParis,France,country,1\n"),
         ("a.csv", "city,what,where\nKo\u0308ln,country,Germany\nParis,country,France\n"),
         ("a.ndjson", '{"relation": "country", "key": "Köln", "answer": "Germany", "more": [1]}\n\n'
          '{"key": "Paris", "answer": "France", "relation": "country"}\n'),
@@ -152,6 +153,13 @@ def test_named_columns_leave_others_alone(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", "id,name,land,note,note\n1,Köln,Germany,,\n")
     assert list(read(path, key="name", answer="land")) == [Fact("Köln", "", "Germany")]
     assert list(read(path, key="name", answer="id", relation="land")) == [Fact("Köln", "Germany", "1")]
+
+
+def test_what_is_not_named_is_found_by_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "subject,of,object,note,weight,count\na,r,b,n,2,3\n")
+    assert list(read(path, relation="of", weight="count")) == [Fact("a", "r", "b", 3.0)]
+    assert list(read(path, relation="of", answer="note", weight="weight")) == [Fact("a", "r", "n", 2.0)]
+    assert list(read(path, key="of", answer="note", weight="weight")) == [Fact("r", "", "n", 2.0)]
 
 
 def test_rows_are_taken_one_at_a_time(tmp_path: Path) -> None:
@@ -226,6 +234,9 @@ def test_a_cell_of_the_longest_length_is_read(tmp_path: Path) -> None:
         ("a,b", {"key": "a", "answer": "a"}, "column 'a' cannot have two roles"),
         ("a,a,b", {"key": "a", "answer": "b"}, "FILE has two columns 'a'"),
         ("key,answer,subject,object", {}, "which holds what?"),
+        ("subject,of,object,note", {}, "which holds what?"),
+        ("subject,relation,predicate,object", {}, "'relation' and 'predicate' of FILE: name one with --relation"),
+        ("key,answer,weight,count", {}, "'weight' and 'count' of FILE: name one with --weight"),
         (",".join(f"c{number}" for number in range(40)), {}, "'c9' and 30 more"),
     ],
 )

@@ -13,9 +13,11 @@ from capax.tasks.facts.fact import Fact, FactsError
 
 LONGEST_CELL = 10_000
 """Characters of a key, a relation or an answer."""
-TRIPLE = [("key", "answer"), ("subject", "object")]
+PAIRS = (("key", "answer"), ("subject", "object"))
 RELATIONS = ("relation", "predicate")
 WEIGHTS = ("weight", "count")
+NOTHING = ("nan", "<NA>", "NaT")
+"""How an empty cell of a data frame is printed."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -43,35 +45,38 @@ TRIPLES = Columns(0, 1, 2)
 def find(header: Sequence[str], named: Names, source: str) -> Columns:
     """The columns that hold the facts: those that are named, else those that can only be meant.
 
-    Without names they are called key and answer (with or without relation) or subject, relation (or predicate) and
-    object; or there are, beside a weight, two (key, answer) or three (subject, relation, object) in this order. A
-    weight is named, or called weight or count.
+    Keys and answers are in columns called key and answer, or subject and object, or there are, beside a weight, two
+    columns (key, answer) or three (subject, relation, object) in this order. A relation is looked for only where none
+    of the three is named: it is called relation or predicate, or is the one column beside subject and object. A weight
+    is named, or called weight or count.
 
     Raises:
         FactsError: for a name that is missing or there twice, for one column with two roles, and where nothing tells
             which column holds what.
     """
     lower = [name.casefold() for name in header]
-    weight = _named(header, named.weight, "weight", source)
+    key, answer, relation, weight = (
+        _named(header, name, role, source) for name, role in zip(named, Names._fields, strict=True)
+    )
     if weight is None:
-        taken = {named.key, named.answer, named.relation}
-        free = [place for place, name in enumerate(lower) if name in WEIGHTS and header[place] not in taken]
-        weight = free[0] if len(free) == 1 else None
+        weight = _called(lower, WEIGHTS, (key, answer, relation), f"{source}: name one with --weight")
     rest = [place for place in range(len(header)) if place != weight]
-    key, answer, relation = (_named(header, named[place], Names._fields[place], source) for place in range(3))
-    if named[:3] == (None, None, None):
-        called = [(lower.index(one), lower.index(two)) for one, two in TRIPLE if one in lower and two in lower]
-        if len(called) == 1:
-            (key, answer), calls = called[0], [place for place in rest if lower[place] in RELATIONS]
-            relation = calls[0] if len(calls) == 1 else None
-        elif len(rest) in (2, 3):
-            key, *between, answer = rest
-            relation = between[0] if between else None
+    pairs = [(lower.index(one), lower.index(two)) for one, two in PAIRS if one in lower and two in lower]
+    none_named = named[:3] == (None, None, None)
+    if len(pairs) == 1:
+        if none_named:
+            relation = _called(lower, RELATIONS, (weight,), f"{source}: name one with --relation")
+            if relation is None and "subject" in lower and len(rest) > 2:
+                others = [place for place in rest if place not in pairs[0]]
+                if len(others) > 1:
+                    raise _unclear(header, source)
+                relation = others[0]
+        key, answer = (found if place is None else place for place, found in zip((key, answer), pairs[0], strict=True))
+    elif none_named and not pairs and len(rest) in (2, 3):
+        key, *between, answer = rest
+        relation = between[0] if between else None
     if key is None or answer is None:
-        raise FactsError(
-            f"facts: {source} has {_list(header)}; which holds what? Name them with --key, --answer and, where there "
-            "is one, --relation"
-        )
+        raise _unclear(header, source)
     found = Columns(key, relation, answer, weight)
     for place in (place for place in found if place is not None):
         if found.count(place) > 1:
@@ -79,6 +84,21 @@ def find(header: Sequence[str], named: Names, source: str) -> Columns:
         if header.count(header[place]) > 1:
             raise FactsError(f"facts: {source} has two columns {header[place]!r:.80}")
     return found
+
+
+def _called(lower: Sequence[str], names: Sequence[str], taken: Sequence[int | None], source: str) -> int | None:
+    """The only column that is called so, if there is one that has no other role."""
+    found = [place for place, name in enumerate(lower) if name in names and place not in taken]
+    if len(found) > 1:
+        raise FactsError(f"facts: columns {' and '.join(repr(lower[place]) for place in found)} of {source}")
+    return found[0] if found else None
+
+
+def _unclear(header: Sequence[str], source: str) -> FactsError:
+    return FactsError(
+        f"facts: {source} has {_list(header)}; which holds what? Name them with --key, --answer and, where there is "
+        "one, --relation"
+    )
 
 
 def _named(header: Sequence[str], name: str | None, role: str, source: str) -> int | None:
@@ -146,7 +166,7 @@ def clean(cell: object, role: str) -> str:
 
 
 def _number(cell: object, role: str) -> str:
-    if cell is None or cell != cell:  # data frames say "nothing" with what is not equal to itself
+    if cell is None or str(cell) in NOTHING:
         raise ValueError(f"the {role} is missing")
     if isinstance(cell, bool) or not isinstance(cell, Real):
         raise ValueError(f"the {role} should be a string or a number, got {cell!r:.80}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rdflib import BNode, Graph, Literal
+from rdflib import BNode, Graph, Literal, URIRef
 from rdflib.plugins.parsers.notation3 import RDFSink, SinkParser
 
 from capax.inputs import regular
@@ -19,6 +20,7 @@ LARGEST = 256 * 2**20
 """Bytes of a Turtle file."""
 MOST_TEXT = 4 * LARGEST
 """Characters of all different terms together."""
+FORBIDDEN = re.compile(r'[<>" {}|\\^`\x00-\x20]')
 BASE = "file:///"
 """What relative IRIs are relative to: not where the file lies, which is none of its facts."""
 
@@ -58,6 +60,12 @@ class Taken(RDFSink):
         self.triples: list[Triple] = []
         self._once: dict[str, str] = {}
         self._text = 0
+
+    def newSymbol(self, *args: str) -> URIRef:
+        """An IRI: rdflib would only log that it is none."""
+        if not_in_iri := FORBIDDEN.search(args[0]):
+            raise ValueError(f"{not_in_iri[0]!r} in the IRI {args[0]!r:.80}")
+        return super().newSymbol(*args)
 
     def newLiteral(self, s: str, dt: Any = None, lang: str | None = None) -> Literal:
         """The text, with its language."""
