@@ -107,6 +107,7 @@ class Record:
         if better:
             self.best, self.best_epoch, self.metrics = memorized, epoch, evaluation.metrics
             self.score = evaluation.score
+            self.information = None  # what a cycle's end knew is not what is kept now
         if loss is not None and lower:
             self.lowest_loss = loss
         self.stale = 0 if more or lower else self.stale + 1
