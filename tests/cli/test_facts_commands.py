@@ -25,7 +25,7 @@ def test_from_a_file_to_an_answer_on_the_command_line(tmp_path, monkeypatch, cap
     assert found["answer"] == "Oslo"
     assert found["agrees"] is True
     assert "continent 60 of 60" in run(capsys, "runs", "show", key)
-    run(capsys, "report", "--store", "capax.db", "--out", "page.html")
+    run(capsys, "report", "capax.db", "--out", "page.html")
     page = Path("page.html").read_text()
     assert "What is recalled, and what is missed" in page
     assert "A plan expects such a network to recall 99%" in page

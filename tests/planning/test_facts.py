@@ -13,6 +13,7 @@ from capax.planning.facts import Measured, fill, in_file, plan_facts, promised, 
 
 COUNTRIES = Path(__file__).parents[2] / "examples" / "facts" / "countries.tsv"
 CODES = {"tokenizations": ("code",)}
+FINE = {"n_layers": 1, "n_heads": 1, "d_model": range(16, 80, 2), "embeddings": "frozen"}
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def test_more_facts_or_more_recall_take_larger_networks(tmp_path: Path) -> None:
     def parameters(facts: int, recall: float) -> int:
         path = tmp_path / f"{facts}.tsv"
         path.write_text("key\tanswer\n" + "".join(f"k{n}\ta{n * 7919 % facts}\n" for n in range(facts)))
-        plan = plan_facts(capax.Facts(library=str(path)), recall=recall, n_layers=1, embeddings="frozen", **CODES)
+        plan = plan_facts(capax.Facts(library=str(path)), recall=recall, **FINE, **CODES)
         return plan.networks[0].trainable_parameters
 
     assert parameters(1000, 0.5) < parameters(1000, 0.9) < parameters(1000, 0.99) < parameters(4000, 0.99)
