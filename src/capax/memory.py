@@ -161,15 +161,18 @@ class RelationMemory:
             return self.model.outputs(items, rows, self.model.shared(items))[0].numpy()
 
 
-def save(path: Path, weights: dict[str, Tensor]) -> None:
+def save(path: Path, weights: dict[str, Tensor], told: dict[str, str] | None = None) -> None:
     """Write one member's parameters; a file is there whole or not at all.
+
+    Args:
+        told: texts that are kept with them, such as a tokenizer (safetensors' metadata).
 
     Raises:
         StoreWriteError: when it cannot be written.
     """
     try:
         path.parent.mkdir(exist_ok=True)
-        outputs.write(path, serialized({name: tensor.cpu().contiguous() for name, tensor in weights.items()}), "store")
+        outputs.write(path, serialized({name: one.cpu().contiguous() for name, one in weights.items()}, told), "store")
     except (OSError, ReportError) as error:
         raise StoreWriteError(f"store: the weights were not saved in {path.parent}: {error}") from None
 

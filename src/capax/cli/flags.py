@@ -138,7 +138,7 @@ class Part:
             if len(fields) == 1 and first.is_required():  # such as a task's file: it needs no flag
                 made = _keyword(flag, hint, inspect.Parameter.empty, text, self.name, convert)
                 return made.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            return _keyword(flag, hint, default, text, self.name, convert)
+            return _keyword(flag, hint, default, text, self.name, convert, _other_name(first))
         text = " ".join(
             f"{', '.join(tags)}: {text}{'' if default is None else f' [default: {_words(default)}]'}"
             for (text, default), tags in by_text.items()
@@ -234,10 +234,16 @@ def command(function: Callable[..., None], *parts: Part) -> Callable[..., None]:
 
 
 def _keyword(
-    name: str, hint: Any, default: Any, text: str, group: str, convert: Callable[..., Any] | None = None
+    name: str,
+    hint: Any,
+    default: Any,
+    text: str,
+    group: str,
+    convert: Callable[..., Any] | None = None,
+    alias: str | None = None,
 ) -> inspect.Parameter:
     shown_default = None if default is None or isinstance(default, bool) else (lambda _: _words(default))
-    said = Parameter(help=text, group=GROUPS[group], converter=convert, show_default=shown_default)
+    said = Parameter(help=text, group=GROUPS[group], converter=convert, show_default=shown_default, alias=alias)
     # Otherwise cyclopts would check the words against the hint; the spec says better what is wrong with them.
     unchecked = SkipValidation()  # type: ignore[type-arg]
     return inspect.Parameter(
@@ -264,6 +270,12 @@ def _on_the_line(hint: Any) -> tuple[Any, Callable[..., Any] | None]:
     if all(get_origin(kind) in (tuple, list) for kind in kinds):
         return str, _separated
     return str, _json
+
+
+def _other_name(of: FieldInfo) -> str | None:
+    """A further flag of a field."""
+    extra = of.json_schema_extra
+    return str(extra["flag"]) if isinstance(extra, dict) and "flag" in extra else None
 
 
 def _is_spec(of: FieldInfo) -> bool:

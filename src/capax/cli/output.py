@@ -253,10 +253,16 @@ def _chance(run: Measurement) -> str:
     return f"{run.chance:.4g} by luck{both}; {above}"
 
 
+MOSTLY = 0.5
+"""Share of the parameters from which it is said that they are tables of tokens."""
+
+
 def _parameters(run: Measurement) -> str:
     effective = run.parameters.effective
     more = "" if effective in (None, run.parameters.trainable) else f", {effective} effective"
-    return f"{run.parameters.trainable} trainable of {run.parameters.total}{more}"
+    share = run.spec.model.table_parameters(**run.spec.task.sizes()) / run.parameters.total
+    tables = f"; {share:.0%} of all are tables of tokens" if share > MOSTLY else ""
+    return f"{run.parameters.trainable} trainable of {run.parameters.total}{more}{tables}"
 
 
 def _capacity_rows(found: CapacityEstimate) -> list[tuple[str, str]]:

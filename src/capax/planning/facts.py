@@ -309,13 +309,21 @@ def _question(law: Law, task: Facts, sizes: dict[str, Any]) -> Question:
 
 
 def _described(network: Network, task: Facts) -> FactsNetwork:
-    tables = task.known.vocab_size * network.d_model * (1 if network.embeddings == "trained" else 2)
+    tables = _model(task, network).table_parameters(**task.sizes())
     return FactsNetwork(
         **network.model_dump(),
         tokenization=task.tokenization,
         seq_len=task.known.seq_len,
         vocab_size=task.known.vocab_size,
         embedding_share=tables / network.total_parameters,
+    )
+
+
+def _model(task: Facts, network: Network) -> Any:
+    """The model that a plan's network is."""
+    return task.learner(
+        **{name: getattr(network, name) for name in ("n_layers", "n_heads", "d_head", "d_model", "embeddings")},
+        readout="tied" if network.embeddings == "trained" else "frozen",
     )
 
 
@@ -333,10 +341,8 @@ def verify_facts(facts: Facts, plan: FactsPlan, network: FactsNetwork | None = N
     if chosen is None:
         raise LawError("verify: the plan has no network")
     task = facts.replace(tokenization=chosen.tokenization)
-    model = facts.learner(
-        **{name: getattr(chosen, name) for name in ("n_layers", "n_heads", "d_head", "d_model", "embeddings")},
-        readout="tied" if chosen.embeddings == "trained" else "frozen",
+    run = measure(
+        task, _model(task, chosen), protocol=Mac(restarts=1), keep_weights=how.get("store") is not None, **how
     )
-    run = measure(task, model, protocol=Mac(restarts=1), keep_weights=how.get("store") is not None, **how)
     share = run.memorized / run.library_size
     return FactsVerification(held=share >= plan.recall, recall=share, measurement=run)

@@ -100,7 +100,7 @@ def measure(
         measurement, best = perform(run, workers, where, progress, keep_weights)
         try:
             if best.weights is not None:
-                memory.save(path, best.weights)
+                memory.save(path, best.weights, run.task.kept_with_weights())
             store.add(measurement)
         except StoreWriteError as error:
             error.unsaved = measurement

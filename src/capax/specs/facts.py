@@ -192,6 +192,10 @@ class Facts(Task):
         found = fields.pop("file") or {}
         return fields | {name: value for name, value in found.items() if name not in ("facts", "recallable")}
 
+    def kept_with_weights(self) -> dict[str, str]:
+        """The tokenizer, where there is one."""
+        return resolve("capax.tasks.facts.encoding:tokenizer")(self)
+
     def scored(self, purpose: Purpose) -> Scored:
         """The last position where the answer is one token and nothing else counts; else all, masked."""
         one = self.tokenization == "words" or (self.tokenization == "code" and self.code_len == 1)

@@ -124,6 +124,14 @@ class Model(Tagged):
         """
         return self.parameter_counts(**sizes)["trainable"]
 
+    def table_parameters(self, **sizes: int) -> int:
+        """Numbers of its tables of tokens: what it reads them by, and what it scores them by.
+
+        Args:
+            sizes: `Task.sizes` of what it learns.
+        """
+        return 0
+
     def built_counts(self, **sizes: int) -> dict[str, int]:
         """`parameter_counts`; builds the model where they are not known beforehand."""
         return self.parameter_counts(**sizes)

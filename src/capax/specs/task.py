@@ -158,6 +158,10 @@ class Task(Tagged):
         """Positions that count for a purpose, where items are tokens."""
         return "last"
 
+    def kept_with_weights(self) -> dict[str, str]:
+        """Texts that weights are of no use without, such as a tokenizer."""
+        return {}
+
     def rows(self, library_size: int) -> int:
         """Rows of a library, which batches are made of."""
         return library_size

@@ -114,6 +114,10 @@ class Text(Task):
         """Tokens of a window."""
         return self.seq_len
 
+    def kept_with_weights(self) -> dict[str, str]:
+        """The tokenizer."""
+        return {"tokenizer": resolve("capax.tasks.text_windows:tokenizer")(self).to_json()}
+
     def scored(self, purpose: Purpose) -> Scored:
         """Every position; recall counts those after the prefix alone."""
         return "all"

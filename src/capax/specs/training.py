@@ -105,7 +105,13 @@ class Training(Spec):
         bool, since("0.1", description="Stop a training once it recalls its whole library.")
     ] = True
     max_epochs: Annotated[
-        int | None, Field(ge=1, le=MOST_STEPS, description="Budget of epochs; none when not given.")
+        int | None,
+        Field(
+            ge=1,
+            le=MOST_STEPS,
+            json_schema_extra={"flag": "--exposures"},
+            description="Budget of epochs, which is one of exposures of each item; none when not given.",
+        ),
     ] = None
     min_steps: Annotated[
         int | None,

@@ -169,6 +169,10 @@ class Transformer(Model):
             Parameter("out", (h, v, c), Uniform.fan_in(h * v)),
         )
 
+    def table_parameters(self, **sizes: int) -> int:
+        """One table, or two where the read-out is one of its own."""
+        return (1 if self.readout == "tied" else 2) * sizes["vocab_size"] * self.d_model
+
     def architecture(self, *, vocab_size: int | None = None, **_: Any) -> dict[str, Any]:
         """Its fields; a label is a token, or a vector of d_model numbers."""
         return self.model_dump(exclude={"model"}) | {
@@ -185,8 +189,8 @@ class Transformer(Model):
         none for the weights of a frozen read-out. Attention counts all pairs of positions, masked ones, too.
         """
         context, vocabulary = sizes["context"], sizes["vocab_size"]
-        tables = (1 if self.readout == "tied" else 2) * vocabulary + context
-        weights = self.parameter_counts(**sizes)["total"] - tables * self.d_model
+        tables = self.table_parameters(**sizes) + context * self.d_model
+        weights = self.parameter_counts(**sizes)["total"] - tables
         attention = self.n_layers * self.n_heads * (self.d_head + (self.d_value or self.d_head)) * context
         readout = (4 if self.frozen_readout else 6) * vocabulary * self.d_model
         return 6 * context * (weights + attention) + (context if scored == "all" else 1) * readout

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Int
 
 from capax.errors import LibraryError
 from capax.tasks.text_files import Corpus, read
+from capax.tasks.tokenization import Tokenizer
 
 HALVES = ("first", "second")
 
@@ -134,3 +135,8 @@ def describe(spec: Any) -> dict[str, Any]:
         "vocab_size": corpus.tokenizer.vocab_size,
         "library_sha256": corpus.content_hash,
     }
+
+
+def tokenizer(spec: Any) -> Tokenizer:
+    """What makes tokens of the documents of a spec."""
+    return halves(spec)[0].tokenizer

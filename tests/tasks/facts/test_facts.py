@@ -323,3 +323,17 @@ def test_facts_that_a_program_holds_are_written_down(tmp_path: Path) -> None:
         capax.Facts.from_data(triples, tmp_path / "facts.tsv")
     with pytest.raises(CapaxError, match=r"none\.jsonl is empty"):
         capax.Facts.from_data([], tmp_path / "none.jsonl")
+
+
+def test_the_tokenizer_is_kept_with_the_weights(tmp_path: Path) -> None:
+    from safetensors import safe_open
+
+    from capax.tasks.tokenization import from_json
+
+    store = tmp_path / "facts.db"
+    run = capax.measure(
+        task(tokenization="bpe"), MODEL, capax.Training(max_steps=2), restarts=1, store=store, keep_weights=True
+    )
+    with capax.Store(store) as opened, safe_open(opened.weights_path(run.key), "numpy") as file:
+        kept = from_json(file.metadata()["tokenizer"])
+    assert kept.encode(["Oslo"])[0].tolist() == prepared(run.spec.task).encoding.text.encode(["Oslo"])[0].tolist()

@@ -206,3 +206,9 @@ def describe(spec: Facts) -> dict[str, Any]:
             recallable=pairs.ceiling if spec.ambiguous == "keep" else len(found.table),
         ),
     }
+
+
+def tokenizer(spec: Facts) -> dict[str, str]:
+    """What makes tokens of text, as `capax.tasks.tokenization.from_json` reads it; empty where entities have tokens."""
+    text = prepared(spec).encoding.text
+    return {} if text is None else {"tokenizer": text.to_json()}
