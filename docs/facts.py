@@ -1,11 +1,12 @@
-"""Writes the reference data of facts, and what how-to/my-facts.md shows of them: `python docs/facts.py`.
+"""Writes the reference data of facts, and what how-to/my-facts.md shows of them: `python docs/facts.py [FOLDER]`.
 
-In the folder lie the stores that `capax sweep examples/facts/facts.toml` wrote, and of files of other people. A test
-compares the page.
+In the folder lie the stores that `capax sweep` wrote of examples/facts/facts.toml and real.toml. A test compares the
+page.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,9 @@ from capax.figures.runs import read
 from capax.laws.files import load_law
 from capax.planning.bits import Fill
 from capax.planning.facts import Measured, study
+from capax.reports.report import content, without_folders
 from capax.results import LEVEL
+from capax.store import Store
 
 FOLDER = Path(__file__).with_name("facts")
 PAGE = Path(__file__).parent / "how-to" / "my-facts.md"
@@ -30,7 +33,7 @@ BEGIN, END = "<!-- measured: python docs/facts.py -->\n", "<!-- end of measured 
 def rows() -> polars.DataFrame:
     """A row for each run: its file, its network, and what of the file is recalled."""
     found = []
-    for run in read(sorted(FOLDER.glob("*.db"))).runs:
+    for run in read([FOLDER / "facts.db"]).runs:
         task, model = run.spec.task.columns(), run.spec.model.columns()
         found.append(
             {
@@ -150,7 +153,17 @@ def page(text: str) -> str:
     return before + BEGIN + shown() + END + rest.split(END)[1]
 
 
+def take(folder: Path) -> None:
+    """Keep the runs of a folder's stores, in one store, with the names of their files in place of paths."""
+    (FOLDER / "facts.db").unlink(missing_ok=True)
+    with Store(FOLDER / "facts.db") as store:
+        for run in without_folders(content(sorted(folder.glob("*.db")))).runs:
+            store.add(run)
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        take(Path(sys.argv[1]))
     REFERENCE.write_text("# Files of facts in networks of several widths (docs/facts.py)\n" + rows().write_csv())
     study.cache_clear()
     PAGE.write_text(page(PAGE.read_text()))

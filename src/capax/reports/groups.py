@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from capax.errors import CapaxError
-from capax.planning.facts import promised
+from capax.planning.facts import USUAL, promised
 from capax.results import GroupRecall, Measurement
 from capax.specs import Facts
 
@@ -46,7 +46,7 @@ def _tables(groups: Sequence[GroupRecall]) -> list[dict[str, Any]]:
 def _promise(run: Measurement) -> str | None:
     """What a plan expects of such a network, beside what came out; None where no plan speaks of it."""
     task = run.spec.task
-    if not isinstance(task, Facts):
+    if not isinstance(task, Facts) or task.tokenization not in USUAL:
         return None
     try:
         expected = promised(task, run.spec.model, RECALL)

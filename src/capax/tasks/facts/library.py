@@ -239,7 +239,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
             edges = different if len(different) <= MOST_GROUPS else np.unique(np.quantile(lengths, np.arange(10) / 10))
             groups += _ranges("answer_len", lengths, edges.astype(int), right[0])
         missed = len(right) - np.sum(right, 0)
-        worst = np.argsort(-missed, kind="stable")[:MOST_MISSED].tolist()
+        worst = np.lexsort((-table.weights, -missed))[:MOST_MISSED].tolist()  # of those, the frequent ones first
         return Breakdown(groups=tuple(groups), missed=tuple(table.words(row) for row in worst if missed[row]))
 
 
