@@ -76,7 +76,7 @@ def said(readers_folder: None, capsys: pytest.CaptureFixture[str]) -> Callable[[
 
 
 def test_the_blocks_of_commands_are_those_tested_here() -> None:
-    assert [len(block.splitlines()) for block in COMMANDS] == [2, 4, 2, 3, 2, 3, 3, 3, 4, 2]
+    assert [len(block.splitlines()) for block in COMMANDS] == [2, 4, 2, 3, 2, 3, 3, 3, 3, 4, 2]
     lines = "".join(COMMANDS).splitlines()
     assert [line for line in lines if not line.startswith("capax ")] == ["make demo", "make test"]
 
@@ -94,7 +94,7 @@ def test_the_demo(tmp_path: Path, one_core: None) -> None:
 
 
 def test_measure_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
-    first, stored, recalled, probed = said("--keep-weights")
+    first, stored, recalled, probed = said("--loss last --restarts 2 --keep-weights")
     assert wordless(first) == wordless(SHOWN[0])
     assert "memorized 300 of 300" in " ".join(first.split())
     assert "300" in stored
@@ -122,6 +122,13 @@ def test_plans_in_bits_run(said: Callable[[str], list[str]]) -> None:
     assert "44.9 Mbit" in held
     assert "OUTSIDE the law's domain" in " ".join(held.split())
     assert "How many sequences" in within
+
+
+def test_a_file_of_facts_is_planned_learned_and_asked(said: Callable[[str], list[str]]) -> None:
+    planned, learned, answer = said("capax plan facts")
+    assert "180 facts, 3 relations" in planned
+    assert "memorized 180 of 180" in " ".join(learned.split())
+    assert answer.startswith("Oslo")
 
 
 def test_predict_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
