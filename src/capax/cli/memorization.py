@@ -61,7 +61,8 @@ def _show(found: Memorization) -> None:
     )
     if found.p_value is not None:
         differ = "differ" if found.significant else "do not differ significantly"
-        screen.print(f"The rates {differ} (Fisher's exact test: p = {found.p_value:.2g}).")
+        p_value = f"p = {found.p_value:.2g}" if found.p_value else "p below 1e-300"
+        screen.print(f"The rates {differ} (Fisher's exact test: {p_value}).")
     if found.membership is not None:
         screen.print(f"Told apart by code length: {found.membership:.1%} of the windows (a guess: 50%).")
     density = found.information_bits / found.trainable_parameters
