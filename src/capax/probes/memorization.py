@@ -302,7 +302,11 @@ def _doubts(memory: Memory, other: Memory | None, against: Against | None, floor
     spec: Any = memory.run.spec.task
     notes = []
     if other.run.spec.model != memory.run.spec.model:
-        notes.append("the reference is another model: bits that it lacks the room for are counted as memorized")
+        size = other.run.parameters.trainable
+        notes.append(
+            f"the reference is another model, of {size} trained parameters: the more it can know of the language, the "
+            "fewer bits are counted as memorized"
+        )
     tokens = against.windows * spec.seq_len
     theirs, guess = against.reference_bits / tokens, math.log2(spec.vocab_size)
     compressed = floor.compressed_bits / (len(memory.library) * spec.seq_len)
