@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -385,6 +386,16 @@ def test_what_cannot_be_read_is_refused_in_a_line(tmp_path: Path, name: str, con
     assert words in message
     assert "\n" not in message
     assert message.startswith(("library: ", "column: ", "seq_len: "))
+
+
+def test_byte_pairs_without_their_package_are_refused_and_bytes_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers.models", None)
+    books = folder(tmp_path)
+    with pytest.raises(CapaxError, match=r"^tokenizers: is not installed; pip install 'capax\[facts\]'"):
+        spec(books)
+    assert spec(books, tokenization="bytes").vocab_size == 256
 
 
 def test_a_folder_without_texts_and_a_pipe_are_refused(tmp_path: Path) -> None:

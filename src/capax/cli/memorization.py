@@ -29,7 +29,8 @@ def memorization(
     key
         Key of a run on text that was measured with --keep-weights, or its beginning.
     reference
-        The same of a run on the other half of the documents (--half); without it a compressor stands in.
+        The same of a run on the other half of the documents (--half), best on all of its windows; without it a
+        compressor alone says how many bits there may be.
     store
         SQLite file that both runs were stored in.
     trust
@@ -60,7 +61,8 @@ def _show(found: Memorization) -> None:
     )
     if found.p_value is not None:
         differ = "differ" if found.significant else "do not differ significantly"
-        screen.print(f"The rates {differ} (Fisher's exact test: p = {found.p_value:.2g}).")
+        p_value = f"p = {found.p_value:.2g}" if found.p_value else "p below 1e-300"
+        screen.print(f"The rates {differ} (Fisher's exact test: {p_value}).")
     if found.membership is not None:
         screen.print(f"Told apart by code length: {found.membership:.1%} of the windows (a guess: 50%).")
     density = found.information_bits / found.trainable_parameters
@@ -70,8 +72,7 @@ def _show(found: Memorization) -> None:
     )
     if found.against is not None:
         screen.print(_against(found.against))
-    if found.floor is not None:
-        screen.print(_floor(found.floor))
+    screen.print(_floor(found.floor))
     for note in found.notes:
         screen.print(f"note: {note}")
 
@@ -92,6 +93,5 @@ def _floor(found: Floor) -> str:
     meaning = "more than what is memorized" if less >= 0 else "no memorization is shown"
     return (
         f"Against a compressor ({found.compressor}, after {amount(found.held_out_bytes, 'B')} of held-out text), the "
-        f"floor of what a reference does: {amount(found.compressed_bits, 'bit')}; the model takes {than}: {meaning}. "
-        "A run on the other half (--half) with --reference says more."
+        f"floor of what a reference does: {amount(found.compressed_bits, 'bit')}; the model takes {than}: {meaning}."
     )

@@ -10,9 +10,11 @@ It knows the language from as much text as the model does, and is the poorer the
 of this kind would have taught are counted as memorized, too. Clipping at zero makes the sum positive for two models
 that are only noisy; `signed_bits` is the sum without it.
 
-Without a reference, a compressor that has read the held-out half (LZMA) stands in for it. It is the floor of what a
-reference does: any that knows the language needs fewer bits. So what a model's code is shorter by than the
-compressor's is more than what it memorized of these windows; where it is not shorter, nothing is shown.
+Beside a reference, or in its place, stands a compressor that has read the held-out half (LZMA). It is the floor of what
+a reference should do: one that knows the language needs fewer bits. So what a model's code is shorter by than the
+compressor's is more than what it memorized of these windows; where it is not shorter, nothing is shown. A reference
+that has learned few windows by heart codes others badly, often worse than a uniform guess does, and then shows far too
+much; a note says so.
 """
 
 from __future__ import annotations
@@ -113,7 +115,7 @@ class Memorization(Result):
         Field(description="Bits known of the learned windows against a uniform guess of their tokens, language too."),
     ]
     against: Annotated[Against | None, Field(description="Against a reference, where one was given.")]
-    floor: Annotated[Floor | None, Field(description="Against a compressor, where no reference was given.")]
+    floor: Annotated[Floor, Field(description="Against a compressor.")]
     notes: tuple[str, ...]
 
 
@@ -129,7 +131,8 @@ def memorization(
     Args:
         key: of a run on text with kept weights, or its beginning.
         reference: the same of a run that learned the other half of the same documents, put into the same tokens; it
-            may be any model. Without it a compressor stands in (see the module).
+            may be any model, best one that learned all windows of its half. Without it a compressor alone says how many
+            bits there may be (see the module).
         trust: whether a user's module may be imported, which runs its code.
 
     Raises:
@@ -144,6 +147,8 @@ def memorization(
     mine, right = coded(memory.model, memory.library, spec)
     theirs, guessed = coded(memory.model, before(spec, held_out), spec)
     p_value = _p_value(right, guessed) if len(held_out) else None
+    against = None if other is None else _against(memory, other, mine)
+    floor = _floor(memory, float(mine.sum()))
     return Memorization(
         key=memory.run.key,
         spec=memory.run.spec,
@@ -157,9 +162,9 @@ def memorization(
         significant=None if p_value is None else p_value < 1 - LEVEL,
         membership=membership(mine, theirs),
         information_bits=float((spec.information_per_item() - mine).clip(0).sum()),
-        against=None if other is None else _against(memory, other, mine),
-        floor=_floor(memory, float(mine.sum())) if other is None else None,
-        notes=tuple(_notes(memory, other, int(right.sum()), len(held_out))),
+        against=against,
+        floor=floor,
+        notes=tuple(_notes(memory, int(right.sum()), len(held_out)) + _doubts(memory, other, against, floor)),
     )
 
 
@@ -281,17 +286,38 @@ def _compressed(text: bytes) -> int:
     return len(lzma.compress(text, lzma.FORMAT_RAW, filters=filters))
 
 
-def _notes(memory: Memory, other: Memory | None, recalled: int, held_out: int) -> list[str]:
+def _notes(memory: Memory, recalled: int, held_out: int) -> list[str]:
     notes = []
     if recalled != memory.run.memorized:
         notes.append(f"{memory.run.memorized} windows were recalled when it was measured: rounding decides some")
     if not held_out:
         notes.append("all windows of the other half are learned ones, too: there is no control")
-    if other is not None and other.run.spec.model != memory.run.spec.model:
-        notes.append("the reference is another model: bits that it lacks the room for are counted as memorized")
-    if other is not None and other.run.library_size < memory.run.library_size:
+    return notes
+
+
+def _doubts(memory: Memory, other: Memory | None, against: Against | None, floor: Floor) -> list[str]:
+    """Why bits beyond the reference may be more than what is memorized."""
+    if other is None or against is None or not against.windows:
+        return []
+    spec: Any = memory.run.spec.task
+    notes = []
+    if other.run.spec.model != memory.run.spec.model:
+        size = other.run.parameters.trainable
         notes.append(
-            f"the reference learned {other.run.library_size} windows, the model {memory.run.library_size}: bits of "
-            "the language that it had too little text for are counted as memorized"
+            f"the reference is another model, of {size} trained parameters: the more it can know of the language, the "
+            "fewer bits are counted as memorized"
+        )
+    tokens = against.windows * spec.seq_len
+    theirs, guess = against.reference_bits / tokens, math.log2(spec.vocab_size)
+    compressed = floor.compressed_bits / (len(memory.library) * spec.seq_len)
+    better = [
+        f"{what} ({bits:.2f})"
+        for what, bits in (("a uniform guess", guess), ("the compressor", compressed))
+        if bits < theirs
+    ]
+    if better:
+        notes.append(
+            f"the reference ({theirs:.2f} bits a token) codes these windows worse than {' and '.join(better)}: it "
+            "shows too much; train one on more windows, or for fewer epochs"
         )
     return notes

@@ -17,7 +17,7 @@ from jaxtyping import Int
 
 from capax.errors import LibraryError
 from capax.inputs import is_folder, regular
-from capax.tasks.tokenization import KINDS, TokenizationError, Tokenizer
+from capax.tasks.tokenization import KINDS, Tokenizer
 
 LONGEST_PIECE = 2**20
 """Bytes of a line that are put into tokens at once; of a longer one the parts."""
@@ -155,10 +155,7 @@ def _state(path: Path) -> tuple[tuple[str, int, int], ...]:
 
 @lru_cache(maxsize=2)
 def _read(path: Path, _: object, column: str, tokenization: str, bpe_size: int) -> Corpus:
-    try:
-        tokenizer = KINDS[tokenization].trained((piece for _, piece in pieces(path, column)), bpe_size)
-    except TokenizationError as error:
-        raise LibraryError(f"bpe_size: {str(error).removeprefix('vocab_size: ')}") from None
+    tokenizer = KINDS[tokenization].trained((piece for _, piece in pieces(path, column)), bpe_size)
     tokens, ends = array("i"), {}
     for number, found in _encoded(pieces(path, column), tokenizer):
         tokens.frombytes(found.astype(np.int32).tobytes())
