@@ -54,7 +54,7 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     is one axis. An axis is a list, or a range of equal ratios: `{from = 8, to = 128, factor = 2}` or
     `{from = 1e-4, to = 1e-2, steps = 5}`; it has at most 50,000 values. Each `[[change]]` has `if` (fields and values,
     a list of values for several) and `set`: runs that meet all of `if` get the fields of `set`;
-    there must be one.
+    there must be one. A `library` of the task that is a file beside the study is that file.
 
     Raises:
         StudyError: for a file that cannot be read, is no TOML, has unknown tables, fields or axes, an empty axis, more
@@ -95,6 +95,8 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
     parts = _parts(tables)
     fields = _fields(parts)
     base = _base(tables, fields)
+    if isinstance(base.get("library"), str) and (path.parent / base["library"]).exists():
+        base["library"] = str(path.parent / base["library"])
     axes = _axes(tables, fields)
     changes = [_change(number, change, fields) for number, change in enumerate(_list(tables, "change"))]
     count = math.prod(len(axis) for axis in axes)
