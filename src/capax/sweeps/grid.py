@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -95,8 +96,6 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
     parts = _parts(tables)
     fields = _fields(parts)
     base = _base(tables, fields)
-    if isinstance(base.get("library"), str) and (path.parent / base["library"]).exists():
-        base["library"] = str(path.parent / base["library"])
     axes = _axes(tables, fields)
     changes = [_change(number, change, fields) for number, change in enumerate(_list(tables, "change"))]
     count = math.prod(len(axis) for axis in axes)
@@ -110,7 +109,7 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
             if all(values.get(name, _default(name, fields, parts)) in allowed for name, allowed in conditions.items()):
                 values = values | settings
                 unmatched.discard(number)
-        run = _run(values, fields, parts, combination)
+        run = _run(values | _beside(path, values), fields, parts, combination)
         runs.setdefault(run.key(), run)
     if unmatched:
         number = min(unmatched)
@@ -244,6 +243,13 @@ def _change(
                 raise SpecError(f"{label}.{part}.{name}: unknown field; allowed are {', '.join(fields)}")
     conditions = {name: value if isinstance(value, list) else [value] for name, value in table["if"].items()}
     return conditions, dict(table["set"])
+
+
+def _beside(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The library, where it is a file beside the study."""
+    library = values.get("library")
+    found = os.path.join(path.parent, library) if isinstance(library, str) else ""
+    return {"library": found} if os.path.isfile(found) else {}  # which takes any name, however long
 
 
 def _default(name: str, fields: Mapping[str, str], parts: Parts) -> Any:

@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from capax.models.factory import seeded
-from capax.papers.changalidis2025.network import Network
+from capax.papers.changalidis2025.model import Network
 from capax.papers.changalidis2025.triples import task
 from capax.papers.recipe import Scale
 from capax.tasks.facts.encoding import prepared

@@ -11,7 +11,7 @@ from capax.models.factory import seeded
 from capax.models.module_traits import tolerance
 from capax.papers import evidence as ev
 from capax.papers.changalidis2025.fault import PLANS, Trained, trained
-from capax.papers.changalidis2025.network import Network
+from capax.papers.changalidis2025.model import Network
 from capax.papers.evidence import field
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
@@ -32,13 +32,13 @@ READ_ONCE = Sequences(seq_len=3, vocab_size=50, loss="last", recall="last")
 
 def _vocabulary() -> tuple[int, int]:
     """The largest vocabulary that gives no more parameters than printed, and what is left of them."""
-    vocabulary, rest = divmod(PARAMETERS - _counted(0)[0], _each())
-    return vocabulary, rest
+    more, rest = divmod(PARAMETERS - _counted(1)[0], _each())
+    return 1 + more, rest
 
 
 def _each() -> int:
     """Parameters of one more token: its embedding, and its row and bias of the read-out."""
-    return _counted(1)[0] - _counted(0)[0]
+    return _counted(2)[0] - _counted(1)[0]
 
 
 def _counted(vocab_size: int) -> tuple[int, int]:

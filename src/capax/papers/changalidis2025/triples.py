@@ -1,4 +1,4 @@
-"""The made triples: as many concepts with two properties as bring one answer for each concept to 88.2 % of the facts."""
+"""The made triples: so many concepts have two properties that one answer for each is 88.2 % of the facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ PLATEAU = 0.882
 """Share of 100,000 facts that the paper's networks recall, which is the ceiling of the made ones (by our choice)."""
 PROPERTIES, ANSWERS = 10, 20
 """Properties, and different answers of each (ours)."""
-COLUMNS = {"key": "concept", "answer": "related"}
 
 
 def text(facts: int) -> str:
@@ -38,7 +37,7 @@ def path(facts: int) -> Path:
 
 def task(facts: int) -> Facts:
     """So many facts with their property, an entity or a property a token."""
-    return Facts(library=str(path(facts)), relation="property", tokenization="words", **COLUMNS)
+    return Facts(library=str(path(facts)), key="concept", relation="property", answer="related", tokenization="words")
 
 
 if __name__ == "__main__":

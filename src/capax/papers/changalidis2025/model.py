@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn, zeros
 
-ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "rrelu": nn.RReLU, "softmax": lambda: nn.Softmax(-1)}
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "rrelu": nn.RReLU,
+    "softmax": lambda: nn.Softmax(-1),
+}
 
 
 class Network(nn.Module):
