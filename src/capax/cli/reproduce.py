@@ -44,7 +44,7 @@ def reproduce(
     Parameters
     ----------
     paper
-        harma2024, mahdavi2024, adler2025, morris2025, allenzhu2024, or all.
+        harma2024, mahdavi2024, adler2025, morris2025, allenzhu2024, changalidis2025, or all.
     figure
         One figure, table or theorem of the paper; --list names them. [default: all]
     scale

@@ -24,7 +24,7 @@ Scale = Literal["demo", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("demo", "small", "paper")
 PAPERS = {
     name: Path(__file__).parent / name
-    for name in ("harma2024", "mahdavi2024", "adler2025", "morris2025", "allenzhu2024")
+    for name in ("harma2024", "mahdavi2024", "adler2025", "morris2025", "allenzhu2024", "changalidis2025")
 }
 """The folder of each paper, by the paper's name."""
 
@@ -129,7 +129,8 @@ class ScaledStudy(Result):
         folder: where its files are.
         files: study files without their scale, where it is not one of its own name.
         seconds: expected on two cores, by scale: of demo and small as a whole call took, of paper from timed steps,
-            which tell little where trainings end at a plateau.
+            which tell little where trainings end at a plateau. At a scale that is missing nothing is run.
+        left_out: why, where a scale is missing.
         law: the paper's law (`Law`), which is fitted to the runs, drawn beside them and planned with. In TOML its full
             name.
     """
@@ -138,10 +139,13 @@ class ScaledStudy(Result):
     folder: Path
     files: tuple[str, ...] = ()
     seconds: dict[Scale, float]
+    left_out: str | None = None
     law: ImportString[Any] = None
 
     def runs(self, scale: Scale) -> tuple[Run, ...]:
-        """The runs at a scale."""
+        """The runs at a scale; none where it is left out."""
+        if scale not in self.seconds:
+            return ()
         files = (self.folder / f"{file}-{scale}.toml" for file in self.files or (self.name,))
         return tuple(run for file in files for run in _runs(file))
 
@@ -176,7 +180,7 @@ class Recipe(Result):
 
     def seconds(self, scale: Scale) -> float:
         """Expected time of its runs alone."""
-        return 0.0 if self.study is None else self.study.seconds[scale]
+        return 0.0 if self.study is None else self.study.seconds.get(scale, 0.0)
 
     def of(self, measured: Mapping[str, Measurement], scale: Scale) -> tuple[Measurement, ...]:
         """Its runs, of those (by key) that are there."""
@@ -184,6 +188,8 @@ class Recipe(Result):
 
     def judge(self, measured: Mapping[str, Measurement], scale: Scale) -> tuple[Verdict, ...]:
         """A verdict for each claim, by the measurements of its runs (by key) that are there."""
+        if self.study is not None and scale not in self.study.seconds:
+            return (cannot(f"nothing is run at scale {scale}: {self.study.left_out}"),) * len(self.claims)
         runs = self.of(measured, scale)
         missing = len(self.runs(scale)) - len(runs)
         return tuple(claim.verdict(Evidence(runs, scale), missing) for claim in self.claims)

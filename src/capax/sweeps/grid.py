@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     is one axis. An axis is a list, or a range of equal ratios: `{from = 8, to = 128, factor = 2}` or
     `{from = 1e-4, to = 1e-2, steps = 5}`; it has at most 50,000 values. Each `[[change]]` has `if` (fields and values,
     a list of values for several) and `set`: runs that meet all of `if` get the fields of `set`;
-    there must be one.
+    there must be one. A `library` of the task that is a file beside the study is that file.
 
     Raises:
         StudyError: for a file that cannot be read, is no TOML, has unknown tables, fields or axes, an empty axis, more
@@ -108,7 +109,7 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
             if all(values.get(name, _default(name, fields, parts)) in allowed for name, allowed in conditions.items()):
                 values = values | settings
                 unmatched.discard(number)
-        run = _run(values, fields, parts, combination)
+        run = _run(values | _beside(path, values), fields, parts, combination)
         runs.setdefault(run.key(), run)
     if unmatched:
         number = min(unmatched)
@@ -242,6 +243,13 @@ def _change(
                 raise SpecError(f"{label}.{part}.{name}: unknown field; allowed are {', '.join(fields)}")
     conditions = {name: value if isinstance(value, list) else [value] for name, value in table["if"].items()}
     return conditions, dict(table["set"])
+
+
+def _beside(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The library, where it is a file beside the study."""
+    library = values.get("library")
+    found = os.path.join(path.parent, library) if isinstance(library, str) else ""
+    return {"library": found} if os.path.isfile(found) else {}  # which takes any name, however long
 
 
 def _default(name: str, fields: Mapping[str, str], parts: Parts) -> Any:
