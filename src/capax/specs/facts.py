@@ -91,12 +91,8 @@ class Facts(Task):
     ] = "none"
     library_size: Annotated[
         Size,
-        Field(
-            le=LARGEST_LIBRARY,
-            default_factory=lambda: LARGEST_LIBRARY,
-            description="Facts to remember, drawn from the file; all when not given.",
-        ),
-    ]
+        Field(le=LARGEST_LIBRARY, description="Facts to remember, drawn from the file; all when not given."),
+    ] = None  # type: ignore[assignment]  # filled in
     library_sha256: Annotated[
         str | None,
         Field(description="Content of the file: filled in when it is read, checked when the library is drawn."),
@@ -222,7 +218,7 @@ class Facts(Task):
                 object.__setattr__(self, name, value)
             self.model_fields_set.discard("library_sha256")  # a copy with changes reads the file again
             self.model_fields_set.discard("file")
-        if "library_size" not in self.model_fields_set:
+        if self.library_size is None or "library_size" not in self.model_fields_set:
             object.__setattr__(self, "library_size", self.largest_library)
         if self.library_size > self.largest_library:
             raise ValueError(
