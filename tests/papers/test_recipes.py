@@ -30,11 +30,13 @@ COUNTS = {
     "adler2025": {"demo": 69, "small": 237, "paper": 325},
     "morris2025": {"demo": 10, "small": 9, "paper": 22},
     "allenzhu2024": {"demo": 8, "small": 10, "paper": 48},
+    "changalidis2025": {"demo": 6, "small": 24},
 }
+RUN = [(paper, scale) for paper, scales in COUNTS.items() for scale in scales]
+"""Papers and the scales at which they are run."""
 
 
-@pytest.mark.parametrize("paper", PAPERS)
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(("paper", "scale"), RUN)
 def test_runs(paper: str, scale: str) -> None:
     """Specs are valid (they were built), each study's runs are distinct, and there are as many as there should be."""
     studies = {recipe.study.name: recipe.study for recipe in recipes(paper) if recipe.study is not None}
@@ -51,7 +53,7 @@ def test_keys_of_every_study_stay() -> None:
     found = {
         f"{paper} {name} {scale}": digest(run.key() for run in study.runs(scale))
         for (paper, name), study in studies.items()
-        for scale in SCALES
+        for scale in study.seconds
     }
     assert found == kept
 
@@ -67,7 +69,7 @@ def test_every_study_file_is_a_study_and_is_used() -> None:
             for recipe in recipes(folder.name)
             if recipe.study is not None
             for name in recipe.study.files or (recipe.study.name,)
-            for scale in SCALES
+            for scale in recipe.study.seconds
         }
         files = {path.name for path in (folder / "studies").glob("*.toml")}
         assert {name for name in files - used if not name.startswith("saturation-")} == set()
@@ -104,6 +106,18 @@ def test_names_are_distinct_and_every_claim_has_its_standing() -> None:
 def test_what_needs_no_runs(paper: str, figure: str, answers: list[str]) -> None:
     (recipe,) = recipes(paper, figure)
     assert [verdict.answer for verdict in recipe.judge({}, "demo")] == answers
+
+
+def test_every_scale_is_run_or_said_to_be_left_out() -> None:
+    assert set(COUNTS) == set(PAPERS)
+    for recipe in (recipe for recipe in EVERY if recipe.study is not None):
+        for scale in set(SCALES) - set(recipe.study.seconds):
+            assert recipe.runs(scale) == ()
+            assert recipe.seconds(scale) == 0
+            for verdict in recipe.judge({}, scale):
+                assert verdict.answer == "cannot be judged"
+                assert verdict.reason == f"nothing is run at scale {scale}: {recipe.study.left_out}"
+                assert recipe.study.left_out
 
 
 def test_nothing_finished_cannot_be_judged() -> None:

@@ -165,3 +165,16 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(StudyError, match="study: cannot read"):
         read_study(tmp_path / "binary.toml")
+
+
+def test_a_library_beside_the_study_is_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From any working directory; one that is not beside it is looked for there, as it was."""
+    folder, other = tmp_path / "study", tmp_path / "elsewhere"
+    folder.mkdir()
+    other.mkdir()
+    (folder / "facts.tsv").write_text("key\tanswer\na\tb\n", encoding="utf-8")
+    (other / "more.tsv").write_text("key\tanswer\na\tb\nc\td\n", encoding="utf-8")
+    text = '[task]\ntask = "facts"\n[grid]\nlibrary = ["facts.tsv", "more.tsv"]\n'
+    monkeypatch.chdir(other)
+    found = [run.task.library for run in read_study(written(folder, text)).runs]  # type: ignore[attr-defined]
+    assert found == [str(folder / "facts.tsv"), str(other / "more.tsv")]

@@ -30,37 +30,36 @@ READ_ONCE = Sequences(seq_len=3, vocab_size=50, loss="last", recall="last")
 """A concept, a property and an answer, of which the network scores the answer alone."""
 
 
-def _vocabulary() -> tuple[int, int]:
-    """The largest vocabulary that gives no more parameters than printed, and what is left of them."""
-    more, rest = divmod(PARAMETERS - _counted(1)[0], _each())
-    return 1 + more, rest
+def _counted(vocab_size: int) -> int:
+    """Parameters of the code's network."""
+    with seeded(0):
+        return sum(one.numel() for one in Network(vocab_size).parameters())
 
 
-def _each() -> int:
-    """Parameters of one more token: its embedding, and its row and bias of the read-out."""
-    return _counted(2)[0] - _counted(1)[0]
-
-
-def _counted(vocab_size: int) -> tuple[int, int]:
-    """Parameters of the paper's network, and those of its embedding and read-out."""
-    with torch.device("meta"):
-        network = Network(vocab_size)
-    ends = (network.embedding, network.readout)
-    total = sum(one.numel() for one in network.parameters())
-    return total, sum(one.numel() for end in ends for one in end.parameters())
+def _tokens() -> tuple[int, int, int]:
+    """Tokens that the printed count has room for, parameters of each (in embedding and read-out), and what is left."""
+    one = _counted(1)
+    each = _counted(2) - one
+    more, rest = divmod(PARAMETERS - one, each)
+    return 1 + more, each, rest
 
 
 def parameters(of: Evidence) -> Verdict:
-    """Whether a whole vocabulary gives the printed count: one remainder of 257 is nothing."""
-    vocabulary, rest = _vocabulary()
-    measured = f"{PARAMETERS - rest:,} with {vocabulary:,} tokens"
-    return ev.exactly(rest == 0, measured, f"{_each():,} a token, and {rest} over")
+    """Whether a whole number of tokens gives the printed count: of 257 remainders one is 0."""
+    tokens, each, rest = _tokens()
+    measured = f"{PARAMETERS - rest:,} with {tokens:,} tokens"
+    return ev.exactly(rest == 0, measured, f"{each} parameters a token, and {rest} left")
 
 
 def embedding_share(of: Evidence) -> Verdict:
     """Embedding and read-out of that network."""
-    total, ends = _counted(_vocabulary()[0])
-    return ev.exactly(round(100 * ends / total, 1) == 97.6, f"{ends:,} of {total:,}: {ends / total:.2%}", "counted")
+    tokens, each, _ = _tokens()
+    share = tokens * each / PARAMETERS
+    return ev.exactly(
+        round(100 * share, 1) == 97.6,
+        f"{tokens * each:,} of {PARAMETERS:,}: {share:.2%}",
+        "of the network of that count",
+    )
 
 
 def grows_with_rows(of: Evidence) -> Verdict:

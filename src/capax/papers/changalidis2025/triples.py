@@ -37,7 +37,8 @@ def path(facts: int) -> Path:
 
 def task(facts: int) -> Facts:
     """So many facts with their property, an entity or a property a token."""
-    return Facts(library=str(path(facts)), key="concept", relation="property", answer="related", tokenization="words")
+    named = {"key": "concept", "relation": "property", "answer": "related"}
+    return Facts.model_validate({"library": str(path(facts)), **named, "tokenization": "words"})
 
 
 if __name__ == "__main__":
