@@ -1,4 +1,4 @@
-"""What reading 5 million triples takes: processor time and peak memory, from TSV and N-Triples.
+"""What reading 5 million triples takes, and holding them as a table: processor time and peak memory, TSV and N-Triples.
 
 Beside it what Python takes to go through the same lines and split them; they are read in turn, each time in a process
 of its own, and the ratio is the median over rounds. A quarter as many subjects as triples, each with four relations,
@@ -28,6 +28,10 @@ count = {count}
 print(count, time.process_time() - began, before / 1e3, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
 """
 READ = BEGIN.format(imports="from capax.tasks.facts.files.read import read", count="sum(1 for _ in read(path))")
+HELD = BEGIN.format(
+    imports="from capax.tasks.facts.files.read import read\nfrom capax.tasks.facts.table import collect",
+    count="len(collect(read(path)))",
+)
 PLAIN = BEGIN.format(imports="", count="sum(1 for line in path.open(encoding='utf-8') if line.split())")
 
 
@@ -67,17 +71,19 @@ def main(triples: int = TRIPLES, rounds: int = ROUNDS) -> list[dict[str, object]
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as name:
         for kind, path in write(Path(name), triples).items():
-            found = [(taken(PLAIN, path), taken(READ, path)) for _ in range(rounds)]
-            ratio = median(read.seconds / plain.seconds for plain, read in found)
-            plain, read = (median(column) for column in zip(*((a.seconds, b.seconds) for a, b in found), strict=True))
-            peak = median(read.peak for _, read in found)
-            more = median(read.peak - read.before for _, read in found)
-            print(
-                f"facts  {kind:9} {triples} triples, {path.stat().st_size / 1e6:.0f} MB: {read:.1f} s of a processor, "
-                f"split lines alone {plain:.1f} s, ratio {ratio:.1f}; peak {peak:.0f} MB, of which reading {more:.0f}",
-                flush=True,
-            )
-            rows.append({"kind": kind, "triples": triples, "seconds": read, "ratio": ratio, "peak_mb": peak})
+            found = [tuple(taken(program, path) for program in (PLAIN, READ, HELD)) for _ in range(rounds)]
+            for way, place in (("read", 1), ("held", 2)):
+                ratio = median(one[place].seconds / one[0].seconds for one in found)
+                seconds, plain = (median(one[at].seconds for one in found) for at in (place, 0))
+                peak = median(one[place].peak for one in found)
+                more = median(one[place].peak - one[place].before for one in found)
+                print(
+                    f"facts  {kind:9} {triples} triples, {path.stat().st_size / 1e6:.0f} MB, {way}: {seconds:.1f} s of "
+                    f"a processor, split lines alone {plain:.1f} s, ratio {ratio:.1f}; peak {peak:.0f} MB, of which "
+                    f"{more:.0f} for it",
+                    flush=True,
+                )
+                rows.append({"kind": kind, "way": way, "triples": triples, "seconds": seconds, "ratio": ratio})
     return rows
 
 
