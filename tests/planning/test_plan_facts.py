@@ -109,6 +109,6 @@ def test_bad_plans_are_one_line(facts: capax.Facts, given: dict[str, object], li
 def test_what_does_not_hold_says_so(facts: capax.Facts) -> None:
     plan = plan_facts(facts, n_layers=1, embeddings="frozen", **CODES)
     small = plan.networks[0].model_copy(update={"d_model": 8, "d_head": 8})
-    checked = verify_facts(facts, plan, small, workers=1)
+    checked = verify_facts(facts, plan, small, workers=1, training=capax.Training(max_steps=20))
     assert not checked.held
     assert checked.recall < 0.99
