@@ -22,7 +22,7 @@ from capax.planning.question import Question, predicted
 from capax.planning.results import BYTES, Bounds, Network, Precision
 from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval, Measurement, Result
-from capax.specs import Facts, Mac
+from capax.specs import Facts, Mac, Training
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.table import ambiguity
@@ -294,9 +294,11 @@ def promised(facts: Facts, model: Any, recall: float, law: Law | str = "referenc
 
 
 def exposures(facts: Facts) -> int:
-    """Times that a training with the task's usual budget shows each fact."""
-    training = facts.usual_training
-    return max(int(training["max_steps"] * min(training["batch_size"] / facts.library_size, 1)), 1)
+    """Times that a training with the task's usual budget shows each fact, at most."""
+    training = Training(**facts.usual_training)
+    budget = training.budget(facts.library_size)
+    assert budget is not None
+    return budget // training.steps_per_epoch(facts.library_size)
 
 
 def _question(law: Law, task: Facts, sizes: dict[str, Any]) -> Question:

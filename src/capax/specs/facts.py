@@ -47,7 +47,7 @@ class Facts(Task):
     learner: ClassVar = Transformer
     usual_training: ClassVar[Mapping[str, Any]] = {
         **CYCLES, **RECIPE, "lr": 0.02, "cycle_tolerance": None, "batch_size": 4096, "stop_when_complete": True,
-        "max_steps": 3100,
+        "max_epochs": 620, "min_steps": 3100,
     }  # fmt: skip
     unit: ClassVar[str] = "facts"
     loss_unit: ClassVar[str] = "nats per token that it covers"
