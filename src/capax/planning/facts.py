@@ -22,9 +22,11 @@ from capax.planning.question import Question, predicted
 from capax.planning.results import BYTES, Bounds, Network, Precision
 from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval, Measurement, Result
+from capax.seeds import numpy_generator
 from capax.specs import Facts, Mac, Training
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
+from capax.tasks.facts.library import draw
 from capax.tasks.facts.table import ambiguity
 
 TOKENIZATIONS = ("code", "words", "bpe", "bytes")
@@ -139,23 +141,22 @@ def fill(recall: float) -> Fill:
 
 def in_file(facts: Facts) -> FactsInFile:
     """What a spec's file asks."""
-    path, found = Path(facts.library), prepared(facts)
-    whole = ambiguity(prepared(facts.model_copy(update={"ambiguous": "keep"})).table)
-    every = len(prepared(facts.model_copy(update={"ambiguous": "keep"})).table)
-    known = facts.known
+    path, known = Path(facts.library), facts.known
+    every = prepared(facts.model_copy(update={"ambiguous": "keep", "tokenization": "words"})).table
+    whole = ambiguity(every)
     return FactsInFile(
         name=path.name,
-        facts=every,
-        repeats=found.table.repeats,
+        facts=len(every),
+        repeats=every.repeats,
         pairs=whole.pairs,
         ambiguous=whole.ambiguous,
-        ceiling=whole.ceiling / every,
+        ceiling=whole.ceiling / len(every),
         asked=facts.library_size,
         relations=known.relations,
         bits=facts.library_size * known.bits_per_fact,
         entropy_bits=facts.library_size * known.entropy_per_fact,
         bytes=sum(one.stat().st_size for one in path.iterdir()) if path.is_dir() else path.stat().st_size,
-        compressed_bytes=_compressed(found.table.text()),
+        compressed_bytes=_compressed(draw(facts, facts.library_size, numpy_generator(0, "library", 0)).text()),
     )
 
 
