@@ -17,7 +17,7 @@ from scipy import stats
 from capax.figures.runs import read
 from capax.laws.files import load_law
 from capax.planning.bits import Fill
-from capax.planning.facts import Measured, study
+from capax.planning.facts import Measured, rows, study
 from capax.reports.report import content, without_folders
 from capax.results import LEVEL
 from capax.store import Store
@@ -25,34 +25,13 @@ from capax.store import Store
 FOLDER = Path(__file__).with_name("facts")
 PAGE = Path(__file__).parent / "how-to" / "my-facts.md"
 REFERENCE = Path(__file__).parents[1] / "src/capax/data/reference/facts.csv"
-MODEL = ("n_layers", "n_heads", "d_head", "d_model", "embeddings", "ffn")
 RECALLS = (0.9, 0.99)
 BEGIN, END = "<!-- measured: python docs/facts.py -->\n", "<!-- end of measured -->\n"
 
 
-def rows() -> polars.DataFrame:
-    """A row for each run: its file, its network, and what of the file is recalled."""
-    found = []
-    for run in read([FOLDER / "facts.db"]).runs:
-        task, model = run.spec.task.columns(), run.spec.model.columns()
-        found.append(
-            {
-                "file": Path(task["library"]).stem,
-                **{name: task[name] for name in ("seq_len", "vocab_size", "relations", "tokenization")},
-                **{name: model[name] for name in MODEL},
-                "loss": run.spec.task.scored("loss"),
-                "effective_parameters": run.parameters.effective,
-                "trainable_parameters": run.parameters.trainable,
-                "facts": run.library_size,
-                "recalled": run.memorized,
-                "bits": round(run.library_size * task["bits_per_fact"], 1),
-                "entropy_bits": round(run.library_size * task["entropy_per_fact"], 1),
-                "known_bits": round(next(unit.amount for unit in run.units if unit.name == "morris_bits"), 1),
-                "steps": run.steps,
-                "stop_reason": run.stop_reason,
-            }
-        )
-    return polars.DataFrame(found).sort("file", "effective_parameters")
+def kept() -> polars.DataFrame:
+    """A row for each run."""
+    return rows(read([FOLDER / "facts.db"]).runs)
 
 
 class Planned(NamedTuple):
@@ -164,6 +143,6 @@ def take(folder: Path) -> None:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         take(Path(sys.argv[1]))
-    REFERENCE.write_text("# Files of facts in networks of several widths (docs/facts.py)\n" + rows().write_csv())
+    REFERENCE.write_text("# Files of facts in networks of several widths (docs/facts.py)\n" + kept().write_csv())
     study.cache_clear()
     PAGE.write_text(page(PAGE.read_text()))

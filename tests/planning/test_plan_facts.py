@@ -112,3 +112,18 @@ def test_what_does_not_hold_says_so(facts: capax.Facts) -> None:
     checked = verify_facts(facts, plan, small, workers=1, training=capax.Training(max_steps=20))
     assert not checked.held
     assert checked.recall < 0.99
+
+
+def test_runs_of_ones_own_join_the_study(facts: capax.Facts, tmp_path: Path) -> None:
+    """Networks that recall one file at other fills than the study's change the fill by what they add to the mean."""
+    training = capax.Training(max_steps=300)
+    for width in (4, 32):
+        model = capax.Transformer(d_model=width, d_head=width)
+        capax.measure(facts, model, training, restarts=1, store=tmp_path / "mine.db")
+    alone, joined = fill(0.9), fill(0.9, [tmp_path / "mine.db"])
+    known = [np.log(share) for one in study() if (share := one.fill_at(0.9)) is not None]
+    assert np.log(alone.share) == pytest.approx(np.mean(known))
+    mine = (len(known) + 1) * np.log(joined.share) - sum(known)
+    assert 0.01 < np.exp(mine) < 1
+    with pytest.raises(CapaxError, match="no such file"):
+        fill(0.9, [tmp_path / "nowhere.db"])

@@ -33,6 +33,7 @@ def _plan(
     precision: Literal["float32", "float64", "bfloat16"] = "float32",
     accelerator: Accelerator = "h100",
     law: str = "reference",
+    data: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     verify: Annotated[bool, Flag] = False,
     seed: int = 0,
     workers: int | None = None,
@@ -67,6 +68,8 @@ def _plan(
         On which the training's hours are reckoned, too.
     law
         One in bits: a file of `capax fit --out`, or reference (reference:NAME).
+    data
+        A store with runs on facts, such as verified plans, which join the study that ships; more than once.
     verify
         Train the first network on the file, keep its weights, and say what it recalls.
     seed
@@ -86,6 +89,7 @@ def _plan(
         recall=recall,
         tokenizations=chosen,
         law=law,
+        data=data,
         probability=probability,
         budget_parameters=budget_parameters,
         budget_bytes=budget_bytes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from io import StringIO
@@ -24,6 +24,7 @@ from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval, Measurement, Result
 from capax.seeds import numpy_generator
 from capax.specs import Facts, Mac, Training
+from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.library import draw
@@ -111,28 +112,73 @@ class Measured(NamedTuple):
         return float(np.exp(np.log(self.fills[last]) + share * np.log(self.fills[last + 1] / self.fills[last])))
 
 
+MODEL = ("n_layers", "n_heads", "d_head", "d_model", "embeddings", "ffn")
+
+
+def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
+    """A row for each run on facts: its file, its network, and what of the file is recalled."""
+    found = []
+    for run in runs:
+        if not isinstance(run.spec.task, Facts):
+            continue
+        task, model = run.spec.task.columns(), run.spec.model.columns()
+        if not set(MODEL) <= set(model):
+            continue
+        found.append(
+            {
+                "file": Path(task["library"]).stem,
+                **{name: task[name] for name in ("seq_len", "vocab_size", "relations", "tokenization")},
+                **{name: model[name] for name in MODEL},
+                "loss": run.spec.task.scored("loss"),
+                "effective_parameters": run.parameters.effective,
+                "trainable_parameters": run.parameters.trainable,
+                "facts": run.library_size,
+                "recalled": run.memorized,
+                "bits": round(run.library_size * task["bits_per_fact"], 1),
+                "entropy_bits": round(run.library_size * task["entropy_per_fact"], 1),
+                "known_bits": round(next((unit.amount for unit in run.units if unit.name == "morris_bits"), 0.0), 1),
+                "steps": run.steps,
+                "stop_reason": run.stop_reason,
+            }
+        )
+    return polars.DataFrame(found).sort("file", "effective_parameters") if found else polars.DataFrame()
+
+
 @cache
 def study() -> tuple[Measured, ...]:
     """The study of facts that ships: files of several structures in networks of several widths."""
     text = (files("capax") / "data" / "reference" / FILLS).read_text()
-    table = polars.read_csv(StringIO(text), comment_prefix="#")
+    return _by_file(polars.read_csv(StringIO(text), comment_prefix="#"))
+
+
+def _by_file(table: polars.DataFrame) -> tuple[Measured, ...]:
+    """What rows say of each file and kind of tokens, by the law of capacity that ships."""
     law, found = load_law("reference"), []
-    for (name,), rows in table.group_by("file", maintain_order=True):
-        columns = {column: rows[column].to_numpy() for column in law.columns if column in rows.columns}
-        capacity = predicted(law, columns)
-        fills = rows["entropy_bits"].to_numpy() / capacity
+    for (name, _, _), some in table.group_by("file", "tokenization", "facts", maintain_order=True):
+        columns = {column: some[column].to_numpy() for column in law.columns if column in some.columns}
+        fills = some["entropy_bits"].to_numpy() / predicted(law, columns)
         order = np.argsort(fills)
-        found.append(Measured(str(name), fills[order], (rows["recalled"] / rows["facts"]).to_numpy()[order]))
+        found.append(Measured(str(name), fills[order], (some["recalled"] / some["facts"]).to_numpy()[order]))
     return tuple(found)
 
 
-def fill(recall: float) -> Fill:
+def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
     """At which share of its capacity a network recalls so much of what it learned, by the study that ships.
+
+    Args:
+        data: stores with runs on facts, which join the study.
 
     Raises:
         LawError: for a share that the study does not reach on three files.
+        StoreError: for a store that cannot be read.
     """
-    known = [share for one in study() if (share := one.fill_at(recall)) is not None]
+    runs: list[Measurement] = []
+    for path in data:
+        with Store(path, create=False) as store:
+            runs += store.each()
+    more = rows(runs)
+    every = (*study(), *(_by_file(more) if len(more) else ()))
+    known = [share for one in every if (share := one.fill_at(recall)) is not None]
     if len(known) < 3:
         raise LawError(f"recall: the study of facts reaches it on {len(known)} files, got {recall:g}")
     logs = np.log(known)
@@ -174,6 +220,7 @@ def plan_facts(
     recall: float = 0.99,
     tokenizations: Sequence[str] = USUAL,
     law: Law | str = "reference",
+    data: Sequence[Path | str] = (),
     probability: float = 0.9,
     multiple: int | None = None,
     budget_parameters: int | None = None,
@@ -194,6 +241,7 @@ def plan_facts(
         recall: share of the asked facts.
         tokenizations: kinds of tokens to choose from.
         law: one in bits.
+        data: stores with runs on facts, such as verified plans, which join the study that ships.
         sizes: values of the model's to choose from, as in `plan`.
         probability, multiple, precision, accelerator: as in `plan`, and its budgets.
 
@@ -214,7 +262,7 @@ def plan_facts(
         given = {"precision": precision, "accelerator": accelerator}[name]
         if given not in known:
             raise LawError(f"{name}: {', '.join(known)}, got {shown(given)}")
-    held, notes, networks = fill(recall), [], []
+    held, notes, networks = fill(recall, data), [], []
     budget = Bounds(parameters=budget_parameters, bytes=budget_bytes, hours=budget_hours)
     for kind in tokenizations:
         try:
@@ -259,7 +307,7 @@ def plan_facts(
             *notes,
             f"a network recalls {recall:.3g} of what it learns when that has {held.share:.0%} of the bits that it can "
             f"hold (standard deviation of the logarithm {held.spread:.2f}, by a study of "
-            f"{len(study())} files; codes alone were studied)",
+            f"{len(study())} files{' and the data given' if data else ''}; codes alone were studied)",
             *told,
         ),
     )
