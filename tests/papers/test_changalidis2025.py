@@ -172,7 +172,7 @@ def test_a_training_follows_from_its_seed_and_leaves_torchs_random_numbers() -> 
 
 @pytest.mark.slow
 def test_fault_at_demo() -> None:
-    """The training itself, as the recipe does it (40 s)."""
+    """The training itself, as the recipe does it (25 s)."""
     found = fault.trained("demo")
     assert min(found.repaired) >= 0.99 * found.facts
     assert abs(np.mean(found.faulty) - found.ceiling) <= 0.01 * found.facts

@@ -46,7 +46,7 @@ class Plan(NamedTuple):
 
 
 PLANS: dict[Scale, Plan] = {
-    "demo": Plan(500, 140, 5, {"d_model": 32, "feedforward": 128}),
+    "demo": Plan(500, 60, 5, {"d_model": 64, "feedforward": 256}),
     "small": Plan(2000, 150, 5, {}),
 }
 """Those of demo are ours; at small the network is that of the code's first experiment."""
