@@ -42,3 +42,8 @@ def test_bad_files_end_with_two(tmp_path, capsys) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["plan", "facts"])
     assert ended.value.code == 2
+
+
+def test_protocols_that_draw_libraries_say_how_facts_are_drawn(capsys) -> None:
+    line = refused(capsys, "measure", "facts", COUNTRIES, "--protocol", "mls")
+    assert "library_size should be below 180, the facts of the file" in line

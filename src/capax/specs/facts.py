@@ -135,6 +135,11 @@ class Facts(Task):
         return self.library_size < self.known.facts
 
     @property
+    def drawn_where(self) -> str:
+        """When its libraries are drawn, as the end of a sentence."""
+        return f"library_size should be below {self.known.facts}, the facts of the file"
+
+    @property
     def largest_library(self) -> int:
         """As many as the file has."""
         return min(self.known.facts, LARGEST_LIBRARY)

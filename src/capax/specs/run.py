@@ -75,7 +75,7 @@ class Run(Spec):
             )
         if self.protocol.redraws and not self.task.drawn:
             raise ValueError(
-                f"protocol: {self.protocol.protocol!r} redraws the library, so library should be 'random', "
+                f"protocol: {self.protocol.protocol!r} redraws the library, so {self.task.drawn_where}, "
                 f"got {getattr(self.task, 'library', 'one that is not drawn')!r}"
             )
         if self.protocol.of not in (None, self.task.reads):

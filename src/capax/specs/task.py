@@ -88,6 +88,11 @@ class Task(Tagged):
         return getattr(self, "library", "random") == "random"
 
     @property
+    def drawn_where(self) -> str:
+        """When its libraries are drawn, as the end of a sentence."""
+        return "library should be 'random'"
+
+    @property
     def largest_library(self) -> int:
         """Items that a drawn library can have."""
         return LARGEST_LIBRARY

@@ -84,6 +84,11 @@ class Text(Task):
         return False
 
     @property
+    def drawn_where(self) -> str:
+        """Never: windows are those of the documents."""
+        return "text, whose windows are given, is for 'mac' and 'capacity'"
+
+    @property
     def items(self) -> str:
         """What an item is, in a few words."""
         return f"{self.seq_len} tokens of {self.vocab_size} {PAIRS[self.tokenization]}"
