@@ -17,7 +17,7 @@ from scipy import stats
 from capax.figures.runs import read
 from capax.laws.files import load_law
 from capax.planning.bits import Fill
-from capax.planning.facts import Measured, rows, study
+from capax.planning.fills import Measured, rows, study
 from capax.reports.report import content, without_folders
 from capax.results import LEVEL
 from capax.store import Store

@@ -9,7 +9,8 @@ from scipy import stats
 import capax
 from capax.errors import CapaxError, LawError
 from capax.planning.bits import Fill
-from capax.planning.facts import Measured, fill, in_file, plan_facts, promised, study, verify_facts
+from capax.planning.facts import in_file, plan_facts, promised, verify_facts
+from capax.planning.fills import Measured, fill, study
 
 COUNTRIES = Path(__file__).parents[2] / "examples" / "facts" / "countries.tsv"
 CODES = {"tokenizations": ("code",)}
@@ -127,3 +128,9 @@ def test_runs_of_ones_own_join_the_study(facts: capax.Facts, tmp_path: Path) -> 
     assert 0.01 < np.exp(mine) < 1
     with pytest.raises(CapaxError, match="no such file"):
         fill(0.9, [tmp_path / "nowhere.db"])
+
+
+def test_tokens_for_which_a_budget_is_too_small_are_named(facts: capax.Facts) -> None:
+    plan = plan_facts(facts, tokenizations=("code", "words"), n_layers=1, embeddings="trained", budget_parameters=4000)
+    assert {one.tokenization for one in plan.networks} == {"code"}
+    assert any(note.startswith("words: budget_parameters: at least") for note in plan.notes)

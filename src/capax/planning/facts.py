@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cache
-from importlib.resources import files
-from io import StringIO
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
-import polars
 from pydantic import Field
 
 from capax.errors import CapaxError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.planning.bits import Fill, frontier
+from capax.planning.bits import frontier
 from capax.planning.cost import PEAKS, Accelerator
+from capax.planning.fills import fill, study
 from capax.planning.question import Question, predicted
 from capax.planning.results import BYTES, Bounds, Network, Precision
 from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval, Measurement, Result
 from capax.seeds import numpy_generator
 from capax.specs import Facts, Mac, Training
-from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.library import draw
@@ -35,7 +30,6 @@ USUAL = ("code", "words")
 """Tokens to choose from where nothing is said: of text, rows are as long as the longest fact, and train for hours."""
 SHOWN = 3
 """Networks of each kind of tokens, the smallest first."""
-FILLS = "facts.csv"
 
 
 class FactsInFile(Result):
@@ -90,99 +84,6 @@ class FactsPlan(Result):
     notes: tuple[str, ...]
     verification: FactsVerification | None = None
     schema_version: Literal[1] = 1
-
-
-class Measured(NamedTuple):
-    """What the study of facts says of one file: at which fill each share was recalled."""
-
-    name: str
-    fills: np.ndarray
-    recalls: np.ndarray
-
-    def fill_at(self, recall: float) -> float | None:
-        """The fill at which a share is still recalled, between the networks on both sides; None outside of them."""
-        above = np.flatnonzero(self.recalls >= recall)
-        if not len(above) or len(above) == len(self.recalls):
-            return None
-        last = above[-1]  # fills rise: the fullest network that recalls so much
-        if last == len(self.fills) - 1:
-            return None
-        low, high = self.recalls[last + 1], self.recalls[last]
-        share = (high - recall) / (high - low) if high > low else 0.0
-        return float(np.exp(np.log(self.fills[last]) + share * np.log(self.fills[last + 1] / self.fills[last])))
-
-
-MODEL = ("n_layers", "n_heads", "d_head", "d_model", "embeddings", "ffn")
-
-
-def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
-    """A row for each run on facts: its file, its network, and what of the file is recalled."""
-    found = []
-    for run in runs:
-        if not isinstance(run.spec.task, Facts):
-            continue
-        task, model = run.spec.task.columns(), run.spec.model.columns()
-        if not set(MODEL) <= set(model):
-            continue
-        found.append(
-            {
-                "file": Path(task["library"]).stem,
-                **{name: task[name] for name in ("seq_len", "vocab_size", "relations", "tokenization")},
-                **{name: model[name] for name in MODEL},
-                "loss": run.spec.task.scored("loss"),
-                "effective_parameters": run.parameters.effective,
-                "trainable_parameters": run.parameters.trainable,
-                "facts": run.library_size,
-                "recalled": run.memorized,
-                "bits": round(run.library_size * task["bits_per_fact"], 1),
-                "entropy_bits": round(run.library_size * task["entropy_per_fact"], 1),
-                "known_bits": round(next((unit.amount for unit in run.units if unit.name == "morris_bits"), 0.0), 1),
-                "steps": run.steps,
-                "stop_reason": run.stop_reason,
-            }
-        )
-    return polars.DataFrame(found).sort("file", "effective_parameters") if found else polars.DataFrame()
-
-
-@cache
-def study() -> tuple[Measured, ...]:
-    """The study of facts that ships: files of several structures in networks of several widths."""
-    text = (files("capax") / "data" / "reference" / FILLS).read_text()
-    return _by_file(polars.read_csv(StringIO(text), comment_prefix="#"))
-
-
-def _by_file(table: polars.DataFrame) -> tuple[Measured, ...]:
-    """What rows say of each file and kind of tokens, by the law of capacity that ships."""
-    law, found = load_law("reference"), []
-    for (name, _, _), some in table.group_by("file", "tokenization", "facts", maintain_order=True):
-        columns = {column: some[column].to_numpy() for column in law.columns if column in some.columns}
-        fills = some["entropy_bits"].to_numpy() / predicted(law, columns)
-        order = np.argsort(fills)
-        found.append(Measured(str(name), fills[order], (some["recalled"] / some["facts"]).to_numpy()[order]))
-    return tuple(found)
-
-
-def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
-    """At which share of its capacity a network recalls so much of what it learned, by the study that ships.
-
-    Args:
-        data: stores with runs on facts, which join the study.
-
-    Raises:
-        LawError: for a share that the study does not reach on three files.
-        StoreError: for a store that cannot be read.
-    """
-    runs: list[Measurement] = []
-    for path in data:
-        with Store(path, create=False) as store:
-            runs += store.each()
-    more = rows(runs)
-    every = (*study(), *(_by_file(more) if len(more) else ()))
-    known = [share for one in every if (share := one.fill_at(recall)) is not None]
-    if len(known) < 3:
-        raise LawError(f"recall: the study of facts reaches it on {len(known)} files, got {recall:g}")
-    logs = np.log(known)
-    return Fill(float(np.exp(logs.mean())), float(logs.std(ddof=1)))
 
 
 def in_file(facts: Facts) -> FactsInFile:
@@ -262,35 +163,34 @@ def plan_facts(
         given = {"precision": precision, "accelerator": accelerator}[name]
         if given not in known:
             raise LawError(f"{name}: {', '.join(known)}, got {shown(given)}")
-    held, notes, networks = fill(recall, data), [], []
+    held, notes, networks, errors = fill(recall, data), [], [], []
     budget = Bounds(parameters=budget_parameters, bytes=budget_bytes, hours=budget_hours)
     for kind in tokenizations:
         try:
             task = facts.replace(tokenization=kind)
-        except CapaxError as error:
-            if len(tokenizations) == 1:
-                raise
+            found = frontier(
+                _question(law, task, sizes),
+                task.library_size,
+                probability=probability,
+                multiple=multiple,
+                budget=budget,
+                precision=precision,
+                exposures=None,
+                accelerator=accelerator,
+                extrapolate=None,
+                fill=held,
+                shown_exposures=exposures(task),
+            )
+        except CapaxError as error:  # of these tokens; others may do
+            errors.append(error)
             notes.append(f"{kind}: {error}")
             continue
-        found = frontier(
-            _question(law, task, sizes),
-            task.library_size,
-            probability=probability,
-            multiple=multiple,
-            budget=budget,
-            precision=precision,
-            exposures=None,
-            accelerator=accelerator,
-            extrapolate=None,
-            fill=held,
-            shown_exposures=exposures(task),
-        )
         if not found.architectures:
             notes.append(f"{kind}: no network up to the widest that is tried recalls so many")
         networks += [_described(one, task) for one in found.architectures]
         source, told = found.source, found.notes
-    if not networks and len(notes) == len(tokenizations):
-        raise LawError("; ".join(notes))
+    if len(errors) == len(tokenizations):
+        raise errors[0]
     networks.sort(key=lambda one: one.total_parameters)
     return FactsPlan(
         file=in_file(facts),

@@ -1,0 +1,116 @@
+"""How full a network may be for the facts that it learns to be recalled: a study that ships, and runs of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars
+
+from capax.errors import LawError
+from capax.laws.files import load_law
+from capax.planning.bits import Fill
+from capax.planning.question import predicted
+from capax.results import Measurement
+from capax.specs import Facts
+from capax.store import Store
+
+FILLS = "facts.csv"
+
+
+class Measured(NamedTuple):
+    """What the study of facts says of one file: at which fill each share was recalled."""
+
+    name: str
+    fills: np.ndarray
+    recalls: np.ndarray
+
+    def fill_at(self, recall: float) -> float | None:
+        """The fill at which a share is still recalled, between the networks on both sides; None outside of them."""
+        above = np.flatnonzero(self.recalls >= recall)
+        if not len(above) or len(above) == len(self.recalls):
+            return None
+        last = above[-1]  # fills rise: the fullest network that recalls so much
+        if last == len(self.fills) - 1:
+            return None
+        low, high = self.recalls[last + 1], self.recalls[last]
+        share = (high - recall) / (high - low) if high > low else 0.0
+        return float(np.exp(np.log(self.fills[last]) + share * np.log(self.fills[last + 1] / self.fills[last])))
+
+
+MODEL = ("n_layers", "n_heads", "d_head", "d_model", "embeddings", "ffn")
+
+
+def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
+    """A row for each run on facts: its file, its network, and what of the file is recalled."""
+    found = []
+    for run in runs:
+        if not isinstance(run.spec.task, Facts):
+            continue
+        task, model = run.spec.task.columns(), run.spec.model.columns()
+        if not set(MODEL) <= set(model):
+            continue
+        found.append(
+            {
+                "file": Path(task["library"]).stem,
+                **{name: task[name] for name in ("seq_len", "vocab_size", "relations", "tokenization")},
+                **{name: model[name] for name in MODEL},
+                "loss": run.spec.task.scored("loss"),
+                "effective_parameters": run.parameters.effective,
+                "trainable_parameters": run.parameters.trainable,
+                "facts": run.library_size,
+                "recalled": run.memorized,
+                "bits": round(run.library_size * task["bits_per_fact"], 1),
+                "entropy_bits": round(run.library_size * task["entropy_per_fact"], 1),
+                "known_bits": round(next((unit.amount for unit in run.units if unit.name == "morris_bits"), 0.0), 1),
+                "steps": run.steps,
+                "stop_reason": run.stop_reason,
+            }
+        )
+    return polars.DataFrame(found).sort("file", "effective_parameters") if found else polars.DataFrame()
+
+
+@cache
+def study() -> tuple[Measured, ...]:
+    """The study of facts that ships: files of several structures in networks of several widths."""
+    text = (files("capax") / "data" / "reference" / FILLS).read_text()
+    return _by_file(polars.read_csv(StringIO(text), comment_prefix="#"))
+
+
+def _by_file(table: polars.DataFrame) -> tuple[Measured, ...]:
+    """What rows say of each file and kind of tokens, by the law of capacity that ships."""
+    law, found = load_law("reference"), []
+    for (name, _, _), some in table.group_by("file", "tokenization", "facts", maintain_order=True):
+        columns = {column: some[column].to_numpy() for column in law.columns if column in some.columns}
+        fills = some["entropy_bits"].to_numpy() / predicted(law, columns)
+        order = np.argsort(fills)
+        found.append(Measured(str(name), fills[order], (some["recalled"] / some["facts"]).to_numpy()[order]))
+    return tuple(found)
+
+
+def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
+    """At which share of its capacity a network recalls so much of what it learned, by the study that ships.
+
+    Args:
+        data: stores with runs on facts, which join the study.
+
+    Raises:
+        LawError: for a share that the study does not reach on three files.
+        StoreError: for a store that cannot be read.
+    """
+    runs: list[Measurement] = []
+    for path in data:
+        with Store(path, create=False) as store:
+            runs += store.each()
+    more = rows(runs)
+    every = (*study(), *(_by_file(more) if len(more) else ()))
+    known = [share for one in every if (share := one.fill_at(recall)) is not None]
+    if len(known) < 3:
+        raise LawError(f"recall: the study of facts reaches it on {len(known)} files, got {recall:g}")
+    logs = np.log(known)
+    return Fill(float(np.exp(logs.mean())), float(logs.std(ddof=1)))
