@@ -287,8 +287,7 @@ class Capacity(_Protocol):
     def usual_training(self, model: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Eight cycles at most, until one adds too little; and SOAP as it won, where no optimizer is given."""
         first = given.get("cycle_steps") or CYCLES["cycle_steps"]
-        usual = CYCLES | {"max_steps": first * (2**MOST_CYCLES - 1)} | (RECIPE if "optimizer" not in given else {})
-        return usual if model.gains else {name: value for name, value in usual.items() if name != "gain_lr"}
+        return CYCLES | {"max_steps": first * (2**MOST_CYCLES - 1)} | (RECIPE if "optimizer" not in given else {})
 
     def usual_library(self, task: Any, model: Any) -> int | None:
         """Items that have twice the bits that are expected of the model."""

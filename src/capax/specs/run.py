@@ -106,6 +106,8 @@ class Run(Spec):
         given = self.training.model_fields_set
         set_ = {name: getattr(self.training, name) for name in given}
         usual = {**self.task.usual_training, **self.protocol.usual_training(self.model, set_)}
+        if not self.model.gains:
+            usual.pop("gain_lr", None)
         if given & set(BUDGET):
             usual = {name: value for name, value in usual.items() if name not in BUDGET}
         missing = {name: value for name, value in usual.items() if name not in given}
