@@ -47,3 +47,42 @@ def test_bad_files_end_with_two(tmp_path, capsys) -> None:
 def test_protocols_that_draw_libraries_say_how_facts_are_drawn(capsys) -> None:
     line = refused(capsys, "measure", "facts", COUNTRIES, "--protocol", "mls")
     assert "library_size should be below 180, the facts of the file" in line
+
+
+def test_a_plan_says_what_was_given_in_plain_words(tmp_path, capsys) -> None:
+    """One fact is no facts, repeats are no facts of their own, and --tokenization is heard."""
+    (tmp_path / "two.tsv").write_text("key\tanswer\na\tx\na\tx\na\tx\nb\ty\n")
+    plan = ("plan", "facts", tmp_path / "two.tsv", "--n-layers", "1", "--library-size", "1")
+    text = run(capsys, *plan, "--tokenization", "words")
+    assert "two.tsv: 2 facts (and 2 repeats), 1 relation\n" in text
+    assert "exposures of each of 1 fact," in text
+    assert "The first: words," in text
+    assert "code" not in text.partition("note:")[0]
+
+
+def test_a_path_that_cannot_be_looked_at_is_bad_input(capsys) -> None:
+    assert "File name too long" in refused(capsys, "measure", "facts", f"{'a' * 5000}.tsv")
+
+
+def test_an_answer_does_not_steer_the_terminal(tmp_path, monkeypatch, capsys) -> None:
+    """Nor is a key asked for by a relation where the file names none; facts that were not drawn are not denied."""
+    monkeypatch.chdir(tmp_path)
+    Path("red.tsv").write_text("key\tanswer\na\t\x1b[31mred\nb\t\x1b[31mred\nc\t[blue]x\n")
+    options = ("--library-size", "2", "--tokenization", "words", "--d-model", "16", "--d-head", "16", "--seed", "0")
+    text = run(capsys, "measure", "facts", "red.tsv", *options, "--restarts", "1", "--keep-weights", "--json")
+    key = json.loads(text)["key"]
+    said = [run(capsys, "runs", "recall", key, name) for name in "abc"]
+    assert all("\x1b" not in line for line in said)
+    assert sum("the file says" in line for line in said) == 2
+    assert sum("none of the facts that it learned answers this" in line for line in said) == 1
+    assert "relation: the file names none, got 'of'" in refused(capsys, "runs", "recall", key, "a", "of")
+
+
+def test_facts_of_one_answer_are_reported(tmp_path, monkeypatch, capsys) -> None:
+    """They have no bits, by which no plan divides."""
+    monkeypatch.chdir(tmp_path)
+    Path("same.tsv").write_text("key\tanswer\na\tx\nb\tx\n")
+    size = ("--d-model", "8", "--d-head", "8")
+    run(capsys, "measure", "facts", "same.tsv", *size, "--max-steps", "1", "--restarts", "1")
+    run(capsys, "report", "capax.db", "--out", "page.html")
+    assert "A plan expects" not in Path("page.html").read_text()

@@ -94,7 +94,8 @@ def test_more_facts_or_more_recall_take_larger_networks(tmp_path: Path) -> None:
     [
         ({"recall": 1.5}, "recall: between 0 and 1, got 1.5"),
         ({"probability": 0}, "probability: between 0 and 1"),
-        ({"tokenizations": ("letters",)}, "tokenization: code, words, bpe, bytes, got 'letters'"),
+        ({"tokenizations": ("letters",)}, "tokenizations: code, words, bpe, bytes, got 'letters'"),
+        ({"tokenizations": ()}, "tokenizations: code, words, bpe, bytes, got ''"),
         ({"law": "reference:power"}, "law: one of capacity in bits, got power"),
         ({"accelerator": "abacus"}, "accelerator: a100"),
         ({"budget_parameters": 3}, "budget_parameters: at least"),
@@ -134,3 +135,44 @@ def test_tokens_for_which_a_budget_is_too_small_are_named(facts: capax.Facts) ->
     plan = plan_facts(facts, tokenizations=("code", "words"), n_layers=1, embeddings="trained", budget_parameters=4000)
     assert {one.tokenization for one in plan.networks} == {"code"}
     assert any(note.startswith("words: budget_parameters: at least") for note in plan.notes)
+
+
+def test_facts_without_bits_have_no_plan(tmp_path: Path) -> None:
+    """Where each relation has one answer, the law's bits would be divided by none."""
+    (tmp_path / "same.tsv").write_text("key\tanswer\na\tx\nb\tx\n")
+    facts = capax.Facts(library=str(tmp_path / "same.tsv"))
+    with pytest.raises(LawError, match="library: each relation has one answer only"):
+        plan_facts(facts)
+    with pytest.raises(LawError, match="library: each relation has one answer only"):
+        promised(facts, capax.Transformer(), 0.99)
+
+
+def test_no_plan_is_above_the_ceiling(tmp_path: Path) -> None:
+    (tmp_path / "two.tsv").write_text("key\tanswer\na\tx\na\ty\nb\tx\n")
+    facts = capax.Facts(library=str(tmp_path / "two.tsv"), ambiguous="keep")
+    with pytest.raises(LawError, match=r"recall: at most 0\.667, as 3 facts have 2 different questions"):
+        plan_facts(facts)
+    assert plan_facts(facts, recall=0.6, **CODES).networks
+
+
+def test_a_kind_of_tokens_that_is_named_twice_is_planned_once(facts: capax.Facts) -> None:
+    once, twice, text = (plan_facts(facts, tokenizations=names) for names in (("code",), ("code", "code"), "code"))
+    assert once.networks == twice.networks == text.networks
+
+
+def test_a_fill_says_how_many_files_it_is_known_by(facts: capax.Facts, tmp_path: Path) -> None:
+    """Of the study only those that it reaches count, and of one's own only those with networks on both sides."""
+    known = sum(one.fill_at(0.99) is not None for one in study())
+    assert (known, 0) == fill(0.99)[2:]
+    capax.measure(facts, capax.Transformer(), capax.Training(max_steps=1), restarts=1, store=tmp_path / "mine.db")
+    plan = plan_facts(facts, data=[tmp_path / "mine.db"], **CODES)
+    assert any(f"by a study of {known} files and 0 of the data given" in note for note in plan.notes)
+
+
+def test_a_file_and_its_shuffled_control_are_two_files(facts: capax.Facts, tmp_path: Path) -> None:
+    """Neither has networks on both sides of the fill; taken for one file, they would."""
+    for control, width, steps in (("none", 4, 1), ("shuffled", 32, 300)):
+        model = capax.Transformer(d_model=width, d_head=width)
+        training = capax.Training(max_steps=steps)
+        capax.measure(facts.replace(control=control), model, training, restarts=1, store=tmp_path / "mine.db")
+    assert fill(0.9, [tmp_path / "mine.db"]) == fill(0.9)

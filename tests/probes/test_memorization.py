@@ -230,3 +230,13 @@ def test_a_reference_that_differs_is_said(kept: Kept) -> None:
     assert "worse than a uniform guess (8.23) and the compressor (" in found.notes[0]
     assert not any("uniform" in note for note in kept.of("first", "all").notes)
     assert kept.of("first", "wider").notes[0].startswith("the reference is another model")
+
+
+def test_where_all_windows_are_alike_there_is_no_control(tmp_path: Path) -> None:
+    """The other half then has no window that is not learned, and none is coded."""
+    (tmp_path / "a.txt").write_text("a" * 100)
+    text = capax.Text(library=str(tmp_path / "a.txt"), tokenization="bytes", seq_len=8)
+    run = capax.measure(text, MODEL, SHORT, restarts=1, store=tmp_path / "s.db", keep_weights=True)
+    found = capax.memorization(run.key, store=tmp_path / "s.db")
+    assert (found.held_out, found.p_value, found.membership) == (None, None, None)
+    assert any("there is no control" in note for note in found.notes)

@@ -15,7 +15,7 @@ from capax.cli.numbers import integers
 from capax.planning.cost import Accelerator
 from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
 from capax.specs import Facts
-from capax.text import duration
+from capax.text import counted, duration
 
 
 def _plan(
@@ -47,7 +47,7 @@ def _plan(
     recall
         Share of the facts that are to be recalled.
     tokens
-        Kinds of tokens to choose from: code, words, bpe, bytes. [default: code,words]
+        Kinds of tokens to choose from: code, words, bpe, bytes. [default: --tokenization, else code,words]
     n_layers
         Depths to choose from: "1,2".
     d_model
@@ -83,7 +83,8 @@ def _plan(
     given: dict[str, Any] = {name: integers(name, text) for name, text in sizes.items() if text is not None}
     if embeddings is not None:
         given["embeddings"] = embeddings
-    chosen = USUAL if tokens is None else tuple(word.strip() for word in tokens.split(","))
+    usual = (task.tokenization,) if "tokenization" in task.model_fields_set else USUAL
+    chosen = usual if tokens is None else tuple(word.strip() for word in tokens.split(","))
     found = plan_facts(
         task,
         recall=recall,
@@ -119,8 +120,8 @@ def _show(found: FactsPlan) -> None:
     for line in _in_words(found.file):
         screen.print(line)
     screen.print(
-        f"To recall {found.recall:.3g} of {found.file.asked} facts, with probability {found.probability:.0%}; "
-        f"law: {found.law} ({found.source})"
+        f"To recall {found.recall:.6g} of {counted(found.file.asked, 'fact')}, with probability "
+        f"{found.probability:.0%}; law: {found.law} ({found.source})"
     )
     if not found.networks:
         screen.print("No network that is tried recalls so many.")
@@ -138,8 +139,8 @@ def _show(found: FactsPlan) -> None:
 
 def _in_words(file: FactsInFile) -> list[str]:
     """What a file holds, before anything is trained."""
-    said = f", {file.repeats} of them said again" if file.repeats else ""
-    lines = [f"{file.name}: {file.facts} facts{said}, {file.relations} relation{'s' * (file.relations > 1)}"]
+    said = f" (and {counted(file.repeats, 'repeat')})" if file.repeats else ""
+    lines = [f"{file.name}: {counted(file.facts, 'fact')}{said}, {counted(file.relations, 'relation')}"]
     if file.ambiguous:
         lines.append(
             f"{file.ambiguous} of {file.pairs} pairs of key and relation have several answers: no model recalls more "
@@ -185,8 +186,8 @@ def _show_networks(found: FactsPlan, rows: list[FactsNetwork]) -> None:
         times = amount(first.bytes / found.file.compressed_bytes)
         screen.print(f"The first network is {times} times as large as the packed facts: the model is the dearer shelf.")
     screen.print(
-        f"The first: {first.tokenization}, {network(first)}; {found.exposures} exposures of each of {found.file.asked} "
-        "facts, where it does not know all of them sooner."
+        f"The first: {first.tokenization}, {network(first)}; {found.exposures} exposures of each of "
+        f"{counted(found.file.asked, 'fact')}, where it does not know all of them sooner."
     )
 
 

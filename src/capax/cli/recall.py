@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +10,11 @@ from capax.cli import output
 from capax.cli.flags import Flag, Json
 from capax.cli.path import search_here
 from capax.cli.runs import CAPAX_DB
-from capax.errors import CapaxError
+from capax.errors import CapaxError, printable
 from capax.memory import load
 from capax.results import FactRecall, Recall
 
 LIBRARY = {None: "the library does not hold this prefix", True: "the library says the same"}
-FILE = {None: "the file says nothing", True: "the file says the same"}
 
 
 def recall(
@@ -47,13 +47,15 @@ def recall(
         raise CapaxError(
             f"key: run {memory.run.key[:12]} learned {memory.run.spec.task.task}, which cannot be asked in words"
         )
-    output.emit(ask(question), _show, as_json=as_json)
+    shuffled = getattr(memory.run.spec.task, "control", "none") == "shuffled"
+    output.emit(ask(question), partial(_show, file="shuffled file" if shuffled else "file"), as_json=as_json)
 
 
-def _show(answer: Recall | FactRecall) -> None:
+def _show(answer: Recall | FactRecall, file: str) -> None:
     if isinstance(answer, Recall):
         says = LIBRARY.get(answer.agrees, f"the library says {answer.library_token}")
         print(f"{answer.token} (probability {answer.probability:.3f}); {says}")
     else:
-        says = FILE.get(answer.agrees, f"the file says {', '.join(answer.file_answers)}")
-        print(f"{answer.answer} (probability {answer.probability:.3f}); {says}")
+        said = "the same" if answer.agrees else ", ".join(answer.file_answers)
+        says = f"the {file} says {said}" if said else "none of the facts that it learned answers this"
+        print(printable(f"{answer.answer} (probability {answer.probability:.3f}); {says}"))

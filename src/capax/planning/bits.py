@@ -36,10 +36,14 @@ class Fill(NamedTuple):
     Attributes:
         share: bits of the items by bits of its capacity.
         spread: standard deviation of that share's logarithm.
+        files: of the study that ships, by which it is known.
+        more: of data of one's own, by which it is known, too.
     """
 
     share: float
     spread: float
+    files: int = 0
+    more: int = 0
 
     def widened(self, law: Law, table: Columns, levels: Sequence[float]) -> list[np.ndarray]:
         """Quantiles of what a law says, the spread included: distances from the median add up as independent ones."""

@@ -13,7 +13,7 @@ from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning.bits import frontier
 from capax.planning.cost import PEAKS, Accelerator
-from capax.planning.fills import fill, study
+from capax.planning.fills import fill
 from capax.planning.question import Question, predicted
 from capax.planning.results import BYTES, Bounds, Network, Precision
 from capax.protocols.measure import measure
@@ -22,12 +22,14 @@ from capax.seeds import numpy_generator
 from capax.specs import Facts, Mac, Training
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
+from capax.tasks.facts.files.read import size
 from capax.tasks.facts.library import draw
 from capax.tasks.facts.table import ambiguity
 
 TOKENIZATIONS = ("code", "words", "bpe", "bytes")
 USUAL = ("code", "words")
 """Tokens to choose from where nothing is said: of text, rows are as long as the longest fact, and train for hours."""
+NO_BITS = "library: each relation has one answer only, so its facts have no bits: any network recalls them"
 SHOWN = 3
 """Networks of each kind of tokens, the smallest first."""
 
@@ -102,7 +104,7 @@ def in_file(facts: Facts) -> FactsInFile:
         relations=known.relations,
         bits=facts.library_size * known.bits_per_fact,
         entropy_bits=facts.library_size * known.entropy_per_fact,
-        bytes=sum(one.stat().st_size for one in path.iterdir()) if path.is_dir() else path.stat().st_size,
+        bytes=size(path),
         compressed_bytes=_compressed(draw(facts, facts.library_size, numpy_generator(0, "library", 0)).text()),
     )
 
@@ -156,13 +158,21 @@ def plan_facts(
     for name, value in (("recall", recall), ("probability", probability)):
         if not 0 < value < 1:
             raise LawError(f"{name}: between 0 and 1, got {shown(value)}")
-    for one in tokenizations:
+    tokenizations = tuple(dict.fromkeys([tokenizations] if isinstance(tokenizations, str) else tokenizations))
+    for one in tokenizations or ("",):
         if one not in TOKENIZATIONS:
-            raise LawError(f"tokenization: {', '.join(TOKENIZATIONS)}, got {shown(one)}")
+            raise LawError(f"tokenizations: {', '.join(TOKENIZATIONS)}, got {shown(one)}")
     for name, known in (("precision", BYTES), ("accelerator", PEAKS)):
         given = {"precision": precision, "accelerator": accelerator}[name]
         if given not in known:
             raise LawError(f"{name}: {', '.join(known)}, got {shown(given)}")
+    if not facts.known.entropy_per_fact:
+        raise LawError(NO_BITS)
+    if recall > (most := facts.known.recallable / facts.known.facts):
+        raise LawError(
+            f"recall: at most {most:.3g}, as {facts.known.facts} facts have {facts.known.recallable} different "
+            f"questions (ambiguous 'keep'), got {shown(recall)}"
+        )
     held, notes, networks, errors = fill(recall, data), [], [], []
     budget = Bounds(parameters=budget_parameters, bytes=budget_bytes, hours=budget_hours)
     for kind in tokenizations:
@@ -205,9 +215,9 @@ def plan_facts(
         source=source,
         notes=(
             *notes,
-            f"a network recalls {recall:.3g} of what it learns when that has {held.share:.0%} of the bits that it can "
+            f"a network recalls {recall:.6g} of what it learns when that has {held.share:.0%} of the bits that it can "
             f"hold (standard deviation of the logarithm {held.spread:.2f}, by a study of "
-            f"{len(study())} files{' and the data given' if data else ''}; codes alone were studied)",
+            f"{held.files} files{f' and {held.more} of the data given' if data else ''}; codes alone were studied)",
             *told,
         ),
     )
@@ -234,6 +244,8 @@ def promised(facts: Facts, model: Any, recall: float, law: Law | str = "referenc
     law = law if isinstance(law, Law) else load_law(law)
     fields = {name: getattr(model, name) for name in ("n_layers", "n_heads", "d_head", "d_model")}
     kinds = {name: getattr(model, name) for name in law.coded if name in type(model).model_fields}
+    if not facts.known.entropy_per_fact:
+        raise LawError(NO_BITS)
     question, held = _question(law, facts, {**fields, **kinds}), fill(recall)
     table = question.table([model])
     items = held.share / question.per_item

@@ -93,6 +93,19 @@ def _by_file(table: polars.DataFrame) -> tuple[Measured, ...]:
     return tuple(found)
 
 
+def _of_ones_own(data: Sequence[Path | str]) -> list[Measured]:
+    """What the runs of stores say: files that are called alike are not one, nor are a file and its shuffled control."""
+    alike: dict[tuple[str | None, ...], list[Measurement]] = {}
+    for path in data:
+        with Store(path, create=False) as store:
+            for run in store.each():
+                if isinstance(task := run.spec.task, Facts) and task.known.entropy_per_fact:
+                    of = (task.library_sha256, task.control, task.ambiguous, task.loss)
+                    alike.setdefault(of, []).append(run)
+    tables = (rows(some) for some in alike.values())
+    return [one for table in tables if len(table) for one in _by_file(table)]
+
+
 def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
     """At which share of its capacity a network recalls so much of what it learned, by the study that ships.
 
@@ -103,14 +116,11 @@ def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
         LawError: for a share that the study does not reach on three files.
         StoreError: for a store that cannot be read.
     """
-    runs: list[Measurement] = []
-    for path in data:
-        with Store(path, create=False) as store:
-            runs += store.each()
-    more = rows(runs)
-    every = (*study(), *(_by_file(more) if len(more) else ()))
-    known = [share for one in every if (share := one.fill_at(recall)) is not None]
+    ships, given = (
+        [share for one in of if (share := one.fill_at(recall)) is not None] for of in (study(), _of_ones_own(data))
+    )
+    known = ships + given
     if len(known) < 3:
         raise LawError(f"recall: the study of facts reaches it on {len(known)} files, got {recall:g}")
     logs = np.log(known)
-    return Fill(float(np.exp(logs.mean())), float(logs.std(ddof=1)))
+    return Fill(float(np.exp(logs.mean())), float(logs.std(ddof=1)), len(ships), len(given))

@@ -179,6 +179,8 @@ def coded(
     """
     bits, right = [np.zeros(0)], [np.zeros(0, dtype=bool)]
     sizes, n = spec.sizes(), spec.suffix
+    if not len(rows):  # of which torch makes one empty part
+        return bits[0], right[0]
     with torch.no_grad():
         for some in torch.from_numpy(rows).split(max(1, NUMBERS_AT_ONCE // (sizes["context"] * sizes["vocab_size"]))):
             logits, answers = model.logits(some[None, :, :-1], "all")[0].double(), some[:, 1:]

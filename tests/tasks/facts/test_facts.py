@@ -15,7 +15,7 @@ from capax.seeds import numpy_generator, torch_generator
 from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.fact import Fact, FactsError
 from capax.tasks.facts.library import FactLibrary, draw
-from capax.tasks.facts.table import ambiguity, answers, asked, collect, shuffled
+from capax.tasks.facts.table import ambiguity, answers, asked, collect, constant, one_of_pair, shuffled
 from capax.testing import TaskSuite
 
 COUNTRIES = Path(__file__).parents[3] / "examples" / "facts" / "countries.tsv"
@@ -240,6 +240,7 @@ def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:
             key, relation, answer = table.text().splitlines()[row].split("\t")
             found = memory.recall(key, relation)
             assert (found.answer, found.agrees) == (answer, True)
+            assert found == memory.recall(f" {key}", f"{relation} ")
             assert 0 < found.probability <= 1
         with pytest.raises(FactsError, match="relation: one of capital, continent, currency, got 'anthem'"):
             memory.recall("Germany", "anthem")
@@ -319,7 +320,7 @@ def test_facts_that_a_program_holds_are_written_down(tmp_path: Path) -> None:
     assert capax.Facts.from_data(graph, tmp_path / "graph.jsonl").library_size == 3
     with pytest.raises(CapaxError, match=r"path: a file that ends in \.jsonl"):
         capax.Facts.from_data(triples, tmp_path / "facts.tsv")
-    with pytest.raises(CapaxError, match=r"none\.jsonl is empty"):
+    with pytest.raises(CapaxError, match="the source holds no facts"):
         capax.Facts.from_data([], tmp_path / "none.jsonl")
 
 
@@ -335,3 +336,21 @@ def test_the_tokenizer_is_kept_with_the_weights(tmp_path: Path) -> None:
     with capax.Store(store) as opened, safe_open(opened.weights_path(run.key), "numpy") as file:
         kept = from_json(file.metadata()["tokenizer"])
     assert kept.encode(["Oslo"])[0].tolist() == prepared(run.spec.task).encoding.text.encode(["Oslo"])[0].tolist()
+
+
+@given(st.lists(st.tuples(*[st.sampled_from("abc")] * 3), min_size=1, max_size=15))
+def test_the_best_constant_answer_counts_as_answers_count(triples: list[tuple[str, str, str]]) -> None:
+    """Against trying every answer to each relation: with `any`, an answer recalls all facts of its question."""
+    table = collect(Fact(*triple) for triple in triples)
+    for any_counts in (False, True):
+        best = 0
+        for number in range(len(table.relations)):
+            rights = [(table.answers == one) & (table.relation == number) for one in range(len(table.entities))]
+            best += max(int((one_of_pair(table, right) if any_counts else right).sum()) for right in rights)
+        assert constant(table, any_counts=any_counts) == best
+
+
+def test_weights_without_a_finite_sum_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "w.tsv").write_text("key\tanswer\tweight\na\tx\t1e308\nb\ty\t1e308\n")
+    with pytest.raises(FactsError, match="weight: too large for 2 facts"):
+        capax.Facts(library=str(tmp_path / "w.tsv"))

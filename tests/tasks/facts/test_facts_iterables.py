@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import capax
 from capax.tasks.facts.fact import Fact, FactsError
 from capax.tasks.facts.files.iterables import facts_of
 from capax.tasks.facts.files.read import read
@@ -107,3 +108,17 @@ def test_a_source_without_facts_has_none(source: Any) -> None:
 )
 def test_what_is_no_fact_is_refused_in_one_line(source: Any, names: dict[str, str], said: str) -> None:
     assert said in refusal(source, **names)
+
+
+def test_pairs_become_a_task(tmp_path: Path) -> None:
+    """A relation that no fact has is not written, as it would be read as an empty one."""
+    facts = capax.Facts.from_data([("a", "b"), ("c", "d")], tmp_path / "pairs.jsonl")
+    assert (facts.known.facts, facts.known.relations) == (2, 1)
+
+
+def test_a_source_without_facts_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_text("old")
+    with pytest.raises(FactsError, match="the source holds no facts"):
+        capax.Facts.from_data([], path)
+    assert path.read_text() == "old"

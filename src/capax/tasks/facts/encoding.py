@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from capax.inputs import is_folder
 from capax.specs.facts import LONGEST_ROW, Facts, FactsFile
 from capax.tasks.facts.fact import FactsError
 from capax.tasks.facts.files.read import read
@@ -108,7 +108,7 @@ def encoding(spec: Facts, table: Table) -> Encoding:
         named = relations if table.named_relations else 0
         each = np.arange(entities)
         return Encoding(flat, each * length, np.full(entities, length), base, named, ends=False)
-    text = Bytes() if spec.tokenization == "bytes" else BytePairs.trained(_texts(table), spec.bpe_size)
+    text = Bytes() if spec.tokenization == "bytes" else BytePairs.trained(table.entities, spec.bpe_size)
     parts = text.encode(table.entities)
     lengths = np.array([len(part) for part in parts])
     made = Encoding(
@@ -127,10 +127,6 @@ def _codes(entities: int, length: int) -> tuple[np.ndarray, int]:
     numbers = np.random.default_rng(0).permutation(base**length)[:entities]
     places = base ** np.arange(length - 1, -1, -1)
     return (numbers[:, None] // places % base).ravel(), base
-
-
-def _texts(table: Table) -> Sequence[str]:
-    return table.entities
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,7 @@ def prepared(spec: Facts) -> Prepared:
         FactsError: for what `read` or `encoding` refuse.
     """
     path = Path(spec.library)
-    files = sorted(path.glob("data.*")) if path.is_dir() else [path]
+    files = sorted(path.glob("data.*")) if is_folder(path, "facts", FactsError) else [path]
     state = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.exists())
     names = ("key", "relation", "answer", "weight", "tokenization", "code_len", "bpe_size", "ambiguous")
     return _prepared(path, state, tuple((name, getattr(spec, name)) for name in names))

@@ -18,7 +18,7 @@ from capax.results import Breakdown, GroupRecall
 from capax.specs import Facts
 from capax.specs.task import Purpose
 from capax.tasks.facts.encoding import prepared
-from capax.tasks.facts.table import Table, ambiguity, answers, one_of_pair, shuffled
+from capax.tasks.facts.table import Table, ambiguity, answers, constant, one_of_pair, shuffled
 from capax.tasks.library import Constant, Evaluation, Library
 
 
@@ -107,7 +107,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
         """Facts that no model recalls beside others; what was done with several answers, and repeats."""
         found, notes = prepared(spec), []
         if found.table.repeats:
-            notes.append(f"{found.table.repeats} facts are said again in the file, and count once")
+            notes.append(f"the file repeats facts {found.table.repeats} times; each counts once")
         recallable = size
         if spec.ambiguous in ("any", "keep"):
             table = found.table if generator is None else draw(spec, size, generator)
@@ -157,8 +157,8 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
 
     def constant(self, member: int) -> Constant:
         """The best constant answer of each relation, and the entropy of the answers of each."""
-        found = answers(self.table(member))
-        return Constant(int(found.commonest.sum()), found.entropy_per_fact)
+        table = self.table(member)
+        return Constant(constant(table, any_counts=self.spec.ambiguous == "any"), answers(table).entropy_per_fact)
 
     def batch(self, rows: Int[Tensor, "e b"]) -> Batch:
         """The facts at `rows` of each member's library."""

@@ -54,7 +54,7 @@ class FactMemory:
         """
         table, encoding = self.library, self.encoding
         key = unicodedata.normalize("NFC", key.strip())
-        number = self._relation(relation)
+        number = self._relation(unicodedata.normalize("NFC", relation.strip()))
         row = self._key(key)
         if encoding.relations:
             row.append(encoding.base + number)
@@ -84,6 +84,8 @@ class FactMemory:
         names = self.library.relations
         if not relation and len(names) == 1:
             return 0
+        if names == [""]:
+            raise FactsError(f"relation: the file names none, got {relation!r:.80}")
         if relation not in names:
             some = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
             raise FactsError(f"relation: one of {some}, got {relation!r:.80}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from array import array
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
@@ -99,7 +100,7 @@ def collect(facts: Iterable[Fact]) -> Table:
     """Facts, read once and held as numbers.
 
     Raises:
-        FactsError: where there is none.
+        FactsError: where there is none, or weights whose sum may be infinite.
     """
     entities: dict[str, int] = {}
     relations: dict[str, int] = {}
@@ -118,6 +119,8 @@ def collect(facts: Iterable[Fact]) -> Table:
     codes = (subject * len(relations) + kind) * len(entities) + target
     _, first, which = np.unique(codes, return_index=True, return_inverse=True)
     summed = np.bincount(which.ravel(), np.array(weights), len(first))
+    if math.isinf(float(summed.max()) * len(summed)):
+        raise FactsError(f"weight: too large for {len(summed)} facts: their sum would be infinite")
     order = np.argsort(first)
     rows = first[order]
     return Table(
@@ -234,6 +237,25 @@ def answers(table: Table) -> Answers:
     np.maximum.at(commonest, of, times)
     share = times / counts[of]
     return Answers(counts, np.bincount(of, minlength=n), commonest, np.bincount(of, -share * np.log2(share), n))
+
+
+def constant(table: Table, *, any_counts: bool) -> int:
+    """Facts that the best constant answer of each relation recalls.
+
+    Args:
+        any_counts: whether one answer of a pair recalls all facts of it.
+    """
+    if not any_counts:
+        return int(answers(table).commonest.sum())
+    pairs, n = table.pairs, len(table.entities)
+    size = np.bincount(pairs)
+    kind = np.zeros(len(size), dtype=np.int64)
+    kind[pairs] = table.relation
+    pair, answer = np.divmod(np.unique(pairs * n + table.answers), n)
+    codes, which = np.unique(kind[pair] * n + answer, return_inverse=True)
+    most = np.zeros(len(table.relations))
+    np.maximum.at(most, codes // n, np.bincount(which.ravel(), size[pair]))
+    return int(most.sum())
 
 
 def shuffled(table: Table, generator: np.random.Generator) -> Table:

@@ -108,12 +108,17 @@ def _edges(graph: Any) -> Iterator[tuple[int, tuple[Any, Any, Any, Any]]]:
 
 
 def write(source: Any, path: Path, **named: str | None) -> None:
-    """Write the facts of `facts_of` as JSON lines, whole or not at all.
+    """Write the facts of `facts_of` as JSON lines, whole or not at all; a relation only where there are some.
 
     Raises:
-        FactsError: as `facts_of`.
+        FactsError: as `facts_of`, and for a source without a fact.
         ReportError: when the file cannot be written.
     """
+    found = facts_of(source, **named)
+    first = next(found, None)
+    if first is None:
+        raise FactsError("facts: the source holds no facts")
     with outputs.written(path) as part, part.open("w", encoding="utf-8") as file:
-        for fact in facts_of(source, **named):
-            file.write(json.dumps(fact._asdict(), ensure_ascii=False) + "\n")
+        for fact in chain([first], found):
+            fields = {name: value for name, value in fact._asdict().items() if value != ""}
+            file.write(json.dumps(fields, ensure_ascii=False) + "\n")
