@@ -103,6 +103,8 @@ def make(folder: Path) -> dict[str, str]:
 
 def _stores(folder: Path) -> dict[str, str]:
     good = folder / "s.db"
+    (folder / "facts.tsv").write_text("key\tanswer\n" + "".join(f"k{n}\ta{n % 3}\n" for n in range(6)))
+    (folder / "letters.txt").write_text("".join(chr(97 + n * n % 26) for n in range(80)))
     short = capax.Training(max_epochs=1)
     runs = [
         capax.measure(task, model, short, restarts=1, store=good, keep_weights=True)
@@ -110,6 +112,10 @@ def _stores(folder: Path) -> dict[str, str]:
             (capax.Sequences(seq_len=3, vocab_size=9, library_size=6), capax.Transformer(d_model=4)),
             (capax.Associations(library_size=6, context_size=3, n_classes=3), capax.AssociativeAttention(d_model=4)),
             (capax.Relations(n_items=5), capax.KeyQueryChannel(d_model=4, d_head=2)),
+            (
+                capax.Text(library=str(folder / "letters.txt"), tokenization="bytes", seq_len=4),
+                capax.Transformer(d_model=4),
+            ),
         )
     ]
     keys = {run.spec.task.task: run.key for run in runs}

@@ -33,12 +33,14 @@ PREFIX = ["1 2"]
 ASSOCIATIONS = ["--library-size", "6", "--context-size", "3", "--n-classes", "3", "--d-model", "4", "--d-head", "2"]
 RELATIONS = ["--n-items", "5", "--d-model", "4", "--d-head", "2", "--max-steps", "2", "--restarts", "1", *TINY[-2:]]
 
-WITHOUT_LAW = {"predict biographies", "plan biographies"}
+WITHOUT_LAW = {"predict biographies", "plan biographies", "predict facts", "predict text", "plan text"}
 """Commands that need a law of the user's: none ships."""
 
 BASES: dict[str, list[str]] = {
     "measure sequences": SEQUENCES,
     "measure biographies": ["--library-size", "6", "--reduction", "50", "--d-model", "4", *TINY],
+    "measure facts": ["facts.tsv", "--d-model", "4", *TINY],
+    "measure text": ["letters.txt", "--tokenization", "bytes", "--seq-len", "4", "--d-model", "4", *TINY],
     "measure associations": [*ASSOCIATIONS, *TINY],
     "measure relations": RELATIONS,
     "sweep": ["study.toml", "--workers", "1"],
@@ -50,6 +52,7 @@ BASES: dict[str, list[str]] = {
     "predict relations": ["--n-edges", "64", "--d-model", "32"],
     "plan": ["--items", "300", "--seq-len", "8", "--vocab-size", "100"],
     "plan sequences": ["--items", "300", "--seq-len", "8", "--vocab-size", "100"],
+    "plan facts": ["facts.tsv"],
     "plan associations": ["--items", "30", "--context-size", "8"],
     "plan relations": ["--items", "64"],
     "bounds": ["--seq-len", "4"],
@@ -64,6 +67,7 @@ BASES: dict[str, list[str]] = {
     "runs delete": ["KEY", "--store", "s.db"],
     "runs merge": ["s.db", "--out", "joined.db"],
     "runs recall": ["KEY", "--store", "s.db", *PREFIX],
+    "runs memorization": ["KEY", "--store", "s.db"],
     "runs probe": ["KEY", "--store", "s.db", "--trials", "5"],
     "construct associations": ASSOCIATIONS[2:],
     "construct relations": ["--n-items", "5", "--d-model", "4"],
@@ -75,6 +79,9 @@ BASES: dict[str, list[str]] = {
     "info": [],
 }
 """A small invocation of each command; of those that are slow whatever is asked, one that ends at once."""
+
+LEARNED = {"check saturation": "associations", "runs memorization": "text"}
+"""Tasks of the runs that commands take the key of; of the others, sequences."""
 
 SLOW = ("demo", "reproduce", "calibrate")
 """Commands whose flags are drawn only where the value is refused."""
@@ -297,7 +304,7 @@ def draw(seed: int, count: int, keys: dict[str, str]) -> Iterator[list[str]]:
         if rng.random() < 0.2:
             other = rng.choice(table_of(command))
             arguments = with_value(arguments, other, value(other, rng))
-        key = keys["associations" if command == "check saturation" else "sequences"]
+        key = keys[LEARNED.get(command, "sequences")]
         yield [*command.split(), *(key if word == "KEY" else word for word in arguments)]
 
 

@@ -43,6 +43,8 @@ TINY = "--d-model 4 --d-head 2 --restarts 1 --workers 1 --store more.db"
 COMMANDS = {
     "measure sequences": f"--seq-len 3 --vocab-size 4 --library-size 4 --max-epochs 1 {TINY}",
     "measure biographies": f"--library-size 4 --reduction 50 --max-epochs 1 {TINY}",
+    "measure facts": f"facts.tsv --max-epochs 1 {TINY}",
+    "measure text": f"letters.txt --tokenization bytes --seq-len 4 --max-epochs 1 {TINY}",
     "measure associations": f"--context-size 2 --library-size 4 --n-classes 2 --max-epochs 1 {TINY}",
     "measure relations": f"--n-items 4 --max-epochs 1 {TINY}",
     "sweep": "study.toml --dry-run",
@@ -52,6 +54,7 @@ COMMANDS = {
     "predict associations": "--n-heads 2 --context-size 8 --d-model 32 --d-head 16",
     "predict relations": "--n-edges 100 --d-model 32",
     "plan sequences": "--items 100 --seq-len 8 --vocab-size 100 --n-heads 1",
+    "plan facts": "facts.tsv --n-layers 1 --tokenizations code",
     "plan associations": "--items 200 --context-size 8",
     "plan relations": "--items 64",
     "bounds": "--seq-len 8 --vocab-size 10",
@@ -64,6 +67,7 @@ COMMANDS = {
     "runs delete": "{sequences} --store spare.db",
     "runs merge": "s.db --out merged.db",
     "runs recall": "{sequences} 0,1 --store s.db",
+    "runs memorization": "{text} --store s.db",
     "runs probe": "{sequences} --store s.db --trials 2",
     "construct associations": "--n-heads 1 --context-size 2 --d-head 2 --d-model 4 --n-classes 2",
     "construct relations": "--n-items 6 --d-model 4",
@@ -88,7 +92,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     layer = capax.AssociativeAttention(d_model=4, d_head=2)
     library = capax.Associations(context_size=2, library_size=4, n_classes=2)
     associations = capax.measure(library, layer, TRAINING, **options)
-    (place / "keys.json").write_text(json.dumps({"sequences": sequences.key, "associations": associations.key}))
+    (place / "facts.tsv").write_text("key\tanswer\n" + "".join(f"k{n}\ta{n}\n" for n in range(20)))
+    (place / "letters.txt").write_text("".join(chr(97 + n * n % 26) for n in range(80)))
+    letters = capax.Text(library=str(place / "letters.txt"), tokenization="bytes", seq_len=4)
+    text = capax.measure(letters, MODEL, TRAINING, **options)
+    keys = {"sequences": sequences.key, "associations": associations.key, "text": text.key}
+    (place / "keys.json").write_text(json.dumps(keys))
     shutil.copy(place / "s.db", place / "spare.db")
     (place / "theirs.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,100\n")
     rng = np.random.default_rng(0)
@@ -408,7 +417,7 @@ def test_control_characters_of_the_user_are_shown_and_not_obeyed(
         assert err[:-1].isprintable()
         assert "\\x1b" in err
     assert ended(["runs", "export", f"{evil}.csv", "--store", f"{folder}/s.db"]) == 0
-    assert capsys.readouterr().out == f"2 rows written to {escaped}.csv\n"
+    assert capsys.readouterr().out == f"3 rows written to {escaped}.csv\n"
     rows = tables.read(folder / "s.db").select("seq_len", "n_heads", "d_model", "memorized").drop_nulls()
     with capax.Store("s.db") as store:
         store.import_rows(rows.with_columns(memorized=1), evil)

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from bad_files import STUDY, WRONG_STUDIES, make
-from invocations import BASES, FILES, SLOW, WITHOUT_LAW, Server, draw, table
+from invocations import BASES, FILES, LEARNED, SLOW, WITHOUT_LAW, Server, draw, table
 
 import capax
 from capax import machine
@@ -336,7 +336,7 @@ def test_a_store_that_cannot_be_is_damaged(stored: bytes, statement: str, said: 
 @pytest.mark.usefixtures("only_our_own")
 def test_every_command_has_a_base_that_the_generator_changes() -> None:
     assert set(BASES) | WITHOUT_LAW == set(table())
-    assert len(list(draw(0, 50, {"sequences": "a", "associations": "b", "relations": "c"}))) == 50
+    assert len(list(draw(0, 50, {"sequences": "a", "associations": "b", "relations": "c", "text": "d"}))) == 50
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ def test_the_bases_of_the_generator_are_accepted(inputs: tuple[Path, dict[str, s
     folder, keys = inputs
     with Server(folder) as server:
         for command, base in BASES.items():
-            key = keys["associations" if command == "check saturation" else "sequences"]
+            key = keys[LEARNED.get(command, "sequences")]
             if command not in SLOW:
                 ended = server.run([*command.split(), *(key if word == "KEY" else word for word in base)])
                 assert ended.code == 0, (command, ended.err)

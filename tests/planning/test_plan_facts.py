@@ -76,7 +76,7 @@ def test_networks_hold_what_is_asked_smallest_first(facts: capax.Facts) -> None:
     )
     counts = model.parameter_counts(**facts.replace(tokenization=first.tokenization).sizes())
     assert counts == {"trainable": first.trainable_parameters, "total": first.total_parameters}
-    assert promised(facts.replace(tokenization=first.tokenization), model, 0.99).facts == pytest.approx(first.memorized)
+    assert promised(facts.replace(tokenization=first.tokenization), model, 0.99).items == pytest.approx(first.memorized)
 
 
 def test_more_facts_or_more_recall_take_larger_networks(tmp_path: Path) -> None:

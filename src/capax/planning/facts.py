@@ -227,11 +227,11 @@ class Promise(NamedTuple):
     """How many facts of a kind a network recalls.
 
     Attributes:
-        facts: of which it recalls the wanted share.
+        items: of which it recalls the wanted share.
         interval: of these, for a new measurement.
     """
 
-    facts: float
+    items: float
     interval: Interval
 
 
@@ -246,6 +246,10 @@ def promised(facts: Facts, model: Any, recall: float, law: Law | str = "referenc
     kinds = {name: getattr(model, name) for name in law.coded if name in type(model).model_fields}
     if not facts.known.entropy_per_fact:
         raise LawError(NO_BITS)
+    if facts.tokenization not in USUAL:
+        raise LawError(
+            f"tokenization: {' or '.join(USUAL)}, of which plans are known to hold; got {facts.tokenization!r}"
+        )
     question, held = _question(law, facts, {**fields, **kinds}), fill(recall)
     table = question.table([model])
     items = held.share / question.per_item

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from capax.errors import CapaxError
-from capax.planning.facts import USUAL, promised
 from capax.results import GroupRecall, Measurement
-from capax.specs import Facts
+from capax.specs.plugins import resolve
 
 MOST_RUNS = 12
 """That are broken down: the last ones of a store."""
@@ -46,15 +45,15 @@ def _tables(groups: Sequence[GroupRecall]) -> list[dict[str, Any]]:
 def _promise(run: Measurement) -> str | None:
     """What a plan expects of such a network, beside what came out; None where no plan speaks of it."""
     task = run.spec.task
-    if not isinstance(task, Facts) or task.tokenization not in USUAL:
+    if task.promise is None:
         return None
     try:
-        expected = promised(task, run.spec.model, RECALL)
+        expected = resolve(task.promise)(task, run.spec.model, RECALL)
     except CapaxError:
         return None
     assert expected.interval.high is not None
     share = run.memorized / run.library_size
     return (
-        f"A plan expects such a network to recall {RECALL:.0%} of {expected.facts:.0f} such facts "
+        f"A plan expects such a network to recall {RECALL:.0%} of {expected.items:.0f} such {task.unit} "
         f"({expected.interval.low:.0f} to {expected.interval.high:.0f}); of {run.library_size} it recalled {share:.1%}."
     )

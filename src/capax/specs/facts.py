@@ -55,6 +55,7 @@ class Facts(Task):
     library_class: ClassVar[str] = "capax.tasks.facts.library:FactLibrary"
     memory_class: ClassVar[str] = "capax.tasks.facts.memory:FactMemory"
     planner: ClassVar[str | None] = "capax.cli.facts:plan"
+    promise: ClassVar[str | None] = "capax.planning.facts:promised"
 
     task: Literal["facts"] = "facts"
     library: Annotated[

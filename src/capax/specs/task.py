@@ -41,6 +41,8 @@ class Task(Tagged):
         memory_class: a trained memory of it that was loaded (`capax.memory`).
         constructor: how weights are built for it without training (`capax.theory.construct.construct.Constructor`), as
             `package.module:name`; None where that is not known.
+        promise: of how many of its items a plan expects a model to recall a share, as `package.module:name` of a
+            function of task, model and share; None where no plan does.
         planner: the command `capax plan` of it, as `package.module:name`; None for that of its law's sizes.
     """
 
@@ -56,6 +58,7 @@ class Task(Tagged):
     memory_class: ClassVar[str] = "capax.memory:Memory"
     constructor: ClassVar[str | None] = None
     planner: ClassVar[str | None] = None
+    promise: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
 
