@@ -1,5 +1,6 @@
 """Plans for a file of facts: what the study says, what a plan promises, and its verification."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from capax.planning.bits import Fill
 from capax.planning.facts import in_file, plan_facts, promised, verify_facts
 from capax.planning.fills import Measured, fill, study
 
+WORDNET = Path(__file__).parents[1] / "tasks" / "facts" / "data" / "wordnet"
 COUNTRIES = Path(__file__).parents[2] / "examples" / "facts" / "countries.tsv"
 CODES = {"tokenizations": ("code",)}
 FINE = {"n_layers": 1, "n_heads": 1, "d_model": range(16, 80, 2), "embeddings": "frozen"}
@@ -176,3 +178,11 @@ def test_a_file_and_its_shuffled_control_are_two_files(facts: capax.Facts, tmp_p
         training = capax.Training(max_steps=steps)
         capax.measure(facts.replace(control=control), model, training, restarts=1, store=tmp_path / "mine.db")
     assert fill(0.9, [tmp_path / "mine.db"]) == fill(0.9)
+
+
+def test_the_bytes_of_a_folder_are_those_that_are_read(tmp_path: Path) -> None:
+    """Not those of the index, or of what else lies there."""
+    copied = shutil.copytree(WORDNET, tmp_path / "wordnet")
+    (copied / "README").write_text("much " * 1000)
+    wordnet = capax.Facts(library=str(copied), ambiguous="drop")
+    assert in_file(wordnet).bytes == (copied / "data.noun").stat().st_size

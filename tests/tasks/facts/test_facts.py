@@ -246,6 +246,8 @@ def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:
             memory.recall("Germany", "anthem")
         with pytest.raises(FactsError, match="question: a key"):
             memory.asked([])
+        with pytest.raises(FactsError, match="key: is empty"):
+            memory.recall(" ", "capital")
         if kind in ("words", "code"):
             with pytest.raises(FactsError, match="'Atlantis' is no entity of the file"):
                 memory.recall("Atlantis", "capital")
@@ -354,3 +356,17 @@ def test_weights_without_a_finite_sum_are_refused(tmp_path: Path) -> None:
     (tmp_path / "w.tsv").write_text("key\tanswer\tweight\na\tx\t1e308\nb\ty\t1e308\n")
     with pytest.raises(FactsError, match="weight: too large for 2 facts"):
         capax.Facts(library=str(tmp_path / "w.tsv"))
+
+
+def test_the_ceiling_of_a_control_counts_answers_that_fell_together(tmp_path: Path) -> None:
+    """Answers that change places may give a pair one answer twice: then one answer recalls both facts."""
+    path = written(tmp_path / "two.tsv", "a\tx", "a\ty", "b\tx", "b\ty")
+    spec, found = capax.Facts(library=path, ambiguous="keep", control="shuffled"), set()
+    for seed in range(20):
+        table = draw(spec, 4, numpy_generator(seed, "library", 0))
+        best = [
+            max(np.sum((table.keys == key) & (table.answers == one)) for one in range(4)) for key in set(table.keys)
+        ]
+        assert ambiguity(table).ceiling == sum(best)
+        found.add(ambiguity(table).ceiling)
+    assert found == {2, 4}

@@ -20,6 +20,7 @@ from capax.specs.task import Purpose
 from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.table import Table, ambiguity, answers, constant, one_of_pair, shuffled
 from capax.tasks.library import Constant, Evaluation, Library
+from capax.text import counted
 
 
 def draw(spec: Facts, size: int, generator: np.random.Generator) -> Table:
@@ -107,7 +108,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
         """Facts that no model recalls beside others; what was done with several answers, and repeats."""
         found, notes = prepared(spec), []
         if found.table.repeats:
-            notes.append(f"the file repeats facts {found.table.repeats} times; each counts once")
+            notes.append(f"{counted(found.table.repeats, 'repeat')} of facts in the file: each fact counts once")
         recallable = size
         if spec.ambiguous in ("any", "keep"):
             table = found.table if generator is None else draw(spec, size, generator)

@@ -50,7 +50,8 @@ class FactMemory:
             relation: may be left out where the file has one only.
 
         Raises:
-            FactsError: for a key that has no tokens of its own, a relation that the file lacks, or one that is missing.
+            FactsError: for a key that is empty or has no tokens of its own, a relation that the file lacks, or one that
+                is missing.
         """
         table, encoding = self.library, self.encoding
         key = unicodedata.normalize("NFC", key.strip())
@@ -93,6 +94,8 @@ class FactMemory:
 
     def _key(self, key: str) -> list[int]:
         encoding, entities = self.encoding, self.library.entities
+        if not key:
+            raise FactsError("key: is empty")
         if encoding.text is not None:
             found = encoding.text.encode([key])[0].tolist()
             room = self.run.spec.task.sizes()["context"] - 1
@@ -100,7 +103,9 @@ class FactMemory:
                 raise FactsError(f"key: at most {room} tokens, got {len(found)}")
             return found
         if key not in entities:
-            raise FactsError(f"key: {key!r:.80} is no entity of the file, and has no tokens")
+            raise FactsError(
+                f"key: {key!r:.80} is no entity of the file's facts that were asked, so that it has no tokens"
+            )
         return encoding.tokens_of(entities.index(key))
 
     def _said(self, answer: list[int]) -> str:

@@ -151,10 +151,13 @@ class Ambiguity(NamedTuple):
 
 
 def ambiguity(table: Table) -> Ambiguity:
-    """How many pairs have several answers."""
-    counts = np.bincount(table.pairs)
-    several = counts > 1
-    return Ambiguity(len(counts), int(several.sum()), int(counts[several].sum()), len(counts))
+    """How many pairs have several answers; facts are alike where a control gave a pair the same answer twice."""
+    pairs, n = table.pairs, len(table.entities)
+    told, times = np.unique(pairs * n + table.answers, return_counts=True)
+    several = np.bincount(told // n) > 1
+    most = np.zeros(len(several), dtype=np.int64)
+    np.maximum.at(most, told // n, times)
+    return Ambiguity(len(several), int(several.sum()), int(several[pairs].sum()), int(most.sum()))
 
 
 def asked(table: Table, ambiguous: Ambiguous) -> Table:
