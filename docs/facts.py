@@ -104,7 +104,7 @@ def shown() -> str:
     found = planned()
     lines += [
         "",
-        "`mondo` and `wordnet` are 2500 facts drawn of the files above, with one answer each (examples/facts/real.toml); "
+        "`mondo` and `wordnet` are 2500 facts drawn of the files above, with one answer each (examples/facts/real.toml), "
         "the others are made (examples/facts/facts.toml). One training each, one layer with one head, codes of two "
         "tokens.",
         "",
