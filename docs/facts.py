@@ -105,8 +105,8 @@ def shown() -> str:
     lines += [
         "",
         "`mondo` and `wordnet` are 2500 facts drawn of the files above, with one answer each "
-        "(examples/facts/real.toml); the others are made (examples/facts/facts.toml). One training each, one layer with "
-        "one head, codes of two tokens.",
+        "(examples/facts/real.toml); the others are made (examples/facts/facts.toml). One training each, one layer "
+        "with one head, codes of two tokens.",
         "",
         "*Fill* is the bits of a file by the bits of capacity that the law gives the network which just recalls that "
         "share of it.",
