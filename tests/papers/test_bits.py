@@ -10,7 +10,7 @@ from synthetic import Made, interval, measurement, verdicts
 
 from capax.papers.allenzhu2024.judges import most
 from capax.papers.evidence import field
-from capax.papers.morris2025.judges import ROWS
+from capax.papers.morris2025.judges import rows
 from capax.papers.recipe import Verdict, recipes
 from capax.results import Amount, CapacityEstimate, Curve, Cycle, Measurement, Member
 from capax.specs import Run
@@ -90,10 +90,10 @@ def test_rows_that_a_scale_does_not_train_are_not_judged() -> None:
 def test_the_paper_scale_has_every_row() -> None:
     (recipe,) = recipes("morris2025", "rows")
     runs = recipe.runs("paper")
-    assert {(field_of(run, "n_layers"), field_of(run, "d_model")) for run in runs} == set(ROWS)
+    assert {(field_of(run, "n_layers"), field_of(run, "d_model")) for run in runs} == set(rows())
     for run in runs:
         counted = run.model.parameter_counts(**run.task.sizes())["trainable"]
-        assert counted == pytest.approx(ROWS[field_of(run, "n_layers"), field_of(run, "d_model")][0], rel=0.01)
+        assert counted == pytest.approx(rows()[field_of(run, "n_layers"), field_of(run, "d_model")][0], rel=0.01)
 
 
 def field_of(run: Run, name: str) -> int:
