@@ -102,6 +102,7 @@ AMOUNTS = {
     *("time-limit", "first-size", "library-size", "budget", "every", "protocol", "seq-len", "n-layers", "eval-every"),
     *("stop-when-complete", "sensitivity", "contexts", "n-items", "n-edges", "d-model", "d-head", "n-heads", "d-value"),
     *("vocab-size", "n-classes", "d-out", "context-size", "bag-size", "eval-steps", "batch-size", "min-loss-drop"),
+    "exposures",
 }
 """Flags that ask for work: what is asked may take longer than a case has."""
 
@@ -354,8 +355,11 @@ def with_value(arguments: list[str], flag: Flag, given: str | None) -> list[str]
 def asks_for_work(arguments: list[str]) -> bool:
     """Whether one of the drawn flags may ask for more work than a case has time for; a study of defaults does."""
     defaults = arguments[0] == "sweep" and arguments[1].startswith("empty.")
-    return defaults or any(
-        word.startswith("--") and word[2:].partition("=")[0] in AMOUNTS for word in arguments if "=" in word
+    trains = "--verify" in arguments
+    return (
+        defaults
+        or trains
+        or any(word.startswith("--") and word[2:].partition("=")[0] in AMOUNTS for word in arguments if "=" in word)
     )
 
 
