@@ -101,6 +101,10 @@ def test_more_facts_or_more_recall_take_larger_networks(tmp_path: Path) -> None:
         ({"law": "reference:power"}, "law: one of capacity in bits, got power"),
         ({"accelerator": "abacus"}, "accelerator: a100"),
         ({"budget_parameters": 3}, "budget_parameters: at least"),
+        ({"budget_parameters": 1.5}, "budget_parameters: should be a whole number, got 1.5"),
+        ({"budget_bytes": -1}, "budget_bytes: at least 1"),
+        ({"budget_hours": -1}, "budget_hours: a positive number"),
+        ({"precision": "int1"}, "precision: float32"),
         ({"d_heads": 3}, "d_heads: no such size"),
     ],
 )

@@ -197,6 +197,6 @@ def _show_verified(found: FactsPlan) -> None:
     run = checked.measurement
     verdict = "the plan holds" if checked.held else "THE PLAN DOES NOT HOLD"
     print(
-        f"Verified: {run.memorized} of {run.library_size} facts recalled, {checked.recall:.2%} of {found.recall:.3g} "
-        f"planned, in {duration(run.seconds)}: {verdict} (run {run.key[:12]})."
+        f"Verified: {run.memorized} of {run.library_size} facts recalled, {checked.recall:.2%} where "
+        f"{found.recall:.4g} was planned, in {duration(run.seconds)}: {verdict} (run {run.key[:12]})."
     )

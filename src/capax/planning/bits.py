@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from capax.errors import LawError, OutsideDomain
+from capax.errors import LawError, OutsideDomain, shown
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.planning.cost import Accelerator, Cost, assumptions, hours, operations
+from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, operations
 from capax.planning.question import Columns, Question, predicted
 from capax.planning.results import BYTES, BitsFrontier, Bounds, Known, Network, Precision, Verification
 from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval
 from capax.specs import Capacity
+from capax.specs.spec import whole
 
 NARROWEST, WIDEST, STEPS = 16, 16_384, 4
 """Widths that are tried, so many to an octave."""
@@ -68,6 +69,36 @@ class Families:
     models: list[Any]
     table: Columns
     family: np.ndarray
+
+
+def checked_budget(
+    parameters: Any,
+    bytes_: Any,
+    hours: Any,
+    *,
+    probability: Any,
+    precision: Any,
+    accelerator: Any,
+    multiple: Any = None,
+    exposures: Any = None,
+) -> Bounds:
+    """What a plan may spend, once its options have been checked.
+
+    Raises:
+        LawError: that names the option, as `plan` calls it.
+    """
+    counts = {"budget_parameters": parameters, "budget_bytes": bytes_, "multiple": multiple, "exposures": exposures}
+    for name, value in counts.items():
+        if value is not None:
+            whole(name, value, error=LawError)
+    if hours is not None and not 0 < hours < np.inf:
+        raise LawError(f"budget_hours: a positive number, got {shown(hours)}")
+    if not 0 < probability < 1:
+        raise LawError(f"probability: between 0 and 1, got {shown(probability)}")
+    for name, value, known in (("precision", precision, BYTES), ("accelerator", accelerator, PEAKS)):
+        if value not in known:
+            raise LawError(f"{name}: {', '.join(known)}, got {shown(value)}")
+    return Bounds(parameters=parameters, bytes=bytes_, hours=hours)
 
 
 def usual_widths(multiple: int) -> list[int]:

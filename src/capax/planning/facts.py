@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
 from capax.errors import CapaxError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.planning.bits import frontier
-from capax.planning.cost import PEAKS, Accelerator
+from capax.planning.bits import checked_budget, frontier
+from capax.planning.cost import Accelerator
 from capax.planning.fills import fill
 from capax.planning.question import Question, predicted
-from capax.planning.results import BYTES, Bounds, Network, Precision
+from capax.planning.results import Network, Precision
 from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval, Measurement, Result
 from capax.seeds import numpy_generator
 from capax.specs import Facts, Mac, Training
+from capax.specs.facts import Tokenization
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.files.read import size
 from capax.tasks.facts.library import draw
 from capax.tasks.facts.table import ambiguity
 
-TOKENIZATIONS = ("code", "words", "bpe", "bytes")
+TOKENIZATIONS: tuple[str, ...] = get_args(Tokenization)
 USUAL = ("code", "words")
 """Tokens to choose from where nothing is said: of text, rows are as long as the longest fact, and train for hours."""
 NO_BITS = "library: each relation has one answer only, so its facts have no bits: any network recalls them"
@@ -56,7 +57,7 @@ class FactsInFile(Result):
 class FactsNetwork(Network):
     """A network of a plan, and how it reads facts."""
 
-    tokenization: Literal["words", "code", "bpe", "bytes"]
+    tokenization: Tokenization
     seq_len: int
     vocab_size: int
     embedding_share: Annotated[float, Field(description="Share of all parameters that are token tables.")]
@@ -155,17 +156,21 @@ def plan_facts(
     law = law if isinstance(law, Law) else load_law(law)
     if law.target not in IN_BITS or law.along is not None:
         raise LawError(f"law: one of capacity in bits, got {law.name}")
-    for name, value in (("recall", recall), ("probability", probability)):
-        if not 0 < value < 1:
-            raise LawError(f"{name}: between 0 and 1, got {shown(value)}")
+    budget = checked_budget(
+        budget_parameters,
+        budget_bytes,
+        budget_hours,
+        multiple=multiple,
+        probability=probability,
+        precision=precision,
+        accelerator=accelerator,
+    )
+    if not 0 < recall < 1:
+        raise LawError(f"recall: between 0 and 1, got {shown(recall)}")
     tokenizations = tuple(dict.fromkeys([tokenizations] if isinstance(tokenizations, str) else tokenizations))
     for one in tokenizations or ("",):
         if one not in TOKENIZATIONS:
             raise LawError(f"tokenizations: {', '.join(TOKENIZATIONS)}, got {shown(one)}")
-    for name, known in (("precision", BYTES), ("accelerator", PEAKS)):
-        given = {"precision": precision, "accelerator": accelerator}[name]
-        if given not in known:
-            raise LawError(f"{name}: {', '.join(known)}, got {shown(given)}")
     if not facts.known.entropy_per_fact:
         raise LawError(NO_BITS)
     if recall > (most := facts.known.recallable / facts.known.facts):
@@ -174,7 +179,6 @@ def plan_facts(
             f"questions (ambiguous 'keep'), got {shown(recall)}"
         )
     held, notes, networks, errors = fill(recall, data), [], [], []
-    budget = Bounds(parameters=budget_parameters, bytes=budget_bytes, hours=budget_hours)
     for kind in tokenizations:
         try:
             task = facts.replace(tokenization=kind)
@@ -201,9 +205,11 @@ def plan_facts(
         source, told = found.source, found.notes
     if len(errors) == len(tokenizations):
         raise errors[0]
+    if (file := in_file(facts)).compressed_bytes is None:
+        notes.append("the packed size is not known without zstandard: pip install 'capax[facts]'")
     networks.sort(key=lambda one: one.total_parameters)
     return FactsPlan(
-        file=in_file(facts),
+        file=file,
         recall=recall,
         probability=probability,
         precision=precision,
@@ -288,10 +294,8 @@ def _described(network: Network, task: Facts) -> FactsNetwork:
 
 def _model(task: Facts, network: Network) -> Any:
     """The model that a plan's network is."""
-    return task.learner(
-        **{name: getattr(network, name) for name in ("n_layers", "n_heads", "d_head", "d_model", "embeddings")},
-        readout="tied" if network.embeddings == "trained" else "frozen",
-    )
+    names = ("n_layers", "n_heads", "d_head", "d_model", "embeddings")
+    return task.learner(**task.learner.completed({name: getattr(network, name) for name in names}))
 
 
 def verify_facts(facts: Facts, plan: FactsPlan, network: FactsNetwork | None = None, **how: Any) -> FactsVerification:

@@ -17,7 +17,6 @@ from capax.laws.files import load_law
 from capax.planning.bits import Fill
 from capax.planning.question import predicted
 from capax.results import Measurement
-from capax.specs import Facts
 from capax.store import Store
 
 FILLS = "facts.csv"
@@ -50,7 +49,7 @@ def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
     """A row for each run on facts: its file, its network, and what of the file is recalled."""
     found = []
     for run in runs:
-        if not isinstance(run.spec.task, Facts):
+        if run.spec.task.promise is None:
             continue
         task, model = run.spec.task.columns(), run.spec.model.columns()
         if not set(MODEL) <= set(model):
@@ -99,8 +98,9 @@ def _of_ones_own(data: Sequence[Path | str]) -> list[Measured]:
     for path in data:
         with Store(path, create=False) as store:
             for run in store.each():
-                if isinstance(task := run.spec.task, Facts) and task.known.entropy_per_fact:
-                    of = (task.library_sha256, task.control, task.ambiguous, task.loss)
+                task = run.spec.task.columns()
+                if run.spec.task.promise is not None and task["entropy_per_fact"]:
+                    of = tuple(task[name] for name in ("library_sha256", "control", "ambiguous", "loss"))
                     alike.setdefault(of, []).append(run)
     tables = (rows(some) for some in alike.values())
     return [one for table in tables if len(table) for one in _by_file(table)]

@@ -13,13 +13,12 @@ from capax.errors import LawError, shown
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.planning import bits
-from capax.planning.cost import PEAKS, Accelerator
+from capax.planning.cost import Accelerator
 from capax.planning.question import Columns, Question, predicted
 from capax.planning.results import (
     BYTES,
     Architecture,
     BitsFrontier,
-    Bounds,
     Frontier,
     Network,
     Precision,
@@ -136,22 +135,22 @@ def plan(
             f"law: {law.name} says what is known after so many {law.along}; a plan needs one of what is held"
         )
     in_bits = law.target in IN_BITS
-    counts = {"multiple": multiple, "budget_parameters": budget_parameters}
-    of_bits = {"budget_bytes": budget_bytes, "exposures": exposures}
-    for name, value in ({"items": target} | counts | of_bits).items():
-        if value is not None or (name == "items" and not in_bits):
-            whole(name, value, error=LawError)
-    for name, given in (of_bits | {"budget_hours": budget_hours}).items():
+    if target is not None or not in_bits:
+        whole("items", target, error=LawError)
+    budget = bits.checked_budget(
+        budget_parameters,
+        budget_bytes,
+        budget_hours,
+        multiple=multiple,
+        exposures=exposures,
+        probability=probability,
+        precision=precision,
+        accelerator=accelerator,
+    )
+    of_bits = {"budget_bytes": budget_bytes, "exposures": exposures, "budget_hours": budget_hours}
+    for name, given in of_bits.items():
         if given is not None and not in_bits:
             raise LawError(f"{name}: only for laws in bits, such as capacity; {law.name} is none")
-    if budget_hours is not None and not 0 < budget_hours < np.inf:
-        raise LawError(f"budget_hours: a positive number, got {shown(budget_hours)}")
-    if accelerator not in PEAKS:
-        raise LawError(f"accelerator: {', '.join(PEAKS)}, got {shown(accelerator)}")
-    if not 0 < probability < 1:
-        raise LawError(f"probability: between 0 and 1, got {shown(probability)}")
-    if precision not in BYTES:
-        raise LawError(f"precision: {', '.join(BYTES)}, got {precision!r}")
     question = Question(law, sizes, target)
     if in_bits:
         return bits.frontier(
@@ -159,7 +158,7 @@ def plan(
             target,
             probability=probability,
             multiple=multiple,
-            budget=Bounds(parameters=budget_parameters, bytes=budget_bytes, hours=budget_hours),
+            budget=budget,
             precision=precision,
             exposures=exposures,
             accelerator=accelerator,

@@ -24,6 +24,7 @@ def broken_down(runs: Sequence[Measurement]) -> list[dict[str, Any]]:
             "key": run.key[:12],
             "title": f"{run.memorized} of {run.library_size}: {run.spec.task.words()}; {run.spec.model.words()}",
             "promise": _promise(run),
+            "unit": run.spec.task.unit,
             "tables": _tables(run.breakdown.groups),
             "missed": run.breakdown.missed,
         }

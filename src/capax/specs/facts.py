@@ -17,6 +17,10 @@ from capax.specs.task import Purpose, Task
 from capax.specs.transformer import Transformer
 from capax.text import Over
 
+Tokenization = Literal["code", "words", "bpe", "bytes"]
+Ambiguous = Literal["refuse", "drop", "first", "any", "keep"]
+"""What is done with a key and relation that have several answers."""
+
 LONGEST_ROW = 4096
 """Tokens of a key, a relation and an answer together."""
 
@@ -66,10 +70,10 @@ class Facts(Task):
     answer: Annotated[str | None, Field(description="Column of the answer (the object).")] = None
     weight: Annotated[str | None, Field(description="Column of how often a fact occurs: its share of the loss.")] = None
     tokenization: Annotated[
-        Literal["words", "code", "bpe", "bytes"],
+        Tokenization,
         Field(
-            description="One token for each entity; a code of a few tokens of a small vocabulary; byte pairs trained "
-            "on the file; or bytes."
+            description="A code of a few tokens of a small vocabulary for each entity; one token for each; byte pairs "
+            "trained on the file; or bytes."
         ),
     ] = "code"
     code_len: Annotated[int, Field(ge=1, le=16, description="Tokens of an entity, of tokenization code.")] = 2
@@ -78,7 +82,7 @@ class Facts(Task):
         Literal["answer", "all"], Field(description="Tokens that the loss covers: the answer's, or every one.")
     ] = "answer"
     ambiguous: Annotated[
-        Literal["refuse", "drop", "first", "any", "keep"],
+        Ambiguous,
         Field(
             description="Keys and relations with several answers: refuse the file; drop them; keep the first answer; "
             "learn all, any of which is right (any), or each for itself, which no model recalls whole (keep)."

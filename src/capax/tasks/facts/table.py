@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from textwrap import shorten
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from capax.specs.facts import Ambiguous
 from capax.tasks.facts.fact import Fact, FactsError
-
-Ambiguous = Literal["refuse", "drop", "first", "any", "keep"]
-"""What is done with a key and relation that have several answers (`Facts.ambiguous`)."""
 
 LONGEST_WORDS = 60
 """Letters of a name, where a fact is said in words."""
