@@ -370,3 +370,18 @@ def test_the_ceiling_of_a_control_counts_answers_that_fell_together(tmp_path: Pa
         assert ambiguity(table).ceiling == sum(best)
         found.add(ambiguity(table).ceiling)
     assert found == {2, 4}
+
+
+def test_a_guess_is_right_by_any_answer_of_its_pair(tmp_path: Path) -> None:
+    """Three answers: of a pair with two of them a guess says one that is right twice as often."""
+    path = written(tmp_path / "any.tsv", "k\ta", "k\tb", "l\ta", "m\tc")
+    each, any_ = (capax.Facts(library=path, ambiguous=kind).guess_probability() for kind in ("keep", "any"))
+    assert each == pytest.approx(1 / 3)
+    assert any_ == pytest.approx((2 / 3 + 2 / 3 + 1 / 3 + 1 / 3) / 4)
+
+
+def test_relations_without_a_fact_have_no_token(tmp_path: Path) -> None:
+    path = tmp_path / "two.tsv"
+    path.write_text("key\trelation\tanswer\nk\tr\ta\nl\tr\tb\nk\ts\ta\nk\ts\tb\n")
+    known = capax.Facts(library=str(path), ambiguous="drop").known
+    assert (known.relations, known.seq_len) == (1, 4)

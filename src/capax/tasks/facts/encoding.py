@@ -14,7 +14,7 @@ from capax.inputs import is_folder
 from capax.specs.facts import LONGEST_ROW, Facts, FactsFile
 from capax.tasks.facts.fact import FactsError
 from capax.tasks.facts.files.read import read
-from capax.tasks.facts.table import Table, ambiguity, answers, asked, collect
+from capax.tasks.facts.table import Table, ambiguity, answers, asked, collect, guess
 from capax.tasks.tokenization import BytePairs, Bytes
 
 
@@ -196,7 +196,7 @@ def describe(spec: Facts) -> dict[str, Any]:
             seq_len=found.width,
             answer_len=found.answer_len,
             # rounded, as they are part of a run's key: sums differ in their last digits from machine to machine
-            guess=round(information.guess, 9),
+            guess=round(guess(found.table, any_counts=spec.ambiguous == "any"), 9),
             bits_per_fact=round(information.bits_per_fact, 9),
             entropy_per_fact=round(information.entropy_per_fact, 9),
             recallable=pairs.ceiling if spec.ambiguous == "keep" else len(found.table),

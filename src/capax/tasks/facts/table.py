@@ -56,10 +56,18 @@ class Table:
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def compacted(self) -> Table:
-        """With the entities that occur alone, numbered anew in their order."""
+        """With the entities and relations that occur alone, numbered anew in their order."""
         used, which = np.unique(np.concatenate([self.keys, self.answers]), return_inverse=True)
         keys, answers = np.split(which.ravel(), 2)
-        return replace(self, entities=[self.entities[one] for one in used], keys=keys, answers=answers)
+        named, relation = np.unique(self.relation, return_inverse=True)
+        return replace(
+            self,
+            entities=[self.entities[one] for one in used],
+            relations=[self.relations[one] for one in named],
+            keys=keys,
+            relation=relation.ravel(),
+            answers=answers,
+        )
 
     @property
     def pairs(self) -> Int[np.ndarray, " facts"]:
@@ -220,12 +228,6 @@ class Answers(NamedTuple):
         """The mean over facts of the entropy of their relation's answers, bits."""
         return float((self.counts * self.entropy).sum() / self.counts.sum())
 
-    @property
-    def guess(self) -> float:
-        """Share of the facts that a uniform guess among the answers of the relation recalls."""
-        share: float = (self.counts[self.counts > 0] / self.different[self.counts > 0]).sum() / self.counts.sum()
-        return float(share)
-
 
 def answers(table: Table) -> Answers:
     """What the answers have of information."""
@@ -238,6 +240,17 @@ def answers(table: Table) -> Answers:
     np.maximum.at(commonest, of, times)
     share = times / counts[of]
     return Answers(counts, np.bincount(of, minlength=n), commonest, np.bincount(of, -share * np.log2(share), n))
+
+
+def guess(table: Table, *, any_counts: bool) -> float:
+    """Share of the facts that a uniform guess among the different answers of their relation recalls.
+
+    Args:
+        any_counts: whether one answer of a pair recalls all facts of it.
+    """
+    pairs = table.pairs
+    right = np.bincount(pairs)[pairs] if any_counts else np.ones(len(table))
+    return float((right / answers(table).different[table.relation]).mean())
 
 
 def constant(table: Table, *, any_counts: bool) -> int:
