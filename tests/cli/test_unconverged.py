@@ -7,13 +7,13 @@ from commands import narrow
 from made import made
 
 import capax
-from capax.cli import output
+from capax.cli import measurement
 from capax.results import Curve
 
 
 def shown(run: capax.Measurement, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     narrow(monkeypatch, 200)
-    output.show(run)
+    measurement.show(run)
     return capsys.readouterr().out.splitlines()
 
 

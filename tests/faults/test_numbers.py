@@ -16,7 +16,7 @@ import torch
 from scipy.stats import binom
 
 import capax
-from capax.cli import main, output
+from capax.cli import main, measurement
 from capax.errors import CapaxError, LawError, SpecError, TableError
 from capax.laws.files import from_json, load_law, to_json
 from capax.results import Measurement, beyond_luck
@@ -294,7 +294,7 @@ def test_a_network_that_says_one_word_is_not_above_chance(tmp_path: Path, capsys
     assert run.target_entropy == pytest.approx(-(shares * np.log2(shares)).sum())
     assert run.bits_per_item == run.target_entropy < run.bits_per_item_uniform == np.log2(20)
     assert Measurement.from_json(run.to_json()) == run
-    output.show(run)
+    measurement.show(run)
     shown = capsys.readouterr().out
     assert "581 by luck (guesses 50, one constant answer 581); not significantly above chance" in shown
     assert f"bits per item     {run.target_entropy:.4g}, the entropy of the targets; 4.322 of a uniform guess" in shown

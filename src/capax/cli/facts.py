@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from capax import machine
 from capax.cli import output
-from capax.cli.families import TABLES, amount, network
+from capax.cli.families import amount, columns, network
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
 from capax.planning.cost import Accelerator
@@ -156,22 +156,14 @@ def _in_words(file: FactsInFile) -> list[str]:
 
 def _show_networks(found: FactsPlan, rows: list[FactsNetwork]) -> None:
     screen = output.console()
-    columns: dict[str, list[str]] = {
+    shown: dict[str, list[str]] = {
         "tokens": [row.tokenization for row in rows],
-        "layers": [str(row.n_layers) for row in rows],
-        "heads": [f"{row.n_heads} of {row.d_head}" for row in rows],
-        "width": [str(row.d_model) for row in rows],
-        "tables": [TABLES.get(row.embeddings or "", "–") for row in rows],
-        "trainable": [amount(row.trainable_parameters) for row in rows],
-        "total": [amount(row.total_parameters) for row in rows],
-        "size": [amount(row.bytes, "B") for row in rows],
         "embeddings": [f"{row.embedding_share:.0%}" for row in rows],
-        "95 % interval": [f"{amount(row.interval.low)} to {amount(row.interval.high or 0.0)}" for row in rows],
-        "at least": [amount(row.at_least) for row in rows],
-        "time/here": [duration(3600 * row.cost.hours) for row in rows],
-        f"time/{found.accelerator.upper()}": [duration(3600 * row.cost.accelerator_hours) for row in rows],
+        **columns(rows, found.accelerator),
     }
-    kept = output.show_lines(columns, spare=("total", "heads", "size"))
+    for name in ("bits", "expected", "FLOP"):
+        del shown[name]
+    kept = output.show_lines(shown, spare=("total", "heads", "size"))
     words = {
         "tables": "tied: the token table is trained, and the read-out is the same",
         "size": f"size: of all parameters as {found.precision}",

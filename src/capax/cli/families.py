@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from capax.cli import output
 from capax.planning.results import BitsFrontier, Network, Verification
 from capax.text import duration
@@ -9,6 +11,26 @@ from capax.text import duration
 TELLING = 0.1
 """Share of the variance from which it is said what makes an interval wide."""
 TABLES = {"frozen": "frozen", "trained": "tied"}
+
+
+def columns(rows: Sequence[Network], accelerator: str) -> dict[str, list[str]]:
+    """What is shown of networks, by its heading."""
+    return {
+        "layers": [str(row.n_layers) for row in rows],
+        "heads": [f"{row.n_heads} of {row.d_head}" for row in rows],
+        "width": [str(row.d_model) for row in rows],
+        "tables": [TABLES.get(row.embeddings or "", "–") for row in rows],
+        "trainable": [amount(row.trainable_parameters) for row in rows],
+        "total": [amount(row.total_parameters) for row in rows],
+        "size": [amount(row.bytes, "B") for row in rows],
+        "bits": [amount(row.bits) for row in rows],
+        "expected": [amount(row.memorized) for row in rows],
+        "95 % interval": [f"{amount(row.interval.low)} to {amount(row.interval.high or 0.0)}" for row in rows],
+        "at least": [amount(row.at_least) for row in rows],
+        "FLOP": [f"{row.cost.flops:.1e}" for row in rows],
+        "time/here": [duration(3600 * row.cost.hours) for row in rows],
+        f"time/{accelerator.upper()}": [duration(3600 * row.cost.accelerator_hours) for row in rows],
+    }
 
 
 def show_bits(found: BitsFrontier, items: str) -> None:
@@ -27,22 +49,9 @@ def show_bits(found: BitsFrontier, items: str) -> None:
     rows = found.architectures or tuple(filter(None, (found.nearest,)))
     if not found.architectures:
         screen.print("None holds them. The nearest:")
-    columns = {
-        "layers": [str(row.n_layers) for row in rows],
-        "heads": [f"{row.n_heads} of {row.d_head}" for row in rows],
-        "width": [str(row.d_model) for row in rows],
-        "tables": [TABLES.get(row.embeddings or "", "–") for row in rows],
-        "trainable": [amount(row.trainable_parameters) for row in rows],
-        "size": [amount(row.bytes, "B") for row in rows],
-        "bits": [amount(row.bits) for row in rows],
-        "expected": [amount(row.memorized) for row in rows],
-        "95 % interval": [f"{amount(row.interval.low)} to {amount(row.interval.high or 0.0)}" for row in rows],
-        "at least": [amount(row.at_least) for row in rows],
-        "FLOP": [f"{row.cost.flops:.1e}" for row in rows],
-        "time/here": [duration(3600 * row.cost.hours) for row in rows],
-        f"time/{found.accelerator.upper()}": [duration(3600 * row.cost.accelerator_hours) for row in rows],
-    }
-    kept = output.show_lines(columns, spare=("FLOP", "bits", "size", "heads"))
+    shown = columns(rows, found.accelerator)
+    del shown["total"]
+    kept = output.show_lines(shown, spare=("FLOP", "bits", "size", "heads"))
     words = {
         "tables": "tied: the token table is trained, and the read-out is the same",
         "size": f"size: of all parameters as {found.precision}",

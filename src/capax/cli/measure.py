@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 import capax
 from capax import machine
-from capax.cli import output, sensitivity
+from capax.cli import measurement, output, sensitivity
 from capax.cli.flags import GROUPS, Flag, Json, Part, command, first_line, made, tasks
 from capax.errors import SpecError
 from capax.specs import Model, Task, Training
@@ -81,7 +81,7 @@ def _measure(
     output.warn(device, training.precision)
     with output.progress_bar(hidden=quiet) as progress:
         found = capax.measure(task, model, training, keep_weights=keep_weights, progress=progress, **options)
-    output.emit(found, output.show, as_json=as_json, quiet=quiet)
+    output.emit(found, measurement.show, as_json=as_json, quiet=quiet)
 
 
 def _app() -> App:

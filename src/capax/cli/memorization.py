@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import capax
-from capax.cli import output
+from capax.cli import measurement, output
 from capax.cli.families import amount
 from capax.cli.flags import Flag, Json
 from capax.cli.path import search_here
@@ -44,7 +44,7 @@ def memorization(
 
 def _show(found: Memorization) -> None:
     screen = output.console()
-    screen.print(f"{output.setting(found.spec)}; run {found.key[:12]}")
+    screen.print(f"{measurement.setting(found.spec)}; run {found.key[:12]}")
     asked = f"the last {found.suffix} tokens after the first {found.prefix}"
     screen.print(f"Said verbatim ({asked}; intervals: {found.level:.0%}):")
     halves: dict[str, Verbatim | None] = {"learned": found.learned, "held out": found.held_out}

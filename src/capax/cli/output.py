@@ -12,32 +12,21 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from pydantic import BaseModel
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from capax.cli import streams
 from capax.errors import FigureFailed, printable
-from capax.results import Breakdown, CapacityEstimate, Interval, KeyDimensionSearch, Measurement, Search
-from capax.specs import Run, Training
 from capax.specs.plugins import resolve
 from capax.store.schema import Failure, Summary
 from capax.text import duration
 
 if TYPE_CHECKING:
     from capax.protocols import progress as measuring
-    from capax.training.stopping import StopReason
 
 PIPE_WIDTH = 200
 WIDE = 110
 """Columns from which on a line of progress holds all of it."""
 LONGEST_ERROR = 140
-STOPPED = {
-    "complete": "the library was complete",
-    "plateau": "nothing improved any more",
-    "converged": "a cycle added too little",
-    "budget": "its budget was spent",
-    "diverged": "it diverged",
-}
 
 
 @contextmanager
@@ -148,230 +137,6 @@ def _state_in_words(state: measuring.Progress, narrow: bool) -> str:
     return " · ".join(parts)
 
 
-def show(run: Measurement) -> None:
-    """Print a measurement as a table, with how it was measured."""
-    spec = run.spec
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for name, value in _rows(run):
-        table.add_row(name, value)
-    screen = console()
-    screen.print(f"{setting(spec)}; protocol {spec.protocol.protocol}, seed {spec.seed}")
-    screen.print(table)
-
-
-def setting(spec: Run) -> str:
-    """Model and task in words."""
-    return f"{spec.model.words(spec.protocol)}; {spec.task.words()}"
-
-
-def ended(reason: StopReason, training: Training) -> str:
-    """Why a training ended, in words; a complete library need not have ended it."""
-    if reason == "complete" and not training.stop_when_complete:
-        return "the library was complete, and training went on to its end"
-    return f"ended as {STOPPED[reason]}"
-
-
-def _rows(run: Measurement) -> list[tuple[str, str]]:
-    protocol, counts = run.spec.protocol, run.memorized_per_restart
-    each = f" (restarts: {', '.join(map(str, counts))})" if protocol.one_library and len(counts) > 1 else ""
-    rows = [
-        *([] if run.capacity is None else _capacity_rows(run.capacity)),
-        *_unconverged(run),
-        (protocol.counted, f"{run.memorized} of {run.library_size}{each}"),
-        ("chance", _chance(run)),
-    ]
-    if run.interval is not None:
-        rows.append(("interval", _range(run.interval)))
-    if isinstance(run.search, Search):
-        sure = run.search.largest_sure
-        rows.append(
-            ("search", f"{len(run.members)} trainings; every one succeeded up to {'no size' if sure is None else sure}")
-        )
-    if run.shatter is not None:
-        rows += _shatter_rows(run)
-    if run.key_search is not None:
-        rows += _key_dimension_rows(run.key_search)
-    rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in run.metrics.items()]
-    rows += _group_rows(run.breakdown)
-    rows += _unit_rows(run)
-    if run.bits_per_item is not None and run.bits_per_item != run.bits_per_item_uniform:
-        guess = f"{run.bits_per_item_uniform:.4g} of a uniform guess"
-        rows.append(("bits per item", f"{run.bits_per_item:.4g}, the entropy of the targets; {guess}"))
-    rows += [
-        ("parameters", _parameters(run)),
-        (
-            "training",
-            f"{run.epochs} epochs, {run.steps} steps, {duration(run.seconds)}; "
-            f"{ended(run.stop_reason, run.spec.training)}",
-        ),
-    ]
-    diverged = sum(member.stop_reason == "diverged" for member in run.members)
-    if diverged:
-        rows.append(("diverged", f"{diverged} of {len(run.members)} trainings"))
-    if run.unreachable:
-        rows.append(
-            ("unreachable", f"the frozen read-out can never give these targets: {', '.join(map(str, run.unreachable))}")
-        )
-    rows += [("note", note) for note in run.notes]
-    rows.append(("key", run.key[:12]))
-    return rows
-
-
-UNCONVERGED = {"budget": "at its budget", "plateau": "on a plateau"}
-LAST = 0.1
-"""Share of a training, its end, over which it is said how much the loss still fell."""
-
-
-def _unconverged(run: Measurement) -> list[tuple[str, str]]:
-    """That the best of some restarts is no capacity where it ended for another reason than having learned all."""
-    if run.spec.protocol.protocol != "mac" or run.stop_reason not in UNCONVERGED or not run.spec.task.has_probabilities:
-        return []
-    curve = max(run.members, key=lambda member: member.memorized).curve
-    losses = [(epoch, loss) for epoch, loss in zip(curve.epoch, curve.loss, strict=True) if loss is not None]
-    before = [loss for epoch, loss in losses if epoch <= (1 - LAST) * curve.epoch[-1]]
-    fell = ""
-    if before and before[-1] > 0:
-        drop = 1 - losses[-1][1] / before[-1]
-        fell = f"; its loss {'fell' if drop >= 0 else 'rose'} {abs(drop):.1%} over its last tenth"
-    return [
-        (
-            "not a capacity",
-            f"ended {UNCONVERGED[run.stop_reason]}: a count of what this training reached{fell}; `--protocol capacity` "
-            "measures what the model can hold",
-        )
-    ]
-
-
-def _chance(run: Measurement) -> str:
-    """What luck recalls, by guesses and by a constant answer, and what is above it."""
-    both = ""
-    if run.chance_constant is not None:
-        both = f" (guesses {run.chance_uniform:.4g}, one constant answer {run.chance_constant:.4g})"
-    above = f"{run.memorized_above_chance:.4g} above chance" if run.above_chance else "not significantly above chance"
-    return f"{run.chance:.4g} by luck{both}; {above}"
-
-
-MOSTLY = 0.5
-"""Share of the parameters from which it is said that they are tables of tokens."""
-
-
-def _parameters(run: Measurement) -> str:
-    effective = run.parameters.effective
-    more = "" if effective in (None, run.parameters.trainable) else f", {effective} effective"
-    share = run.spec.model.table_parameters(**run.spec.task.sizes()) / run.parameters.total
-    tables = f"; {share:.0%} of all are tables of tokens" if share > MOSTLY else ""
-    return f"{run.parameters.trainable} trainable of {run.parameters.total}{more}{tables}"
-
-
-def _capacity_rows(found: CapacityEstimate) -> list[tuple[str, str]]:
-    """What a model can hold; where it did not converge, that first."""
-    reached = f"{found.bits:.4g} bits known of {found.library_bits:.4g}"
-    gained = "" if found.last_gain is None else f"; the last cycle added {found.last_gain:.1%}"
-    if found.extrapolated is None or found.interval is None:
-        rows = [("capacity", f"not converged: at least {reached}{gained}")]
-    else:
-        rows = [
-            ("capacity", f"{found.extrapolated:.4g} bits; {_range(found.interval)}"),
-            ("reached", f"{reached}{gained}"),
-        ]
-    effective = "" if found.per_effective_parameter is None else f"{found.per_effective_parameter:.3g} per effective, "
-    density = (
-        f"{effective}{found.per_trainable_parameter:.3g} per trainable, {found.per_parameter:.3g} per any parameter"
-    )
-    rows.append(("bits", density))
-    if len(found.library_sizes) > 1:
-        rows.append(
-            ("libraries", f"of {', '.join(map(str, found.library_sizes))} items in turn, until it held only part")
-        )
-    return rows
-
-
-MOST_GROUPS = 6
-
-
-def _group_rows(found: Breakdown | None) -> list[tuple[str, str]]:
-    """What is recalled of each group, the largest first, and one of those that are missed most."""
-    if found is None:
-        return []
-    rows = []
-    for by in dict.fromkeys(group.by for group in found.groups):
-        groups = [group for group in found.groups if group.by == by]
-        if len(groups) > 1:
-            said = [f"{group.of} {group.recalled} of {group.items}" for group in groups[:MOST_GROUPS]]
-            rows.append((by.replace("_", " "), "; ".join(said) + ("; …" if len(groups) > MOST_GROUPS else "")))
-    return [*rows, *([("missed most", found.missed[0])] if found.missed else [])]
-
-
-UNITS = {
-    "tokens": "tokens",
-    "bits": "bits",
-    "morris_bits": "bits (Morris)",
-    "allen_zhu_bits": "bits (Allen-Zhu)",
-}
-
-
-def _unit_rows(run: Measurement) -> list[tuple[str, str]]:
-    """Each definition: how much, its range, and per parameter."""
-    rows = []
-    for unit in run.units:
-        if unit.name in UNITS:
-            low_high = unit.interval
-            high = "no upper end" if low_high is None or low_high.high is None else f"{low_high.high:.4g}"
-            spread = "" if low_high is None else f" ({low_high.low:.4g} to {high})"
-            rows.append(
-                (
-                    UNITS[unit.name],
-                    f"{unit.amount:.4g}{spread}; {unit.per_trainable_parameter:.3g} per trainable, "
-                    f"{unit.per_parameter:.3g} per any parameter",
-                )
-            )
-    return rows
-
-
-def _key_dimension_rows(search: KeyDimensionSearch) -> list[tuple[str, str]]:
-    rows = []
-    if search.total_key_dim is None:
-        rows.append(("key dimension", "no head size up to the width is enough"))
-    else:
-        range_ = "" if search.interval is None else f"; {_range(search.interval)}"
-        rows.append(("key dimension", f"{search.total_key_dim}: {search.n_heads} x {search.d_head}{range_}"))
-    for count in search.per_heads:
-        enough = (
-            "no head size is enough"
-            if count.total_key_dim is None
-            else f"{count.n_heads} x {count.d_head} = {count.total_key_dim}"
-        )
-        high = "no upper end" if count.interval.high is None else f"{count.interval.high:.4g}"
-        rows.append(
-            (
-                f"{count.n_heads} head{'s' * (count.n_heads > 1)}",
-                f"{enough} ({count.interval.low:.4g} to {high}), F1 {count.f1:.3f}, {count.trainings} trainings",
-            )
-        )
-    return rows
-
-
-def _shatter_rows(run: Measurement) -> list[tuple[str, str]]:
-    assert run.shatter is not None
-    shatter, fit = run.shatter, run.shatter.fit
-    trials = len(shatter.epochs) + len(shatter.censored)
-    rows = [("completed", f"{len(shatter.epochs)} of {trials} trials; {_range(shatter.completed_share)}")]
-    if shatter.median is not None:
-        rows.append(("epochs", f"median {shatter.median:g}, {min(shatter.epochs)} to {max(shatter.epochs)}"))
-    if fit is not None:
-        low, high = fit.r_interval
-        rows.append(
-            (
-                "neg. binomial",
-                f"r {fit.r} ({low:g} to {high:g}), p {fit.p:.4g} ({fit.p_interval[0]:.4g} to {fit.p_interval[1]:.4g}); "
-                f"largest distance to the data {fit.distance:.3f}",
-            )
-        )
-    return rows
-
-
 class Screen(Console):
     """A console that shows the control characters of a text and obeys none."""
 
@@ -413,11 +178,6 @@ def failed_figures() -> Iterator[None]:
         warnings.simplefilter("always", FigureFailed)
         usual, warnings.showwarning = warnings.showwarning, tell
         yield
-
-
-def _range(interval: Interval) -> str:
-    high = "no upper end" if interval.high is None else f"{interval.high:.4g}"
-    return f"{interval.low:.4g} to {high} ({interval.level:.0%}: {interval.of})"
 
 
 def show_runs(runs: list[Summary]) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 import capax
-from capax.cli import output
+from capax.cli import measurement, output
 from capax.cli.flags import Json
 from capax.cli.runs import CAPAX_DB
 from capax.figures.drawing import check_writable, draw
@@ -59,7 +59,7 @@ def probe(
 
 def _show(found: Probes) -> None:
     screen = output.console()
-    screen.print(f"{output.setting(found.spec)}; run {found.key[:12]}")
+    screen.print(f"{measurement.setting(found.spec)}; run {found.key[:12]}")
     counted = "" if found.recalled == found.memorized else f" ({found.memorized} when it was measured)"
     screen.print(f"{found.recalled} of {found.library_size} items recalled{counted}; intervals: {found.level:.0%}")
     _show_cue(found, screen)

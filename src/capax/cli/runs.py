@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from capax.cli import output
+from capax.cli import measurement, output
 from capax.cli.flags import Flag, Json
 from capax.errors import CapaxError, printable
 from capax.store import Store
@@ -102,7 +102,7 @@ def show(key: str, *, store: Place = CAPAX_DB, as_json: Json = False) -> None:
     """
     with Store(store, create=False) as opened:
         found = opened.find(key)
-    output.emit(found, output.show, as_json=as_json)
+    output.emit(found, measurement.show, as_json=as_json)
 
 
 @app.command

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 import capax
-from capax.cli import output
+from capax.cli import measurement, output
 from capax.errors import SpecError
 from capax.probes.choices import Source, Value, text
 from capax.specs import Model, Task, Training
@@ -76,7 +76,7 @@ def run(
 
 def _draw(found: Sensitivity, path: Path) -> None:
     size = f"protocol {found.spec.protocol.protocol}, library of {found.library_size}, seed {found.spec.seed}"
-    resolve("capax.figures.tornado:draw_tornado")(found, path, f"{output.setting(found.spec)}; {size}")
+    resolve("capax.figures.tornado:draw_tornado")(found, path, f"{measurement.setting(found.spec)}; {size}")
 
 
 def show(found: Sensitivity) -> None:
@@ -85,7 +85,7 @@ def show(found: Sensitivity) -> None:
     what = "D_K*" if budget else "above chance"
     screen = output.console()
     protocol = found.spec.protocol
-    screen.print(f"{output.setting(found.spec)}; protocol {protocol.protocol}, seed {found.spec.seed}")
+    screen.print(f"{measurement.setting(found.spec)}; protocol {protocol.protocol}, seed {found.spec.seed}")
     if budget:
         base = f"{what} {_number(found.number)}"
     else:
@@ -93,7 +93,7 @@ def show(found: Sensitivity) -> None:
     screen.print(f"base: {base}{_range(found)}")
     if protocol.one_library:
         screen.print(
-            f"{output.ended(found.stop_reason, found.spec.training)}; an alternative that ended otherwise says so"
+            f"{measurement.ended(found.stop_reason, found.spec.training)}; an alternative that ended otherwise says so"
         )
     screen.print()
     table = Table(box=None, pad_edge=False)
