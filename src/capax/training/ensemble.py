@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,8 @@ from capax.specs import Training
 from capax.tasks.library import Evaluation, Library, Purpose
 from capax.training.optimizers import Adam, optimizer
 from capax.training.stopping import Information
+
+Found = TypeVar("Found")
 
 CACHE_FLOATS = 2**20
 """Numbers in the widest activation of a micro-batch on a CPU: 4 MB (measured: see benchmarks)."""
@@ -188,11 +190,14 @@ class Learner:
         library = self.library if everyone else self.library.select(members)
         counts = torch.zeros(len(members), dtype=torch.long, device=self.device)
         metrics: dict[str, list[Tensor]] = {}
-        with torch.no_grad():
-            for outputs, batch, real in self._outputs(ensemble, library, "recall"):
-                counts += (library.recalled(outputs, batch) * real).sum(1)
-                for name, values in library.row_metrics(outputs, batch).items():
-                    metrics.setdefault(name, []).append(values)
+
+        def counted(outputs: Tensor, batch: Any, real: Bool[Tensor, "e b"]) -> tuple[Tensor, dict[str, Tensor]]:
+            return (library.recalled(outputs, batch) * real).sum(1), library.row_metrics(outputs, batch)
+
+        for part_counts, parts in self._of_parts(ensemble, library, "recall", counted):
+            counts += part_counts
+            for name, values in parts.items():
+                metrics.setdefault(name, []).append(values)
         whole = {name: torch.cat(parts, 1) for name, parts in metrics.items()}
         return [
             library.evaluation(place, count, {name: values[place, :size] for name, values in whole.items()})
@@ -211,13 +216,13 @@ class Learner:
         library = self.library.select(list(members))
         if weights:
             ensemble.parameters |= {name: torch.stack([kept[name] for kept in weights]) for name in weights[0]}
-        gained, right = [], []
-        with torch.no_grad():
-            for outputs, batch, real in self._outputs(ensemble, library, "information"):
-                gained.append(library.known_bits(outputs, batch) * real)
-                if library.breaks_down:
-                    right.append(library.recalled(outputs, batch) & real)
-        bits = torch.cat(gained, 1)
+
+        def known(outputs: Tensor, batch: Any, real: Bool[Tensor, "e b"]) -> tuple[Tensor, Tensor | None]:
+            bits = library.known_bits(outputs, batch) * real
+            return bits, library.recalled(outputs, batch) & real if library.breaks_down else None
+
+        gained, recalled = zip(*self._of_parts(ensemble, library, "information", known), strict=True)
+        bits, right = torch.cat(gained, 1), [part for part in recalled if part is not None]
         sums = zip(bits.clamp_min(0).sum(1).tolist(), bits.sum(1).tolist(), strict=True)
         rows = [""] * len(bits)
         if right:
@@ -227,17 +232,30 @@ class Learner:
             for (clipped, signed), row in zip(sums, rows, strict=True)
         ]
 
-    def _outputs(
-        self, ensemble: Ensemble[Any], library: Library[Any], purpose: Purpose
-    ) -> Iterator[tuple[Tensor, Any, Bool[Tensor, "e b"]]]:
-        """An ensemble's outputs for its whole libraries, part by part, with their batch and which rows are real."""
+    def _of_parts(
+        self,
+        ensemble: Ensemble[Any],
+        library: Library[Any],
+        purpose: Purpose,
+        found: Callable[[Tensor, Any, Bool[Tensor, "e b"]], Found],
+    ) -> Iterator[Found]:
+        """What is found in an ensemble's outputs for its whole libraries, part by part, in order.
+
+        Args:
+            found: called with the outputs of a part, its batch, and which of its rows are real; without gradients.
+        """
         rows = torch.arange(library.rows, device=self.device).expand(ensemble.n_members, -1)
         real = rows < torch.tensor(library.row_counts, device=self.device)[:, None]
-        shared = library.shared(ensemble, purpose, library.rows)
+        with torch.no_grad():
+            shared = library.shared(ensemble, purpose, library.rows)
         pieces = self._pieces(purpose, library.rows)
-        for part, part_real in zip(rows.chunk(pieces, 1), real.chunk(pieces, 1), strict=True):
+
+        @torch.no_grad()  # which holds for one thread
+        def of(part: Int[Tensor, "e b"], part_real: Bool[Tensor, "e b"]) -> Found:
             batch = library.batch(part)
-            yield library.outputs(ensemble, batch, purpose, shared), batch, part_real
+            return found(library.outputs(ensemble, batch, purpose, shared), batch, part_real)
+
+        return iter(self._map(of, rows.chunk(pieces, 1), real.chunk(pieces, 1)))
 
     def keep(self, members: list[int]) -> None:
         """Keep some members only; their parameters and the optimizer's moments do not change."""
