@@ -218,4 +218,4 @@ def _show_comparison(found: Comparison) -> None:
     screen.print("left out: a fifth of the configurations at a time; the next two: the largest width, the most heads")
     for score in found.scores:
         for reason in score.reasons:
-            screen.print(f"– for {score.law}: {reason}")
+            screen.print(f"{score.law}: {reason}")

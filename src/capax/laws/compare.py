@@ -17,6 +17,7 @@ from capax.laws.rows import Rows
 from capax.store import tables
 
 FOLDS = 5
+ITEMS = "capacity_items"
 ONE_CONFIGURATION = "left out: all rows are of one configuration, so that none is left to fit without it"
 
 
@@ -69,6 +70,9 @@ def _capped(law: Law, rows: Rows) -> np.ndarray:
 def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     """Fit laws to the same table and measure their errors.
 
+    Beside a law of bits held at convergence (`CapacityLaw`) the others are fitted to `capacity_items`, on the rows that
+    converged, whatever else these differ in: relative errors are the same of items as of bits.
+
     Args:
         table: named columns, `n_heads` and `d_model` among them; of a table of `capax.read` without the rows that are
             not significantly above chance.
@@ -84,13 +88,19 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     luck: tuple[str, ...] = ()
     if isinstance(table, pl.DataFrame) and y is None and laws:
         table, luck = laws[0].usable(table)
+    held = next((law for law in laws if law.bound is not None and isinstance(table, pl.DataFrame)), None)
+    if held is not None:
+        table = table.drop_nulls(held.target)
     heads, widths = tables.numbers(table, "n_heads"), tables.numbers(table, "d_model")
     scores, counts = [], np.empty(0)
     for law in laws:
         try:
-            rows = law.read(table, y)
-            counts = rows.counts
-            scores.append(_score(law, rows, table, heads, widths))
+            if held is None or law is held:
+                rows = law.read(table, y)
+                counts = rows.counts
+                scores.append(_score(law, rows, table, heads, widths))
+            else:
+                scores.append(_of_items(law, held, table, heads, widths))
         except CapaxError as error:
             scores.append(Score(law=law.name, reasons=("; ".join((str(error), *luck)),)))
     scores.sort(key=lambda score: np.inf if score.mape_left_out is None else score.mape_left_out)
@@ -100,6 +110,25 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
         largest_width=float(widths.max()),
         largest_heads=float(heads.max()),
         scores=tuple(scores),
+    )
+
+
+def _of_items(law: Law, held: Law, table: pl.DataFrame, heads: np.ndarray, widths: np.ndarray) -> Score:
+    """The score of a law of counts on rows that say in bits what is held."""
+    law = clone(law).set_params(target=ITEMS)
+    known = table.select(*law.columns, ITEMS)
+    rows = law.read(known)
+    score = _score(law, rows, known, heads, widths)
+    differ = [name for name in held.columns if name not in law.columns and table[name].n_unique() > 1]
+    reasons = [f"it knows nothing of {', '.join(differ)}, in which the rows differ"] if differ else []
+    # the density of bits is that of items by the bits of an item
+    shift = 2 * float(np.log(tables.numbers(table, held.target) / rows.counts).sum())
+    return score.model_copy(
+        update={
+            "aic": None if score.aic is None else score.aic + shift,
+            "bic": None if score.bic is None else score.bic + shift,
+            "reasons": (*reasons, *score.reasons),
+        }
     )
 
 

@@ -408,7 +408,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
                 )
             counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
             columns = {name: self._column(X, name) for name in self.columns}
-            items = self.needed_for is None and self.target not in tables.IN_BITS
+            items = self.needed_for is None and self.target not in tables.UNBOUNDED
             library = tables.numbers(X, LIBRARY) if items and LIBRARY in tables.names(X) else None
             if y is None and self.bound in tables.names(X):
                 reached, lacks = tables.numbers(X, self.bound), np.isnan(counts)

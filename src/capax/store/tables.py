@@ -17,7 +17,7 @@ from polars.exceptions import PolarsError
 from capax import outputs
 from capax.errors import TableError
 from capax.inputs import regular
-from capax.results import CapacityEstimate, Measurement
+from capax.results import Measurement
 from capax.specs import Run
 from capax.store import DEFAULT, Store, published
 
@@ -50,8 +50,9 @@ def read(store: Path | str = DEFAULT) -> pl.DataFrame:
     Returns:
         One row per run: `key`, the fields of its task, model, training and protocol, `seed`, the counts (`memorized`,
         `chance` and its two kinds, `memorized_above_chance`, `above_chance`), their units, parameter counts, epochs,
-        seconds and `stop_reason`; of protocol capacity also `capacity_bits` (null where it did not converge),
-        `capacity_reached`, `capacity_low`, `capacity_high`, `converged`. A field that a run's protocol does not have is
+        seconds and `stop_reason`; of protocol capacity also `capacity_bits` and `capacity_items` (so many items have
+        these bits; both null where it did not converge), `capacity_reached`, `capacity_low`, `capacity_high`,
+        `converged`. A field that a run's protocol does not have is
         null. Imported rows follow, with what was known of them; then there is a column `source`, null for the runs.
 
     Raises:
@@ -144,7 +145,7 @@ def _row(run: Measurement) -> dict[str, Any]:
         **{name: getattr(run, name) for name in counts},
         **information,
         **parameter_columns(run),
-        **_capacity(run.capacity),
+        **_capacity(run),
         "epochs": run.epochs,
         "steps": run.steps,
         "seconds": run.seconds,
@@ -156,12 +157,14 @@ def _row(run: Measurement) -> dict[str, Any]:
     )
 
 
-def _capacity(found: CapacityEstimate | None) -> dict[str, Any]:
+def _capacity(run: Measurement) -> dict[str, Any]:
     """What a model can hold, in bits: after eight times as many steps, with an interval, and as it was reached."""
+    found = run.capacity
     if found is None:
         return {}
-    interval = found.interval
+    interval, an_item = found.interval, run.spec.task.information_per_item()
     return {
+        "capacity_items": None if found.extrapolated is None or not an_item else found.extrapolated / an_item,
         "capacity_bits": found.extrapolated,
         "capacity_reached": found.bits,
         "capacity_low": None if interval is None else interval.low,
@@ -303,9 +306,10 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
 
 ABOVE_LUCK = ("memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
 """Columns of what is above luck: noise where a count is not. A raw count (`memorized`) is a value, luck or not."""
-CAPACITIES = ("capacity_bits", "capacity_reached")
+CAPACITIES = ("capacity_items", "capacity_bits", "capacity_reached")
 """Columns of what can be held (protocol capacity); null in runs of other protocols, and where nothing converged."""
-IN_BITS = ("bits", "morris_bits", "allen_zhu_bits", "known_bits", *CAPACITIES)
+IN_BITS = ("bits", "morris_bits", "allen_zhu_bits", "known_bits", "capacity_bits", "capacity_reached")
+UNBOUNDED = (*IN_BITS, "capacity_items")
 """Columns that a library's size in items is no bound of."""
 
 
