@@ -4,9 +4,11 @@ const capaxPlanner = (() => {
   // The smallest architectures that hold a target; throws an Error where there is nothing to choose from.
   const plan = (law, { target, sizes, lists, probability, budget_parameters, extrapolate }) => {
     const place = law.probabilities.indexOf(probability);
-    const wanted = (row) => Object.entries(sizes).every(([name, value]) => row[name] === value) && Object.entries(lists).every(([name, values]) => !values || values.includes(row[name]));
-    const rows = law.rows.map((row) => Object.fromEntries(law.columns.map((name, column) => [name, row[column]])));
-    const offered = rows.filter(wanted).filter((row) => extrapolate || !row.outside.length).map((row) => ({ ...row, at_least: row.at_least[place] }));
+    const column = (name) => law.columns.indexOf(name);
+    const wanted = (row) => Object.entries(sizes).every(([name, value]) => row[column(name)] === value) && Object.entries(lists).every(([name, values]) => !values || values.includes(row[column(name)]));
+    const named = (row) => Object.fromEntries(law.columns.map((name, at) => [name, row[at]]));
+    const told = (row) => ({ ...row, at_least: row.at_least[place], outside: row.outside.map((at) => law.reasons[at]) });
+    const offered = law.rows.filter(wanted).map(named).filter((row) => extrapolate || !row.outside.length).map(told);
     if (!offered.length) throw new Error(`no architecture of the grid has these sizes${extrapolate ? "" : ` in the law's domain (${law.domain})`}`);
     const candidates = offered.filter((row) => !(budget_parameters && row.trainable_parameters > budget_parameters));
     if (!candidates.length) throw new Error(`budget_parameters: at least ${Math.min(...offered.map((row) => row.trainable_parameters))} for the smallest architecture to choose from, got ${budget_parameters}`);
@@ -38,14 +40,14 @@ if (window.capaxReport && window.capaxReport.data.planner) (({ data: { planner: 
     return { target: number("target"), sizes: Object.fromEntries(Object.keys(law.asked).map((name) => [name, slid(name)])), lists: Object.fromEntries(law.axes.map(listed)), probability: slid("probability"), budget_parameters: number("budget_parameters"), extrapolate: Boolean(at("extrapolate")?.checked) };
   };
   const few = (value) => (value === null ? "–" : typeof value === "string" ? value : value >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3))));
-  const COLUMNS = [...law.axes.map((name) => [name, name]), ["trainable", "trainable_parameters"], ["total", "total_parameters"], ["size", "size"], ["expected", "memorized"], ["at least", "at_least"], ["tokens/par.", "tokens_per_parameter"], ...Object.keys(law.gains).map((name) => [name.replace("gain_of_", "+"), name])];
+  const COLUMNS = [...law.shown.map((name) => [name, name]), ["trainable", "trainable_parameters"], ["total", "total_parameters"], ["size", "size"], ["expected", "memorized"], ["at least", "at_least"], ["tokens/par.", "tokens_per_parameter"], ...Object.keys(law.gains).map((name) => [name.replace("gain_of_", "+"), name])];
   const line = (tag, texts, scope) => { const made = element("tr"); made.append(...texts.map((text) => element(tag, text, { class: "number", ...scope }))); return made; };
   const figure = (found, target) => {
     const lines = Map.groupBy(found.candidates, (row) => law.axes.slice(0, -1).filter((name) => new Set(found.candidates.map((one) => one[name])).size > 1).map((name) => `${name} ${row[name]}`).join(", ") || "all");
     const trace = (rows, name, more) => ({ x: rows.map((row) => row.trainable_parameters), y: rows.map((row) => row.at_least), name, mode: "markers", ...more });
     const traces = [...lines].map(([name, rows], group) => {
       const looks = { color: law.looks.colors[group % law.looks.colors.length], symbol: law.looks.symbols[group % law.looks.symbols.length] };
-      return trace(rows, name, { mode: "lines+markers", line: { color: looks.color }, marker: { ...looks, size: rows.length > 20 ? 4 : 8 }, text: rows.map((row) => `${law.axes.map((axis) => `${axis} ${row[axis]}`).join(", ")}: at least ${few(row.at_least)}, expected ${few(row.memorized)}`), hoverinfo: "text" });
+      return trace(rows, name, { mode: "lines+markers", line: { color: looks.color }, marker: { ...looks, size: rows.length > 20 ? 4 : 8 }, text: rows.map((row) => `${law.shown.map((axis) => `${axis} ${row[axis]}`).join(", ")}: at least ${few(row.at_least)}, expected ${few(row.memorized)}`), hoverinfo: "text" });
     });
     traces.push(trace(found.architectures, "holds the target", { hoverinfo: "skip", marker: { size: 18, symbol: "circle-open", color: law.looks.grey, line: { width: 3 } } }));
     traces.push({ x: [...found.candidates].map((row) => row.trainable_parameters).sort((a, b) => a - b), y: found.candidates.map(() => target), name: "target", mode: "lines", line: { dash: "dash", color: law.looks.grey }, hoverinfo: "name" });
@@ -59,10 +61,9 @@ if (window.capaxReport && window.capaxReport.data.planner) (({ data: { planner: 
       found = capaxPlanner.plan(law, asked());
       shown = found.nearest ? [found.nearest] : found.architectures;
       const [first] = shown;
-      const size = `${law.axes.map((name) => `${name} ${first[name]}`).join(", ")}: ${few(first.trainable_parameters)} trainable parameters`;
+      const size = `${law.shown.map((name) => `${name} ${first[name]}`).join(", ")}: ${few(first.trainable_parameters)} trainable parameters`;
       words = found.nearest ? `No architecture of the grid holds them. The nearest holds at least ${few(first.at_least)}: ${size}.` : `The smallest has ${size}.`;
-      const outside = [...new Set(shown.flatMap((row) => row.outside))];
-      if (outside.length) words += ` Outside the law's domain: ${outside.join("; ")}.`;
+      if (first.outside.length) words += ` It lies outside the law's domain: ${first.outside.join("; ")}.`;
       figure(found, number("target"));
     } catch (error) {
       words = error.message;
