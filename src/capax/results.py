@@ -56,6 +56,13 @@ class GroupRecall(Result):
     of: Annotated[str, Field(description="The group.")]
     items: int
     recalled: Annotated[int, Field(description="By the training that counts.")]
+    weight: Annotated[
+        float | None,
+        Field(
+            description="Mean weight of its items in the loss, 1 over all: exposures of such an item by epochs. "
+            "None where all weigh the same."
+        ),
+    ] = None
 
 
 class Breakdown(Result):

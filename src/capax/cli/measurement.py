@@ -69,7 +69,7 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
     if run.key_search is not None:
         rows += _key_dimension_rows(run.key_search)
     rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in run.metrics.items()]
-    rows += _group_rows(run.breakdown)
+    rows += _group_rows(run.breakdown, run.epochs)
     rows += _unit_rows(run)
     if run.bits_per_item is not None and run.bits_per_item != run.bits_per_item_uniform:
         guess = f"{run.bits_per_item_uniform:.4g} of a uniform guess"
@@ -166,7 +166,7 @@ def _capacity_rows(found: CapacityEstimate) -> list[tuple[str, str]]:
 MOST_GROUPS = 6
 
 
-def _group_rows(found: Breakdown | None) -> list[tuple[str, str]]:
+def _group_rows(found: Breakdown | None, epochs: int) -> list[tuple[str, str]]:
     """What is recalled of each group, the largest first, and one of those that are missed most."""
     if found is None:
         return []
@@ -174,7 +174,11 @@ def _group_rows(found: Breakdown | None) -> list[tuple[str, str]]:
     for by in dict.fromkeys(group.by for group in found.groups):
         groups = [group for group in found.groups if group.by == by]
         if len(groups) > 1:
-            said = [f"{group.of} {group.recalled} of {group.items}" for group in groups[:MOST_GROUPS]]
+            said = [
+                f"{group.of} {group.recalled} of {group.items}"
+                + ("" if group.weight is None else f" ({epochs * group.weight:.3g} exposures)")
+                for group in groups[:MOST_GROUPS]
+            ]
             rows.append((by.replace("_", " "), "; ".join(said) + ("; …" if len(groups) > MOST_GROUPS else "")))
     return [*rows, *([("missed most", found.missed[0])] if found.missed else [])]
 

@@ -25,7 +25,7 @@ def broken_down(runs: Sequence[Measurement]) -> list[dict[str, Any]]:
             "title": f"{run.memorized} of {run.library_size}: {run.spec.task.words()}; {run.spec.model.words()}",
             "promise": _promise(run),
             "unit": run.spec.task.unit,
-            "tables": _tables(run.breakdown.groups),
+            "tables": _tables(run.breakdown.groups, run.epochs),
             "missed": run.breakdown.missed,
         }
         for run in found
@@ -33,11 +33,17 @@ def broken_down(runs: Sequence[Measurement]) -> list[dict[str, Any]]:
     ]
 
 
-def _tables(groups: Sequence[GroupRecall]) -> list[dict[str, Any]]:
+def _tables(groups: Sequence[GroupRecall], epochs: int) -> list[dict[str, Any]]:
+    weighted = any(one.weight is not None for one in groups)
     return [
         {
             "head": HEADS.get(by, by.replace("_", " ")),
-            "rows": [(one.of, one.items, one.recalled, one.recalled / one.items) for one in groups if one.by == by],
+            "weighted": weighted,
+            "rows": [
+                (one.of, one.items, None if one.weight is None else epochs * one.weight, one.recalled)
+                for one in groups
+                if one.by == by
+            ],
         }
         for by in dict.fromkeys(one.by for one in groups)
     ]

@@ -220,6 +220,7 @@ def test_weights_are_shares_of_the_loss_and_break_recall_down(tmp_path: Path) ->
     assert run.breakdown is not None
     tenths = [group for group in run.breakdown.groups if group.by == "frequency"]
     assert [group.items for group in tenths] == [3] * 10
+    assert [group.weight for group in tenths] == pytest.approx([(3 * place + 2) / 15.5 for place in range(10)])
 
 
 def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:

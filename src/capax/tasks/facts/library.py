@@ -234,11 +234,12 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
         table, encoding = draw(spec, size, generator), prepared(spec).encoding
         if spec.ambiguous == "any":
             right = [one_of_pair(table, one) for one in right]
-        groups = [*_relations(table, right[0]), *_frequencies(table, right[0])]
+        grouping = _Grouping(table, right[0])
+        groups = [*grouping.relations(), *grouping.frequencies()]
         lengths = encoding.lengths[table.answers]
         if len(different := np.unique(lengths)) > 1:
             edges = different if len(different) <= MOST_GROUPS else np.unique(np.quantile(lengths, np.arange(10) / 10))
-            groups += _ranges("answer_len", lengths, edges.astype(int), right[0])
+            groups += grouping.ranges("answer_len", lengths, edges.astype(int))
         missed = len(right) - np.sum(right, 0)
         worst = np.lexsort((-table.weights, -missed))[:MOST_MISSED].tolist()  # of those, the frequent ones first
         return Breakdown(groups=tuple(groups), missed=tuple(table.words(row) for row in worst if missed[row]))
@@ -247,33 +248,41 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
 MOST_GROUPS, MOST_MISSED = 20, 20
 
 
-def _group(by: str, of: str, rows: np.ndarray, right: np.ndarray) -> GroupRecall:
-    return GroupRecall(by=by, of=of, items=int(rows.sum()), recalled=int(right[rows].sum()))
+class _Grouping(NamedTuple):
+    """Facts, and which of them are recalled, in groups."""
 
+    table: Table
+    right: np.ndarray
 
-def _relations(table: Table, right: np.ndarray) -> list[GroupRecall]:
-    """The relations with most facts, each by itself, and the others together."""
-    if not table.named_relations:
-        return []
-    counts = np.bincount(table.relation, minlength=len(table.relations))
-    largest = np.argsort(-counts, kind="stable")[:MOST_GROUPS]
-    found = [_group("relation", table.relations[one], table.relation == one, right) for one in largest if counts[one]]
-    others = ~np.isin(table.relation, largest)
-    return [*found, _group("relation", "others", others, right)] if others.any() else found
+    def group(self, by: str, of: str, rows: np.ndarray) -> GroupRecall:
+        """One group."""
+        weights = self.table.weights
+        weight = None if weights.min() == weights.max() else float(weights[rows].mean() / weights.mean())
+        return GroupRecall(by=by, of=of, items=int(rows.sum()), recalled=int(self.right[rows].sum()), weight=weight)
 
+    def relations(self) -> list[GroupRecall]:
+        """The relations with most facts, each by itself, and the others together."""
+        table = self.table
+        if not table.named_relations:
+            return []
+        counts = np.bincount(table.relation, minlength=len(table.relations))
+        largest = np.argsort(-counts, kind="stable")[:MOST_GROUPS]
+        found = [self.group("relation", table.relations[one], table.relation == one) for one in largest if counts[one]]
+        others = ~np.isin(table.relation, largest)
+        return [*found, self.group("relation", "others", others)] if others.any() else found
 
-def _frequencies(table: Table, right: np.ndarray) -> list[GroupRecall]:
-    """Tenths of the facts, from the rarest to the most frequent, where frequencies differ."""
-    if table.weights.min() == table.weights.max():
-        return []
-    return _ranges("frequency", table.weights, np.unique(np.quantile(table.weights, np.arange(10) / 10)), right)
+    def frequencies(self) -> list[GroupRecall]:
+        """Tenths of the facts, from the rarest to the most frequent, where frequencies differ."""
+        weights = self.table.weights
+        if weights.min() == weights.max():
+            return []
+        return self.ranges("frequency", weights, np.unique(np.quantile(weights, np.arange(10) / 10)))
 
-
-def _ranges(by: str, values: np.ndarray, edges: np.ndarray, right: np.ndarray) -> list[GroupRecall]:
-    """Groups by the largest edge that a value reaches, named by their least and greatest value."""
-    place, found = np.searchsorted(edges, values, side="right") - 1, []
-    for number in np.unique(place).tolist():
-        rows = place == number
-        low, high = values[rows].min(), values[rows].max()
-        found.append(_group(by, f"{low:g}" if low == high else f"{low:g} to {high:g}", rows, right))
-    return found
+    def ranges(self, by: str, values: np.ndarray, edges: np.ndarray) -> list[GroupRecall]:
+        """Groups by the largest edge that a value reaches, named by their least and greatest value."""
+        place, found = np.searchsorted(edges, values, side="right") - 1, []
+        for number in np.unique(place).tolist():
+            rows = place == number
+            low, high = values[rows].min(), values[rows].max()
+            found.append(self.group(by, f"{low:g}" if low == high else f"{low:g} to {high:g}", rows))
+        return found
