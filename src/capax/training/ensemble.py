@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -161,13 +161,7 @@ class Learner:
         asked = [*self.ensemble.trainable.values(), *(leaf for leaf in leaves.values() if leaf.requires_grad)]
         losses = torch.zeros_like(weight[:, 0])
         pieces = self._pieces("loss", rows.shape[1])
-
-        def micro(
-            part: Int[Tensor, "e b"], part_weight: Float[Tensor, "e b"]
-        ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-            found = self._micro_losses(leaves, part, part_weight)
-            return found.detach(), torch.autograd.grad(found.sum(), asked, allow_unused=True)
-
+        micro = partial(self._gradients, leaves, asked)
         # in order, whichever ends first: sums are the same to the last bit
         for part_losses, parts in self._map(micro, rows.chunk(pieces, 1), weight.chunk(pieces, 1)):
             losses = losses + part_losses
@@ -190,11 +184,7 @@ class Learner:
         library = self.library if everyone else self.library.select(members)
         counts = torch.zeros(len(members), dtype=torch.long, device=self.device)
         metrics: dict[str, list[Tensor]] = {}
-
-        def counted(outputs: Tensor, batch: Any, real: Bool[Tensor, "e b"]) -> tuple[Tensor, dict[str, Tensor]]:
-            return (library.recalled(outputs, batch) * real).sum(1), library.row_metrics(outputs, batch)
-
-        for part_counts, parts in self._of_parts(ensemble, library, "recall", counted):
+        for part_counts, parts in self._of_parts(ensemble, library, "recall", _counted):
             counts += part_counts
             for name, values in parts.items():
                 metrics.setdefault(name, []).append(values)
@@ -216,12 +206,7 @@ class Learner:
         library = self.library.select(list(members))
         if weights:
             ensemble.parameters |= {name: torch.stack([kept[name] for kept in weights]) for name in weights[0]}
-
-        def known(outputs: Tensor, batch: Any, real: Bool[Tensor, "e b"]) -> tuple[Tensor, Tensor | None]:
-            bits = library.known_bits(outputs, batch) * real
-            return bits, library.recalled(outputs, batch) & real if library.breaks_down else None
-
-        gained, recalled = zip(*self._of_parts(ensemble, library, "information", known), strict=True)
+        gained, recalled = zip(*self._of_parts(ensemble, library, "information", _known), strict=True)
         bits, right = torch.cat(gained, 1), [part for part in recalled if part is not None]
         sums = zip(bits.clamp_min(0).sum(1).tolist(), bits.sum(1).tolist(), strict=True)
         rows = [""] * len(bits)
@@ -237,25 +222,20 @@ class Learner:
         ensemble: Ensemble[Any],
         library: Library[Any],
         purpose: Purpose,
-        found: Callable[[Tensor, Any, Bool[Tensor, "e b"]], Found],
+        found: Callable[[Library[Any], Tensor, Any, Bool[Tensor, "e b"]], Found],
     ) -> Iterator[Found]:
         """What is found in an ensemble's outputs for its whole libraries, part by part, in order.
 
         Args:
-            found: called with the outputs of a part, its batch, and which of its rows are real; without gradients.
+            found: called with the library, the outputs of a part, its batch, and which of its rows are real.
         """
         rows = torch.arange(library.rows, device=self.device).expand(ensemble.n_members, -1)
         real = rows < torch.tensor(library.row_counts, device=self.device)[:, None]
         with torch.no_grad():
             shared = library.shared(ensemble, purpose, library.rows)
         pieces = self._pieces(purpose, library.rows)
-
-        @torch.no_grad()  # which holds for one thread
-        def of(part: Int[Tensor, "e b"], part_real: Bool[Tensor, "e b"]) -> Found:
-            batch = library.batch(part)
-            return found(library.outputs(ensemble, batch, purpose, shared), batch, part_real)
-
-        return iter(self._map(of, rows.chunk(pieces, 1), real.chunk(pieces, 1)))
+        of_part = partial(_of_part, ensemble, library, purpose, shared, found)
+        return iter(self._map(of_part, rows.chunk(pieces, 1), real.chunk(pieces, 1)))
 
     def keep(self, members: list[int]) -> None:
         """Keep some members only; their parameters and the optimizer's moments do not change."""
@@ -294,6 +274,17 @@ class Learner:
             moments[name] = {moment: value.to(self.device) for moment, value in found.items()}
         self._optimizer.remember(moments)
 
+    def _gradients(
+        self,
+        shared: dict[str, Tensor],
+        asked: list[Tensor],
+        rows: Int[Tensor, "e b"],
+        weight: Float[Tensor, "e b"],
+    ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        """A micro-batch's losses, and the gradients of some tensors."""
+        losses = self._micro_losses(shared, rows, weight)
+        return losses.detach(), torch.autograd.grad(losses.sum(), asked, allow_unused=True)
+
     def _micro_losses(
         self, shared: dict[str, Tensor], rows: Int[Tensor, "e b"], weight: Float[Tensor, "e b"]
     ) -> Float[Tensor, " e"]:
@@ -317,6 +308,36 @@ class Learner:
         if torch.device(self.device).type != "cpu":
             return 1
         return math.ceil(n_rows * self.floats_per_row[purpose] / CACHE_FLOATS)
+
+
+@torch.no_grad()  # which holds for one thread
+def _of_part(
+    ensemble: Ensemble[Any],
+    library: Library[Any],
+    purpose: Purpose,
+    shared: dict[str, Tensor],
+    found: Callable[[Library[Any], Tensor, Any, Bool[Tensor, "e b"]], Found],
+    rows: Int[Tensor, "e b"],
+    real: Bool[Tensor, "e b"],
+) -> Found:
+    """What is found in an ensemble's outputs for some rows."""
+    batch = library.batch(rows)
+    return found(library, library.outputs(ensemble, batch, purpose, shared), batch, real)
+
+
+def _counted(
+    library: Library[Any], outputs: Tensor, batch: Any, real: Bool[Tensor, "e b"]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """How many rows each member recalls, and what else the task measures of each."""
+    return (library.recalled(outputs, batch) * real).sum(1), library.row_metrics(outputs, batch)
+
+
+def _known(
+    library: Library[Any], outputs: Tensor, batch: Any, real: Bool[Tensor, "e b"]
+) -> tuple[Tensor, Tensor | None]:
+    """What is known of each row, and which ones are recalled, where recall is broken down."""
+    bits = library.known_bits(outputs, batch) * real
+    return bits, library.recalled(outputs, batch) & real if library.breaks_down else None
 
 
 @cache
