@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -129,11 +130,9 @@ class ModuleEnsemble(TokenEnsemble[Module]):
         return scores[:, :, -1:] if scored == "last" else scores
 
     def _together(self, tokens: Int[Tensor, "e b n"]) -> Tensor:
-        def one(member: dict[str, Tensor], row: Tensor) -> Tensor:
-            return functional_call(self.template, member, (row,))
-
+        one = partial(functional_call, self.template)
         with plain_attention():
-            return torch.vmap(one)(self.parameters, tokens)
+            return torch.vmap(one)(self.parameters, (tokens,))
 
     def _one_by_one(self, tokens: Int[Tensor, "e b n"], training: bool) -> Tensor:
         names, parts = list(self.parameters), zip(*(p.unbind(0) for p in self.parameters.values()), strict=True)
