@@ -110,6 +110,18 @@ def test_shares_and_exposures_are_inverses() -> None:
             law.exposures_for(share, size)
 
 
+def test_a_new_training_strays_from_the_share_by_its_spread() -> None:
+    new, errors = {"effective_parameters": [2000.0, 2000.0], "exposures": [50.0, 400.0]}, []
+    true = np.log(1 / (1 + (TRUE["tau"] / np.array(new["exposures"])) ** TRUE["beta"]))
+    noise = np.random.default_rng(7)
+    for seed in range(12):
+        law = capax.ExposureLaw(n_bootstrap=40).fit(study([4, seed]))
+        strayed = np.log(law.known_share(new)) - true - 0.01 * noise.standard_normal(2)
+        errors.append(strayed / law.share_spread(new))
+    assert 0.6 < np.sqrt(np.mean(np.square(errors))) < 1.5
+    assert law.share_spread(new).max() < 0.05  # that of what is held is more
+
+
 def test_what_no_training_came_near_has_no_value() -> None:
     law = capax.ExposureLaw().fit(study(ends=(10, 20, 40, 80), tau=3000.0, level=0.01))
     assert law.parameters_["tau"] is None

@@ -12,7 +12,7 @@ import pytest
 
 import capax
 from capax.errors import CapaxError, LawError, OutsideDomain
-from capax.laws.files import from_json, to_json
+from capax.laws.files import from_json, load_law, to_json
 from capax.laws.law import Law
 from capax.planning import bits
 from capax.planning.cost import PEAKS, USED, Cost, operations
@@ -113,6 +113,21 @@ def test_what_has_to_be_known_early_takes_larger_networks() -> None:
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 1.5 * sizes[-1]
     assert sizes[2] == sizes[3]
+
+
+def test_how_far_the_share_may_be_wrong_is_in_the_interval() -> None:
+    early, late = (
+        planned(900, seq_len=8, vocab_size=100, n_layers=1, d_model=24, embeddings="frozen", exposures=exposures)
+        for exposures in (30, None)
+    )
+    (of_early,), (of_late,) = early.architectures or (early.nearest,), late.architectures or (late.nearest,)
+    spread = load_law("reference:exposure").share_spread(
+        {"effective_parameters": [of_early.effective_parameters], "exposures": [30]}
+    )[0]
+    below = np.log(of_late.interval.low / of_late.memorized)
+    expected = -np.hypot(below, 1.96 * spread)
+    assert np.log(of_early.interval.low / of_early.memorized) == pytest.approx(expected, rel=0.02)
+    assert expected < 1.001 * below < 0
 
 
 def test_inside_the_domain_the_smallest_that_is_sure_is_said() -> None:

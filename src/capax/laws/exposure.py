@@ -86,9 +86,22 @@ class ExposureLaw(Law):
         Raises:
             TableError: when a column is missing or a value is not a positive number.
         """
-        columns = self._columns_of(X)
-        _, _, tau, s, beta = self._theta()
-        return np.asarray(1 / (1 + (tau * np.exp(s * (np.log(columns[SIZE]) - UNIT)) / columns[SEEN]) ** beta))
+        return np.asarray(_share(self._theta(), self._columns_of(X)))
+
+    def share_spread(self, X: Any) -> np.ndarray:
+        """`(rows,)` the standard deviation of the logarithm of `known_share`, of a new training.
+
+        It has two parts: that of the law, over the draws of `bootstrap`, and that of points of a training about its own
+        curve. How much is held is another thing: architectures differ in that without differing in the share.
+
+        Raises:
+            TableError: when a column is missing or a value is not a positive number.
+        """
+        columns, rows = self._columns_of(X), self.rows_
+        residuals = self._scale(rows.counts) - self._scale(self._predict(rows.columns))
+        _, within = _variances(residuals, _architectures(rows))
+        logs = np.log(_share(self.bootstrap()[:, :-1].T[..., None], columns))
+        return np.asarray(np.hypot(logs.std(axis=0, ddof=1), np.sqrt(within)))
 
     def exposures_for(self, share: float, effective_parameters: float) -> float:
         """After how many exposures a share of what a training tends to is known.
@@ -165,14 +178,8 @@ class ExposureLaw(Law):
         residuals = observed.values - self._scale(
             self._capacity(np.array(list(found.values.values())), rows.columns)[0]
         )
-        group = _architectures(rows)
-        members = np.bincount(group)
-        means = np.bincount(group, residuals) / members
-        architectures, points = len(members), len(group)
-        between = float(means @ means) / max(architectures - 2, 1)  # k and a are told by architectures
-        apart = residuals - means[group]
-        within = float(apart @ apart) / max(points - architectures - 2, 1)
-        sigma = max(float(np.sqrt(between + within * (1 - np.mean(1 / members)))), SMALLEST_SPREAD)
+        between, within = _variances(residuals, group := _architectures(rows))
+        sigma = max(float(np.sqrt(between + within * (1 - np.mean(1 / np.bincount(group))))), SMALLEST_SPREAD)
         return dataclasses.replace(found, sigma=sigma, deviance=float(residuals @ residuals) / sigma**2)
 
     def _not_told(self, solution: Solution) -> dict[str, str]:
@@ -232,9 +239,25 @@ class ExposureLaw(Law):
         return np.append(list(found.values.values()), found.sigma)
 
 
+def _variances(residuals: Vector, group: np.ndarray) -> tuple[float, float]:
+    """Of the residuals of architectures on average, and of points about the average of their own."""
+    members = np.bincount(group)
+    means = np.bincount(group, residuals) / members
+    architectures, points = len(members), len(group)
+    apart = residuals - means[group]
+    # k and a are told by architectures
+    return float(means @ means) / max(architectures - 2, 1), float(apart @ apart) / max(points - architectures - 2, 1)
+
+
 def _architectures(rows: Rows) -> np.ndarray:
     """Which architecture each row is of: those of equal size count as one."""
     return np.unique(rows.columns[SIZE], return_inverse=True)[1].ravel()
+
+
+def _share(theta: np.ndarray, columns: Columns) -> np.ndarray:
+    """The share that is known of some rows; parameters may have more axes."""
+    _, _, tau, s, beta = theta
+    return np.asarray(1 / (1 + (tau * np.exp(s * (np.log(columns[SIZE]) - UNIT)) / columns[SEEN]) ** beta))
 
 
 LOGARITHMIC = np.array([True, False, True, False, True])

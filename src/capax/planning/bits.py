@@ -46,12 +46,16 @@ class Fill(NamedTuple):
     files: int = 0
     more: int = 0
 
-    def widened(self, law: Law, table: Columns, levels: Sequence[float]) -> list[np.ndarray]:
-        """Quantiles of what a law says, the spread included: distances from the median add up as independent ones."""
+    def widened(self, law: Law, table: Columns, levels: Sequence[float], early: Any = 0.0) -> list[np.ndarray]:
+        """Quantiles of what a law says, with the spread: distances from the median add up as independent ones.
+
+        Args:
+            early: a further spread, of what is known early, a number or `(rows,)`.
+        """
         *found, median = law.quantiles(table, (*levels, 0.5))
-        steps = [self.spread * scipy.stats.norm.ppf(level) for level in levels]
+        steps = [np.hypot(self.spread, early) * scipy.stats.norm.ppf(level) for level in levels]
         return [
-            median * np.exp(np.sign(step) * np.hypot(np.log(bits / median), step)) if step else bits
+            np.where(step == 0, bits, median * np.exp(np.sign(step) * np.hypot(np.log(bits / median), step)))
             for bits, step in zip(found, steps, strict=True)
         ]
 
@@ -164,12 +168,12 @@ def frontier(
     law, tried = question.law, families(question, multiple)
     table, models, task = tried.table, tried.models, question.task
     inside = law.inside_domain(table)
-    share, remarks = _known(table, exposures)
+    share, early, remarks = _known(table, exposures)
     fill = fill or Fill(1.0, 0.0)
     items = share * fill.share / question.per_item
     expected = predicted(law, table) * items
     levels = (1 - LEVEL) / 2, 1 - probability, (1 + LEVEL) / 2
-    low, at_least, high = (bits * items for bits in fill.widened(law, table, levels))
+    low, at_least, high = (bits * items for bits in fill.widened(law, table, levels, early))
     shown = shown_exposures if exposures is None else exposures
     held = np.full(len(models), target) if target is not None else at_least
     size, total = table["trainable_parameters"], table["total_parameters"]
@@ -254,17 +258,20 @@ def _nearest_measured(law: Law, bits: float) -> Known | None:
     return Known(sizes=sizes, bits=float(rows.counts[at]))
 
 
-def _known(table: Columns, exposures: int | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The share of what each network holds that it knows after so many exposures, and what to say of it."""
+def _known(table: Columns, exposures: int | None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """The share of what each network holds that it knows after so many exposures, its spread, and what to say of it."""
+    count = len(table["effective_parameters"])
     if exposures is None:
-        return np.ones(len(table["effective_parameters"])), ()
+        return np.ones(count), np.zeros(count), ()
     curve = load_law(CURVE)
     assert isinstance(curve, ExposureLaw)
-    share = curve.known_share(table | {"exposures": np.full(len(table["effective_parameters"]), exposures)})
-    return share, (
+    seen = table | {"exposures": np.full(count, exposures)}
+    share, spread = curve.known_share(seen), curve.share_spread(seen)
+    remark = (
         f"after {exposures} exposures {share.min():.0%} of what a network holds is known: by {CURVE}, of the recipe of "
-        "protocol capacity; intervals leave out how far that share may be wrong",
+        f"protocol capacity; the standard deviation of its logarithm, up to {spread.max():.2g}, is in the intervals"
     )
+    return share, spread, (remark,)
 
 
 def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: Any) -> Verification:
