@@ -29,30 +29,65 @@ def plain_logits(spec: Transformer, member: Member, tokens: Tensor) -> Tensor:
     def norm(x: Tensor, gain: str) -> Tensor:
         if not spec.norms:
             return x
+        if spec.norm == "rms":
+            return x / torch.sqrt((x**2).mean(-1, keepdim=True) + torch.finfo(x.dtype).eps) * member[gain]
         centred = x - x.mean(-1, keepdim=True)
         return centred / torch.sqrt((centred**2).mean(-1, keepdim=True) + 1e-5) * member[gain]
 
     n = tokens.shape[1]
-    x = member["token"][tokens] + member["position"] / math.sqrt(spec.d_model)
-    future = torch.arange(n)[None, :] > torch.arange(n)[:, None]
+    x = member["token"][tokens]
+    if "position" in member:
+        x = x + member["position"] / math.sqrt(spec.d_model)
+    back = torch.arange(n)[:, None] - torch.arange(n)[None, :]
+    unseen = (back < 0) | (back >= (spec.window or n))
     for layer in range(spec.n_layers):
         at = f"layers.{layer}."
         y = norm(x, at + "norm")
         mixed = torch.zeros_like(x)
         for head in range(spec.n_heads):
-            query, key, value, out = (member[at + name][head] for name in ("query", "key", "value", "out"))
-            scores = torch.einsum("bic,cd,ed,bje->bij", y, query, key, y) / math.sqrt(spec.d_head)
-            attention = torch.exp(scores.masked_fill(future, -math.inf))
+            group = head * spec.kv_heads // spec.n_heads
+            query, out = (member[at + name][head] for name in ("query", "out"))
+            key, value = (member[at + name][group] for name in ("key", "value"))
+            if spec.positions == "rotary":
+                scores = torch.einsum("bid,ijde,bje->bij", y @ query, rotations(back, spec.d_head), y @ key)
+            else:
+                scores = torch.einsum("bic,cd,ed,bje->bij", y, query, key, y)
+            scores = scores / math.sqrt(spec.d_head)
+            if spec.positions == "alibi":
+                scores = scores - slope(head, spec.n_heads) * back
+            attention = torch.exp(scores.masked_fill(unseen, -math.inf))
             attention = attention / attention.sum(-1, keepdim=True)
             mixed = mixed + torch.einsum("bij,bjc,cv,vo->bio", attention, y, value, out)
         x = x + mixed if spec.skips else mixed
         if spec.ffn != "none":
             y = norm(x, at + "ffn_norm")
             if spec.ffn == "mlp":
-                hidden = activated(y @ member[at + "up"] + member[at + "up_bias"], spec.activation)
+                hidden = y @ member[at + "up"] + member[at + "up_bias"]
+                gate = y @ member[at + "gate"] + member[at + "gate_bias"] if spec.gated else hidden
+                hidden = activated(gate, spec.activation) * (hidden if spec.gated else 1)
                 y = hidden @ member[at + "down"] + member[at + "down_bias"]
             x = x + y if spec.skips else y
     return norm(x, "final_norm") @ member["token" if spec.readout == "tied" else "readout"].T
+
+
+def rotations(back: Tensor, channels: int) -> Tensor:
+    """What turns a key `(n, n, d, d)` by how far `(n, n)` a query lies behind it, as blocks of 2 × 2."""
+    found = torch.zeros(*back.shape, channels, channels, dtype=torch.float64)
+    for pair in range(channels // 2):
+        angle = back.double() * 10_000 ** (-2 * pair / channels)
+        cosine, sine = torch.cos(angle), torch.sin(angle)
+        at = 2 * pair
+        found[..., at, at], found[..., at, at + 1] = cosine, sine
+        found[..., at + 1, at], found[..., at + 1, at + 1] = -sine, cosine
+    return found
+
+
+def slope(head: int, heads: int) -> float:
+    """ALiBi's, as the paper's code has it: those of the power of two below, then every other of the one above."""
+    below = 1
+    while 2 * below <= heads:
+        below *= 2
+    return 2 ** (-8 * (head + 1) / below) if head < below else 2 ** (-8 * (2 * (head - below) + 1) / (2 * below))
 
 
 def plain_loss(logits: Tensor, targets: Tensor) -> Tensor:
@@ -97,13 +132,15 @@ def from_x_transformers(tensors: dict[str, Tensor], spec: Transformer, *, gain: 
         gain_offset: what the stored gain lacks (1 where it is stored as gain − 1).
     """
     h = spec.n_heads
+    # its queries take keys in turn, ours one after the other: heads are in another order
+    order = [head for group in range(spec.kv_heads) for head in range(group, h, spec.kv_heads)]
 
-    def heads_first(weight: Tensor) -> Tensor:
-        return weight.view(h, -1, spec.d_model).mT
+    def heads_first(weight: Tensor, heads: int) -> Tensor:
+        return weight.view(heads, -1, spec.d_model).mT
 
     member = {
         "token": tensors["token_emb.emb.weight"],
-        "position": tensors["pos_emb.emb.weight"],
+        **({"position": tensors["pos_emb.emb.weight"]} if spec.has_table else {}),
         "final_norm": tensors[f"attn_layers.final_norm.{gain}"] + gain_offset,
         "readout": tensors["to_logits.weight"],
     }
@@ -113,18 +150,26 @@ def from_x_transformers(tensors: dict[str, Tensor], spec: Transformer, *, gain: 
             f"layers.{layer}.{name}": tensor
             for name, tensor in {
                 "norm": tensors[f"{attention}.0.0.{gain}"] + gain_offset,
-                "query": heads_first(tensors[f"{attention}.1.to_q.weight"]),
-                "key": heads_first(tensors[f"{attention}.1.to_k.weight"]),
-                "value": heads_first(tensors[f"{attention}.1.to_v.weight"]),
-                "out": tensors[f"{attention}.1.to_out.weight"].T.reshape(h, -1, spec.d_model),
+                "query": heads_first(tensors[f"{attention}.1.to_q.weight"], h)[order],
+                "key": heads_first(tensors[f"{attention}.1.to_k.weight"], spec.kv_heads),
+                "value": heads_first(tensors[f"{attention}.1.to_v.weight"], spec.kv_heads),
+                "out": tensors[f"{attention}.1.to_out.weight"].T.reshape(h, -1, spec.d_model)[order],
                 "ffn_norm": tensors[f"{ffn}.0.0.{gain}"] + gain_offset,
-                "up": tensors[f"{ffn}.1.ff.0.0.weight"].T,
-                "up_bias": tensors[f"{ffn}.1.ff.0.0.bias"],
+                **hidden(tensors, f"{ffn}.1.ff.0", spec),
                 "down": tensors[f"{ffn}.1.ff.2.weight"].T,
                 "down_bias": tensors[f"{ffn}.1.ff.2.bias"],
             }.items()
         }
     return member
+
+
+def hidden(tensors: dict[str, Tensor], at: str, spec: Transformer) -> Member:
+    """The FFN's first matrix; where it is gated, what is gated and then the gate."""
+    if not spec.gated:
+        return {"up": tensors[f"{at}.0.weight"].T, "up_bias": tensors[f"{at}.0.bias"]}
+    up, gate = tensors[f"{at}.proj.weight"].T.chunk(2, -1)
+    up_bias, gate_bias = tensors[f"{at}.proj.bias"].chunk(2)
+    return {"up": up, "up_bias": up_bias, "gate": gate, "gate_bias": gate_bias}
 
 
 def stacked(spec: Transformer, members: list[Member]) -> TransformerEnsemble:

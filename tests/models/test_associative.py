@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from reference import assert_same
 from torch import Tensor
 
-from capax.models.associative import AssociativeEnsemble, sinusoids
+from capax.models.associative import AssociativeEnsemble
+from capax.models.operations import sinusoids
 from capax.specs import Associations, AssociativeAttention
 
 PROFILES = pytest.mark.parametrize("profile", ["plain", "mahdavi2024"])

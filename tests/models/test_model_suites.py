@@ -7,6 +7,7 @@ import pytest
 import capax
 from capax.models.mixers import softmax
 from capax.specs.task import Scored
+from capax.specs.transformer import Norm
 from capax.testing import MixerSuite, ModelSuite
 
 SEQUENCES = capax.Sequences(seq_len=5, vocab_size=7, library_size=30)
@@ -33,6 +34,18 @@ class TestDeepTransformer(ModelSuite):
 class TestTiedTransformerAfterATokenOfItsOwn(ModelSuite):
     model = TRANSFORMER.replace(embeddings="trained", readout="tied")
     task = SEQUENCES.replace(bos=True)
+
+
+class TestTransformerOfToday(ModelSuite):
+    model = TRANSFORMER.replace(
+        n_layers=2, n_kv_heads=1, positions="rotary", gated=True, activation="silu", norm="rms", window=3
+    )
+    task = SEQUENCES
+
+
+class TestTransformerWithSlopes(ModelSuite):
+    model = TRANSFORMER.replace(n_heads=3, positions="alibi", norm="rms")
+    task = SEQUENCES.replace(loss="last")
 
 
 class TestPlainAttention(ModelSuite):
@@ -67,12 +80,29 @@ class TestSoftmax(MixerSuite):
         monkeypatch.setattr(softmax, "mixes_inputs", lambda *sizes: mixes)
         self.test_every_query_equals_the_definition()
 
-    @pytest.mark.parametrize("norms", [True, False])
+    @pytest.mark.parametrize("norm", ["layer", "rms", None])
     @pytest.mark.parametrize("scored", ["all", "last"])
     def test_every_table_equals_the_definition(
-        self, scored: Scored, norms: bool, monkeypatch: pytest.MonkeyPatch
+        self, scored: Scored, norm: Norm | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(softmax, "mixes_inputs", lambda *sizes: True)
         monkeypatch.setattr(softmax, "factoring_pays", lambda *sizes: True)
         for mixer in self.mixers():
-            assert self.compare_shared(mixer, 6, scored, 10**9, norms)
+            assert self.compare_shared(mixer, 6, scored, 10**9, norm)
+
+
+class TestSoftmaxOfSharedKeysAndNearPositions(TestSoftmax):
+    models: ClassVar = (
+        TRANSFORMER.replace(n_heads=4, n_kv_heads=2, d_value=3),
+        TRANSFORMER.replace(window=2),
+        TRANSFORMER.replace(n_heads=3, positions="alibi"),
+        TRANSFORMER.replace(n_heads=4, n_kv_heads=1, positions="alibi", window=4, norms=False),
+    )
+
+
+class TestSoftmaxOfTurnedChannels(MixerSuite):
+    models: ClassVar = (
+        TRANSFORMER.replace(positions="rotary"),
+        TRANSFORMER.replace(positions="rotary", n_heads=4, n_kv_heads=2, d_head=2, window=3),
+        TRANSFORMER.replace(positions="rotary", d_model=3, d_head=6, d_value=2, norms=False),
+    )

@@ -68,9 +68,13 @@ def test_every_bound_is_there() -> None:
 
 def test_each_assumption_is_met_unmet_or_unknown() -> None:
     found = bounds(EXAMPLE, seq_len=32, vocab_size=100)["mahdavi2024"]
-    assert [assumption.met for assumption in found.assumptions] == [True, None, None, False, False]
+    assert [assumption.met for assumption in found.assumptions] == [True, None, None, False, False, True]
     layer = EXAMPLE.replace(d_head=64, ffn="none", norms=False)
-    assert [one.met for one in bounds(layer, seq_len=32)["mahdavi2024"].assumptions] == [True, None, None, True, True]
+    met = [one.met for one in bounds(layer, seq_len=32)["mahdavi2024"].assumptions]
+    assert met == [True, None, None, True, True, True]
+    for other in ({"n_heads": 2, "n_kv_heads": 1}, {"window": 4}, {"positions": "alibi"}, {"positions": "rotary"}):
+        found = bounds(layer.replace(**other), seq_len=32)["mahdavi2024"]
+        assert (found.value, found.assumptions[-1].met) == (None, False)
 
 
 def test_context_size_is_that_of_the_sequence_or_the_given() -> None:

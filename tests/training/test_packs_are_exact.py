@@ -26,6 +26,13 @@ from capax.training.pack import Outcome, Pack
 from capax.training.workers import split
 
 TASKS = ("sequences", "associations", "relations")
+VARIANTS: list[dict[str, Any]] = [
+    *(4 * [{}]),
+    {"n_kv_heads": 1, "window": 2},
+    {"positions": "alibi", "norm": "rms"},
+    {"positions": "rotary", "d_head": 4, "n_heads": 4, "n_kv_heads": 2},
+    {"positions": "none", "ffn": "mlp", "gated": True},
+]
 
 
 def drawn(kind: str, draw: random.Random) -> tuple[Task, Model, Training]:
@@ -49,12 +56,15 @@ def drawn(kind: str, draw: random.Random) -> tuple[Task, Model, Training]:
                 recall=draw.choice(["last", "all"]),
             ),
             Transformer(
-                n_layers=draw.choice([1, 1, 2]),
-                n_heads=draw.choice([1, 1, 2, 3]),
-                d_model=draw.choice([1, 2, 4, 8, 12, 16, 24]),
-                d_head=draw.choice([1, 2, 3, 4, 8, 16]),
-                ffn=draw.choice(["mlp", "none", "identity"]),
-                norms=draw.choice([True, True, False]),
+                **{
+                    "n_layers": draw.choice([1, 1, 2]),
+                    "n_heads": draw.choice([1, 1, 2, 3]),
+                    "d_model": draw.choice([1, 2, 4, 8, 12, 16, 24]),
+                    "d_head": draw.choice([1, 2, 3, 4, 8, 16]),
+                    "ffn": draw.choice(["mlp", "none", "identity"]),
+                    "norms": draw.choice([True, True, False]),
+                    **draw.choice(VARIANTS),
+                }
             ),
             training,
         )

@@ -7,15 +7,13 @@ n tokens, h heads, c channels (d_model), d d_head, v d_value, o outputs.
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from capax.models.ensemble import Ensemble
-from capax.models.operations import softmax
+from capax.models.operations import sinusoids, softmax
 from capax.specs import AssociativeAttention
 
 
@@ -136,13 +134,3 @@ def _mixed(attention: Float[Tensor, "e b h n"], values: Float[Tensor, "e h n v"]
     if values.shape[-1] == 1:
         return (attention * values[:, None, :, :, 0]).sum(-1, keepdim=True)
     return torch.einsum("ebhn,ehnv->ebhv", attention, values)
-
-
-@cache
-def sinusoids(
-    positions: int, channels: int, dtype: torch.dtype, device: torch.device
-) -> Float[Tensor, "positions channels"]:
-    """Sin and cos of position / 10000^(2i / channels), in turn (Vaswani et al. 2017)."""
-    rates = 10_000.0 ** (-torch.arange(0, channels, 2, dtype=torch.float64) / channels)
-    angles = torch.arange(positions, dtype=torch.float64)[:, None] * rates
-    return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, :channels].to(device, dtype)

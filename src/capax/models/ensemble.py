@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.specs.model import Constant, Model, Normal, Parameter, Scored
+from capax.models.operations import sinusoids
+from capax.specs.model import Constant, Model, Normal, Parameter, Scored, Sinusoid
 from capax.specs.task import Task
 
 Spec = TypeVar("Spec")
@@ -148,6 +149,8 @@ def drawn(table: Iterable[Parameter], generator: torch.Generator) -> dict[str, T
             tensors[name] = torch.full(shape, first.value, dtype=torch.float64)
         elif isinstance(first, Normal):
             tensors[name] = torch.empty(shape).normal_(0, first.std, generator=generator)
+        elif isinstance(first, Sinusoid):
+            tensors[name] = sinusoids(shape[0], shape[1], torch.float64, torch.device("cpu"))
         else:
             tensors[name] = torch.empty(shape).uniform_(-first.bound, first.bound, generator=generator)
             if first.divided_by != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -61,3 +62,13 @@ class _CrossEntropy(torch.autograd.Function):
 
 def _as_torch_does(x: Tensor) -> bool:
     return x.device.type != "cpu" or torch.compiler.is_compiling()
+
+
+@cache
+def sinusoids(
+    positions: int, channels: int, dtype: torch.dtype, device: torch.device
+) -> Float[Tensor, "positions channels"]:
+    """Sin and cos of position / 10000^(2i / channels), in turn (Vaswani et al. 2017)."""
+    rates = 10_000.0 ** (-torch.arange(0, channels, 2, dtype=torch.float64) / channels)
+    angles = torch.arange(positions, dtype=torch.float64)[:, None] * rates
+    return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, :channels].to(device, dtype)

@@ -48,9 +48,12 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
 
         The position rows, and what the first block's mixer makes of them and of the vocabulary's rows.
         """
-        inputs = Inputs(self.parameters["token"], self._position(), self.spec.norms)
+        position = self._position()
+        if position is None:
+            return {}
+        inputs = Inputs(self.parameters["token"], position, self.spec.norm_kind)
         answered: Scored = scored if self.spec.n_layers == 1 else "all"
-        return {"position": inputs.position} | self.mixer(0).shared(inputs, answered, n_sequences)
+        return {"position": position} | self.mixer(0).shared(inputs, answered, n_sequences)
 
     def logits(
         self,
@@ -70,7 +73,8 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
         depth = self.spec.n_layers
         mixed = self.mixer(0).from_shared(shared, tokens)
         read = tokens if mixed is None else tokens[:, :, -mixed.shape[2] :]
-        x = self._embed(read, shared["position"][:, -read.shape[2] :])
+        position = shared.get("position")
+        x = self._embed(read, None if position is None else position[:, -read.shape[2] :])
         for layer in range(depth):
             if layer or mixed is None:
                 if scored == "last" and layer == depth - 1:
@@ -93,7 +97,8 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
             before: the normed inputs of each layer's attention so far (p = 0 at the beginning).
         """
         place = before.shape[3]
-        x = self._embed(tokens[:, :, None], self._position()[:, place : place + 1])
+        position = self._position()
+        x = self._embed(tokens[:, :, None], None if position is None else position[:, place : place + 1])
         inputs = []
         for layer in range(self.spec.n_layers):
             inputs.append(torch.cat([before[layer], self._normed(x)], 2))
@@ -101,15 +106,17 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
             x = self._feed_forward(x + mixed if self.spec.skips else mixed, layer)
         return self._read_out(x)[:, :, 0], torch.stack(inputs)
 
-    def _embed(self, tokens: Int[Tensor, "e b n"], position: Float[Tensor, "e n c"]) -> Float[Tensor, "e b n c"]:
+    def _embed(self, tokens: Int[Tensor, "e b n"], position: Float[Tensor, "e n c"] | None) -> Float[Tensor, "e b n c"]:
         table = self.parameters["token"]
         e, t, c = table.shape
         member = torch.arange(e, device=tokens.device).view(e, 1, 1) * t
-        return looked_up(table.view(e * t, c), tokens + member) + position[:, None]
+        rows = looked_up(table.view(e * t, c), tokens + member)
+        return rows if position is None else rows + position[:, None]
 
-    def _position(self) -> Float[Tensor, "e n c"]:
-        table = self.parameters["position"]
-        return table * table.shape[-1] ** -0.5
+    def _position(self) -> Float[Tensor, "e n c"] | None:
+        """Rows of the positions; None where they are no table's."""
+        table = self.parameters.get("position")
+        return None if table is None else table * table.shape[-1] ** -0.5
 
     def mixer(self, layer: int) -> Mixer:
         """A block's mixer."""
@@ -117,7 +124,7 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
         return self._mixer_class(self.spec, weights, self._gain(f"layers.{layer}.norm"))
 
     def _normed(self, x: Float[Tensor, "*batch c"]) -> Float[Tensor, "*batch c"]:
-        return normed(x, self.spec.norms)
+        return normed(x, self.spec.norm_kind)
 
     def _gain(self, name: str) -> Tensor | None:
         return self.parameters[name] if self.spec.norms else None
@@ -125,16 +132,23 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
     def _feed_forward(self, x: Float[Tensor, "e b p c"], layer: int) -> Float[Tensor, "e b p c"]:
         if self.spec.ffn == "none":
             return x
-        y, gain = self._normed(x), f"layers.{layer}.ffn_norm"
+        y, gain = self._normed(x), self._gain(f"layers.{layer}.ffn_norm")
         if self.spec.ffn == "mlp":
             up, up_bias, down, down_bias = (
                 self.parameters[f"layers.{layer}.{name}"] for name in ("up", "up_bias", "down", "down_bias")
             )
             # added in place: `baddbmm` would write the bias to every row first
-            hidden = (y.flatten(1, 2) @ with_gain(up, self._gain(gain))).add_(up_bias[:, None])
-            y = (ACTIVATIONS[self.spec.activation](hidden) @ down).add_(down_bias[:, None]).view(y.shape)
-        elif self.spec.norms:
-            y = y * self.parameters[gain][:, None, None]
+            flat, activation = y.flatten(1, 2), ACTIVATIONS[self.spec.activation]
+            hidden = (flat @ with_gain(up, gain)).add_(up_bias[:, None])
+            if self.spec.gated:
+                gate, gate_bias = (self.parameters[f"layers.{layer}.{name}"] for name in ("gate", "gate_bias"))
+                opened = (flat @ with_gain(gate, gain)).add_(gate_bias[:, None])
+                hidden = hidden * activation(opened)
+            else:
+                hidden = activation(hidden)
+            y = (hidden @ down).add_(down_bias[:, None]).view(y.shape)
+        elif gain is not None:
+            y = y * gain[:, None, None]
         return x + y if self.spec.skips else y
 
     def _read_out(self, x: Float[Tensor, "e b p c"]) -> Float[Tensor, "e b p t"]:

@@ -45,6 +45,10 @@ class Constant(NamedTuple):
     value: float
 
 
+class Sinusoid(NamedTuple):
+    """Sines and cosines, in turn, of a row's number by wavelengths from 2π to 20,000π (Vaswani et al. 2017)."""
+
+
 class Parameter(NamedTuple):
     """One tensor of a model.
 
@@ -55,7 +59,7 @@ class Parameter(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-    first: Normal | Uniform | Constant
+    first: Normal | Uniform | Constant | Sinusoid
     trained: bool = True
 
 

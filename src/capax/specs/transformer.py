@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from capax.specs.model import Constant, Model, Normal, Parameter, Scored, Uniform, freedom, heads, layout
+from capax.specs.model import Constant, Model, Normal, Parameter, Scored, Sinusoid, Uniform, freedom, heads, layout
 from capax.specs.protocols import Protocol
-from capax.specs.spec import LARGEST_SIZE, Size
+from capax.specs.spec import LARGEST_SIZE, Size, since
 from capax.text import Over, together
 
+Norm = Literal["layer", "rms"]
 HEAD = 64
 """Channels of a head, as x-transformers has them."""
+
+
+TABLES = ("trained", "frozen", "sinusoidal")
+"""Positions that are rows of a table, added to a token's."""
 
 
 class Transformer(Model):
@@ -24,6 +29,12 @@ class Transformer(Model):
     Pre-norm blocks of causal attention (no biases) and a 4× FFN, gains without biases in the norms, absolute positions
     scaled by 1/√d_model, a final norm and a read-out without bias, untied by default. Initialisation as in
     x-transformers.
+
+    Of `positions`, `sinusoidal` is a fixed table (Vaswani et al. 2017, arXiv 1706.03762), `rotary` turns pairs of
+    channels of queries and keys (Su et al. 2021, arXiv 2104.09864; all channels, base 10,000), and `alibi` lowers
+    scores by the distance times a slope of each head (Press et al. 2021, arXiv 2108.12409). `n_kv_heads` (Ainslie et
+    al. 2023, arXiv 2305.13245), `window`, `gated` (Shazeer 2020, arXiv 2002.05202) and `norm` (Zhang and Sennrich 2019,
+    arXiv 1910.07467) are as in x-transformers.
     """
 
     ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
@@ -36,10 +47,29 @@ class Transformer(Model):
     model: Literal["transformer"] = "transformer"
     n_layers: Annotated[Size, Field(description="Blocks.")] = 1
     n_heads: Annotated[Size, Field(description="Attention heads per block.")] = 1
+    n_kv_heads: Annotated[
+        int | None,
+        since(
+            "0.1",
+            ge=1,
+            le=LARGEST_SIZE,
+            description="Heads of keys and values, a divisor of n_heads: as many queries share each. n_heads when not "
+            "given.",
+        ),
+    ] = None
     d_model: Annotated[Size, Field(description="Width: channels of a token vector.")] = 32
     d_head: Annotated[Size, Field(description="Channels of a query and a key, whatever the width.")] = HEAD
     d_value: Annotated[
         int | None, Field(ge=1, le=LARGEST_SIZE, description="Channels of a value; d_head when not given.")
+    ] = None
+    window: Annotated[
+        int | None,
+        since(
+            "0.1",
+            ge=1,
+            le=LARGEST_SIZE,
+            description="Positions that each one attends to, of which it is the last; all before it when not given.",
+        ),
     ] = None
     ffn: Annotated[
         Literal["mlp", "identity", "none"],
@@ -48,20 +78,51 @@ class Transformer(Model):
     activation: Annotated[Literal["gelu", "relu", "silu", "softmax"], Field(description="Activation of the FFN.")] = (
         "gelu"
     )
+    gated: Annotated[
+        bool,
+        since("0.1", description="FFN gated: its hidden channels are multiplied by the activation of as many others."),
+    ] = False
     embeddings: Annotated[Literal["frozen", "trained"], Field(description="The token table.")] = "frozen"
-    positions: Annotated[Literal["trained", "frozen"], Field(description="The position table (default ours).")] = (
-        "trained"
-    )
+    positions: Annotated[
+        Literal["trained", "frozen", "sinusoidal", "rotary", "alibi", "none"],
+        Field(description="How it knows positions: a table (default ours), or what turns or lowers scores."),
+    ] = "trained"
     readout: Annotated[
         Literal["frozen", "trained", "tied"], Field(description="The output matrix; tied: it is the token table.")
     ] = "frozen"
-    norms: Annotated[bool, Field(description="Layer norms on or off.")] = True
+    norms: Annotated[bool, Field(description="Norms on or off.")] = True
+    norm: Annotated[Norm, since("0.1", description="The norms: layer norms, or RMS norms.")] = "layer"
     skips: Annotated[bool, Field(description="Skip connections on or off.")] = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.n_heads % self.kv_heads:
+            raise ValueError(f"n_kv_heads: should divide n_heads ({self.n_heads}), got {self.n_kv_heads}")
+        if self.positions == "rotary" and self.d_head % 2:
+            raise ValueError(f"d_head: should be even, as rotary positions turn pairs of channels, got {self.d_head}")
+        if self.gated and self.ffn != "mlp":
+            raise ValueError(f"gated: only with ffn mlp, got ffn {self.ffn}")
+        return self
 
     @property
     def total_key_dim(self) -> int:
-        """n_heads · d_head."""
-        return self.n_heads * self.d_head
+        """Channels of all keys of a position: n_heads · d_head, or n_kv_heads · d_head."""
+        return self.kv_heads * self.d_head
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.n_heads if self.n_kv_heads is None else self.n_kv_heads
+
+    @property
+    def norm_kind(self) -> Norm | None:
+        """The norms; None where there are none."""
+        return self.norm if self.norms else None
+
+    @property
+    def has_table(self) -> bool:
+        """Whether positions are rows of a table."""
+        return self.positions in TABLES
 
     def words(self, protocol: Protocol | None = None) -> str:
         """The model in a few words."""
@@ -72,7 +133,17 @@ class Transformer(Model):
     def _own(self) -> list[str]:
         """Fields of a variant, in words."""
         names = [name for name in type(self).model_fields if name not in Transformer.model_fields]
-        return [f"{name} {getattr(self, name)}" for name in names]
+        options = {
+            f"{self.n_kv_heads} of keys and values": self.n_kv_heads is not None and "n_kv_heads" not in names,
+            f"window {self.window}": self.window is not None,
+            "FFN gated": self.gated,
+            "RMS norm": self.norm_kind == "rms",
+            f"positions {self.positions}": self.positions not in ("trained", "frozen"),
+        }
+        return [
+            *(words for words, chosen in options.items() if chosen),
+            *(f"{name} {getattr(self, name)}" for name in names),
+        ]
 
     def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
         """The model in a sentence."""
@@ -117,8 +188,10 @@ class Transformer(Model):
         ones = Constant(1.0)
         table = [
             Parameter("token", (vocab_size, c), Normal(math.sqrt(2 / c)), self.embeddings == "trained"),
-            Parameter("position", (context, c), Normal(1.0), self.positions == "trained"),
         ]
+        if self.has_table:
+            first = Sinusoid() if self.positions == "sinusoidal" else Normal(1.0)
+            table.append(Parameter("position", (context, c), first, self.positions == "trained"))
         for layer in range(self.n_layers):
             block = list(self.mixer_parameters())
             if self.norms:
@@ -129,6 +202,13 @@ class Transformer(Model):
                 block += [
                     Parameter("up", (c, 4 * c), Uniform.fan_in(c)),
                     Parameter("up_bias", (4 * c,), Uniform.fan_in(c)),
+                ]
+                if self.gated:
+                    block += [
+                        Parameter("gate", (c, 4 * c), Uniform.fan_in(c)),
+                        Parameter("gate_bias", (4 * c,), Uniform.fan_in(c)),
+                    ]
+                block += [
                     Parameter("down", (4 * c, c), Uniform.fan_in(4 * c)),
                     Parameter("down_bias", (c,), Uniform.fan_in(4 * c)),
                 ]
@@ -150,22 +230,28 @@ class Transformer(Model):
     def effective_parameters(self, **sizes: int) -> int:
         """Trained numbers, with W_Q W_Kᵀ and W_V W_O of each head counted by their own freedom.
 
+        Queries that share a key are one matrix above each other, and so are outputs that share a value. Rotary
+        positions leave of the freedom of a query and its key one complex number for each pair of channels (derived, as
+        is all of this: the rank of the derivative says the same). A gated FFN scales each hidden channel twice.
         A variant whose mixer has other tensors counts all of its trained numbers.
         """
         counted = super().effective_parameters(**sizes)
         if type(self).mixer_parameters is not Transformer.mixer_parameters:
             return counted
-        c, value = self.d_model, self.d_value or self.d_head
-        spare = 2 * c * (self.d_head + value) - freedom(c, self.d_head, c) - freedom(c, value, c)
-        return counted - self.n_layers * self.n_heads * spare
+        c, d, value = self.d_model, self.d_head, self.d_value or self.d_head
+        share = self.n_heads // self.kv_heads
+        keys, values = c * d * (share + 1), c * value * (share + 1)
+        free = keys - d if self.positions == "rotary" else freedom(share * c, d, c)
+        spare = self.kv_heads * (keys - free + values - freedom(c, value, share * c))
+        return counted - self.n_layers * (spare + (4 * c if self.gated else 0))
 
     def mixer_parameters(self) -> tuple[Parameter, ...]:
         """The tensors of one block's mixer."""
-        c, h, d, v = self.d_model, self.n_heads, self.d_head, self.d_value or self.d_head
+        c, h, g, d, v = self.d_model, self.n_heads, self.kv_heads, self.d_head, self.d_value or self.d_head
         return (
             Parameter("query", (h, c, d), Uniform.fan_in(c)),
-            Parameter("key", (h, c, d), Uniform.fan_in(c)),
-            Parameter("value", (h, c, v), Uniform.fan_in(c)),
+            Parameter("key", (g, c, d), Uniform.fan_in(c)),
+            Parameter("value", (g, c, v), Uniform.fan_in(c)),
             Parameter("out", (h, v, c), Uniform.fan_in(h * v)),
         )
 
@@ -178,8 +264,11 @@ class Transformer(Model):
         return self.model_dump(exclude={"model"}) | {
             "d_value": self.d_value or self.d_head,
             "d_out": self.d_model,
+            "plain_heads": self.kv_heads == self.n_heads
+            and self.window is None
+            and self.positions not in ("rotary", "alibi"),
             "n_classes": vocab_size,
-            "n_hidden": 4 * self.d_model if self.ffn == "mlp" else None,
+            "n_hidden": 4 * self.d_model if self.ffn == "mlp" and not self.gated else None,
         }
 
     def operations(self, sizes: Mapping[str, int], scored: Scored) -> int:
@@ -189,7 +278,7 @@ class Transformer(Model):
         none for the weights of a frozen read-out. Attention counts all pairs of positions, masked ones, too.
         """
         context, vocabulary = sizes["context"], sizes["vocab_size"]
-        tables = self.table_parameters(**sizes) + context * self.d_model
+        tables = self.table_parameters(**sizes) + (context * self.d_model if self.has_table else 0)
         weights = self.parameter_counts(**sizes)["total"] - tables
         attention = self.n_layers * self.n_heads * (self.d_head + (self.d_value or self.d_head)) * context
         readout = (4 if self.frozen_readout else 6) * vocabulary * self.d_model

@@ -13,6 +13,7 @@ from capax.models.mixers.mixer import Inputs, Mixer
 from capax.specs import Transformer
 from capax.specs.model import Scored
 from capax.specs.plugins import resolve
+from capax.specs.transformer import Norm
 from capax.testing.trained import assert_same
 
 TOLERANCE = 1e-10
@@ -50,13 +51,15 @@ class MixerSuite:
 
     @pytest.mark.parametrize("scored", ["all", "last"])
     @pytest.mark.parametrize("n_sequences", [1, MANY])
-    @pytest.mark.parametrize("norms", [True, False])
-    def test_what_sequences_share_equals_the_definition(self, scored: Scored, n_sequences: int, norms: bool) -> None:
+    @pytest.mark.parametrize("norm", ["layer", "rms", None])
+    def test_what_sequences_share_equals_the_definition(
+        self, scored: Scored, n_sequences: int, norm: Norm | None
+    ) -> None:
         for mixer in self.mixers():
             for context in self.contexts:
-                self.compare_shared(mixer, context, scored, n_sequences, norms)
+                self.compare_shared(mixer, context, scored, n_sequences, norm)
 
-    def compare_shared(self, mixer: Mixer, context: int, scored: Scored, n_sequences: int, norms: bool) -> bool:
+    def compare_shared(self, mixer: Mixer, context: int, scored: Scored, n_sequences: int, norm: Norm | None) -> bool:
         """Compare what a mixer makes of the vocabulary's and the positions' rows with the definition.
 
         Returns:
@@ -66,7 +69,7 @@ class MixerSuite:
         tokens = torch.randint(self.vocab_size, (2, 3, context), generator=torch.Generator().manual_seed(0))
 
         def inputs(tables: Tensor) -> Inputs:
-            return Inputs(tables[:, : self.vocab_size], tables[:, self.vocab_size :], norms)
+            return Inputs(tables[:, : self.vocab_size], tables[:, self.vocab_size :], norm)
 
         def fast(tables: Tensor) -> Tensor | None:
             return mixer.from_shared(mixer.shared(inputs(tables), scored, n_sequences), tokens)

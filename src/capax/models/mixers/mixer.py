@@ -6,6 +6,7 @@ v d_value, t vocabulary, p positions that are answered.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.specs.model import Scored
+from capax.specs.transformer import Norm
 
 NORM_EPS = 1e-5
+ROTARY_BASE = 10_000.0
 
 
 class Mixer:
@@ -53,17 +56,40 @@ class Mixer:
         query, key, value = (
             torch.einsum("ebnc,ehcd->ebhnd", x, self.weights[name]) for name in ("query", "key", "value")
         )
-        return query, key, value
+        return (turned(query), turned(key), value) if self.spec.positions == "rotary" else (query, key, value)
+
+    def bias(self, n: int, x: Tensor) -> Float[Tensor, "h n n"] | None:
+        """What is added to each head's scores of n positions; None where all before each are seen alike.
+
+        It is −∞ where a position is not seen. The first axis is 1 where heads do not differ.
+
+        Args:
+            x: a tensor of the type, and on the device, that it is to have.
+        """
+        window = self.spec.window
+        if self.spec.positions != "alibi" and (window is None or window >= n):
+            return None
+        place = torch.arange(n, device=x.device)
+        distance = (place[:, None] - place).to(x.dtype)
+        if self.spec.positions == "alibi":
+            slopes = torch.tensor(alibi_slopes(self.spec.n_heads), dtype=x.dtype, device=x.device)
+            lowered = -slopes[:, None, None] * distance
+        else:
+            lowered = torch.zeros_like(distance)[None]
+        unseen = (distance < 0) | (distance >= (n if window is None else window))
+        return lowered.masked_fill(unseen, -torch.inf)
 
     def definition(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b n c"]:
-        """What every position makes of itself and of those before it: softmax(Q Kᵀ / √d) V W_O.
+        """What every position makes of itself and of those before it: softmax(Q Kᵀ / √d + bias) V W_O.
 
         Args:
             x: the block's inputs, normed where the model has norms, but without the norm's gain.
         """
         query, key, value = (part.flatten(0, 1) for part in self.heads(x))
-        grouped = query.shape[1] != key.shape[1]
-        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=grouped)
+        grouped, bias = query.shape[1] != key.shape[1], self.bias(x.shape[2], x)
+        mixed = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=bias, is_causal=bias is None, enable_gqa=grouped
+        )
         return torch.einsum("ebhnv,ehvc->ebnc", mixed.unflatten(0, x.shape[:2]), self.weights["out"])
 
     def all_queries(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b n c"]:
@@ -90,40 +116,69 @@ class Mixer:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The first block's inputs before tokens are known: sums of a token's row and a position's, normed where `norms`.
+    """The first block's inputs before tokens are known: sums of a token's row and a position's, normed.
 
     Attributes:
         token: rows of the vocabulary `(e, t, c)`.
         position: rows of the positions `(e, n, c)`.
+        norm: kind of the norm; None where there is none.
     """
 
     token: Tensor
     position: Tensor
-    norms: bool
+    norm: Norm | None
 
     def vectors(self) -> Float[Tensor, "e n t c"]:
         """Every position's input for each token, without the norm's gain."""
-        return normed(self.token[:, None] + self.position[:, :, None], self.norms)
+        return normed(self.token[:, None] + self.position[:, :, None], self.norm)
 
     def parts(self) -> dict[str, Tensor]:
         """Token and position rows whose scaled sum is the input; the deviation comes from inner products."""
         token, position = self.token, self.position
-        if not self.norms:
+        if self.norm is None:
             return {"token_part": token, "position_part": position}
-        token = token - token.mean(-1, keepdim=True)
-        position = position - position.mean(-1, keepdim=True)
+        if self.norm == "layer":
+            token = token - token.mean(-1, keepdim=True)
+            position = position - position.mean(-1, keepdim=True)
         squares = position.square().sum(-1)[:, :, None] + token.square().sum(-1)[:, None]
         variance = (squares + 2 * position @ token.mT).clamp_min(0) / token.shape[-1]  # e n t
         return {
             "token_part": token,
             "position_part": position,
-            "inverse_deviation": (variance + NORM_EPS).rsqrt(),
+            "inverse_deviation": (variance + eps_of(self.norm, variance.dtype)).rsqrt(),
         }
 
 
-def normed(x: Float[Tensor, "*batch c"], norms: bool = True) -> Float[Tensor, "*batch c"]:
+def eps_of(norm: Norm, dtype: torch.dtype) -> float:
+    """What is added to the mean square: as torch has it; x-transformers adds nothing in an RMS norm."""
+    return NORM_EPS if norm == "layer" else torch.finfo(dtype).eps
+
+
+def normed(x: Float[Tensor, "*batch c"], norm: Norm | None = "layer") -> Float[Tensor, "*batch c"]:
     """The norm without its gain: that is multiplied into the matrices that follow, which are smaller."""
-    return F.layer_norm(x, x.shape[-1:], eps=NORM_EPS) if norms else x
+    if norm is None:
+        return x
+    if norm == "layer":
+        return F.layer_norm(x, x.shape[-1:], eps=NORM_EPS)
+    return F.rms_norm(x, x.shape[-1:], eps=eps_of(norm, x.dtype))
+
+
+def turned(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+    """Each pair of neighbouring channels turned by its position times its own frequency (rotary positions)."""
+    n, d = x.shape[-2:]
+    frequency = ROTARY_BASE ** -(torch.arange(0, d, 2, dtype=torch.float64, device=x.device) / d)
+    angle = torch.arange(n, dtype=torch.float64, device=x.device)[:, None] * frequency
+    cosine, sine = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
+    return torch.stack([first * cosine - second * sine, first * sine + second * cosine], -1).flatten(-2)
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """2^(−8 i/H) for i = 1 … H; where H is no power of two, those of the one below, and every other of twice that."""
+    whole = 2 ** math.floor(math.log2(heads))
+    slopes = [2 ** (-8 * place / whole) for place in range(1, whole + 1)]
+    between = [2 ** (-4 * place / whole) for place in range(1, 2 * whole + 1, 2)]
+    return [*slopes, *between[: heads - whole]]
 
 
 def with_gain(matrix: Float[Tensor, "e *h c d"], gain: Float[Tensor, "e c"] | None) -> Float[Tensor, "e *h c d"]:

@@ -1,8 +1,9 @@
 """Causal softmax attention, contracted in the cheapest order.
 
-Every function computes softmax(Q Kᵀ / √d_head) V W_O over the positions up to each query's own. They differ in how the
-inputs are given (as vectors, as rows of a table, as token + position) and in which queries they answer (all, or the
-last one). `Softmax` chooses by what is scored and by size; the result is the same (tested to 1e-10 in float64).
+Every function computes softmax(Q Kᵀ / √d_head + bias) V W_O over the positions up to each query's own; there is a bias
+where heads do not look at all of them alike. They differ in how the inputs are given (as vectors, as rows of a table,
+as token + position) and in which queries they answer (all, or the last one). `Softmax` chooses by what is scored and by
+size; the result is the same (tested to 1e-10 in float64).
 Letters as in `mixer.py`.
 """
 
@@ -14,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.models.mixers.mixer import Inputs, Mixer, with_gain
+from capax.models.mixers.mixer import Inputs, Mixer, turned, with_gain
 from capax.models.operations import looked_up, softmax
 from capax.specs.model import Scored
 
@@ -27,11 +28,12 @@ class Softmax(Mixer):
 
     def all_queries(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b n c"]:
         """The definition's result."""
-        return all_queries(x, self._gained_weights())
+        return all_queries(x, self._gained_weights(), self.bias(x.shape[2], x), rotary=self._rotary)
 
     def last_query(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b c"]:
         """The definition's result at the last position."""
-        return last_query(x, self._gained_weights())
+        way = last_query_turned if self._rotary else last_query
+        return way(x, self._gained_weights(), self.bias(x.shape[2], x))
 
     def shared(self, inputs: Inputs, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
         """What all sequences of a step share, computed once (speed rules 3 and 4); differentiable in the parameters.
@@ -40,22 +42,34 @@ class Softmax(Mixer):
         looked-up queries and values, neither for projecting every vector. The choice counts operations.
         """
         (t, c), n = inputs.token.shape[-2:], inputs.position.shape[-2]
+        if self._rotary:
+            return {}
         if scored == "last":
             pays = factoring_pays(n_sequences, n, t, c, self.weights["query"].shape[1])
             return inputs.parts() if pays else {}
-        if t * LOOK_UP > n_sequences or not mixes_inputs(self.weights["key"], self.weights["value"], n):
+        weights = self._gained_weights()
+        if t * LOOK_UP > n_sequences or not mixes_inputs(weights.key, weights.value, n):
             return {}
-        return tabulate(inputs.vectors(), self._gained_weights())
+        return tabulate(inputs.vectors(), weights)
 
     def from_shared(self, shared: dict[str, Tensor], tokens: Int[Tensor, "e b n"]) -> Float[Tensor, "e b p c"] | None:
         """The first block's result (p = n or 1) from what `shared` gave; None where that holds nothing for it."""
         if "token_part" in shared:
             parts = (shared["token_part"], shared["position_part"], shared.get("inverse_deviation"))
-            return last_query_factored(*parts, tokens, self._gained_weights())[:, :, None]
-        return all_queries_from_tables(shared, tokens) if "asked" in shared else None
+            bias = self.bias(tokens.shape[-1], parts[0])
+            return last_query_factored(*parts, tokens, self._gained_weights(), bias)[:, :, None]
+        if "asked" in shared:
+            return all_queries_from_tables(shared, tokens, self.bias(tokens.shape[-1], shared["asked"]))
+        return None
+
+    @property
+    def _rotary(self) -> bool:
+        return bool(self.spec.positions == "rotary")
 
     def _gained_weights(self) -> Weights:
         query, key, value = (with_gain(self.weights[name], self.gain) for name in ("query", "key", "value"))
+        if (share := query.shape[1] // key.shape[1]) > 1:  # heads that share a key and a value have equal ones
+            key, value = key.repeat_interleave(share, 1), value.repeat_interleave(share, 1)
         return Weights(query, key, value, self.weights["out"])
 
 
@@ -84,8 +98,12 @@ def chain(
     return (x @ first) @ second
 
 
-def causal_softmax(scores: Float[Tensor, "e b n h n"]) -> Float[Tensor, "e b n h n"]:
-    """Softmax over the keys at or before each query."""
+def causal_softmax(
+    scores: Float[Tensor, "e b n h n"], bias: Float[Tensor, "g n n"] | None = None
+) -> Float[Tensor, "e b n h n"]:
+    """Softmax over the keys at or before each query, or of scores with a bias (g is h, or 1)."""
+    if bias is not None:
+        return softmax(scores + bias.transpose(0, 1))
     n = scores.shape[-1]
     future = torch.full((n, n), -torch.inf, dtype=scores.dtype, device=scores.device).triu(1)
     return softmax(scores + future[:, None])
@@ -110,17 +128,24 @@ def joined_value(weights: Weights) -> Float[Tensor, "e h c c"]:
     return weights.value @ weights.out
 
 
-def all_queries(x: Float[Tensor, "e b n c"], weights: Weights) -> Float[Tensor, "e b n c"]:
+def all_queries(
+    x: Float[Tensor, "e b n c"],
+    weights: Weights,
+    bias: Float[Tensor, "g n n"] | None = None,
+    rotary: bool = False,
+) -> Float[Tensor, "e b n c"]:
     """Every position asks; inputs are vectors."""
     e, b, n, c = x.shape
-    if mixes_inputs(weights.key, weights.value, n):
+    if mixes_inputs(weights.key, weights.value, n) and not rotary:
         asked = (x.flatten(1, 2) @ joined_query(weights)).view(e, b, -1, c)  # e b nh c
-        attention = causal_softmax((asked @ x.mT).view(e, b, n, -1, n))
+        attention = causal_softmax((asked @ x.mT).view(e, b, n, -1, n), bias)
         mixed = attention.flatten(2, 3) @ x  # e b nh c
         return (mixed.view(e, b * n, -1) @ joined_value(weights).flatten(1, 2)).view(x.shape)
 
-    scores = _projected(x, weights.scaled_query) @ _projected(x, weights.key).mT  # e b h n n
-    attention = causal_softmax(scores.transpose(2, 3)).transpose(2, 3)
+    query, key = _projected(x, weights.scaled_query), _projected(x, weights.key)
+    if rotary:
+        query, key = turned(query), turned(key)
+    attention = causal_softmax((query @ key.mT).transpose(2, 3), bias).transpose(2, 3)  # e b h n n
     mixed = attention @ _projected(x, weights.value)  # e b h n v
     return (mixed.transpose(2, 3).reshape(e, b * n, -1) @ weights.out.flatten(1, 2)).view(x.shape)
 
@@ -136,7 +161,9 @@ def tabulate(inputs: Float[Tensor, "e n t c"], weights: Weights) -> dict[str, Te
     return {"input": rows, "asked": rows @ joined_query(weights), "value": rows[:, None] @ joined_value(weights)}
 
 
-def all_queries_from_tables(tables: dict[str, Tensor], tokens: Int[Tensor, "e b n"]) -> Float[Tensor, "e b n c"]:
+def all_queries_from_tables(
+    tables: dict[str, Tensor], tokens: Int[Tensor, "e b n"], bias: Float[Tensor, "g n n"] | None = None
+) -> Float[Tensor, "e b n c"]:
     """Every position asks; everything is looked up in what `tabulate` made."""
     e, b, n = tokens.shape
     h, rows, c = tables["value"].shape[1:]
@@ -144,16 +171,31 @@ def all_queries_from_tables(tables: dict[str, Tensor], tokens: Int[Tensor, "e b 
     pair = tokens + torch.arange(n, device=tokens.device) * (rows // n)
     x = looked_up(tables["input"].flatten(0, 1), pair + member * rows)  # e b n c
     asked = looked_up(tables["asked"].flatten(0, 1), pair + member * rows)  # e b n hc
-    attention = causal_softmax((asked.view(e, b, n * h, c) @ x.mT).view(e, b, n, h, n))
+    attention = causal_softmax((asked.view(e, b, n * h, c) @ x.mT).view(e, b, n, h, n), bias)
     head = (torch.arange(h, device=tokens.device)[:, None] + member[..., None] * h) * rows  # e 1 h 1
     value = looked_up(tables["value"].flatten(0, 2), pair[:, :, None] + head)  # e b h n c
     return attention.flatten(3) @ value.flatten(2, 3)
 
 
-def last_query(x: Float[Tensor, "e b n c"], weights: Weights) -> Float[Tensor, "e b c"]:
+def last_query(
+    x: Float[Tensor, "e b n c"], weights: Weights, bias: Float[Tensor, "g n n"] | None = None
+) -> Float[Tensor, "e b c"]:
     """Only the last position asks: W_K joins the query, W_V W_O act on the mixed input; no key or value is formed."""
     asked = chain(x[:, None, :, -1], weights.scaled_query, weights.key.mT)  # e h b c
-    attention = softmax(asked.transpose(1, 2) @ x.mT)  # e b h n
+    scores = asked.transpose(1, 2) @ x.mT  # e b h n
+    attention = softmax(scores if bias is None else scores + bias[:, -1])
+    return chain((attention @ x).transpose(1, 2), weights.value, weights.out).sum(1)
+
+
+def last_query_turned(
+    x: Float[Tensor, "e b n c"], weights: Weights, bias: Float[Tensor, "g n n"] | None = None
+) -> Float[Tensor, "e b c"]:
+    """Only the last position asks, with rotary positions: keys are formed, as each is turned by its own angle."""
+    key = turned(_projected(x, weights.key))  # e b h n d
+    last = x[:, None, :, -1] @ weights.scaled_query  # e h b d
+    query = turned(last.transpose(1, 2)[:, :, :, None].expand_as(key))[:, :, :, -1:]
+    scores = (query @ key.mT)[:, :, :, 0]  # e b h n
+    attention = softmax(scores if bias is None else scores + bias[:, -1])
     return chain((attention @ x).transpose(1, 2), weights.value, weights.out).sum(1)
 
 
@@ -163,6 +205,7 @@ def last_query_factored(
     inverse_deviation: Float[Tensor, "e n t"] | None,
     tokens: Int[Tensor, "e b n"],
     weights: Weights,
+    bias: Float[Tensor, "g n n"] | None = None,
 ) -> Float[Tensor, "e b c"]:
     """Only the last position asks; the inputs are `(token[tokens_i] + position[i]) · inverse_deviation[i, tokens_i]`.
 
@@ -180,7 +223,11 @@ def last_query_factored(
     asked = chain(last[:, None], weights.scaled_query, weights.key.mT).flatten(1, 2)  # e hb c
     slot = tokens[:, None].expand(-1, h, -1, -1)  # e h b n
     scores = (asked @ token.mT).view(e, h, b, t).gather(3, slot) + (asked @ position.mT).view(e, h, b, n)
-    attention = softmax(scores) if deviation is None else softmax(scores * deviation) * deviation
+    if deviation is not None:
+        scores = scores * deviation
+    if bias is not None:
+        scores = scores + bias[:, -1][:, None]
+    attention = softmax(scores) if deviation is None else softmax(scores) * deviation
     per_token = torch.zeros(e, h, b, t, dtype=attention.dtype, device=attention.device).scatter_add(3, slot, attention)
     mixed = per_token.flatten(1, 2) @ token + attention.flatten(1, 2) @ position
     return chain(mixed.view(e, h, b, -1), weights.value, weights.out).sum(1)

@@ -25,6 +25,7 @@ ALONE = (
         of="norms",
     ),
     differs("nothing but this layer: no embedding, no positions", lambda profile: profile == "plain", of="profile"),
+    needs("each head has its own keys and values, and sees all positions alike", "plain_heads", of="plain_heads"),
 )
 """How far a model is from one attention layer alone."""
 
