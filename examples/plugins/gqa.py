@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal, Self
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field, model_validator
 
 import capax
@@ -43,9 +44,8 @@ class GroupedQueries(capax.Mixer):
 
     def last_query(self, x: torch.Tensor) -> torch.Tensor:
         """What the last position makes of x `(e, b, n, c)`: members, sequences, positions, channels."""
-        query = self.heads(x[:, :, -1:])[0].squeeze(3)
-        _, key, value = self.heads(x)
-        grouped = query.unflatten(2, (key.shape[2], -1))  # e b g h/g d
-        scores = grouped @ key.mT * key.shape[-1] ** -0.5
-        mixed = (scores.softmax(-1) @ value).flatten(2, 3)  # e b h v
-        return torch.einsum("ebhv,ehvc->ebc", mixed, self.weights["out"])
+        query, key, value = (part.flatten(0, 1) for part in self.heads(x))
+        bias = self.bias(x.shape[2], x)
+        seen = None if bias is None else bias[:, -1:]
+        mixed = F.scaled_dot_product_attention(query[:, :, -1:], key, value, attn_mask=seen, enable_gqa=True)
+        return torch.einsum("ebhv,ehvc->ebc", mixed[:, :, 0].unflatten(0, x.shape[:2]), self.weights["out"])
