@@ -6,14 +6,48 @@ to be impossible.
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import jaxtyping
 import pytest
 from jaxtyping import config
+
+check_shapes = jaxtyping.jaxtyped
+
+
+def has_shapes(made: Any) -> bool:
+    """Whether an annotation has a shape, or a name that stands for one."""
+    said = " ".join(map(str, getattr(made, "__annotations__", {}).values()))
+    scope = getattr(made, "__globals__", {})
+    return '"' in said or any("jaxtyping." in repr(scope.get(name)) for name in re.findall(r"\w+", said))
+
+
+def sparing(*, typechecker: Any) -> Callable[[Any], Any]:
+    """The decorator that jaxtyping gives all functions, for those with shapes alone; mypy proves the other types.
+
+    Functions that are made on every call are not decorated where shapes are not checked.
+    """
+    decorate = check_shapes(typechecker=typechecker)
+
+    def decorated(made: Any) -> Any:
+        unchecked = config.jaxtyping_disable and "<locals>" in made.__qualname__
+        return decorate(made) if isinstance(made, type) or (has_shapes(made) and not unchecked) else made
+
+    return decorated
+
+
+jaxtyping.jaxtyped = sparing
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collections of garbage to come all that is imported by now."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -122,7 +156,7 @@ def shapes_are_checked_once_each() -> Iterator[None]:
         method, seen = getattr(Learner, name), WeakKeyDictionary[Learner, set[Any]]()
 
         def checked(self: Learner, *arguments: Any) -> Any:
-            known, this = seen.setdefault(self, set()), (self.ensemble.n_members, kind(*arguments))
+            known, this = seen.setdefault(self, set()), (self.ensemble.n_members, kind(self, *arguments))
             if this not in known:
                 known.add(this)
                 return method(self, *arguments)
@@ -134,9 +168,17 @@ def shapes_are_checked_once_each() -> Iterator[None]:
 
         return checked
 
+    def rows_of_next_step(learner: Learner, *_: Any) -> int:
+        order = learner.order
+        return max(
+            min(order.batch_size, size - done * order.batch_size)
+            for size, done in zip(order.sizes, order._steps, strict=True)
+        )
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Learner, "_micro_losses", first("_micro_losses", lambda shared, rows, weight: rows.shape))
-        patch.setattr(Learner, "evaluate", first("evaluate", len))
+        patch.setattr(Learner, "step", first("step", rows_of_next_step))
+        for name in ("evaluate", "information"):
+            patch.setattr(Learner, name, first(name, lambda _, members, *weights: len(members)))
         yield
 
 

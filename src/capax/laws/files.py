@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -234,4 +236,10 @@ def _reference(name: str) -> Law:
     law = name.partition(":")[2] or REFERENCE[0]
     if law not in REFERENCE:
         raise LawError(f"law: reference or reference:NAME with {', '.join(REFERENCE)}, got {name!r}")
+    return copy.deepcopy(_shipped(law))
+
+
+@cache
+def _shipped(law: str) -> Law:
+    """A law of the files that ship, which are read and checked once; callers get copies, which they may fit anew."""
     return from_json((files("capax") / "data" / "reference" / f"{law}.json").read_bytes())
