@@ -21,10 +21,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = {"make demo": "capax demo --quick"}
 """What stands in for a command: the demo in a reduced size; `make test` is what runs this."""
 SHORTER = {
-    "--max-trainings 24": "--max-trainings 8",
-    "--trials 20": "--trials 4",
-    "--max-steps 1500": "--max-steps 100",
-    "--protocol budget": "--protocol budget --max-trainings 8",
+    "--lr 0.01 --max-trainings 24": "--lr 0.03 --max-trainings 8",
+    "--trials 20": "--trials 3 --lr 0.01",
+    "--max-steps 1500": "--max-steps 60",
+    "--protocol budget": "--protocol budget --max-trainings 8 --max-steps 1000",
 }
 """Sizes of commands whose numbers are not shown."""
 
@@ -47,8 +47,10 @@ def run(command: list[str], folder: Path) -> str:
 
 @pytest.fixture
 def readers_folder(one_core: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with the examples, for somebody who checks no shapes."""
+    """A folder with the examples, of which the study is shorter, for somebody who checks no shapes."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    study = tmp_path / "examples" / "quick.toml"
+    study.write_text(study.read_text().replace("max_epochs = 60", "max_epochs = 20\nlr = 0.01"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 

@@ -114,10 +114,17 @@ def _minimize(
     if not free:
         return start
     values, varies = _vector(start), np.array([name in free for name in start])
+    place = values[varies]
+    with np.errstate(all="ignore"):  # far from the data a law may overflow
+        found_there = model(values)
 
     def at(tried: Vector) -> tuple[Vector, np.ndarray]:
-        values[varies] = tried
-        return model(values)
+        """Once for the residuals and the derivatives, which are asked for in turn."""
+        nonlocal found_there
+        if (place != tried).any():
+            place[:] = values[varies] = tried
+            found_there = model(values)
+        return found_there
 
     def residuals(tried: Vector) -> Vector:
         return standardized(at(tried)[0], observed, sigma)[0]
@@ -126,7 +133,7 @@ def _minimize(
         mu, by_parameter = at(tried)
         return standardized(mu, observed, sigma)[1][:, None] * by_parameter[:, varies]
 
-    with np.errstate(all="ignore"):  # far from the data a law may overflow, on the way
+    with np.errstate(all="ignore"):  # on the way as well
         found, *_ = leastsq(
             residuals, values[varies], Dfun=derivatives, xtol=1e-10, ftol=1e-10, maxfev=EVALUATIONS, full_output=True
         )

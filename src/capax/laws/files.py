@@ -126,9 +126,10 @@ def _check_predictions(law: Law) -> None:
         LawError: that names the field.
     """
     ends = {name: np.array(law.domain_.ranges.get(name, (1.0, len(law.coded.get(name, ()))))) for name in law.columns}
+    capacities = law._capacities(ends)
     for field, rows in (("values", [list(law.solution_.values.values())]), ("draws", law.bootstrap()[:, :-1])):
         with np.errstate(all="ignore"):
-            said = [law._capacity(np.asarray(theta), ends)[0] for theta in rows]
+            said = [capacities(np.asarray(theta))[0] for theta in rows]
         if not np.isfinite(said).all():
             raise LawError(f"not a law: {field}: they give no finite count in the law's domain")
 
