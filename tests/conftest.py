@@ -150,16 +150,23 @@ def no_measurement_is_above_a_bound() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def shapes_are_checked_once_each() -> Iterator[None]:
-    """Check shapes in the first step and the first evaluation of a kind: the hundreds that follow are like them."""
+    """Check shapes in the first step and the first evaluation of what has the same specs and sizes.
+
+    The hundreds that follow are like them, in the same training and in others.
+    """
     from capax.training.ensemble import Learner
 
+    specs = WeakKeyDictionary[Learner, str]()
+
     def first(name: str, kind: Callable[..., Any]) -> Any:
-        method, seen = getattr(Learner, name), WeakKeyDictionary[Learner, set[Any]]()
+        method, seen = getattr(Learner, name), set[Any]()
 
         def checked(self: Learner, *arguments: Any) -> Any:
-            known, this = seen.setdefault(self, set()), (self.ensemble.n_members, kind(self, *arguments))
-            if this not in known:
-                known.add(this)
+            if self not in specs:
+                specs[self] = repr((self.ensemble.spec, self.library.spec, self.training))
+            this = specs[self], self.ensemble.n_members, kind(self, *arguments)
+            if this not in seen:
+                seen.add(this)
                 return method(self, *arguments)
             before, config.jaxtyping_disable = config.jaxtyping_disable, True
             try:
