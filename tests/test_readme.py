@@ -1,7 +1,6 @@
 """The README is true: its commands and its Python run, its output is what comes out."""
 
 import json
-import os
 import re
 import runpy
 import shlex
@@ -15,6 +14,7 @@ import jaxtyping
 import pytest
 from pages import ROOT, wordless
 
+import capax
 from capax.cli import main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -34,15 +34,6 @@ def blocks(language: str) -> list[str]:
 
 
 COMMANDS, SHOWN = blocks("sh"), blocks("text")
-
-
-def run(command: list[str], folder: Path) -> str:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
-    )
-    assert done.returncode == 0, (command, done.stderr)
-    return done.stdout
 
 
 @pytest.fixture
@@ -77,17 +68,21 @@ def said(readers_folder: None, capsys: pytest.CaptureFixture[str]) -> Callable[[
     return of_block
 
 
+def test_the_command_is_installed() -> None:
+    """The others are run in this process, where nothing is imported anew."""
+    done = subprocess.run([Path(sys.executable).parent / "capax", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, capax.__version__), done.stderr
+
+
 def test_the_blocks_of_commands_are_those_tested_here() -> None:
     assert [len(block.splitlines()) for block in COMMANDS] == [2, 4, 2, 3, 2, 3, 3, 3, 3, 4, 2]
     lines = "".join(COMMANDS).splitlines()
     assert [line for line in lines if not line.startswith("capax ")] == ["make demo", "make test"]
 
 
-def test_the_demo(tmp_path: Path, one_core: None) -> None:
-    """As a process of its own, by the installed command."""
-    assert "make demo" in COMMANDS[0]
-    shown = run(shlex.split(SHELL["make demo"]), tmp_path)
-    assert (tmp_path / "capax-demo.png").is_file()
+def test_the_demo(said: Callable[[str], list[str]]) -> None:
+    (shown,) = said("make demo")
+    assert Path("capax-demo.png").is_file()
     head, *networks = shown.partition("\n\n")[0].splitlines()
     assert {"effective", "bits", "bits/eff.", "interval"} <= set(head.split())
     assert len(networks) == 2
