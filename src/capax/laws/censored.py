@@ -70,6 +70,8 @@ def standardized(mu: Vector, observed: Observed, sigma: float) -> tuple[Vector, 
     """Residuals in units of σ, whose squares sum to the deviance, and their derivatives by μ."""
     residuals = (mu - observed.values) / sigma
     slopes = np.full_like(residuals, 1 / sigma)
+    if not observed.censored.any():
+        return residuals, slopes
     z = residuals[observed.censored]
     root = np.sqrt(-2 * log_ndtr(z))
     slope = np.divide(-_hazard(z), root, out=np.zeros_like(root), where=root > 1e-150)
