@@ -261,7 +261,7 @@ def test_without_a_compiler_the_run_says_so_and_goes_on(
 @pytest.mark.parametrize("model", [MODEL, Transformer(n_layers=2, d_model=7, n_heads=3, d_head=5, readout="tied")])
 def test_micro_batches_at_once_change_no_bit(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their gradients are added up in order, whichever is there first."""
-    monkeypatch.setattr("capax.training.ensemble.CACHE_FLOATS", 4000)
+    monkeypatch.setattr("capax.training.ensemble.CACHE_FLOATS", 12_000)
     whole = replace(pack(range(2), TASK.replace(loss="all"), model), keep_weights=True)
     learner = prepare(whole, at_once=3)
     assert learner._pieces("loss", 512) > 3
