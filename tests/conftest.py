@@ -163,7 +163,7 @@ def shapes_are_checked_once_each() -> Iterator[None]:
 
         def checked(self: Learner, *arguments: Any) -> Any:
             if self not in specs:
-                specs[self] = repr((self.ensemble.spec, self.library.spec, self.training))
+                specs[self] = repr((self.ensemble.spec, getattr(self.library, "spec", id(self)), self.training))
             this = specs[self], self.ensemble.n_members, kind(self, *arguments)
             if this not in seen:
                 seen.add(this)
