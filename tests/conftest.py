@@ -6,14 +6,49 @@ to be impossible.
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import jaxtyping
 import pytest
 from jaxtyping import config
+
+check_shapes = jaxtyping.jaxtyped
+
+
+def has_shapes(made: Any) -> bool:
+    """Whether an annotation has a shape, or a name that stands for one."""
+    said = " ".join(map(str, getattr(made, "__annotations__", {}).values()))
+    scope = getattr(made, "__globals__", {})
+    return '"' in said or any("jaxtyping." in repr(scope.get(name)) for name in re.findall(r"\w+", said))
+
+
+def sparing(*, typechecker: Any) -> Callable[[Any], Any]:
+    """The decorator that jaxtyping gives all functions, for those with shapes alone; mypy proves the other types.
+
+    Functions that are made on every call are not decorated where shapes are not checked.
+    """
+    decorate = check_shapes(typechecker=typechecker)
+
+    def decorated(made: Any) -> Any:
+        unchecked = config.jaxtyping_disable and "<locals>" in made.__qualname__
+        return decorate(made) if isinstance(made, type) or (has_shapes(made) and not unchecked) else made
+
+    return decorated
+
+
+jaxtyping.jaxtyped = sparing
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collections of garbage to come all that is imported by now, and have fewer of them."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
@@ -115,16 +150,23 @@ def no_measurement_is_above_a_bound() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def shapes_are_checked_once_each() -> Iterator[None]:
-    """Check shapes in the first step and the first evaluation of a kind: the hundreds that follow are like them."""
+    """Check shapes in the first step and the first evaluation of what has the same specs and sizes.
+
+    The hundreds that follow are like them, in the same training and in others.
+    """
     from capax.training.ensemble import Learner
 
+    specs = WeakKeyDictionary[Learner, str]()
+
     def first(name: str, kind: Callable[..., Any]) -> Any:
-        method, seen = getattr(Learner, name), WeakKeyDictionary[Learner, set[Any]]()
+        method, seen = getattr(Learner, name), set[Any]()
 
         def checked(self: Learner, *arguments: Any) -> Any:
-            known, this = seen.setdefault(self, set()), (self.ensemble.n_members, kind(*arguments))
-            if this not in known:
-                known.add(this)
+            if self not in specs:
+                specs[self] = repr((self.ensemble.spec, getattr(self.library, "spec", id(self)), self.training))
+            this = specs[self], self.ensemble.n_members, kind(self, *arguments)
+            if this not in seen:
+                seen.add(this)
                 return method(self, *arguments)
             before, config.jaxtyping_disable = config.jaxtyping_disable, True
             try:
@@ -134,9 +176,17 @@ def shapes_are_checked_once_each() -> Iterator[None]:
 
         return checked
 
+    def rows_of_next_step(learner: Learner, *_: Any) -> int:
+        order = learner.order
+        return max(
+            min(order.batch_size, size - done * order.batch_size)
+            for size, done in zip(order.sizes, order._steps, strict=True)
+        )
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Learner, "_micro_losses", first("_micro_losses", lambda shared, rows, weight: rows.shape))
-        patch.setattr(Learner, "evaluate", first("evaluate", len))
+        patch.setattr(Learner, "step", first("step", rows_of_next_step))
+        for name in ("evaluate", "information"):
+            patch.setattr(Learner, name, first(name, lambda _, members, *weights: len(members)))
         yield
 
 

@@ -1,7 +1,6 @@
 """The README is true: its commands and its Python run, its output is what comes out."""
 
 import json
-import os
 import re
 import runpy
 import shlex
@@ -15,16 +14,17 @@ import jaxtyping
 import pytest
 from pages import ROOT, wordless
 
+import capax
 from capax.cli import main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = {"make demo": "capax demo --quick"}
 """What stands in for a command: the demo in a reduced size; `make test` is what runs this."""
 SHORTER = {
-    "--max-trainings 24": "--max-trainings 8",
-    "--trials 20": "--trials 4",
-    "--max-steps 1500": "--max-steps 100",
-    "--protocol budget": "--protocol budget --max-trainings 8",
+    "--lr 0.01 --max-trainings 24": "--lr 0.03 --max-trainings 8",
+    "--trials 20": "--trials 3 --lr 0.01",
+    "--max-steps 1500": "--max-steps 60",
+    "--protocol budget": "--protocol budget --max-trainings 8 --max-steps 1000",
 }
 """Sizes of commands whose numbers are not shown."""
 
@@ -36,19 +36,12 @@ def blocks(language: str) -> list[str]:
 COMMANDS, SHOWN = blocks("sh"), blocks("text")
 
 
-def run(command: list[str], folder: Path) -> str:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
-    )
-    assert done.returncode == 0, (command, done.stderr)
-    return done.stdout
-
-
 @pytest.fixture
 def readers_folder(one_core: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with the examples, for somebody who checks no shapes."""
+    """A folder with the examples, of which the study is shorter, for somebody who checks no shapes."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    study = tmp_path / "examples" / "quick.toml"
+    study.write_text(study.read_text().replace("max_epochs = 60", "max_epochs = 20\nlr = 0.01"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
@@ -75,17 +68,21 @@ def said(readers_folder: None, capsys: pytest.CaptureFixture[str]) -> Callable[[
     return of_block
 
 
+def test_the_command_is_installed() -> None:
+    """The others are run in this process, where nothing is imported anew."""
+    done = subprocess.run([Path(sys.executable).parent / "capax", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, capax.__version__), done.stderr
+
+
 def test_the_blocks_of_commands_are_those_tested_here() -> None:
     assert [len(block.splitlines()) for block in COMMANDS] == [2, 4, 2, 3, 2, 3, 3, 3, 3, 4, 2]
     lines = "".join(COMMANDS).splitlines()
     assert [line for line in lines if not line.startswith("capax ")] == ["make demo", "make test"]
 
 
-def test_the_demo(tmp_path: Path, one_core: None) -> None:
-    """As a process of its own, by the installed command."""
-    assert "make demo" in COMMANDS[0]
-    shown = run(shlex.split(SHELL["make demo"]), tmp_path)
-    assert (tmp_path / "capax-demo.png").is_file()
+def test_the_demo(said: Callable[[str], list[str]]) -> None:
+    (shown,) = said("make demo")
+    assert Path("capax-demo.png").is_file()
     head, *networks = shown.partition("\n\n")[0].splitlines()
     assert {"effective", "bits", "bits/eff.", "interval"} <= set(head.split())
     assert len(networks) == 2

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import version
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -42,9 +43,13 @@ def memory() -> int:
 
 def versions() -> dict[str, str]:
     """Versions of what a result depends on."""
-    return {"capax": version("capax"), "python": platform.python_version()} | {
-        name: version(name) for name in ("torch", "numpy", "scipy")
+    return {"capax": _version("capax"), "python": platform.python_version()} | {
+        name: _version(name) for name in ("torch", "numpy", "scipy")
     }
+
+
+_version = cache(version)
+"""Reads the package's files; every measurement and checkpoint asks."""
 
 
 @contextmanager

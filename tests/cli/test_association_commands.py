@@ -122,9 +122,9 @@ n_classes = 60
 d_model = 6
 profile = "mahdavi2024"
 [training]
-max_steps = 300
-eval_steps = 100
-lr = 0.03
+max_steps = 150
+eval_steps = 50
+lr = 0.05
 [protocol]
 restarts = 1
 [grid]

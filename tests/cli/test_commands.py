@@ -20,7 +20,7 @@ from capax.training.pack import Status
 
 ALONE = ["--workers", "1"]  # starting worker processes takes seconds
 SMALL = ["measure", "sequences", "--d-model", "16", "--loss", "last", "--restarts", "2"]
-MEASURE = [*SMALL, "--library-size", "8", *ALONE]
+MEASURE = [*SMALL, "--library-size", "8", "--lr", "0.01", *ALONE]
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +112,7 @@ def test_version_and_info(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_diverging_rate_ends_as_diverged(capsys: pytest.CaptureFixture[str]) -> None:
-    run = json.loads(said(capsys, *MEASURE, "--lr", "1e6", "--json"))
+    run = json.loads(said(capsys, *SMALL, "--library-size", "8", *ALONE, "--lr", "1e6", "--json"))
     assert run["stop_reason"] == "diverged"
     assert {member["stop_reason"] for member in run["members"]} == {"diverged"}
 

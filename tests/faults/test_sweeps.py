@@ -240,7 +240,7 @@ def test_a_member_that_is_left_alone_by_a_resume_is_what_it_is_in_its_pack(
     whole = Pack(
         capax.Sequences(seq_len=8, vocab_size=20, library_size=24, loss="all", recall="last"),
         capax.Transformer(n_heads=3, d_model=1, d_head=4, ffn="none", norms=False),
-        capax.Training(batch_size=8, lr=1e-2, precision="float64", max_epochs=24, patience=2),
+        capax.Training(batch_size=8, lr=1e-2, precision="float64", max_epochs=12, patience=2),
         seeds=(0, 1, 2, 3),
         members=(0,) * 4,
         sizes=(24,) * 4,

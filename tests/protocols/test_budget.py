@@ -215,10 +215,10 @@ def test_a_small_graph(criterion: Any) -> None:
     assert capax.Measurement.from_json(run.to_json()) == run
 
 
-@pytest.mark.parametrize("schedule", [{}, {"schedule": "cycles", "cycle_steps": 40, "cycle_decay": 0.7}])
+@pytest.mark.parametrize("schedule", [{}, {"schedule": "cycles", "cycle_steps": 20, "cycle_decay": 0.7}])
 def test_a_small_graph_by_soap(schedule: dict[str, Any]) -> None:
     """SOAP's bases are of the heads that are padded to the round's largest; it needs no more than Adam's 3 to 20."""
-    soap = Training(optimizer="soap", lr=0.2, beta1=0.8, beta2=0.95, basis_every=5, max_steps=280, **schedule)
+    soap = Training(optimizer="soap", lr=0.2, beta1=0.8, beta2=0.95, basis_every=5, max_steps=140, **schedule)
     protocol = Budget(head_counts=(1,), restarts=2, max_trainings=8)
     run = capax.measure(TASK, MODEL, soap, protocol=protocol)
     assert run.total_key_dim is not None

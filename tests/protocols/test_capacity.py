@@ -82,8 +82,8 @@ def test_a_budget_is_no_capacity() -> None:
 
 
 def test_a_library_that_is_known_is_doubled() -> None:
-    wider = MODEL.replace(d_model=8)
-    found = capax.measure(TASK.replace(library_size=4), wider, QUICK, protocol="capacity", restarts=2)
+    wider, short = MODEL.replace(d_model=6), QUICK.replace(cycle_tolerance=0.4)
+    found = capax.measure(TASK.replace(library_size=4), wider, short, protocol="capacity", restarts=2)
     assert found.capacity is not None
     assert found.capacity.library_sizes == tuple(4 * 2**k for k in range(len(found.capacity.library_sizes)))
     assert len(found.capacity.library_sizes) > 1

@@ -305,7 +305,7 @@ def test_what_does_not_go_together_is_refused() -> None:
 
 def test_time_limit_ends_a_search_without_counting_what_it_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = itertools.count()  # of a clock that knows no other processes
-    monkeypatch.setattr("time.monotonic", lambda: next(readings) * 0.004)
+    monkeypatch.setattr("time.monotonic", lambda: next(readings) * 0.008)
     task = capax.Sequences(seq_len=4, vocab_size=50, library_size=5000, loss="last")
     training = capax.Training(time_limit=4.0)
     run = capax.measure(task, capax.Transformer(d_model=16), training, protocol=capax.Mls(seeds=2))

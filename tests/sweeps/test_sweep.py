@@ -233,7 +233,7 @@ def test_a_sweep_survives_the_death_of_a_worker_and_of_its_driver(tmp_path: Path
 
     A driver that is killed leaves no process behind.
     """
-    path = study(tmp_path, epochs=100)
+    path = study(tmp_path, epochs=60)
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
 

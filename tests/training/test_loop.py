@@ -94,7 +94,7 @@ def test_a_seeds_members_share_its_one_library() -> None:
 def test_members_that_leave_change_nothing_for_those_who_stay() -> None:
     """Small libraries are complete early; the last to go has only one that stopped beside it by then."""
     task = TASK.replace(library_size=6)
-    training = Training(max_epochs=300)
+    training = Training(max_epochs=300, lr=1e-2)
     together = results(train(pack(range(5), task, training=training)))
     assert len({epochs for _, _, epochs, *_ in together}) > 2
     assert together[3:] == results(train(pack([3, 4], task, training=training)))
@@ -123,7 +123,7 @@ def test_two_processes_give_the_same_as_one(two_processes: Workers) -> None:
 
 
 def test_a_surely_held_library_is_complete() -> None:
-    outcome = train(pack([0], Sequences(library_size=8), Transformer(d_model=16), Training()))[0]
+    outcome = train(pack([0], Sequences(library_size=8), Transformer(d_model=16), Training(lr=1e-2)))[0]
     assert outcome.stop_reason == "complete"
     assert outcome.memorized == 8
     assert outcome.curve[-1][:2] == (outcome.epochs, 8)
@@ -203,7 +203,9 @@ def test_packs_cover_all_members_and_share_the_seconds() -> None:
 
 
 def test_reduced_precision_learns() -> None:
-    outcome = train(pack([0], Sequences(library_size=8), Transformer(d_model=16), Training(precision="bfloat16")))[0]
+    outcome = train(
+        pack([0], Sequences(library_size=8), Transformer(d_model=16), Training(lr=1e-2, precision="bfloat16"))
+    )[0]
     assert outcome.stop_reason == "complete"
 
 
@@ -259,7 +261,7 @@ def test_without_a_compiler_the_run_says_so_and_goes_on(
 @pytest.mark.parametrize("model", [MODEL, Transformer(n_layers=2, d_model=7, n_heads=3, d_head=5, readout="tied")])
 def test_micro_batches_at_once_change_no_bit(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their gradients are added up in order, whichever is there first."""
-    monkeypatch.setattr("capax.training.ensemble.CACHE_FLOATS", 4000)
+    monkeypatch.setattr("capax.training.ensemble.CACHE_FLOATS", 12_000)
     whole = replace(pack(range(2), TASK.replace(loss="all"), model), keep_weights=True)
     learner = prepare(whole, at_once=3)
     assert learner._pieces("loss", 512) > 3

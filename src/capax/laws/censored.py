@@ -70,6 +70,8 @@ def standardized(mu: Vector, observed: Observed, sigma: float) -> tuple[Vector, 
     """Residuals in units of σ, whose squares sum to the deviance, and their derivatives by μ."""
     residuals = (mu - observed.values) / sigma
     slopes = np.full_like(residuals, 1 / sigma)
+    if not observed.censored.any():
+        return residuals, slopes
     z = residuals[observed.censored]
     root = np.sqrt(-2 * log_ndtr(z))
     slope = np.divide(-_hazard(z), root, out=np.zeros_like(root), where=root > 1e-150)
@@ -114,10 +116,17 @@ def _minimize(
     if not free:
         return start
     values, varies = _vector(start), np.array([name in free for name in start])
+    place = values[varies]
+    with np.errstate(all="ignore"):  # far from the data a law may overflow
+        found_there = model(values)
 
     def at(tried: Vector) -> tuple[Vector, np.ndarray]:
-        values[varies] = tried
-        return model(values)
+        """Once for the residuals and the derivatives, which are asked for in turn."""
+        nonlocal found_there
+        if (place != tried).any():
+            place[:] = values[varies] = tried
+            found_there = model(values)
+        return found_there
 
     def residuals(tried: Vector) -> Vector:
         return standardized(at(tried)[0], observed, sigma)[0]
@@ -126,7 +135,7 @@ def _minimize(
         mu, by_parameter = at(tried)
         return standardized(mu, observed, sigma)[1][:, None] * by_parameter[:, varies]
 
-    with np.errstate(all="ignore"):  # far from the data a law may overflow, on the way
+    with np.errstate(all="ignore"):  # on the way as well
         found, *_ = leastsq(
             residuals, values[varies], Dfun=derivatives, xtol=1e-10, ftol=1e-10, maxfev=EVALUATIONS, full_output=True
         )

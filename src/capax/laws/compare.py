@@ -88,7 +88,8 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     luck: tuple[str, ...] = ()
     if isinstance(table, pl.DataFrame) and y is None and laws:
         table, luck = laws[0].usable(table)
-    held = next((law for law in laws if law.bound is not None and isinstance(table, pl.DataFrame)), None)
+    named = set(table.columns) if isinstance(table, pl.DataFrame) else set()
+    held = next((law for law in laws if law.bound is not None and {law.target, ITEMS} <= named), None)
     if held is not None:
         table = table.drop_nulls(held.target)
     heads, widths = tables.numbers(table, "n_heads"), tables.numbers(table, "d_model")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -124,9 +126,10 @@ def _check_predictions(law: Law) -> None:
         LawError: that names the field.
     """
     ends = {name: np.array(law.domain_.ranges.get(name, (1.0, len(law.coded.get(name, ()))))) for name in law.columns}
+    capacities = law._capacities(ends)
     for field, rows in (("values", [list(law.solution_.values.values())]), ("draws", law.bootstrap()[:, :-1])):
         with np.errstate(all="ignore"):
-            said = [law._capacity(np.asarray(theta), ends)[0] for theta in rows]
+            said = [capacities(np.asarray(theta))[0] for theta in rows]
         if not np.isfinite(said).all():
             raise LawError(f"not a law: {field}: they give no finite count in the law's domain")
 
@@ -234,4 +237,10 @@ def _reference(name: str) -> Law:
     law = name.partition(":")[2] or REFERENCE[0]
     if law not in REFERENCE:
         raise LawError(f"law: reference or reference:NAME with {', '.join(REFERENCE)}, got {name!r}")
+    return copy.deepcopy(_shipped(law))
+
+
+@cache
+def _shipped(law: str) -> Law:
+    """A law of the files that ship, which are read and checked once; callers get copies, which they may fit anew."""
     return from_json((files("capax") / "data" / "reference" / f"{law}.json").read_bytes())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -196,9 +196,15 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def _solve(self, start: dict[str, float], free: tuple[str, ...], rows: Rows, observed: Observed) -> Solution:
         return solve(self._model(rows.columns), start, free, observed)
 
+    def _capacities(self, columns: Columns) -> Callable[[Vector], tuple[Vector, np.ndarray]]:
+        """`_capacity` of the same columns for one theta after another."""
+        return lambda theta: self._capacity(theta, columns)
+
     def _model(self, columns: Columns) -> Any:
+        capacities = self._capacities(columns)
+
         def model(theta: Vector) -> tuple[Vector, np.ndarray]:
-            capacity, derivatives = self._capacity(theta, columns)
+            capacity, derivatives = capacities(theta)
             return self._scale(capacity), derivatives / np.maximum(capacity, LEAST)[:, None]
 
         return model
@@ -330,7 +336,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     def _said(self, draws: np.ndarray, columns: Columns) -> np.ndarray:
         """What parameters `(draws, parameters)` say of rows, scaled, `(draws, rows)`."""
-        return np.stack([self._scale(self._capacity(theta, columns)[0]) for theta in draws])
+        capacities = self._capacities(columns)
+        return np.stack([self._scale(capacities(theta)[0]) for theta in draws])
 
     def _errors(self, center: Vector, drawn: np.ndarray, spread: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """How far new counts are from the center, `(draws, rows)`, in units of the spread."""

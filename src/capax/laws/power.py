@@ -78,7 +78,13 @@ class Product(Law):
         return (self.scale, *(factor.exponent for factor in self.factors if factor.exponent is not None))
 
     def _capacity(self, theta: Vector, columns: Columns) -> tuple[Vector, np.ndarray]:
-        logs, fixed = self._logs(columns)
+        return self._product(theta, *self._logs(columns))
+
+    def _capacities(self, columns: Columns) -> Callable[[Vector], tuple[Vector, np.ndarray]]:
+        logs = self._logs(columns)
+        return lambda theta: self._product(theta, *logs)
+
+    def _product(self, theta: Vector, logs: np.ndarray, fixed: Vector) -> tuple[Vector, np.ndarray]:
         with np.errstate(over="ignore"):
             product = np.exp(np.clip(logs @ theta[1:] + fixed, -600, 600))
         capacity = theta[0] * product

@@ -17,7 +17,6 @@ from capax.laws.law import Law
 from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, operations
 from capax.planning.question import Columns, Question, predicted
 from capax.planning.results import BYTES, BitsFrontier, Bounds, Known, Network, Precision, Verification
-from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval
 from capax.specs import Capacity
 from capax.specs.spec import whole
@@ -307,6 +306,8 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     model, whole = tried.models[at], at == len(costs) - 1
     promised = frontier.bits if whole and frontier.bits is not None else float(at_least[at])
     fields = family.task.model_dump(exclude={"library_size"})
+    from capax.protocols.measure import measure  # imports torch, which a page needs not
+
     run = measure(type(family.task)(**fields), model, protocol=Capacity(restarts=RESTARTS), **how)
     assert run.capacity is not None
     found = run.capacity.extrapolated or run.capacity.bits

@@ -108,7 +108,8 @@ class Question:
 
     def of(self, kind: type[Spec], files: bool = False) -> dict[str, Any]:
         """What the law's data say of a spec; where their items come from only where that is asked for."""
-        told = {name: value for name, value in self.told.items() if name in kind.model_fields}
+        own = kind.model_fields
+        told = {name: value for name, value in self.told.items() if name in own}
         return told if files else {name: value for name, value in told.items() if name != "library"}
 
     def _fixed(self, name: str) -> int | None:
@@ -192,10 +193,11 @@ class Question:
         Args:
             kinds: fields in place of those that were asked about.
         """
-        fields = self.of(self.model) | {name: value for name, value in sizes.items() if name in self.model.model_fields}
+        own = self.model.model_fields
+        fields = self.of(self.model) | {name: value for name, value in sizes.items() if name in own}
         kinds = {**self.kinds, **(kinds or {})}
-        fields |= {name: value for name, value in kinds.items() if name in self.model.model_fields}
-        further = {name: value for name, value in sizes.items() if name not in self.model.model_fields}
+        fields |= {name: value for name, value in kinds.items() if name in own}
+        further = {name: value for name, value in sizes.items() if name not in own}
         if "arguments" in fields:
             fields["arguments"] = json.loads(fields["arguments"]) | further
         return self.model(**self.model.completed(fields))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from capax.errors import CapaxError
@@ -44,7 +45,16 @@ class Planner(Result):
 
 def planner(given: Law | None) -> Planner:
     """The planner with a law, or with the one that ships with capax."""
-    law = load_law(USUAL) if given is None else given
+    return _usual() if given is None else _with(given)
+
+
+@cache
+def _usual() -> Planner:
+    """The same for every report of a process."""
+    return _with(load_law(USUAL)).model_copy(update={"given": False})
+
+
+def _with(law: Law) -> Planner:
     reason, table = None, None
     try:
         table = carried(law)
@@ -54,7 +64,7 @@ def planner(given: Law | None) -> Planner:
     return Planner(
         law=law.name,
         source=law.source_,
-        given=given is not None,
+        given=True,
         formula=law.__doc__.splitlines()[0],
         domain=law.domain_.in_words(),
         notes=tuple(law.notes_),

@@ -100,8 +100,9 @@ class Spec(BaseModel):
 
     def __init__(self, **fields: Any) -> None:
         self.refuse_unregistered()
+        own = type(self).model_fields
         for name, value in fields.items():
-            field = type(self).model_fields.get(name)
+            field = own.get(name)
             if isinstance(value, bool) and field is not None and field.annotation is not bool:
                 raise SpecError(f"{name}: should be no truth value, got {value}")  # True would be read as 1
             if isinstance(value, str) and value != value.encode(errors="replace").decode():

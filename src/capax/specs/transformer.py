@@ -222,9 +222,7 @@ class Transformer(Model):
     def parameter_counts(self, **sizes: int) -> dict[str, int]:
         """Numbers that one member has: `trainable` and `total`."""
         # Of one layer and of two: a table of a billion layers would never end.
-        one, two = (
-            _counts(self.model_copy(update={"n_layers": layers}), tuple(sorted(sizes.items()))) for layers in (1, 2)
-        )
+        one, two = _counts(self.model_copy(update={"n_layers": 1}), tuple(sorted(sizes.items())))
         return {kind: one[kind] + (self.n_layers - 1) * (two[kind] - one[kind]) for kind in one}
 
     def effective_parameters(self, **sizes: int) -> int:
@@ -303,5 +301,7 @@ class Transformer(Model):
 
 
 @lru_cache(maxsize=4096)  # a plan asks for many depths of a width
-def _counts(model: Transformer, sizes: tuple[tuple[str, int], ...]) -> dict[str, int]:
-    return Model.parameter_counts(model, **dict(sizes))
+def _counts(model: Transformer, sizes: tuple[tuple[str, int], ...]) -> tuple[dict[str, int], dict[str, int]]:
+    """`parameter_counts` of a model of one layer, and of two."""
+    deeper = model.model_copy(update={"n_layers": 2})
+    return Model.parameter_counts(model, **dict(sizes)), Model.parameter_counts(deeper, **dict(sizes))
