@@ -29,17 +29,9 @@ def has_shapes(made: Any) -> bool:
 
 
 def sparing(*, typechecker: Any) -> Callable[[Any], Any]:
-    """The decorator that jaxtyping gives all functions, for those with shapes alone; mypy proves the other types.
-
-    Functions that are made on every call are not decorated where shapes are not checked.
-    """
+    """The decorator that jaxtyping gives all functions, for those with shapes alone; mypy proves the other types."""
     decorate = check_shapes(typechecker=typechecker)
-
-    def decorated(made: Any) -> Any:
-        unchecked = config.jaxtyping_disable and "<locals>" in made.__qualname__
-        return decorate(made) if isinstance(made, type) or (has_shapes(made) and not unchecked) else made
-
-    return decorated
+    return lambda made: decorate(made) if isinstance(made, type) or has_shapes(made) else made
 
 
 jaxtyping.jaxtyped = sparing

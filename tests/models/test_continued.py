@@ -12,6 +12,10 @@ from capax.specs import Transformer
 SPECS = {
     "one head": Transformer(d_model=6, d_head=3),
     "two layers": Transformer(n_layers=2, n_heads=3, d_model=6, d_head=5, d_value=2),
+    "rotary": Transformer(
+        n_layers=2, n_heads=2, n_kv_heads=1, d_model=6, d_head=4, positions="rotary", norm="rms", gated=True
+    ),
+    "slopes and a window": Transformer(n_layers=2, n_heads=2, d_model=6, d_head=3, positions="alibi", window=3),
     "no norms": Transformer(n_layers=2, n_heads=2, d_model=6, d_head=2, norms=False, ffn="none"),
     "no skips": Transformer(n_layers=2, n_heads=2, d_model=6, d_head=2, skips=False, ffn="identity"),
 }
