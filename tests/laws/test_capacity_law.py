@@ -77,6 +77,14 @@ def test_a_column_of_one_value_is_held() -> None:
     assert law.domain_.ranges["seq_len"] == (8, 8)
 
 
+def test_ways_to_know_positions_are_not_mixed_but_tables_are() -> None:
+    rows = drawn(2, of=["n_layers"])
+    kinds = pl.Series("positions", ["trained", "frozen"] * len(rows))[: len(rows)]
+    capax.CapacityLaw(axes=["n_layers"]).fit(rows.with_columns(kinds))
+    with pytest.raises(LawError, match="positions: the rows mix rotary, frozen"):
+        capax.CapacityLaw(axes=["n_layers"]).fit(rows.with_columns(kinds.replace("trained", "rotary")))
+
+
 def test_one_regression_is_the_textbooks() -> None:
     """With one subset the average is a line through logarithms, with Student's interval of a new measurement."""
     rows = drawn(3, rows=12)

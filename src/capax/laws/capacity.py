@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold
 
 from capax.errors import LawError, shown
 from capax.laws.censored import Solution, Vector
-from capax.laws.domain import SIZED, Domain
+from capax.laws.domain import Domain, counted
 from capax.laws.power import Factor, Product
 from capax.laws.rows import Columns, Rows
 
@@ -194,7 +194,9 @@ class CapacityLaw(Product):
     def fit_rows(self, rows: Rows, table: Any = None) -> Self:
         """Fit to measurements that were read; a table adds its protocol to the domain."""
         told = {} if table is None else table
-        self.domain_ = Domain.of(self.columns, rows.columns, told, np.array([np.inf]), skip=SIZED, coded=self.coded)
+        self.domain_ = Domain.of(
+            self.columns, rows.columns, told, np.array([np.inf]), skip=counted(told), coded=self.coded
+        )
         self.rows_, self.draws_ = rows, None
         design, y = self._design(rows.columns), np.log(np.where(rows.complete, rows.library, rows.counts))
         usual = self._usual

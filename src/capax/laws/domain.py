@@ -24,8 +24,12 @@ FREE = (
 )
 """Fields of tasks and models that may differ where the protocol is the same."""
 
-SIZED = ("n_layers", "d_head", "d_value", "ffn", "embeddings", "positions", "readout")
-"""Fields of a model that its effective parameters are counted from: a law of these need not have them, too."""
+SIZED: dict[str, tuple[str, ...] | None] = {
+    **dict.fromkeys(("n_layers", "d_head", "d_value", "ffn", "embeddings", "readout")),
+    "positions": ("trained", "frozen"),
+}
+"""Fields of a model that its effective parameters are counted from, and those of their values that differ in nothing
+else (None: all): a law of these parameters need not have them, too."""
 
 Value = bool | int | float | str | None
 
@@ -69,7 +73,7 @@ class Domain(BaseModel):
             LawError: when rows were measured in different ways: one law describes one protocol.
         """
         protocol: dict[str, Value] = {}
-        sized = SIZED if "effective_parameters" in names else ()
+        sized = counted(table) if "effective_parameters" in names else ()
         skip = (*skip, *(name for name in sized if name not in mixed))
         ranges, kinds = dict[str, tuple[float, float]](), dict[str, tuple[str, ...]]()
         for name in PROTOCOL:
@@ -163,6 +167,12 @@ class Domain(BaseModel):
         told += [f"{name} {' or '.join(kinds)}" for name, kinds in self.kinds.items()]
         library = [] if self.largest_library is None else [f"libraries up to {self.largest_library:g}"]
         return ", ".join([*ranges, *told, *library])
+
+
+def counted(table: Any) -> tuple[str, ...]:
+    """Fields of a model that its effective parameters are counted from, where a table's rows differ in no more."""
+    values = {name: set(protocol_values(table, name) or ()) - {None} for name in SIZED}
+    return tuple(name for name, allowed in SIZED.items() if allowed is None or values[name] <= set(allowed))
 
 
 def _further(table: Any, names: Sequence[str], skip: Sequence[str]) -> dict[str, Value]:
