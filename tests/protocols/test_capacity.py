@@ -214,3 +214,21 @@ def test_the_interval_of_a_trend_holds_the_mean_of_all_restarts() -> None:
         assert found is not None
         held += found.low <= 100 <= (found.high or math.inf)
     assert 0.93 <= held / 2000 <= 0.97
+
+
+@pytest.mark.parametrize("limit", [{"max_steps": 130}, {"time_limit": 1e-9}])
+def test_a_training_that_ends_within_a_cycle_counts_what_it_recalls_there(limit: dict[str, float]) -> None:
+    """Not what it recalled at the end of the cycle before, which may be far less."""
+    task = capax.Sequences(seq_len=3, vocab_size=20, library_size=60)
+    model = capax.Transformer(d_model=16, d_head=8)
+    training = capax.Training(
+        optimizer="soap", lr=0.02, schedule="cycles", cycle_steps=100, eval_steps=10, stop_when_complete=False, **limit
+    )
+    run = capax.measure(task, model, training, restarts=1)
+    (member,) = run.members
+    assert run.memorized == member.curve.memorized[-1]
+    assert run.memorized > max(member.curve.memorized[:-1], default=0)
+    assert member.epoch_of_best == member.curve.epoch[-1]
+    alone = capax.measure(task, model, training.replace(max_steps=100, time_limit=None), restarts=1)
+    assert run.memorized != alone.memorized
+    assert run.units != alone.units  # bits are those of the same weights

@@ -183,10 +183,7 @@ class Course:
             self.records[self.active[place]].steps += 1
             self._steps_since[place] += 1
         if out_of_time():
-            self._evaluate(training)
-            for place in training:
-                record = self.records[self.active[place]]
-                record.stop_reason = record.stop_reason or "budget"
+            self._evaluate(training, out_of_time=True)
         else:
             due = [place for place in training if self._is_due(place, place in ended)]
             if due:
@@ -220,8 +217,8 @@ class Course:
             return False
         return record.steps == sum(self.pack.training.cycle(record.steps - 1))
 
-    def _evaluate(self, places: list[int]) -> None:
-        """Evaluate the members at some places of the learner."""
+    def _evaluate(self, places: list[int], out_of_time: bool = False) -> None:
+        """Evaluate the members at some places of the learner, which may end their training."""
         learner, sums = self.learner, self._sums.tolist()
         together = [*places, *self._company(places)]
         evaluations = learner.evaluate(together)
@@ -231,6 +228,7 @@ class Course:
         informations = learner.information(together) if ended else []
         for place, evaluation in zip(places, evaluations, strict=False):  # company is last
             member = self.active[place]
+            within = by_cycles and self.records[member].steps > 0
             loss = sums[place] / self._steps_since[place] if self._steps_since[place] else None
             best = self.records[member].observe(
                 learner.order.epochs[place],
@@ -238,7 +236,8 @@ class Course:
                 loss,
                 self.pack.training,
                 learner.library.uniform_loss,
-                by_cycles,
+                "end" if ended else "within" if within else None,
+                out_of_time,
             )
             if ended:
                 information = informations[places.index(place)]

@@ -86,13 +86,15 @@ class Record:
         loss: float | None,
         training: Training,
         uniform_loss: float,
-        by_cycles: bool = False,
+        cycle: Literal["within", "end"] | None = None,
+        out_of_time: bool = False,
     ) -> bool:
         """Note an evaluation and decide; returns whether it is the best so far.
 
         Args:
-            by_cycles: whether after the start only ends of cycles may be the best, which `observe_cycle` decides, and
-                an evaluation that ends the training as its library is complete.
+            cycle: where in a cycle of the learning rate it is. Within one it is the best only where the training ends
+                with it; at the end of one `observe_cycle` says whether it is.
+            out_of_time: whether the training ends here.
         """
         memorized = evaluation.memorized
         self.curve.append((epoch, memorized, loss if loss is not None and math.isfinite(loss) else None))
@@ -101,13 +103,7 @@ class Record:
             self.stop_reason = "diverged"
             return False
         more = memorized > self.best
-        whole = evaluation.complete and training.stop_when_complete  # the training ends here, wherever its cycle is
-        better = evaluation.score > self.score and (not by_cycles or self.steps == 0 or whole)
         lower = loss is not None and loss < self.lowest_loss * (1 - training.min_loss_drop)
-        if better:
-            self.best, self.best_epoch, self.metrics = memorized, epoch, evaluation.metrics
-            self.score = evaluation.score
-            self.information = None  # what a cycle's end knew is not what is kept now
         if loss is not None and lower:
             self.lowest_loss = loss
         self.stale = 0 if more or lower else self.stale + 1
@@ -116,8 +112,14 @@ class Record:
             self.stop_reason = "complete"
         elif training.patience is not None and self.stale >= training.patience:
             self.stop_reason = "complete" if self.complete else "plateau"
-        elif self.budget is not None and self.steps >= self.budget:
+        elif out_of_time or (self.budget is not None and self.steps >= self.budget):
             self.stop_reason = "complete" if self.complete else "budget"
+        counts = cycle is None or (cycle == "within" and self.stop_reason is not None)
+        better = counts and evaluation.score > self.score
+        if better:
+            self.best, self.best_epoch, self.metrics = memorized, epoch, evaluation.metrics
+            self.score = evaluation.score
+            self.information = None  # what a cycle's end knew is not what is kept now
         return better
 
     def observe_cycle(self, evaluation: Evaluation, information: Information | None, training: Training) -> bool:
@@ -132,8 +134,8 @@ class Record:
         gained, later = information.clipped - before, len(self.cycles) > 1
         if training.cycle_tolerance is not None and later and abs(gained) < training.cycle_tolerance * before:
             self.stop_reason = "converged"
-        if later and gained <= 0:
+        if later and gained <= 0 and self.stop_reason != "complete":
             return False
         self.best, self.best_epoch, self.metrics = evaluation.memorized, self.epoch, evaluation.metrics
-        self.information = information
+        self.score, self.information = evaluation.score, information
         return True
