@@ -440,13 +440,15 @@ def test_counts_are_the_closed_form(n_layers: int, n_heads: int, d_model: int, v
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(spec=transformers(), vocab_size=st.integers(2, 9), context=st.integers(1, 6))
 def test_counts_of_any_fields(spec: Transformer, vocab_size: int, context: int) -> None:
-    b, h, d = spec.d_model, spec.n_heads, spec.d_head
+    b, h, d, g = spec.d_model, spec.n_heads, spec.d_head, spec.n_kv_heads or spec.n_heads
     v = d if spec.d_value is None else spec.d_value
-    heads = 2 * h * b * d + 2 * h * b * v
-    mlp = 8 * b**2 + 5 * b if spec.ffn == "mlp" else 0
+    heads = (h + g) * b * (d + v)
+    mlp = 8 * b**2 + 5 * b + (4 * b**2 + 4 * b if spec.gated else 0) if spec.ffn == "mlp" else 0
     norms = b * ((spec.ffn != "none") + 1) if spec.norms else 0
     final = b if spec.norms else 0
-    tables = {"embeddings": vocab_size * b, "positions": context * b}
+    tables = {"embeddings": vocab_size * b}
+    if spec.positions in ("trained", "frozen", "sinusoidal"):
+        tables["positions"] = context * b
     if spec.readout != "tied":
         tables["readout"] = vocab_size * b
     network = spec.n_layers * (heads + mlp + norms) + final

@@ -110,7 +110,9 @@ def test_measure(task: list[str], protocol: str, capsys: pytest.CaptureFixture[s
     schema = json.dumps(Measurement.model_json_schema())
     assert '"gqa"' in schema
     assert '"pairs"' in schema
-    assert "n_kv_heads 2" in said(capsys, "measure", *task, *GQA, *SHORT, *PROTOCOLS[protocol], "--store", "m.db")
+    assert "2 of keys and values" in said(
+        capsys, "measure", *task, *GQA, *SHORT, *PROTOCOLS[protocol], "--store", "m.db"
+    )
 
 
 def test_sensitivity(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,7 +134,7 @@ def test_runs(kept: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("task", ["pairs", "sequences"])
 def test_a_run_is_shown(task: str, kept: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert "n_kv_heads 2" in said(capsys, "runs", "show", kept[task][:12], "--store", "kept.db")
+    assert "2 of keys and values" in said(capsys, "runs", "show", kept[task][:12], "--store", "kept.db")
 
 
 @pytest.mark.parametrize(("task", "prefix"), [("pairs", "3"), ("sequences", "3 1 4")])

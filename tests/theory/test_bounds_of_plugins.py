@@ -46,7 +46,7 @@ def plugins() -> Iterator[tuple[type[Any], type[Any]]]:
 
 def test_bounds_do_not_assume_that_another_attention_is_ours(plugins: tuple[type[Any], type[Any]]) -> None:
     grouped, _ = plugins
-    ours = capax.bounds(capax.Transformer(n_heads=4), seq_len=8, vocab_size=50)
+    ours = capax.bounds(capax.Transformer(n_heads=4, n_kv_heads=2), seq_len=8, vocab_size=50)
     found = capax.bounds(grouped(n_heads=4, n_kv_heads=2), seq_len=8, vocab_size=50)
     assert [one.name for one in found.bounds] == [one.name for one in ours.bounds]
     for name in ("mahdavi2024", "dana2025", "parameter_limit", "real", "baum1988"):
