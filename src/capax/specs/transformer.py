@@ -34,7 +34,8 @@ class Transformer(Model):
     channels of queries and keys (Su et al. 2021, arXiv 2104.09864; all channels, base 10,000), and `alibi` lowers
     scores by the distance times a slope of each head (Press et al. 2021, arXiv 2108.12409). `n_kv_heads` (Ainslie et
     al. 2023, arXiv 2305.13245), `window`, `gated` (Shazeer 2020, arXiv 2002.05202) and `norm` (Zhang and Sennrich 2019,
-    arXiv 1910.07467) are as in x-transformers.
+    arXiv 1910.07467) are as in x-transformers, but that heads which share a key
+    are neighbours, as in torch.
     """
 
     ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
