@@ -49,6 +49,7 @@ OTHER: dict[type[Spec], dict[str, Any]] = {
         "n_heads": 1,
         "n_kv_heads": 1,
         "window": 3,
+        "stride": 4,
         "norm": "rms",
         "d_model": 17,
         "d_head": 9,
@@ -89,6 +90,8 @@ OTHER: dict[type[Spec], dict[str, Any]] = {
     Shatter: {"trials": 7},
 }
 """Another value for every field of every part of a run."""
+CHOICES = ("attention", "values", "gated", "n_experts", "top_k", "norm_place", "parallel", "dropout")
+"""Fields of a transformer that do not go with every other."""
 PARTS = {Sequences: "task", Transformer: "model", Training: "training", Mac: "protocol", Mls: "protocol"}
 PARTS |= {Shatter: "protocol"}
 CHANGES = [pytest.param(part, field, id=f"{part.__name__}.{field}") for part in OTHER for field in OTHER[part]]
@@ -156,7 +159,7 @@ def test_the_fields_above_are_all_fields() -> None:
         elsewhere = {
             Sequences: {"library_sha256", "bos"},
             Training: set(CYCLES),
-            Transformer: {"gated"},  # which not every other FFN can be
+            Transformer: set(CHOICES),
         }.get(part, set())
         assert fields.keys() == part.model_fields.keys() - kinds - elsewhere
     assert set(PARTS.values()) | {"seed"} == Run.model_fields.keys()
@@ -334,7 +337,7 @@ def test_total_key_dimension() -> None:
         (Transformer, "d_head", None, "integer"),
         (Transformer, "d_value", 0, "at least 1"),
         (Transformer, "ffn", "swiglu", "'mlp', 'identity' or 'none'"),
-        (Transformer, "activation", "tanh", "'gelu', 'relu', 'silu' or 'softmax'"),
+        (Transformer, "activation", "tanh", "'gelu', 'relu', 'silu', 'softmax' or 'rrelu'"),
         (Transformer, "embeddings", True, "no truth value"),
         (Transformer, "norms", "maybe", "boolean"),
         (Training, "lr", 0.0, "greater than 0"),

@@ -27,6 +27,7 @@ BAG = ASSOCIATIONS.replace(task=capax.Associations(contexts="bag", labels="unifo
 RELATIONS = Run(
     task=capax.Relations(n_items=9, contexts="uniform", context_size=4), model=capax.KeyQueryChannel(d_head=2)
 )
+EXPERTS = changed(SEQUENCES, n_experts=3)
 MLS = SEQUENCES.replace(protocol=capax.Mls())
 CAPACITY = Run(
     task=capax.Sequences(seq_len=4, library_size=20), model=capax.Transformer(d_model=4), protocol=capax.Capacity()
@@ -95,13 +96,21 @@ OTHERS: dict[str, list[tuple[Run, Any]]] = {
     "n_heads": [(SEQUENCES, 2), (ASSOCIATIONS, 2), (RELATIONS, 2)],
     "n_kv_heads": [(SEQUENCES, 1)],
     "window": [(SEQUENCES, 2)],
+    "attention": [(SEQUENCES, "linear"), (SEQUENCES, "delta"), (SEQUENCES, "gated-delta")],
+    "values": [(SEQUENCES, False)],
+    "stride": [(SEQUENCES, 2)],
     "gated": [(SEQUENCES, True)],
+    "n_experts": [(SEQUENCES, 2)],
+    "top_k": [(EXPERTS, 2)],
     "norm": [(SEQUENCES, "rms")],
+    "norm_place": [(SEQUENCES, "post")],
+    "parallel": [(SEQUENCES, True)],
+    "dropout": [(SEQUENCES, 0.1)],
     "d_model": [(SEQUENCES, 6), (ASSOCIATIONS, 6), (RELATIONS, 6)],
     "d_head": [(SEQUENCES, 6), (ASSOCIATIONS, 6), (RELATIONS, 6)],
     "d_value": [(SEQUENCES, 6), (ASSOCIATIONS, 6)],
     "ffn": [(SEQUENCES, "identity"), (SEQUENCES, "none")],
-    "activation": [(SEQUENCES, "relu")],
+    "activation": [(SEQUENCES, "relu"), (SEQUENCES, "rrelu")],
     "positions": [(SEQUENCES, "frozen"), (SEQUENCES, "rotary"), (SEQUENCES, "alibi"), (SEQUENCES, "none")],
     "readout": [(SEQUENCES, "trained")],
     "norms": [(SEQUENCES, False)],

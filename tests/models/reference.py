@@ -18,6 +18,8 @@ def activated(x: Tensor, activation: str) -> Tensor:
         return x * (x > 0)
     if activation == "silu":
         return x / (1 + torch.exp(-x))
+    if activation == "rrelu":
+        return torch.where(x < 0, x * 11 / 48, x)
     if activation == "softmax":
         return torch.exp(x) / torch.exp(x).sum(-1, keepdim=True)
     return x * (1 + torch.erf(x / math.sqrt(2))) / 2
@@ -34,40 +36,112 @@ def plain_logits(spec: Transformer, member: Member, tokens: Tensor) -> Tensor:
         centred = x - x.mean(-1, keepdim=True)
         return centred / torch.sqrt((centred**2).mean(-1, keepdim=True) + 1e-5) * member[gain]
 
-    n = tokens.shape[1]
     x = member["token"][tokens]
     if "position" in member:
         x = x + member["position"] / math.sqrt(spec.d_model)
-    back = torch.arange(n)[:, None] - torch.arange(n)[None, :]
-    unseen = (back < 0) | (back >= (spec.window or n))
+    post = spec.norm_place == "post"
     for layer in range(spec.n_layers):
         at = f"layers.{layer}."
-        y = norm(x, at + "norm")
-        mixed = torch.zeros_like(x)
-        for head in range(spec.n_heads):
-            group = head * spec.kv_heads // spec.n_heads
-            query, out = (member[at + name][head] for name in ("query", "out"))
-            key, value = (member[at + name][group] for name in ("key", "value"))
-            if spec.positions == "rotary":
-                scores = torch.einsum("bid,ijde,bje->bij", y @ query, rotations(back, spec.d_head), y @ key)
-            else:
-                scores = torch.einsum("bic,cd,ed,bje->bij", y, query, key, y)
-            scores = scores / math.sqrt(spec.d_head)
-            if spec.positions == "alibi":
-                scores = scores - slope(head, spec.n_heads) * back
-            attention = torch.exp(scores.masked_fill(unseen, -math.inf))
-            attention = attention / attention.sum(-1, keepdim=True)
-            mixed = mixed + torch.einsum("bij,bjc,cv,vo->bio", attention, y, value, out)
-        x = x + mixed if spec.skips else mixed
-        if spec.ffn != "none":
-            y = norm(x, at + "ffn_norm")
-            if spec.ffn == "mlp":
-                hidden = y @ member[at + "up"] + member[at + "up_bias"]
-                gate = y @ member[at + "gate"] + member[at + "gate_bias"] if spec.gated else hidden
-                hidden = activated(gate, spec.activation) * (hidden if spec.gated else 1)
-                y = hidden @ member[at + "down"] + member[at + "down_bias"]
+
+        def added(x: Tensor, y: Tensor, gain: str) -> Tensor:
             x = x + y if spec.skips else y
-    return norm(x, "final_norm") @ member["token" if spec.readout == "tied" else "readout"].T
+            return norm(x, gain) if post else x
+
+        mixed = plain_mixed(spec, member, at, x if post else norm(x, at + "norm"))
+        if spec.parallel:
+            x = x + mixed + plain_feed_forward(spec, member, at, norm(x, at + "ffn_norm"))
+            continue
+        x = added(x, mixed, at + "norm")
+        if spec.ffn != "none":
+            x = added(x, plain_feed_forward(spec, member, at, x if post else norm(x, at + "ffn_norm")), at + "ffn_norm")
+    return (x if post else norm(x, "final_norm")) @ member["token" if spec.readout == "tied" else "readout"].T
+
+
+def plain_mixed(spec: Transformer, member: Member, at: str, y: Tensor) -> Tensor:
+    """What attention makes of its inputs `(b, n, c)`, head by head."""
+    n = y.shape[1]
+    back = torch.arange(n)[:, None] - torch.arange(n)[None, :]
+    unseen = (back < 0) | (back >= (spec.window or spec.stride or n))
+    if spec.stride:
+        unseen &= (back < 0) | (back % spec.stride > 0)
+    mixed = torch.zeros_like(y)
+    for head in range(spec.n_heads):
+        group = head * spec.kv_heads // spec.n_heads
+        query, key = member[at + "query"][head], member[at + "key"][group]
+        value = member[at + "value"][group] if spec.values else torch.eye(spec.d_model, dtype=y.dtype)
+        out = member[at + "out"][head] if spec.values else value / spec.n_heads
+        asked, keys = y @ query, y @ key
+        if spec.positions == "rotary" and spec.attention != "softmax":
+            first = torch.arange(n)[:, None] - torch.zeros(n, dtype=torch.long)
+            asked, keys = (torch.einsum("bie,ide->bid", x, rotations(-first, spec.d_head)[:, 0]) for x in (asked, keys))
+        if spec.attention != "softmax":
+            mixed = mixed + plain_state(spec, member, at, group, asked, keys, y @ value, y) @ out
+            continue
+        if spec.positions == "rotary":
+            scores = torch.einsum("bid,ijde,bje->bij", asked, rotations(back, spec.d_head), keys)
+        else:
+            scores = torch.einsum("bic,cd,ed,bje->bij", y, query, key, y)
+        scores = scores / math.sqrt(spec.d_head)
+        if spec.positions == "alibi":
+            scores = scores - slope(head, spec.n_heads) * back
+        attention = torch.exp(scores.masked_fill(unseen, -math.inf))
+        attention = attention / attention.sum(-1, keepdim=True)
+        mixed = mixed + torch.einsum("bij,bjc,cv,vo->bio", attention, y, value, out)
+    return mixed
+
+
+def plain_state(
+    spec: Transformer, member: Member, at: str, group: int, asked: Tensor, keys: Tensor, values: Tensor, y: Tensor
+) -> Tensor:
+    """What a head reads of its state `(b, d, v)`, position by position; a matrix times the state, then a sum."""
+    b, n, d = keys.shape
+    if spec.attention == "linear":
+        asked, keys = (torch.where(x > 0, x + 1, torch.exp(x)) for x in (asked, keys))
+    else:
+        asked, keys = (x / torch.sqrt((x**2).sum(-1, keepdim=True) + 1e-6) for x in (asked, keys))
+    state, weight, read = torch.zeros(b, d, values.shape[-1], dtype=y.dtype), torch.zeros(b, d, dtype=y.dtype), []
+    for place in range(n):
+        key, value, query = keys[:, place], values[:, place], asked[:, place]
+        if spec.attention == "linear":
+            state = state + torch.einsum("bd,bv->bdv", key, value)
+            weight = weight + key
+            read.append(torch.einsum("bd,bdv->bv", query, state) / torch.einsum("bd,bd->b", query, weight)[:, None])
+            continue
+        rate = 1 / (1 + torch.exp(-y[:, place] @ member[at + "rate"][:, group]))
+        if spec.attention == "gated-delta":
+            speed = torch.log(
+                1 + torch.exp(y[:, place] @ member[at + "decay"][:, group] + member[at + "decay_bias"][group])
+            )
+            state = state * torch.exp(-torch.exp(member[at + "decay_scale"][group]) * speed)[:, None, None]
+        erased = torch.eye(d, dtype=y.dtype) - rate[:, None, None] * torch.einsum("bd,be->bde", key, key)
+        state = erased @ state + rate[:, None, None] * torch.einsum("bd,bv->bdv", key, value)
+        read.append(torch.einsum("bd,bdv->bv", query, state) / math.sqrt(d))
+    return torch.stack(read, 1)
+
+
+def plain_feed_forward(spec: Transformer, member: Member, at: str, y: Tensor) -> Tensor:
+    """What the FFN makes of its inputs `(b, n, c)`: each expert alone, weighted by the router's softmax."""
+    if spec.ffn == "identity":
+        return y
+
+    def expert(number: int) -> Tensor:
+        own = {
+            name.removeprefix(at): tensor if spec.n_experts == 1 else tensor[number]
+            for name, tensor in member.items()
+            if name.startswith((at + "up", at + "gate", at + "down"))
+        }
+        hidden = y @ own["up"] + own["up_bias"]
+        gate = y @ own["gate"] + own["gate_bias"] if spec.gated else hidden
+        hidden = activated(gate, spec.activation) * (hidden if spec.gated else 1)
+        return hidden @ own["down"] + own["down_bias"]
+
+    if spec.n_experts == 1:
+        return expert(0)
+    chances = torch.exp(y @ member[at + "router"])
+    chances = chances / chances.sum(-1, keepdim=True)
+    smallest = chances.sort(-1, descending=True).values[..., spec.top_k - 1, None]
+    chosen = torch.where(chances >= smallest, chances, 0.0)
+    return torch.stack([chosen[..., one, None] * expert(one) for one in range(spec.n_experts)]).sum(0)
 
 
 def rotations(back: Tensor, channels: int) -> Tensor:
@@ -141,20 +215,22 @@ def from_x_transformers(tensors: dict[str, Tensor], spec: Transformer, *, gain: 
     member = {
         "token": tensors["token_emb.emb.weight"],
         **({"position": tensors["pos_emb.emb.weight"]} if spec.has_table else {}),
-        "final_norm": tensors[f"attn_layers.final_norm.{gain}"] + gain_offset,
         "readout": tensors["to_logits.weight"],
     }
+    place = {"pre": 0, "post": 2}[spec.norm_place]
+    if spec.norm_place == "pre":
+        member["final_norm"] = tensors[f"attn_layers.final_norm.{gain}"] + gain_offset
     for layer in range(spec.n_layers):
         attention, ffn = (f"attn_layers.layers.{2 * layer + part}" for part in (0, 1))
         member |= {
             f"layers.{layer}.{name}": tensor
             for name, tensor in {
-                "norm": tensors[f"{attention}.0.0.{gain}"] + gain_offset,
+                "norm": tensors[f"{attention}.0.{place}.{gain}"] + gain_offset,
                 "query": heads_first(tensors[f"{attention}.1.to_q.weight"], h)[order],
                 "key": heads_first(tensors[f"{attention}.1.to_k.weight"], spec.kv_heads),
                 "value": heads_first(tensors[f"{attention}.1.to_v.weight"], spec.kv_heads),
                 "out": tensors[f"{attention}.1.to_out.weight"].T.reshape(h, -1, spec.d_model)[order],
-                "ffn_norm": tensors[f"{ffn}.0.0.{gain}"] + gain_offset,
+                "ffn_norm": tensors[f"{ffn}.0.{place}.{gain}"] + gain_offset,
                 **hidden(tensors, f"{ffn}.1.ff.0", spec),
                 "down": tensors[f"{ffn}.1.ff.2.weight"].T,
                 "down_bias": tensors[f"{ffn}.1.ff.2.bias"],

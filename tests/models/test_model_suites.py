@@ -18,6 +18,15 @@ RELATIONS = capax.Relations(n_items=8)
 CHANNEL = capax.KeyQueryChannel(d_model=4, d_head=2, n_heads=2)
 
 
+def states(attention: str) -> list[capax.Transformer]:
+    """Shapes of mixers that keep a state."""
+    return [
+        TRANSFORMER.replace(attention=attention),
+        TRANSFORMER.replace(attention=attention, n_heads=4, n_kv_heads=2, d_head=3, d_value=2, norms=False),
+        TRANSFORMER.replace(attention=attention, n_heads=3, d_model=3, d_head=6, positions="rotary"),
+    ]
+
+
 class TestTransformer(ModelSuite):
     model, task = TRANSFORMER, SEQUENCES
 
@@ -46,6 +55,16 @@ class TestTransformerOfToday(ModelSuite):
 class TestTransformerWithSlopes(ModelSuite):
     model = TRANSFORMER.replace(n_heads=3, positions="alibi", norm="rms")
     task = SEQUENCES.replace(loss="last")
+
+
+class TestTransformerOfExpertsInParallel(ModelSuite):
+    model = TRANSFORMER.replace(n_layers=2, attention="gated-delta", n_experts=3, parallel=True)
+    task = SEQUENCES
+
+
+class TestTransformerThatDrawsInTraining(ModelSuite):
+    model = TRANSFORMER.replace(n_layers=2, dropout=0.2, activation="rrelu", norm_place="post", attention="delta")
+    task = SEQUENCES
 
 
 class TestPlainAttention(ModelSuite):
@@ -97,6 +116,8 @@ class TestSoftmaxOfSharedKeysAndNearPositions(TestSoftmax):
         TRANSFORMER.replace(window=2),
         TRANSFORMER.replace(n_heads=3, positions="alibi"),
         TRANSFORMER.replace(n_heads=4, n_kv_heads=1, positions="alibi", window=4, norms=False),
+        TRANSFORMER.replace(stride=3),
+        TRANSFORMER.replace(n_heads=4, n_kv_heads=2, values=False, window=1, stride=2),
     )
 
 
@@ -106,3 +127,15 @@ class TestSoftmaxOfTurnedChannels(MixerSuite):
         TRANSFORMER.replace(positions="rotary", n_heads=4, n_kv_heads=2, d_head=2, window=3),
         TRANSFORMER.replace(positions="rotary", d_model=3, d_head=6, d_value=2, norms=False),
     )
+
+
+class TestLinear(MixerSuite):
+    models: ClassVar = tuple(states("linear"))
+
+
+class TestDelta(MixerSuite):
+    models: ClassVar = tuple(states("delta"))
+
+
+class TestGatedDelta(MixerSuite):
+    models: ClassVar = tuple(states("gated-delta"))

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from capax.models.operations import LANES, cross_entropy, looked_up, softmax
+from capax.models.operations import LANES, cross_entropy, looked_up, positive, sigmoid, silu, softmax, softplus
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -28,6 +28,29 @@ def test_softmax(n: int) -> None:
     future = torch.full((n, n), -torch.inf, dtype=torch.float64).triu(1)
     alike(softmax, lambda x: x.softmax(-1), 30 * random(2, 3, n))
     alike(lambda x: softmax(x + future), lambda x: (x + future).softmax(-1), random(2, n, n))
+
+
+ELEMENTWISE: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "sigmoid": (sigmoid, torch.sigmoid),
+    "silu": (silu, F.silu),
+    "softplus": (softplus, F.softplus),
+    "positive": (positive, lambda x: 1 + F.elu(x)),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_functions_round_alike_in_any_pack(name: str) -> None:
+    ours, torchs = ELEMENTWISE[name]
+    for n in (1, 3, 2 * LANES):
+        alike(ours, torchs, 3 * random(2, 3, n))
+        x = 3 * random(5, 7, n, dtype=torch.float32)
+        five, two = x.clone().requires_grad_(), x[3:].clone().requires_grad_()
+        found = [ours(one) for one in (five, two)]
+        assert torch.equal(found[0][3:], found[1])
+        first, second = (torch.autograd.grad(one.sum(), to)[0] for one, to in zip(found, (five, two), strict=True))
+        assert torch.equal(first[3:], second)
+    extreme = torch.tensor([[-1e4, -200.0, 0.0, 200.0, 1e4]], requires_grad=True)
+    assert torch.autograd.grad(ours(extreme).sum(), extreme)[0].isfinite().all()
 
 
 def test_looked_up() -> None:

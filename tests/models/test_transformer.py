@@ -30,6 +30,7 @@ from x_transformers import Decoder, TransformerWrapper
 from capax.models.mixers import softmax
 from capax.models.transformer import Scored, TransformerEnsemble
 from capax.specs import Sequences, Training, Transformer
+from capax.specs.attention import Kind
 from capax.tasks.sequences import SequenceLibrary
 from capax.training import ensemble as training_ensemble
 from capax.training.ensemble import BatchOrder, Learner
@@ -65,7 +66,9 @@ PATHS = EVERY_QUERY | LAST_OF_ONE | LAST_OF_SEVERAL
 def paths_of(spec: Transformer) -> dict[str, Path]:
     """The paths that exist at a depth: one layer may factor its only query, more need every query of the first."""
     paths = EVERY_QUERY | (LAST_OF_ONE if spec.n_layers == 1 else LAST_OF_SEVERAL)
-    return {name: path for name, path in paths.items() if spec.has_table or not path.sign}
+    return {
+        name: path for name, path in paths.items() if not path.sign or (spec.has_table and spec.attention == "softmax")
+    }
 
 
 def logits_by(path: Path, ensemble: TransformerEnsemble, tokens: Tensor) -> Tensor:
@@ -190,27 +193,39 @@ def transformers(draw: st.DrawFn) -> Transformer:
         draw(st.sampled_from(get_args(Transformer.model_fields["positions"].annotation))),
     )
     heads, ffn = draw(st.integers(1, 4)), draw(st.sampled_from(["mlp", "identity", "none"]))
+    norms, skips = draw(st.booleans()), draw(st.booleans())
+    place = draw(st.sampled_from(["pre", "post"])) if norms else "pre"
+    attention = "softmax" if positions == "alibi" else draw(st.sampled_from(get_args(Kind)))
+    softmaxes = attention == "softmax"
+    values, experts = not softmaxes or draw(st.booleans()), draw(st.integers(1, 3)) if ffn == "mlp" else 1
     return Transformer(
         n_layers=draw(st.integers(1, 3)),
         n_heads=heads,
         n_kv_heads=draw(st.none() | st.sampled_from([some for some in (1, 2, 3, 4) if heads % some == 0])),
-        window=draw(st.none() | small),
+        attention=attention,
+        values=values,
+        window=draw(st.none() | small) if softmaxes else None,
+        stride=draw(st.none() | small) if softmaxes else None,
         d_model=draw(st.integers(3, 6)),
         d_head=draw(st.sampled_from([2, 4]) if positions == "rotary" else small),
-        d_value=draw(st.none() | small),
+        d_value=draw(st.none() | small) if values else None,
         ffn=ffn,
         gated=ffn == "mlp" and draw(st.booleans()),
+        n_experts=experts,
+        top_k=draw(st.integers(1, experts)),
         norm=draw(st.sampled_from(["layer", "rms"])),
-        activation=draw(st.sampled_from(["gelu", "relu", "silu", "softmax"])),
+        norm_place=place,
+        activation=draw(st.sampled_from(["gelu", "relu", "silu", "softmax", "rrelu"])),
         embeddings=draw(st.sampled_from(["frozen", "trained"])),
         positions=positions,
         readout=draw(st.sampled_from(["frozen", "trained", "tied"])),
-        norms=draw(st.booleans()),
-        skips=draw(st.booleans()),
+        norms=norms,
+        skips=skips,
+        parallel=place == "pre" and skips and ffn != "none" and draw(st.booleans()),
     )
 
 
-@settings(derandomize=True, max_examples=25, deadline=None)
+@settings(derandomize=True, max_examples=40, deadline=None)
 @given(
     spec=transformers(), vocab_size=st.integers(2, 6), context=st.integers(1, 6), sequences=st.integers(1, 5), seed=...
 )
@@ -442,10 +457,13 @@ def test_counts_are_the_closed_form(n_layers: int, n_heads: int, d_model: int, v
 def test_counts_of_any_fields(spec: Transformer, vocab_size: int, context: int) -> None:
     b, h, d, g = spec.d_model, spec.n_heads, spec.d_head, spec.n_kv_heads or spec.n_heads
     v = d if spec.d_value is None else spec.d_value
-    heads = (h + g) * b * (d + v)
-    mlp = 8 * b**2 + 5 * b + (4 * b**2 + 4 * b if spec.gated else 0) if spec.ffn == "mlp" else 0
+    heads = (h + g) * b * (d + (v if spec.values else 0))
+    gates = {"softmax": 0, "linear": 0, "delta": b * g, "gated-delta": 2 * b * g + 2 * g}[spec.attention]
+    mlp = spec.n_experts * (8 * b**2 + 5 * b + (4 * b**2 + 4 * b if spec.gated else 0)) if spec.ffn == "mlp" else 0
+    router = b * spec.n_experts if spec.n_experts > 1 else 0
+    heads, mlp = heads + gates, mlp + router
     norms = b * ((spec.ffn != "none") + 1) if spec.norms else 0
-    final = b if spec.norms else 0
+    final = b if spec.norms and spec.norm_place == "pre" else 0
     tables = {"embeddings": vocab_size * b}
     if spec.positions in ("trained", "frozen", "sinusoidal"):
         tables["positions"] = context * b

@@ -12,6 +12,7 @@ from torch import Tensor
 from x_transformers import Decoder, TransformerWrapper
 
 from capax.errors import SpecError
+from capax.models.mixers import recurrent
 from capax.specs import Transformer
 
 SHAPE: dict[str, Any] = {"n_layers": 2, "n_heads": 4, "d_model": 8, "d_head": 4}
@@ -27,6 +28,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "GEGLU": ({"gated": True}, {"ff_glu": True}),
     "SwiGLU": ({"gated": True, "activation": "silu"}, {"ff_glu": True, "ff_swish": True}),
     "RMS norm": ({"norm": "rms"}, {"use_rmsnorm": True}),
+    "norms after": ({"norm_place": "post"}, {"pre_norm": False}),
     "most of today": (
         {"positions": "rotary", "n_kv_heads": 2, "gated": True, "activation": "silu", "norm": "rms"},
         {"rotary_pos_emb": True, "rotary_emb_dim": 4, "attn_kv_heads": 2, "ff_glu": True, "ff_swish": True}
@@ -106,11 +108,22 @@ def test_sinusoidal_positions_are_a_fixed_table_of_the_same_network() -> None:
         {"n_heads": 1, "positions": "rotary", "d_head": 8},
         {"n_heads": 2, "positions": "alibi", "d_head": 6},
         {"n_heads": 1, "gated": True, "ffn": "mlp"},
+        {"n_heads": 2, "values": False},
+        {"n_heads": 1, "stride": 3},
+        {"n_heads": 2, "n_kv_heads": 1, "attention": "linear"},
+        {"n_heads": 2, "n_kv_heads": 1, "attention": "delta", "d_head": 3},
+        {"n_heads": 1, "attention": "delta", "d_head": 6},
+        {"n_heads": 1, "attention": "delta", "d_head": 4, "positions": "rotary"},
+        {"n_heads": 2, "attention": "gated-delta", "d_head": 3, "positions": "none"},
+        {"n_heads": 1, "ffn": "mlp", "n_experts": 2, "top_k": 2},
     ],
     ids=str,
 )
-def test_effective_parameters_are_what_the_scores_can_tell_of(options: dict[str, Any]) -> None:
+def test_effective_parameters_are_what_the_scores_can_tell_of(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The rank of the derivative of everything that the layer computes, by what it is counted from."""
+    monkeypatch.setattr(recurrent, "LENGTH_EPS", 0.0)  # with it, a millionth of a scale is left
     spec = Transformer(**{"d_model": 4, "d_head": 2, "ffn": "none", "norms": False, **options})
     sizes = {"vocab_size": 40, "context": 12}
     ensemble = randomized(spec, **sizes, members=1, seed=3)
@@ -144,6 +157,22 @@ def test_effective_parameters_are_what_the_scores_can_tell_of(options: dict[str,
         ({"window": 0}, "window"),
         ({"gated": True, "ffn": "none"}, "gated"),
         ({"norm": "batch"}, "norm"),
+        ({"attention": "hard"}, "attention"),
+        ({"attention": "delta", "window": 3}, "window"),
+        ({"attention": "linear", "stride": 3}, "stride"),
+        ({"attention": "linear", "positions": "alibi"}, "positions"),
+        ({"attention": "linear", "values": False}, "values"),
+        ({"values": False, "d_value": 3}, "d_value"),
+        ({"stride": 0}, "stride"),
+        ({"n_experts": 0}, "n_experts"),
+        ({"n_experts": 2, "ffn": "none"}, "n_experts"),
+        ({"n_experts": 2, "top_k": 3}, "top_k"),
+        ({"norm_place": "post", "norms": False}, "norm_place"),
+        ({"parallel": True, "ffn": "none"}, "parallel"),
+        ({"parallel": True, "skips": False}, "parallel"),
+        ({"parallel": True, "norm_place": "post"}, "parallel"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"dropout": -0.1}, "dropout"),
     ],
 )
 def test_what_cannot_be_is_refused_by_its_name(options: dict[str, Any], field: str) -> None:
@@ -154,6 +183,7 @@ def test_what_cannot_be_is_refused_by_its_name(options: dict[str, Any], field: s
 def test_a_default_that_came_later_changes_no_key() -> None:
     """Of the options only those that are chosen are part of what names a run."""
     plain = Transformer()
-    assert not {"n_kv_heads", "window", "gated", "norm"} & set(plain.canonical())
+    options = {"n_kv_heads", "window", "gated", "norm", "attention", "values", "stride", "n_experts", "top_k"}
+    assert not (options | {"norm_place", "parallel", "dropout"}) & set(plain.canonical())
     assert Transformer(window=3).canonical()["window"] == 3
     assert Transformer(gated=True).canonical()["gated"]

@@ -27,11 +27,15 @@ from capax.training.workers import split
 
 TASKS = ("sequences", "associations", "relations")
 VARIANTS: list[dict[str, Any]] = [
-    *(4 * [{}]),
+    *(6 * [{}]),
     {"n_kv_heads": 1, "window": 2},
     {"positions": "alibi", "norm": "rms"},
     {"positions": "rotary", "d_head": 4, "n_heads": 4, "n_kv_heads": 2},
-    {"positions": "none", "ffn": "mlp", "gated": True},
+    {"positions": "none", "ffn": "mlp", "gated": True, "activation": "silu"},
+    {"attention": "linear", "ffn": "mlp", "n_experts": 3, "top_k": 2},
+    {"attention": "delta", "dropout": 0.3},
+    {"attention": "gated-delta", "ffn": "mlp", "activation": "rrelu"},
+    {"stride": 2, "values": False, "ffn": "mlp", "parallel": True},
 ]
 
 

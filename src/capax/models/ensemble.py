@@ -27,11 +27,13 @@ class Ensemble(Generic[Spec]):
         notes: what a measurement says of how its members were made.
         one_start: whether all members begin with the same weights.
         reentrant: whether several threads may ask it at once.
+        generators: of each member, what its random numbers in training come from; none where it needs none.
     """
 
     notes: tuple[str, ...] = ()
     one_start: bool = False
     reentrant: bool = False
+    generators: Sequence[torch.Generator] = ()
 
     def __init__(self, spec: Spec, parameters: dict[str, Tensor]) -> None:
         self.spec = spec
@@ -72,7 +74,10 @@ class Ensemble(Generic[Spec]):
             streams: `weights` for the first values, `dropout` for random numbers in training.
             d_heads: each member's head size, where they differ.
         """
-        return cls.initialize(spec, task.sizes(), generators=streams("weights"), dtype=dtype, device=device)
+        made = cls.initialize(spec, task.sizes(), generators=streams("weights"), dtype=dtype, device=device)
+        if isinstance(spec, Model) and spec.random:
+            made.generators, made.reentrant = streams("dropout"), False
+        return made
 
     @property
     def n_members(self) -> int:
@@ -97,19 +102,26 @@ class Ensemble(Generic[Spec]):
         }
 
     def select(self, members: Int[Tensor, " k"]) -> Ensemble[Spec]:
-        """A copy of some members, detached."""
-        return type(self)(self.spec, self._chosen(members))
+        """A copy of some members, detached; their generators go on."""
+        found = type(self)(self.spec, self._chosen(members))
+        found.generators = self._generators_of(members)
+        return found
 
     def _chosen(self, members: Int[Tensor, " k"]) -> dict[str, Tensor]:
         """Some members' parameters, copied and detached."""
         return {name: p.detach()[members].requires_grad_(p.requires_grad) for name, p in self.parameters.items()}
 
+    def _generators_of(self, members: Int[Tensor, " k"]) -> list[torch.Generator]:
+        return [self.generators[member] for member in members.tolist()] if self.generators else []
+
     def random_states(self) -> dict[str, Tensor]:
         """Where the members' random numbers are, by name; nothing where training draws none."""
-        return {}
+        return {str(place): generator.get_state() for place, generator in enumerate(self.generators)}
 
     def restore_random(self, states: dict[str, Tensor]) -> None:
         """Go on where `random_states` was taken."""
+        for place, generator in enumerate(self.generators):
+            generator.set_state(states[str(place)].clone())
 
 
 class TokenEnsemble(Ensemble[Spec]):

@@ -94,17 +94,8 @@ class ModuleEnsemble(TokenEnsemble[Module]):
 
     def select(self, members: Int[Tensor, " k"]) -> ModuleEnsemble:
         """A copy of some members, detached; their generators go on."""
-        generators = [self.generators[member] for member in members.tolist()] if self.generators else []
+        generators = self._generators_of(members)
         return type(self)(self.spec, self._chosen(members), self.template, self.together, generators)
-
-    def random_states(self) -> dict[str, Tensor]:
-        """Where the members' random numbers are."""
-        return {str(place): generator.get_state() for place, generator in enumerate(self.generators)}
-
-    def restore_random(self, states: dict[str, Tensor]) -> None:
-        """Go on where `random_states` was taken."""
-        for place, generator in enumerate(self.generators):
-            generator.set_state(states[str(place)].clone())
 
     def logits(
         self,

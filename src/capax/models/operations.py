@@ -1,4 +1,8 @@
-"""Some of torch's operations in the forms that are fastest on a CPU; elsewhere, and compiled, they are torch's own."""
+"""Some of torch's operations in the forms that are fastest on a CPU, or that round alike in any pack.
+
+Of sigmoid, SiLU, softplus and ELU torch computes what is left over at the end of a tensor by other instructions, which
+round otherwise (exp, log, tanh, GELU and log-sigmoid it does not): a number would depend on how many follow it.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,30 @@ def softmax(scores: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"]:
     if n >= LANES or _as_torch_does(scores):
         return scores.softmax(-1)
     return F.pad(scores, (0, LANES - n), value=-torch.inf).softmax(-1)[..., :n]
+
+
+def sigmoid(x: Float[Tensor, "e *rest"]) -> Float[Tensor, "e *rest"]:
+    """Sigmoid, 1 / (1 + exp(−x)), rounded alike in any pack."""
+    return x.sigmoid() if _leaves_none_over(x) else F.logsigmoid(x).exp()
+
+
+def silu(x: Float[Tensor, "e *rest"]) -> Float[Tensor, "e *rest"]:
+    """SiLU, x / (1 + exp(−x)), rounded alike in any pack."""
+    return F.silu(x) if _leaves_none_over(x) else x * F.logsigmoid(x).exp()
+
+
+def softplus(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+    """Softplus, log(1 + exp(x)), rounded alike in any pack."""
+    return -F.logsigmoid(-x)
+
+
+def positive(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+    """1 + elu(x), rounded alike in any pack."""
+    return torch.where(x > 0, x + 1, x.clamp_max(0).exp())
+
+
+def _leaves_none_over(x: Float[Tensor, "e *rest"]) -> bool:
+    return x[0].numel() % (2 * LANES) == 0  # torch takes two vectors a turn
 
 
 def looked_up(table: Float[Tensor, "r c"], rows: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch c"]:

@@ -128,6 +128,11 @@ class Model(Tagged):
         """
         return self.parameter_counts(**sizes)["trainable"]
 
+    @property
+    def idle_parameters(self) -> int:
+        """Numbers of experts that do not answer a token."""
+        return 0
+
     def table_parameters(self, **sizes: int) -> int:
         """Numbers of its tables of tokens: what it reads them by, and what it scores them by.
 
@@ -203,6 +208,11 @@ class Model(Tagged):
     def gains(self) -> tuple[str, ...]:
         """The trained parameters that set the temperature of its outputs (`Training.gain_lr`)."""
         return ()
+
+    @property
+    def random(self) -> bool:
+        """Whether a step of training draws random numbers, as far as that is known of its fields."""
+        return False
 
     @property
     def runs_code(self) -> str | None:

@@ -9,9 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.model import Constant, Model, Normal, Parameter, Scored, Sinusoid, Uniform, freedom, heads, layout
+from capax.specs.attention import MIXERS, Kind, attention_parameters, attention_spare_numbers
+from capax.specs.feed_forward import feed_forward_parameters, feed_forward_spare_numbers
+from capax.specs.model import Constant, Model, Normal, Parameter, Scored, Sinusoid, Uniform, heads, layout
+from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
 from capax.specs.spec import LARGEST_SIZE, Size, since
+from capax.specs.training import Training
 from capax.text import Over, together
 
 Norm = Literal["layer", "rms"]
@@ -33,9 +37,19 @@ class Transformer(Model):
     Of `positions`, `sinusoidal` is a fixed table (Vaswani et al. 2017, arXiv 1706.03762), `rotary` turns pairs of
     channels of queries and keys (Su et al. 2021, arXiv 2104.09864; all channels, base 10,000), and `alibi` lowers
     scores by the distance times a slope of each head (Press et al. 2021, arXiv 2108.12409). `n_kv_heads` (Ainslie et
-    al. 2023, arXiv 2305.13245), `window`, `gated` (Shazeer 2020, arXiv 2002.05202) and `norm` (Zhang and Sennrich 2019,
-    arXiv 1910.07467) are as in x-transformers, but that heads which share a key
-    are neighbours, as in torch.
+    al. 2023, arXiv 2305.13245), `window`, `gated` (Shazeer 2020, arXiv 2002.05202), `norm` (Zhang and Sennrich 2019,
+    arXiv 1910.07467) and `norm_place` are as in x-transformers, but that heads which share a key are neighbours, as in
+    torch; `parallel` is as in GPT-NeoX, and `stride` as in Child et al. 2019 (arXiv 1904.10509; their strided pattern).
+
+    Of `attention`, `linear` has the features 1 + elu and a normaliser (Katharopoulos et al. 2020, arXiv 2006.16236),
+    `delta` and `gated-delta` are the delta rule (Schlag et al. 2021, arXiv 2102.11174) with normed queries and keys as
+    in Yang et al. 2024 (arXiv 2406.06484) and a decay (arXiv 2412.06464). Ours lack the short convolutions and the
+    norm and gate of the output that these works put around the rule. Without `values` a head averages the inputs
+    themselves, and the block the heads (eq. 4, for one head; it is known to us from prose).
+
+    Of `n_experts` the `top_k` with the highest scores answer, weighted by their share of the softmax of all scores
+    (Fedus et al. 2021, arXiv 2101.03961; no loss balances them, and all are computed). `dropout` falls on what
+    attention and FFN add, and slopes of `rrelu` are drawn (Xu et al. 2015, arXiv 1505.00853), in training alone.
     """
 
     ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
@@ -63,6 +77,17 @@ class Transformer(Model):
     d_value: Annotated[
         int | None, Field(ge=1, le=LARGEST_SIZE, description="Channels of a value; d_head when not given.")
     ] = None
+    attention: Annotated[
+        Kind,
+        since(
+            "0.1",
+            description="How positions are mixed: by softmax attention, or by a state that is added to (linear), "
+            "corrected (delta), or corrected and decays (gated-delta).",
+        ),
+    ] = "softmax"
+    values: Annotated[
+        bool, since("0.1", description="Values and outputs of heads; without them heads average the inputs themselves.")
+    ] = True
     window: Annotated[
         int | None,
         since(
@@ -72,17 +97,31 @@ class Transformer(Model):
             description="Positions that each one attends to, of which it is the last; all before it when not given.",
         ),
     ] = None
+    stride: Annotated[
+        int | None,
+        since(
+            "0.1",
+            ge=1,
+            le=LARGEST_SIZE,
+            description="Beside those of the window (of so many when not given), positions that lie a multiple of it "
+            "back are attended to.",
+        ),
+    ] = None
     ffn: Annotated[
         Literal["mlp", "identity", "none"],
         Field(description="FFN: trained, frozen to the identity (x + norm(x)), or left out."),
     ] = "mlp"
-    activation: Annotated[Literal["gelu", "relu", "silu", "softmax"], Field(description="Activation of the FFN.")] = (
-        "gelu"
-    )
+    activation: Annotated[
+        Literal["gelu", "relu", "silu", "softmax", "rrelu"], Field(description="Activation of the FFN.")
+    ] = "gelu"
     gated: Annotated[
         bool,
         since("0.1", description="FFN gated: its hidden channels are multiplied by the activation of as many others."),
     ] = False
+    n_experts: Annotated[
+        int, since("0.1", ge=1, le=LARGEST_SIZE, description="FFNs of a block, of which top_k answer a token.")
+    ] = 1
+    top_k: Annotated[int, since("0.1", ge=1, le=LARGEST_SIZE, description="Experts that answer a token.")] = 1
     embeddings: Annotated[Literal["frozen", "trained"], Field(description="The token table.")] = "frozen"
     positions: Annotated[
         Literal["trained", "frozen", "sinusoidal", "rotary", "alibi", "none"],
@@ -93,7 +132,18 @@ class Transformer(Model):
     ] = "frozen"
     norms: Annotated[bool, Field(description="Norms on or off.")] = True
     norm: Annotated[Norm, since("0.1", description="The norms: layer norms, or RMS norms.")] = "layer"
+    norm_place: Annotated[
+        Literal["pre", "post"],
+        since("0.1", description="Norms before attention and FFN, and a final one; or after what each was added to."),
+    ] = "pre"
     skips: Annotated[bool, Field(description="Skip connections on or off.")] = True
+    parallel: Annotated[
+        bool, since("0.1", description="Attention and FFN of a block read the same vectors, and are added at once.")
+    ] = False
+    dropout: Annotated[
+        float,
+        since("0.1", ge=0, lt=1, description="Share of what attention and FFN add that is set to 0 in training."),
+    ] = 0.0
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -101,8 +151,26 @@ class Transformer(Model):
             raise ValueError(f"n_kv_heads: should divide n_heads ({self.n_heads}), got {self.n_kv_heads}")
         if self.positions == "rotary" and self.d_head % 2:
             raise ValueError(f"d_head: should be even, as rotary positions turn pairs of channels, got {self.d_head}")
-        if self.gated and self.ffn != "mlp":
-            raise ValueError(f"gated: only with ffn mlp, got ffn {self.ffn}")
+        for field, chosen in {"gated": self.gated, "n_experts": self.n_experts > 1}.items():
+            if chosen and self.ffn != "mlp":
+                raise ValueError(f"{field}: only with ffn mlp, got ffn {self.ffn}")
+        if self.top_k > self.n_experts:
+            raise ValueError(f"top_k: at most n_experts ({self.n_experts}), got {self.top_k}")
+        of_scores = {"window": self.window, "stride": self.stride, "values": not self.values}
+        for field, given in (of_scores | {"positions": self.positions == "alibi"}).items():
+            if given and self.attention != "softmax":
+                raise ValueError(f"{field}: {getattr(self, field)} only with softmax attention, got {self.attention}")
+        if not self.values and self.d_value is not None:
+            raise ValueError(f"d_value: not without values, got {self.d_value}")
+        if self.norm_place == "post" and not self.norms:
+            raise ValueError("norm_place: post only with norms, got norms off")
+        for what, missing in {
+            "an FFN": self.ffn == "none",
+            "skips": not self.skips,
+            "norms before": self.norm_place == "post",
+        }.items():
+            if self.parallel and missing:
+                raise ValueError(f"parallel: only with {what}, got True")
         return self
 
     @property
@@ -114,6 +182,15 @@ class Transformer(Model):
     def kv_heads(self) -> int:
         """Heads of keys and values."""
         return self.n_heads if self.n_kv_heads is None else self.n_kv_heads
+
+    @property
+    def random(self) -> bool:
+        """Whether a step of training draws random numbers."""
+        return self.dropout > 0 or (self.ffn == "mlp" and self.activation == "rrelu")
+
+    def mixer_type(self) -> Any:
+        """The class of its blocks' mixers (`capax.Mixer`), imported."""
+        return resolve(MIXERS.get(self.attention, self.mixer_class))
 
     @property
     def norm_kind(self) -> Norm | None:
@@ -136,9 +213,16 @@ class Transformer(Model):
         names = [name for name in type(self).model_fields if name not in Transformer.model_fields]
         options = {
             f"{self.n_kv_heads} of keys and values": self.n_kv_heads is not None and "n_kv_heads" not in names,
+            f"{self.attention} attention": self.attention != "softmax",
+            "no values": not self.values,
             f"window {self.window}": self.window is not None,
+            f"stride {self.stride}": self.stride is not None,
             "FFN gated": self.gated,
+            f"{self.n_experts} experts ({self.top_k} at a time)": self.n_experts > 1,
             "RMS norm": self.norm_kind == "rms",
+            "norms after": self.norm_place == "post",
+            "parallel": self.parallel,
+            f"dropout {self.dropout:g}": self.dropout > 0,
             f"positions {self.positions}": self.positions not in ("trained", "frozen"),
         }
         return [
@@ -172,7 +256,9 @@ class Transformer(Model):
 
     @property
     def gains(self) -> tuple[str, ...]:
-        """The final norm's gain."""
+        """The last norm's gain."""
+        if self.norm_place == "post":
+            return (f"layers.{self.n_layers - 1}.{'norm' if self.ffn == 'none' else 'ffn_norm'}",)
         return ("final_norm",) if self.norms else ()
 
     def parameters(self, *, vocab_size: int, context: int) -> tuple[Parameter, ...]:  # type: ignore[override]
@@ -200,21 +286,9 @@ class Transformer(Model):
                 if self.ffn != "none":
                     block.append(Parameter("ffn_norm", (c,), ones))
             if self.ffn == "mlp":
-                block += [
-                    Parameter("up", (c, 4 * c), Uniform.fan_in(c)),
-                    Parameter("up_bias", (4 * c,), Uniform.fan_in(c)),
-                ]
-                if self.gated:
-                    block += [
-                        Parameter("gate", (c, 4 * c), Uniform.fan_in(c)),
-                        Parameter("gate_bias", (4 * c,), Uniform.fan_in(c)),
-                    ]
-                block += [
-                    Parameter("down", (4 * c, c), Uniform.fan_in(4 * c)),
-                    Parameter("down_bias", (c,), Uniform.fan_in(4 * c)),
-                ]
+                block += feed_forward_parameters(self)
             table += [one._replace(name=f"layers.{layer}.{one.name}") for one in block]
-        if self.norms:
+        if self.norms and self.norm_place == "pre":
             table.append(Parameter("final_norm", (c,), ones))
         if self.readout != "tied":
             table.append(Parameter("readout", (vocab_size, c), Uniform.fan_in(c), self.readout == "trained"))
@@ -229,30 +303,26 @@ class Transformer(Model):
     def effective_parameters(self, **sizes: int) -> int:
         """Trained numbers, with W_Q W_Kᵀ and W_V W_O of each head counted by their own freedom.
 
-        Queries that share a key are one matrix above each other, and so are outputs that share a value. Rotary
-        positions leave of the freedom of a query and its key one complex number for each pair of channels (derived, as
-        is all of this: the rank of the derivative says the same). A gated FFN scales each hidden channel twice.
-        A variant whose mixer has other tensors counts all of its trained numbers.
+        The rest is `attention_spare_numbers` and `feed_forward_spare_numbers`. A variant whose mixer has other tensors counts all of its trained
+        numbers.
         """
         counted = super().effective_parameters(**sizes)
         if type(self).mixer_parameters is not Transformer.mixer_parameters:
             return counted
-        c, d, value = self.d_model, self.d_head, self.d_value or self.d_head
-        share = self.n_heads // self.kv_heads
-        keys, values = c * d * (share + 1), c * value * (share + 1)
-        free = keys - d if self.positions == "rotary" else freedom(share * c, d, c)
-        spare = self.kv_heads * (keys - free + values - freedom(c, value, share * c))
-        return counted - self.n_layers * (spare + (4 * c if self.gated else 0))
+        spare = attention_spare_numbers(self)
+        if self.ffn == "mlp":
+            spare += feed_forward_spare_numbers(self)
+        return counted - self.n_layers * spare
 
     def mixer_parameters(self) -> tuple[Parameter, ...]:
         """The tensors of one block's mixer."""
-        c, h, g, d, v = self.d_model, self.n_heads, self.kv_heads, self.d_head, self.d_value or self.d_head
-        return (
-            Parameter("query", (h, c, d), Uniform.fan_in(c)),
-            Parameter("key", (g, c, d), Uniform.fan_in(c)),
-            Parameter("value", (g, c, v), Uniform.fan_in(c)),
-            Parameter("out", (h, v, c), Uniform.fan_in(h * v)),
-        )
+        return attention_parameters(self)
+
+    @property
+    def idle_parameters(self) -> int:
+        """Numbers of experts that do not answer a token."""
+        expert = feed_forward_parameters(self.model_copy(update={"n_experts": 1, "top_k": 1}))
+        return self.n_layers * (self.n_experts - self.top_k) * sum(math.prod(one.shape) for one in expert)
 
     def table_parameters(self, **sizes: int) -> int:
         """One table, or two where the read-out is one of its own."""
@@ -264,10 +334,12 @@ class Transformer(Model):
             "d_value": self.d_value or self.d_head,
             "d_out": self.d_model,
             "plain_heads": self.kv_heads == self.n_heads
-            and self.window is None
+            and self.attention == "softmax"
+            and self.values
+            and self.window is self.stride is None
             and self.positions not in ("rotary", "alibi"),
             "n_classes": vocab_size,
-            "n_hidden": 4 * self.d_model if self.ffn == "mlp" and not self.gated else None,
+            "n_hidden": 4 * self.d_model if self.ffn == "mlp" and not self.gated and self.n_experts == 1 else None,
         }
 
     def operations(self, sizes: Mapping[str, int], scored: Scored) -> int:
@@ -293,11 +365,17 @@ class Transformer(Model):
             found["n_heads"] = max(found["d_model"] // found["d_head"], 1)
         return found | ({"readout": "tied"} if found.get("embeddings") == "trained" else {})
 
+    def refuse(self, training: Training, protocol: Protocol) -> None:
+        """Refuse to compile what draws random numbers: its generators are no part of a graph."""
+        if training.compile and self.random:
+            raise ValueError("compile: not with dropout or rrelu, got True")
+
     def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one sequence of one member."""
         alone = scored == "last" and self.n_layers == 1
-        hidden = 4 * self.d_model if self.ffn == "mlp" else self.d_model
-        widest = max(hidden, self.n_heads * max(self.d_head, sizes["context"]), sizes["vocab_size"])
+        hidden = 4 * self.d_model * self.n_experts if self.ffn == "mlp" else self.d_model
+        head = max(self.d_head, sizes["context"], 0 if self.values else self.d_model)
+        widest = max(hidden, self.n_heads * head, sizes["vocab_size"])
         return widest * (1 if alone else sizes["context"])
 
 

@@ -127,8 +127,10 @@ def spec_columns(run: Run) -> dict[str, Any]:
 
 
 def parameter_columns(run: Measurement) -> dict[str, int]:
-    """How many parameters a run's model has."""
-    return {f"{kind}_parameters": getattr(run.parameters, kind) for kind in ("trainable", "total", "effective")}
+    """How many parameters a run's model has; and how many of them a token meets, where it does not meet all."""
+    counts = {f"{kind}_parameters": getattr(run.parameters, kind) for kind in ("trainable", "total", "effective")}
+    idle = run.spec.model.idle_parameters
+    return counts | ({"active_parameters": counts["total_parameters"] - idle} if idle else {})
 
 
 def _row(run: Measurement) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from capax.models.ensemble import drawn, stacked
 from capax.models.mixers.mixer import Inputs, Mixer
 from capax.specs import Transformer
 from capax.specs.model import Scored
-from capax.specs.plugins import resolve
 from capax.specs.transformer import Norm
 from capax.testing.trained import assert_same
 
@@ -116,7 +115,7 @@ def mixer_of(model: Transformer, members: int = 2, seed: int = 0) -> Mixer:
     for name, weight in weights.items():
         weights[name] = (weight.detach() + 0.3 * random(*weight.shape, seed=seed).detach()).requires_grad_()
     gain = 1 + 0.3 * random(members, model.d_model, seed=seed + 1).detach() if model.norms else None
-    found: Mixer = resolve(model.mixer_class)(model, weights, None if gain is None else gain.requires_grad_())
+    found: Mixer = model.mixer_type()(model, weights, None if gain is None else gain.requires_grad_())
     return found
 
 

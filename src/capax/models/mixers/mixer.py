@@ -51,12 +51,22 @@ class Mixer:
     def heads(
         self, x: Float[Tensor, "e b n c"]
     ) -> tuple[Float[Tensor, "e b h n d"], Float[Tensor, "e b g n d"], Float[Tensor, "e b g n v"]]:
-        """Queries, keys and values; h / g heads share a key and a value."""
+        """Queries, keys and values; h / g heads share a key and a value. Without values the inputs stand for them."""
         x = self.gained(x)
-        query, key, value = (
-            torch.einsum("ebnc,ehcd->ebhnd", x, self.weights[name]) for name in ("query", "key", "value")
-        )
+        projected = {
+            name: torch.einsum("ebnc,ehcd->ebhnd", x, self.weights[name])
+            for name in ("query", "key", "value")
+            if name in self.weights
+        }
+        query, key = projected["query"], projected["key"]
+        value = projected.get("value", x[:, :, None].expand(*key.shape[:3], *x.shape[2:]))
         return (turned(query), turned(key), value) if self.spec.positions == "rotary" else (query, key, value)
+
+    def joined(self, mixed: Float[Tensor, "e b h n v"]) -> Float[Tensor, "e b n c"]:
+        """What the heads found, by the output matrix; their mean where there is none."""
+        if "out" not in self.weights:
+            return mixed.mean(2)
+        return torch.einsum("ebhnv,ehvc->ebnc", mixed, self.weights["out"])
 
     def bias(self, n: int, x: Tensor) -> Float[Tensor, "h n n"] | None:
         """What is added to each head's scores of n positions; None where all before each are seen alike.
@@ -66,7 +76,8 @@ class Mixer:
         Args:
             x: a tensor of the type, and on the device, that it is to have.
         """
-        window = self.spec.window
+        stride = self.spec.stride
+        window = stride if self.spec.window is None else self.spec.window
         if self.spec.positions != "alibi" and (window is None or window >= n):
             return None
         place = torch.arange(n, device=x.device)
@@ -76,7 +87,8 @@ class Mixer:
             lowered = -slopes[:, None, None] * distance
         else:
             lowered = torch.zeros_like(distance)[None]
-        unseen = (distance < 0) | (distance >= (n if window is None else window))
+        far = distance >= (n if window is None else window)
+        unseen = (distance < 0) | (far if stride is None else far & (distance % stride != 0))
         return lowered.masked_fill(unseen, -torch.inf)
 
     def definition(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b n c"]:
@@ -90,7 +102,7 @@ class Mixer:
         mixed = F.scaled_dot_product_attention(
             query, key, value, attn_mask=bias, is_causal=bias is None, enable_gqa=grouped
         )
-        return torch.einsum("ebhnv,ehvc->ebnc", mixed.unflatten(0, x.shape[:2]), self.weights["out"])
+        return self.joined(mixed.unflatten(0, x.shape[:2]))
 
     def all_queries(self, x: Float[Tensor, "e b n c"]) -> Float[Tensor, "e b n c"]:
         """The definition's result."""

@@ -67,10 +67,16 @@ class Softmax(Mixer):
         return bool(self.spec.positions == "rotary")
 
     def _gained_weights(self) -> Weights:
-        query, key, value = (with_gain(self.weights[name], self.gain) for name in ("query", "key", "value"))
+        query, key = (with_gain(self.weights[name], self.gain) for name in ("query", "key"))
+        if self.spec.values:
+            value, out = with_gain(self.weights["value"], self.gain), self.weights["out"]
+        else:  # the mean of what heads make of the inputs
+            (e, h, c), g = query.shape[:3], key.shape[1]
+            same = torch.eye(c, dtype=query.dtype, device=query.device).expand(e, 1, c, c)
+            value, out = with_gain(same, self.gain).expand(e, g, c, c), (same / h).expand(e, h, c, c)
         if (share := query.shape[1] // key.shape[1]) > 1:  # heads that share a key and a value have equal ones
             key, value = key.repeat_interleave(share, 1), value.repeat_interleave(share, 1)
-        return Weights(query, key, value, self.weights["out"])
+        return Weights(query, key, value, out)
 
 
 @dataclass(frozen=True)
@@ -142,15 +148,16 @@ def all_queries(
         mixed = attention.flatten(2, 3) @ x  # e b nh c
         return (mixed.view(e, b * n, -1) @ joined_value(weights).flatten(1, 2)).view(x.shape)
 
-    query, key = _projected(x, weights.scaled_query), _projected(x, weights.key)
+    query, key = projected(x, weights.scaled_query), projected(x, weights.key)
     if rotary:
         query, key = turned(query), turned(key)
     attention = causal_softmax((query @ key.mT).transpose(2, 3), bias).transpose(2, 3)  # e b h n n
-    mixed = attention @ _projected(x, weights.value)  # e b h n v
+    mixed = attention @ projected(x, weights.value)  # e b h n v
     return (mixed.transpose(2, 3).reshape(e, b * n, -1) @ weights.out.flatten(1, 2)).view(x.shape)
 
 
-def _projected(x: Float[Tensor, "e b n c"], weight: Float[Tensor, "e h c d"]) -> Float[Tensor, "e b h n d"]:
+def projected(x: Float[Tensor, "e b n c"], weight: Float[Tensor, "e h c d"]) -> Float[Tensor, "e b h n d"]:
+    """Inputs by each head's matrix."""
     flat = x.flatten(1, 2) @ weight.transpose(1, 2).flatten(2)
     return flat.view(*x.shape[:3], *weight.shape[1::2]).transpose(2, 3)
 
@@ -191,7 +198,7 @@ def last_query_turned(
     x: Float[Tensor, "e b n c"], weights: Weights, bias: Float[Tensor, "g n n"] | None = None
 ) -> Float[Tensor, "e b c"]:
     """Only the last position asks, with rotary positions: keys are formed, as each is turned by its own angle."""
-    key = turned(_projected(x, weights.key))  # e b h n d
+    key = turned(projected(x, weights.key))  # e b h n d
     last = x[:, None, :, -1] @ weights.scaled_query  # e h b d
     query = turned(last.transpose(1, 2)[:, :, :, None].expand_as(key))[:, :, :, -1:]
     scores = (query @ key.mT)[:, :, :, 0]  # e b h n
