@@ -125,8 +125,9 @@ class Parameters(Result):
     effective: Annotated[
         int | None,
         Field(
-            description="Trained numbers, where the two matrices of a product (W_Q and W_K, W_V and W_O of a head) "
-            "count by the freedom of the product (docs/capacity.md). None in runs of earlier versions."
+            description="Trained numbers that the outputs can tell apart: products of matrices count by their "
+            "freedom, and what norms take back does not count (docs/capacity.md). By the rule of now, whichever "
+            "version measured the run; None in runs that counted none."
         ),
     ] = None
 
@@ -440,6 +441,23 @@ class Measurement(Result):
             size = max(self.memorized, 1) if sizes else self.library_size
             trainings = 1 if sizes else len(self.memorized_per_restart)
             object.__setattr__(self, "above_chance", beyond_luck(self.memorized, self.chance / size, size, trainings))
+        return self
+
+    @model_validator(mode="after")
+    def _counted_anew(self) -> Self:
+        known, model = self.parameters.effective, self.spec.model
+        if known is None or not model.counts_anew:
+            return self
+        if (effective := model.effective_parameters(**self.spec.task.sizes())) != known:
+
+            def per_parameter(part: Any, amount: float) -> Any:
+                return part.model_copy(update={"per_effective_parameter": amount / effective})
+
+            object.__setattr__(self, "parameters", self.parameters.model_copy(update={"effective": effective}))
+            object.__setattr__(self, "units", tuple(per_parameter(unit, unit.amount) for unit in self.units))
+            if (held := self.capacity) is not None:
+                amount = held.bits if held.extrapolated is None else held.extrapolated
+                object.__setattr__(self, "capacity", per_parameter(held, amount))
         return self
 
     def to_json(self) -> str:

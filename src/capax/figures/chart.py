@@ -39,7 +39,9 @@ class Series(Result):
     ]
     x: tuple[Place, ...]
     y: tuple[Place | None, ...]
-    low: Annotated[tuple[float | None, ...] | None, Field(description="Lower ends of intervals.")] = None
+    low: Annotated[
+        tuple[float | None, ...] | None, Field(description="Lower ends of intervals: of y, or of x where y are names.")
+    ] = None
     high: tuple[float | None, ...] | None = None
     texts: Annotated[tuple[str, ...] | None, Field(description="What is said of each point when it is pointed at.")] = (
         None

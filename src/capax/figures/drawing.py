@@ -76,7 +76,7 @@ def _draw_panel(figure: Figure, axes: Axes, panel: Panel) -> None:
         _draw_heat(figure, axes, panel.heat)
     if panel.y.names is not None:
         axes.set_yticks(range(len(panel.y.names)), panel.y.names, fontsize="small")
-        axes.invert_yaxis()
+        axes.set_ylim(len(panel.y.names) - 0.5, -0.5)
     for series in panel.series:
         _draw_series(axes, series, panel.y.names)
     if panel.title:
@@ -149,8 +149,8 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
     if series.kind != "band" and series.low is not None:
         low, high = _ends(series)
         shown = np.isfinite(low) & np.isfinite(high) & np.isfinite(y)
-        at = np.array(_categories(series))[shown]
-        axes.vlines(at, low[shown], high[shown], color=color if series.kind != "bars" else "0.2", alpha=0.6)
+        at, lines = (np.array(_categories(series)), axes.vlines) if names is None else (y, axes.hlines)
+        lines(at[shown], low[shown], high[shown], color=color if series.kind != "bars" else "0.2", alpha=0.6)
 
 
 def _categories(series: Series) -> list[Any]:

@@ -172,11 +172,13 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
     if series.kind == "band":
         return _band(series, usual, color)
     if series.low is not None and series.high is not None:
-        usual["error_y"] = {
+        named = any(isinstance(y, str) for y in series.y)
+        middles = series.x if named else series.y
+        usual["error_x" if named else "error_y"] = {
             "type": "data",
             "symmetric": False,
-            "array": [_apart(high, y) for high, y in zip(series.high, series.y, strict=True)],
-            "arrayminus": [_apart(y, low) for low, y in zip(series.low, series.y, strict=True)],
+            "array": [_apart(high, middle) for high, middle in zip(series.high, middles, strict=True)],
+            "arrayminus": [_apart(middle, low) for low, middle in zip(series.low, middles, strict=True)],
             "thickness": 1,
             "color": color if series.kind != "bars" else GREY,
         }

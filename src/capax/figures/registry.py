@@ -19,6 +19,7 @@ from capax.figures import (
     shatter,
     theory,
     trainings,
+    variants,
 )
 from capax.figures.chart import Chart
 from capax.figures.lines import Lines
@@ -52,6 +53,12 @@ FIGURES: dict[str, Figure] = {
     ),
     "convergence": Drawn(
         "bits at the ends of cycles, and what longer training would bring", "capax", capacity.convergence, "capacity"
+    ),
+    "variants": Drawn(
+        "bits per parameter of variants of a network",
+        "capax",
+        variants.by_variant,
+        "capacity, of models that differ in more than sizes",
     ),
     "width": declared.WIDTH_FIGURE,
     "measured-predicted": Drawn(

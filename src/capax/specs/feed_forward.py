@@ -1,4 +1,4 @@
-"""What a block's FFN may be: its tensors, and how many of their numbers say anything."""
+"""The tensors of a block's FFN."""
 
 from __future__ import annotations
 
@@ -18,12 +18,3 @@ def feed_forward_parameters(model: Any) -> list[Parameter]:
     table.append(Parameter("down", (*experts, 4 * c, c), outward))
     table.append(Parameter("down_bias", (*experts, c), outward))
     return table
-
-
-def feed_forward_spare_numbers(model: Any) -> int:
-    """Numbers of one FFN that say nothing more than the others (derived: ranks of derivatives agree).
-
-    A gated FFN scales each hidden channel twice, and a router knows the differences of its experts' scores alone.
-    """
-    c = model.d_model
-    return (4 * c * model.n_experts if model.gated else 0) + (c if model.n_experts > 1 else 0)

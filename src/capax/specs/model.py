@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from capax.specs.plugins import Registry, resolve
 from capax.specs.protocols import Protocol
@@ -75,6 +75,8 @@ class Model(Tagged):
         rule: how `shaped` chooses, in words.
         depths: what a plan at any size tries of `n_layers`; empty where there is no such plan.
         exact: whether a member is the same to the last bit in any pack of two or more.
+        counts_anew: whether the effective parameters of runs are counted again when they are read: they follow from its
+            fields, by the rule of now.
     """
 
     tag_field: ClassVar[str] = "model"
@@ -86,6 +88,7 @@ class Model(Tagged):
     rule: ClassVar[str | None] = None
     depths: ClassVar[tuple[int, ...]] = ()
     exact: ClassVar[bool] = True
+    counts_anew: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -128,10 +131,26 @@ class Model(Tagged):
         """
         return self.parameter_counts(**sizes)["trainable"]
 
+    def simplest(self, **sizes: int) -> Self:
+        """The same network in its simplest words, where several fields say one thing.
+
+        Args:
+            sizes: `Task.sizes` of what it learns.
+        """
+        return self
+
     @property
     def idle_parameters(self) -> int:
         """Numbers of experts that do not answer a token."""
         return 0
+
+    def product_parameters(self, **sizes: int) -> int:
+        """Effective parameters, nearly: what libraries are sized by, which must never change, as keys would.
+
+        Args:
+            sizes: `Task.sizes` of what it learns.
+        """
+        return self.effective_parameters(**sizes)
 
     def table_parameters(self, **sizes: int) -> int:
         """Numbers of its tables of tokens: what it reads them by, and what it scores them by.

@@ -44,7 +44,7 @@ RECIPE: dict[str, Any] = {
 """What knew most after equal time in a search over cells of several shapes (docs/capacity.md)."""
 
 EXPECTED_DENSITY = 2.3
-"""Bits per effective parameter by which the first library is sized."""
+"""Bits per parameter (`Model.product_parameters`) by which the first library is sized."""
 
 
 class _Protocol(Spec):
@@ -291,7 +291,7 @@ class Capacity(_Protocol):
 
     def usual_library(self, task: Any, model: Any) -> int | None:
         """Items that have twice the bits that are expected of the model."""
-        expected = EXPECTED_DENSITY * model.effective_parameters(**task.sizes())
+        expected = EXPECTED_DENSITY * model.product_parameters(**task.sizes())
         return max(math.ceil(2 * expected / task.information_per_item()), 2)
 
     def refuse(self, task: Any, training: Training) -> None:

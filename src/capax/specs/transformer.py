@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.specs.attention import MIXERS, Kind, attention_parameters, attention_spare_numbers
-from capax.specs.feed_forward import feed_forward_parameters, feed_forward_spare_numbers
+from capax.specs.attention import MIXERS, Kind, attention_parameters
+from capax.specs.effective import effective_parameters, spare_in_products
+from capax.specs.feed_forward import feed_forward_parameters
 from capax.specs.model import Constant, Model, Normal, Parameter, Scored, Sinusoid, Uniform, heads, layout
 from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
@@ -53,6 +54,7 @@ class Transformer(Model):
     """
 
     ensemble_class: ClassVar[str] = "capax.models.transformer:TransformerEnsemble"
+    counts_anew: ClassVar[bool] = True
     axes: ClassVar[tuple[str, ...]] = ("d_head", "n_layers", "n_heads", "d_model")
     steps: ClassVar[Mapping[str, int]] = {"d_model": 8}
     depths: ClassVar[tuple[int, ...]] = (1, 2, 4, 8, 16, 32)
@@ -300,23 +302,37 @@ class Transformer(Model):
         one, two = _counts(self.model_copy(update={"n_layers": 1}), tuple(sorted(sizes.items())))
         return {kind: one[kind] + (self.n_layers - 1) * (two[kind] - one[kind]) for kind in one}
 
-    def effective_parameters(self, **sizes: int) -> int:
-        """Trained numbers, with W_Q W_Kᵀ and W_V W_O of each head counted by their own freedom.
+    def effective_parameters(self, *, vocab_size: int, context: int) -> int:  # type: ignore[override]
+        """Trained numbers that the chances of tokens can tell apart, as `capax.specs.effective` derives.
 
-        The rest is `attention_spare_numbers` and `feed_forward_spare_numbers`. A variant whose mixer has other tensors counts all of its trained
-        numbers.
+        A variant whose mixer has other tensors counts all of those.
         """
-        counted = super().effective_parameters(**sizes)
-        if type(self).mixer_parameters is not Transformer.mixer_parameters:
-            return counted
-        spare = attention_spare_numbers(self)
-        if self.ffn == "mlp":
-            spare += feed_forward_spare_numbers(self)
-        return counted - self.n_layers * spare
+        return effective_parameters(self, vocab_size, context, self._own_mixer)
+
+    def product_parameters(self, **sizes: int) -> int:
+        """Trained numbers, of which W_Q W_Kᵀ and W_V W_O of each head count by their freedom."""
+        counted = self.parameter_counts(**sizes)["trainable"]
+        return counted if self._own_mixer else counted - self.n_layers * spare_in_products(self)
+
+    @property
+    def _own_mixer(self) -> bool:
+        """Whether its mixers have tensors that capax knows nothing of."""
+        return type(self).mixer_parameters is not Transformer.mixer_parameters
 
     def mixer_parameters(self) -> tuple[Parameter, ...]:
         """The tensors of one block's mixer."""
         return attention_parameters(self)
+
+    def simplest(self, **sizes: int) -> Self:
+        """The same network without sizes that are those of their default, or of a window that ends nowhere."""
+        window, context = self.window, sizes["context"]
+        given = {
+            "n_kv_heads": None if self.n_kv_heads == self.n_heads else self.n_kv_heads,
+            "d_value": None if self.d_value == self.d_head else self.d_value,
+            "window": None if window is not None and window >= context else window,
+            "stride": None if window is not None and window >= context else self.stride,
+        }
+        return self.model_copy(update=given)
 
     @property
     def idle_parameters(self) -> int:
