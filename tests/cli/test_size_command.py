@@ -31,7 +31,7 @@ def test_a_config_alone(capsys: pytest.CaptureFixture[str]) -> None:
         "arXiv 2404.05405",
     ):
         assert said in text
-    assert "used" not in text
+    assert "used:" not in text
     assert "note: costs" not in text
 
 

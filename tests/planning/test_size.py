@@ -203,14 +203,14 @@ def test_what_it_holds_is_what_the_laws_and_sources_say(sized: Path) -> None:
     assert ours.low is not None
     assert ours.high is not None
     assert ours.low < ours.bits < ours.high
-    each = [(one.name, round(one.bits_per_parameter, 2), one.standing) for one in published]
+    each = [(one.name, one.exposures, round(one.bits_per_parameter, 2), one.standing) for one in published]
     assert each == [
-        ("Allen-Zhu and Li 2024, 1000 exposures", 2.0, "read"),
-        ("Allen-Zhu and Li 2024, 100 exposures", 1.0, "read"),
-        ("Allen-Zhu and Li 2024, 1000 exposures, int8", 2.0, "secondary"),
-        ("Allen-Zhu and Li 2024, 1000 exposures, int4", 0.7, "secondary"),
-        ("Morris et al. 2025, float32", 3.83, "read"),
-        ("Morris et al. 2025, bfloat16", 3.51, "read"),
+        ("Allen-Zhu and Li 2024", 1000, 2.0, "read"),
+        ("Allen-Zhu and Li 2024", 100, 1.0, "read"),
+        ("Allen-Zhu and Li 2024, int8", 1000, 2.0, "secondary"),
+        ("Allen-Zhu and Li 2024, int4", 1000, 0.7, "secondary"),
+        ("Morris et al. 2025, float32", None, 3.83, "read"),
+        ("Morris et al. 2025, bfloat16", None, 3.51, "read"),
     ]
     for one in published:
         assert one.bits == pytest.approx(one.bits_per_parameter * found.parameters.total)
@@ -371,6 +371,12 @@ def test_facts_without_bits_are_refused(sized: Path, tmp_path: Path) -> None:
     path.write_text("key\tanswer\n" + "".join(f"key {n}\tyes\n" for n in range(20)))
     with pytest.raises(CapaxError, match="no bits"):
         model_size(sized, facts=path)
+
+
+def test_a_config_of_more_modules_than_any_model_has(sized: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hf_config, "MOST_MODULES", 10)
+    with pytest.raises(CapaxError, match="no llama can be built of it: more than 10 modules"):
+        model_size(sized)
 
 
 def test_paths_that_are_no_config(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from capax.text import counted, duration
 
 def size(
     config: Path,
+    /,
     *,
     facts: Path | None = None,
     bits: float | None = None,
@@ -50,7 +51,7 @@ def size(
     answer
         Column of the answer.
     ambiguous
-        Keys and relations with several answers: refuse, drop, first, any, keep. [default: refuse]
+        What is done with keys and relations that have several answers. [default: refuse]
     recall
         Share of the facts that is to be recalled. [default: 0.99]
     probability
@@ -105,7 +106,8 @@ def _shape(found: ModelSize) -> str:
 def _show_densities(found: ModelSize) -> None:
     rows = found.densities
     columns: dict[str, list[str]] = {
-        "what it holds": [one.name for one in rows],
+        "density": [one.name for one in rows],
+        "exposures": ["–" if one.exposures is None else str(one.exposures) for one in rows],
         "bits/par.": [f"{one.bits_per_parameter:.3g}" for one in rows],
         "bits": [amount(one.bits) for one in rows],
         "range": [_range(one.low, one.high) for one in rows],
@@ -115,11 +117,16 @@ def _show_densities(found: ModelSize) -> None:
     }
     if found.asked is None:
         del columns["used"]
-    kept = output.show_lines(columns, words=("what it holds", "standing", "source"), spare=("source", "standing"))
-    if "range" in kept:
-        output.console().print(
-            "range: the law's 95 % interval; the bounds, or the smallest and largest network, of what was published"
-        )
+    kept = output.show_lines(
+        columns, words=("density", "standing", "source"), spare=("source", "standing", "exposures")
+    )
+    words = {
+        "bits": "bits: that it holds",
+        "range": "range: the law's 95 % interval; the bounds, or smallest and largest network, of what was published",
+        "used": "used: share of these bits that is asked",
+        "exposures": "exposures: –: until it converged",
+    }
+    output.console().print("; ".join(text for name, text in words.items() if name in kept))
 
 
 def _range(low: float | None, high: float | None) -> str:
@@ -129,11 +136,11 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _share(value: float) -> str:
-    return _times(value) if value >= 10 else f"{value:.2%}" if value >= 1e-4 else "< 0.01%"
+    return _times(value) if value >= 10 else f"{value:.1%}" if value >= 1e-3 else "< 0.1%"
 
 
 def _times(value: float) -> str:
-    return f"{value:,.0f}×" if value >= 100 else f"{value:.3g}×"
+    return f"{amount(value)}×" if value >= 1e6 else f"{value:,.0f}×" if value >= 100 else f"{value:.3g}×"
 
 
 def _show_asked(found: ModelSize, asked: Asked) -> None:

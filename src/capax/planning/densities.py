@@ -84,7 +84,7 @@ def _allen_zhu(total: int) -> list[Density]:
         rounded = "" if precision is None else f", {precision}"
         found.append(
             Density(
-                name=f"Allen-Zhu and Li 2024, {row['exposures']} exposures{rounded}",
+                name=f"Allen-Zhu and Li 2024{rounded}",
                 standing=row["standing"],
                 source=source,
                 precision=precision,
