@@ -277,6 +277,7 @@ def test_costs_are_those_of_the_exposures_that_the_law_says(sized: Path) -> None
     ("said", "notes"),
     [
         (PUBLISHED["Llama 3 8B"][0], ["1.3e+06 times as many", "32 bits a parameter", "13% of the parameters"]),
+        ({"model_type": "gpt2", **FAMILIES["gpt2"], "n_embd": 4, "vocab_size": 9}, ["this is smaller"]),
         ({"model_type": "mamba", **FAMILIES["mamba"]}, ["fitted to plain transformers", "of mamba"]),
         ({"model_type": "mixtral", **FAMILIES["mixtral"]}, ["mixture of experts", "1.3 times less", "(secondary)"]),
         (
@@ -404,12 +405,14 @@ def test_nothing_reaches_the_network_or_runs_code_and_nothing_stays_changed(
     kernels = {"attn_implementation": "somebody/kernel", "_attn_implementation": "somebody/kernel", "dtype": "evil"}
     more = {"_name_or_path": "somebody/theirs", "experts_implementation": "somebody/kernel", "num_labels": 10**9}
     path = family(tmp_path, "mixtral", auto_map=theirs, transformers_weights="x", **kernels, **more)
+    enabled = transformers.integrations.hub_kernels._kernels_enabled
     before = torch.get_rng_state(), transformers.utils.logging.get_verbosity(), torch.get_default_dtype()
     assert model_size(path.parent).parameters.total == model_size(family(tmp_path, "mixtral")).parameters.total
     after = torch.get_rng_state(), transformers.utils.logging.get_verbosity(), torch.get_default_dtype()
     assert torch.equal(before[0], after[0])
     assert before[1:] == after[1:]
     assert constants.HF_HUB_OFFLINE is False
+    assert transformers.integrations.hub_kernels._kernels_enabled is enabled
     assert not marker.exists()
 
 

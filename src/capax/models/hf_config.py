@@ -133,18 +133,19 @@ def causal_model(
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Transformers without a network, advice or progress bars."""
+    """Transformers without a network, kernels of a hub, advice or progress bars."""
     from huggingface_hub import constants
 
-    logging = transformers.utils.logging
+    logging, hub = transformers.utils.logging, transformers.integrations.hub_kernels
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     was, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    kernels, hub._kernels_enabled = getattr(hub, "_kernels_enabled", True), False  # they may lie in a cache, too
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        constants.HF_HUB_OFFLINE = was
+        constants.HF_HUB_OFFLINE, hub._kernels_enabled = was, kernels
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()

@@ -256,6 +256,8 @@ def _of_the_law(law: Law, counts: Counts, described: Described, by_law: Density)
     """What is to be known of the law at this model."""
     low, high = law.domain_.ranges["effective_parameters"]
     notes = []
+    if counts.effective < low:
+        notes.append(f"the law was fitted to networks of {low:g} effective parameters and more; this is smaller")
     if counts.effective > high:
         notes.append(
             f"the law was fitted to networks of {low:g} to {high:g} effective parameters, and this has "
