@@ -18,6 +18,7 @@ from capax.papers.recipe import RecipeList
 from capax.papers.reproduce import Reproduction
 from capax.planning.facts import FactsPlan
 from capax.planning.results import BitsFrontier, Frontier, Prediction
+from capax.planning.size import ModelSize
 from capax.probes.memorization import Memorization
 from capax.probes.probe import Probes
 from capax.probes.sensitivity import Sensitivity
@@ -46,6 +47,7 @@ PRINTED: dict[str, Any] = {
     "calibration": Calibration,  # capax calibrate --json
     "check_model": ModelReport,  # capax check model … --json
     "plan": BitsFrontier | Frontier,  # capax plan … --json
+    "size": ModelSize,  # capax size … --json
     "plan_facts": FactsPlan,  # capax plan facts … --json
     "reproduction": Reproduction,  # capax reproduce PAPER --json
     "recipes": RecipeList,  # capax reproduce --list --json

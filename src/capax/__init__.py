@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from capax.planning.plan import plan as plan
     from capax.planning.plan import predict as predict
     from capax.planning.plan import verify as verify
+    from capax.planning.size import model_size as model_size
     from capax.probes.memorization import memorization as memorization
     from capax.probes.probe import probe as probe
     from capax.probes.sensitivity import Sensitivity as Sensitivity
@@ -137,6 +138,7 @@ _HOMES = {
     "load_law": "capax.laws.files",
     "measure": "capax.protocols.measure",
     "memorization": "capax.probes.memorization",
+    "model_size": "capax.planning.size",
     "plan": "capax.planning.plan",
     "plan_facts": "capax.planning.facts",
     "predict": "capax.planning.plan",

@@ -57,6 +57,7 @@ COMMANDS = {
     "plan facts": "facts.tsv --n-layers 1 --tokenizations code",
     "plan associations": "--items 200 --context-size 8",
     "plan relations": "--items 64",
+    "size": "config.json --bits 100",
     "bounds": "--seq-len 8 --vocab-size 10",
     "check assumptions": "q.npy c.npy --samples 10",
     "check model": "--seq-len 3 --vocab-size 4 --library-size 4 --d-model 4 --d-head 2",
@@ -103,6 +104,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     np.save(place / "q.npy", rng.normal(size=(4, 6)))
     np.save(place / "c.npy", rng.normal(size=(2, 6)))
+    (place / "config.json").write_text('{"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_layer": 1}')
     (place / "study.toml").write_text(
         '[task]\ntask = "sequences"\nseq_len = 3\nvocab_size = 4\nlibrary_size = 4\n'
         "[model]\nd_model = 4\nd_head = 2\n[training]\nmax_epochs = 1\n"

@@ -32,6 +32,7 @@ COMMANDS = {
         "fit": ("laws:fit", "Fit a law of capacity to measurements."),
         "predict": ("plan:predict_app", "Predict with a law how much an architecture memorizes."),
         "plan": ("plan:plan_app", "Choose an architecture that holds a target."),
+        "size": ("size:size", "Say what a Hugging Face config holds, and whether facts fit."),
     },
     "Show": {
         "figure": ("figure:figure", "Draw one figure of stored runs."),

@@ -117,7 +117,7 @@ plan = command(_plan, Part.task(Facts))
 
 def _show(found: FactsPlan) -> None:
     screen = output.console()
-    for line in _in_words(found.file):
+    for line in in_words(found.file):
         screen.print(line)
     screen.print(
         f"To recall {found.recall:.6g} of {counted(found.file.asked, 'fact')}, with probability "
@@ -137,7 +137,7 @@ def _show(found: FactsPlan) -> None:
         screen.print(f"note: {note}")
 
 
-def _in_words(file: FactsInFile) -> list[str]:
+def in_words(file: FactsInFile) -> list[str]:
     """What a file holds, before anything is trained."""
     said = f" (and {counted(file.repeats, 'repeat')})" if file.repeats else ""
     lines = [f"{file.name}: {counted(file.facts, 'fact')}{said}, {counted(file.relations, 'relation')}"]

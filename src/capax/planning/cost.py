@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from functools import cache
 from typing import Annotated, Literal, Self
 
@@ -62,6 +63,11 @@ def assumptions(exposures: int, accelerator: Accelerator) -> tuple[str, ...]:
     """What costs are reckoned by, in words."""
     return (
         f"costs: {exposures} exposures of every item; {USED:.0%} of the peak, which here is "
-        f"{peak() / 1e9:.0f} GFLOP/s (float32, measured, {machine.cores()} cores) and "
-        f"{PEAKS[accelerator] / 1e12:.0f} TFLOP/s of an {accelerator.upper()} (bfloat16, as its vendor states)",
+        f"{peak() / 1e9:.0f} GFLOP/s (float32, measured, {machine.cores()} cores) and {peaks((accelerator,))}",
     )
+
+
+def peaks(accelerators: Iterable[str] = PEAKS) -> str:
+    """Peaks of accelerators in words."""
+    of = ", ".join(f"{PEAKS[name] / 1e12:.0f} of {name.upper()}" for name in accelerators)
+    return f"{of} TFLOP/s (bfloat16, as the vendor states)"

@@ -31,6 +31,7 @@ TOKENIZATIONS: tuple[str, ...] = get_args(Tokenization)
 USUAL = ("code", "words")
 """Tokens to choose from where nothing is said: of text, rows are as long as the longest fact, and train for hours."""
 NO_BITS = "library: each relation has one answer only, so its facts have no bits: any network recalls them"
+UNPACKED = "the packed size is not known without zstandard: pip install 'capax[facts]'"
 SHOWN = 3
 """Networks of each kind of tokens, the smallest first."""
 
@@ -52,6 +53,7 @@ class FactsInFile(Result):
     compressed_bytes: Annotated[
         int | None, Field(description="Of the asked facts by zstd at its highest level; None where it is not there.")
     ]
+    text_bytes: Annotated[int, Field(description="Of the asked facts as text, one a line.")]
 
 
 class FactsNetwork(Network):
@@ -94,6 +96,7 @@ def in_file(facts: Facts) -> FactsInFile:
     path, known = Path(facts.library), facts.known
     every = prepared(facts.model_copy(update={"ambiguous": "keep", "tokenization": "words"})).table
     whole = ambiguity(every)
+    text = draw(facts, facts.library_size, numpy_generator(0, "library", 0)).text().encode()
     return FactsInFile(
         name=path.name,
         facts=len(every),
@@ -106,16 +109,34 @@ def in_file(facts: Facts) -> FactsInFile:
         bits=facts.library_size * known.bits_per_fact,
         entropy_bits=facts.library_size * known.entropy_per_fact,
         bytes=size(path),
-        compressed_bytes=_compressed(draw(facts, facts.library_size, numpy_generator(0, "library", 0)).text()),
+        compressed_bytes=_compressed(text),
+        text_bytes=len(text),
     )
 
 
-def _compressed(text: str) -> int | None:
+def checked_recall(facts: Facts, recall: float) -> None:
+    """Refuse a share of a file's facts that no model recalls, and a file that asks nothing.
+
+    Raises:
+        LawError: that names the field.
+    """
+    if not 0 < recall < 1:
+        raise LawError(f"recall: between 0 and 1, got {shown(recall)}")
+    if not facts.known.entropy_per_fact:
+        raise LawError(NO_BITS)
+    if recall > (most := facts.known.recallable / facts.known.facts):
+        raise LawError(
+            f"recall: at most {most:.3g}, as {facts.known.facts} facts have {facts.known.recallable} different "
+            f"questions (ambiguous 'keep'), got {shown(recall)}"
+        )
+
+
+def _compressed(text: bytes) -> int | None:
     try:
         import zstandard
     except ModuleNotFoundError:
         return None
-    return len(zstandard.ZstdCompressor(level=22).compress(text.encode()))
+    return len(zstandard.ZstdCompressor(level=22).compress(text))
 
 
 def plan_facts(
@@ -165,19 +186,11 @@ def plan_facts(
         precision=precision,
         accelerator=accelerator,
     )
-    if not 0 < recall < 1:
-        raise LawError(f"recall: between 0 and 1, got {shown(recall)}")
     tokenizations = tuple(dict.fromkeys([tokenizations] if isinstance(tokenizations, str) else tokenizations))
     for one in tokenizations or ("",):
         if one not in TOKENIZATIONS:
             raise LawError(f"tokenizations: {', '.join(TOKENIZATIONS)}, got {shown(one)}")
-    if not facts.known.entropy_per_fact:
-        raise LawError(NO_BITS)
-    if recall > (most := facts.known.recallable / facts.known.facts):
-        raise LawError(
-            f"recall: at most {most:.3g}, as {facts.known.facts} facts have {facts.known.recallable} different "
-            f"questions (ambiguous 'keep'), got {shown(recall)}"
-        )
+    checked_recall(facts, recall)
     held, notes, networks, errors = fill(recall, data), [], [], []
     for kind in tokenizations:
         try:
@@ -206,7 +219,7 @@ def plan_facts(
     if len(errors) == len(tokenizations):
         raise errors[0]
     if (file := in_file(facts)).compressed_bytes is None:
-        notes.append("the packed size is not known without zstandard: pip install 'capax[facts]'")
+        notes.append(UNPACKED)
     networks.sort(key=lambda one: one.total_parameters)
     return FactsPlan(
         file=file,

@@ -1,0 +1,194 @@
+"""Configs of Hugging Face models, from files: no network, no code but that of transformers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_module_registration_hook
+
+from capax.errors import CapaxError, SpecError, shown
+from capax.inputs import exists, is_folder, read_json
+
+transformers: Any
+try:
+    import transformers
+except ImportError:
+    transformers = None
+
+NEEDED = "needs transformers: pip install 'capax[hf]'"
+MANY = re.compile(r"layer|expert|block|depth|n_head|num_.*heads", re.IGNORECASE)
+"""Fields that say how many modules there are: a billion of them would never be built."""
+MOST, MOST_MODULES = 4096, 400_000
+WEIGHTS = ("quantization_config", "dtype", "torch_dtype", "_name_or_path", "transformers_version")
+"""What a config says of weights that it lies beside, which are not read."""
+CODE = ("auto_map", "custom_pipelines", "transformers_weights")
+"""What names code, or weights, from elsewhere."""
+KERNELS = tuple(
+    f"{before}{part}_implementation{after}"
+    for part in ("attn", "experts")
+    for before, after in (("", ""), ("_", ""), ("_", "_internal"), ("_", "_autoset"))
+)
+"""How products are computed, which may name a kernel of a hub."""
+LONGEST = 240
+"""Characters of what transformers says of a value."""
+LABELS = ("id2label", "label2id", "num_labels")
+"""Of a classifier, whose names would be written out one by one."""
+
+
+class Described(NamedTuple):
+    """A config, and what was left aside of its file.
+
+    Attributes:
+        config: of transformers.
+        kind: its `model_type`.
+        notes: in words.
+    """
+
+    config: Any
+    kind: str
+    notes: tuple[str, ...]
+
+
+def read_config(path: Path, field: str = "config", error: type[CapaxError] = SpecError) -> Described:
+    """The config of a model that transformers has.
+
+    What names code or weights (`auto_map`, kernels of a hub, how weights were quantised) is left aside and said: the
+    class is always that of transformers.
+
+    Args:
+        path: a JSON file, or a folder with config.json.
+        field: name that messages begin with.
+        error: class of the error.
+
+    Raises:
+        error: where transformers is missing, for what cannot be read, an architecture that transformers does not know,
+            or values that it refuses.
+    """
+    if transformers is None:
+        raise error(f"{field}: {NEEDED}")
+    if not exists(path, field, error):
+        raise error(f"{field}: no such file or folder {str(path)!r} (nothing is downloaded)")
+    if is_folder(path, field, error):
+        if not exists(path / "config.json", field, error):
+            raise error(f"{field}: {path} has no config.json")
+        path = path / "config.json"
+    said = read_json(path, field, error)
+    kind = said.get("model_type")
+    known = transformers.CONFIG_MAPPING
+    if not isinstance(kind, str) or kind not in known:
+        raise error(
+            f"{field}: {path}: model_type: one that transformers {transformers.__version__} has, such as llama, "
+            f"got {'none' if kind is None else shown(kind)}"
+        )
+    _refuse_many(said, f"{field}: {path}", error)
+    try:
+        with offline():
+            config = known[kind].from_dict(_plain(said))
+    except Exception as problem:  # whatever its class makes of the values
+        raise error(f"{field}: {path}: not the config of a {kind}: {_line(problem)}") from None
+    notes = []
+    if code := [name for name in CODE if said.get(name)]:
+        notes.append(
+            f"{path} names code of its own ({', '.join(code)}), which is not loaded: this is transformers' {kind}"
+        )
+    if said.get("quantization_config"):
+        notes.append(f"{path} says how its weights are quantised; parameters are counted as they are without")
+    return Described(config, kind, tuple(notes))
+
+
+def causal_model(
+    described: Described, device: str = "meta", field: str = "config", error: type[CapaxError] = SpecError
+) -> nn.Module:
+    """The language model of a config, `AutoModelForCausalLM`; on the meta device it takes no memory.
+
+    Args:
+        device: where its weights are; on a real one they are random, drawn from torch's generator.
+        field: name that messages begin with.
+        error: class of the error.
+
+    Raises:
+        error: for an architecture that is no causal language model, or values of which none can be built.
+    """
+    config, kind = described.config, described.kind
+    if type(config) not in transformers.MODEL_FOR_CAUSAL_LM_MAPPING or getattr(config, "is_encoder_decoder", False):
+        raise error(f"{field}: model_type: a causal language model (AutoModelForCausalLM), got {kind!r}")
+    layers = getattr(config.get_text_config(), "num_hidden_layers", None)
+    if isinstance(layers, int) and layers < 1:
+        raise error(f"{field}: num_hidden_layers: at least 1, got {layers}")
+    try:
+        with offline(), _few_modules(), torch.device(device):
+            made: nn.Module = transformers.AutoModelForCausalLM.from_config(
+                config, attn_implementation="eager", trust_remote_code=False
+            )
+    except Exception as problem:  # whatever its class makes of the values
+        raise error(f"{field}: no {kind} can be built of it: {_line(problem)}") from None
+    return made
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Transformers without a network, kernels of a hub, advice or progress bars."""
+    from huggingface_hub import constants
+
+    logging, hub = transformers.utils.logging, transformers.integrations.hub_kernels
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    was, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    kernels, hub._kernels_enabled = getattr(hub, "_kernels_enabled", True), False  # they may lie in a cache, too
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE, hub._kernels_enabled = was, kernels
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def _few_modules() -> Iterator[None]:
+    """Stop what builds more modules than any model has."""
+    count = 0
+
+    def registered(*_: object) -> None:
+        nonlocal count
+        count += 1
+        if count > MOST_MODULES:
+            raise RuntimeError(f"more than {MOST_MODULES} modules")
+
+    hook = register_module_module_registration_hook(registered)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _refuse_many(said: Any, field: str, error: type[CapaxError]) -> None:
+    """Refuse more layers, heads or experts than any model has, in any part of a config.
+
+    Raises:
+        error: that names the field.
+    """
+    for name, value in said.items() if isinstance(said, dict) else ():
+        if isinstance(value, dict):
+            _refuse_many(value, field, error)
+        elif isinstance(value, int) and MANY.search(name) and value > MOST:
+            raise error(f"{field}: {name}: at most {MOST}, got {shown(value)}")
+
+
+def _plain(said: Any) -> Any:
+    """A config without what names code, weights, kernels or labels, in all of its parts."""
+    if not isinstance(said, dict):
+        return said
+    aside = (*WEIGHTS, *CODE, *KERNELS, *LABELS)
+    return {name: _plain(value) for name, value in said.items() if name not in aside}
+
+
+def _line(problem: BaseException) -> str:
+    return " ".join(str(problem).split())[:LONGEST] or type(problem).__name__

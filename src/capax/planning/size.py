@@ -1,0 +1,321 @@
+"""What a config of Hugging Face means: parameters, bytes, bits that it holds, and whether facts fit, by stated laws."""
+
+from __future__ import annotations
+
+from math import ceil
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from capax.errors import LawError, shown
+from capax.laws.domain import Domain
+from capax.laws.exposure import ExposureLaw
+from capax.laws.files import load_law
+from capax.laws.law import Law
+from capax.models.hf_config import Described, causal_model, read_config
+from capax.planning.bits import CURVE, Fill
+from capax.planning.cost import PEAKS, USED, hours, peaks
+from capax.planning.counting import Counts, Shape, count, shape
+from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
+from capax.planning.facts import UNPACKED, FactsInFile, checked_recall, in_file
+from capax.planning.fills import fill
+from capax.planning.question import Columns, predicted
+from capax.results import Result
+from capax.specs import Facts
+from capax.specs.spec import whole
+
+BITS_OF = {"float32": 32, "bfloat16": 16, "int8": 8, "int4": 4}
+"""Of a parameter; int8 and int4 without their scales."""
+SHARES = (0.5, 0.9, 0.95)
+TEXT_A_TOKEN = 4
+"""Bytes of text, where nobody has cut it into tokens."""
+BITS_A_TOKEN = 1
+SCHULMAN = "Schulman et al. 2025, 'LoRA Without Regret': about 1 bit a token of data (read)"
+MANY_ROWS = 0.05
+"""Share of all parameters from which it is said that tables hold nothing of what never occurs."""
+SURE = 0.999
+"""Probabilities nearer to one are not told apart by the law's draws."""
+
+
+class Exposed(Result):
+    """How often each item has to be seen for a share of what a network can hold."""
+
+    share: float
+    exposures: float
+
+
+class Asked(Result):
+    """What is to be held, and what that takes."""
+
+    bits: Annotated[float, Field(description="To be held: of facts, by the entropy of each relation's answers.")]
+    facts: Annotated[FactsInFile | None, Field(description="The file, where one was given.")]
+    recall: Annotated[float | None, Field(description="Share of the asked facts that is to be recalled.")]
+    fill: Annotated[float, Field(description="Bits by bits of capacity at which so much is recalled; 1 of plain bits.")]
+    probability: Annotated[
+        float, Field(description="With which the network holds them, by the law; at least 0.001, at most 0.999.")
+    ]
+    wanted: Annotated[float, Field(description="Probability from which it is said to fit.")]
+    fits: bool
+    exposures: Annotated[
+        int | None, Field(description="Times that each is seen, by the law of exposures; None where they do not fit.")
+    ]
+    tokens: Annotated[float, Field(description="Of one exposure of all of them.")]
+    tokens_from: Annotated[
+        Literal["given", "text", "bits"],
+        Field(description="given; text: a quarter of its bytes; bits: one token for each."),
+    ]
+    flops: Annotated[
+        float | None, Field(description="Operations of all exposures; None where they or the parameters are not known.")
+    ]
+    accelerator_hours: Annotated[
+        dict[str, float] | None, Field(description="On one accelerator, by its name, in bfloat16.")
+    ]
+    times_packed: Annotated[
+        dict[str, float] | None,
+        Field(description="Bytes of the weights by those of the facts packed by zstd, by precision."),
+    ]
+
+
+class ModelSize(Result):
+    """What a config of Hugging Face means, without training."""
+
+    config: Annotated[str, Field(description="The file or folder, as it was given.")]
+    kind: Annotated[str, Field(description="Its model_type.")]
+    architecture: Annotated[str, Field(description="The class of transformers that was counted.")]
+    shape: Shape
+    parameters: Counts
+    bytes: Annotated[dict[str, int], Field(description="Of all parameters, by precision.")]
+    densities: Annotated[
+        tuple[Density, ...], Field(description="What it holds: by the law of capacity, and by what was published.")
+    ]
+    exposures: Annotated[
+        tuple[Exposed, ...], Field(description="By the law of exposures, of networks that are full in the end.")
+    ]
+    asked: Asked | None
+    law: str
+    source: str
+    domain: Domain
+    outside: Annotated[tuple[str, ...], Field(description="Why it lies outside the domain of the law of capacity.")]
+    notes: tuple[str, ...]
+    schema_version: Literal[1] = 1
+
+
+def model_size(
+    config: Path | str,
+    *,
+    facts: Facts | Path | str | None = None,
+    bits: float | None = None,
+    recall: float = 0.99,
+    probability: float = 0.9,
+    tokens: int | None = None,
+) -> ModelSize:
+    """Parameters, bytes and bits of a config of Hugging Face, and whether facts, or so many bits, fit into it.
+
+    The model is built on torch's meta device, so that it takes no memory; nothing is trained or downloaded. What it
+    holds is said by the law of capacity that ships, which was fitted to networks of a few thousand parameters, and
+    beside it by densities that others measured.
+
+    Args:
+        config: a JSON file, or a folder with config.json.
+        facts: a file of facts, or the task with what is done with several answers.
+        bits: to be held, in place of facts.
+        recall: share of the facts that is to be recalled.
+        probability: from which the facts are said to fit.
+        tokens: of one exposure of all facts, or bits; a quarter of the bytes of the facts' text when not given, or one
+            for each bit.
+
+    Raises:
+        SpecError: for a config that cannot be read, or is of no architecture that transformers has.
+        LawError: for values that are not allowed.
+        CapaxError: for a file of facts that cannot be read, or asks no bits.
+    """
+    if facts is not None and bits is not None:
+        raise LawError("bits: only without facts, which have bits of their own")
+    if facts is None and bits is None and tokens is not None:
+        raise LawError("tokens: only with facts or bits, of which they are")
+    if bits is not None and not 0 < bits < np.inf:
+        raise LawError(f"bits: a positive number, got {shown(bits)}")
+    if not 0 < probability <= SURE:
+        raise LawError(f"probability: above 0 and at most {SURE}, got {shown(probability)}")
+    if tokens is not None:
+        whole("tokens", tokens, error=LawError)
+    described = read_config(Path(config))
+    model = causal_model(described)
+    counts, sizes = count(model, described.config, described.kind), shape(described.config)
+    task = facts if facts is None or isinstance(facts, Facts) else Facts(library=str(facts), tokenization="words")
+    if task is not None:
+        checked_recall(task, recall)
+    law, curve = load_law("reference"), load_law(CURVE)
+    assert isinstance(curve, ExposureLaw)
+    table, outside = _row(law, counts, sizes)
+    held = Fill(1.0, 0.0) if task is None else fill(recall)
+    densities = [density(law, table, counts), *published_densities(counts.total)]
+    asked = None
+    if task is not None or bits is not None:
+        file = None if task is None else in_file(task)
+        asked = _asked(counts, law, curve, table, held, file, bits, recall, wanted=probability, tokens=tokens)
+        densities = [one.model_copy(update={"used": asked.bits / one.bits}) for one in densities]
+    return ModelSize(
+        config=str(config),
+        kind=described.kind,
+        architecture=type(model).__name__,
+        shape=sizes,
+        parameters=counts,
+        bytes=_bytes(counts.total),
+        densities=tuple(densities),
+        exposures=tuple(
+            Exposed(share=share, exposures=curve.exposures_for(share, counts.effective)) for share in SHARES
+        ),
+        asked=asked,
+        law=law.name,
+        source=law.source_,
+        domain=law.domain_,
+        outside=outside,
+        notes=(
+            *described.notes,
+            *_of_the_law(law, counts, described, densities[0]),
+            *(() if asked is None else _of_the_asked(asked, counts, held, curve)),
+        ),
+    )
+
+
+def _row(law: Law, counts: Counts, sizes: Shape) -> tuple[Columns, tuple[str, ...]]:
+    """The model as a row of the law's columns, and why it lies outside of its domain.
+
+    What the config does not say is as in the law's data; it says nothing of the domain.
+    """
+    known: dict[str, Any] = {name: value for name, value in sizes if value is not None and name in law.columns}
+    known["effective_parameters"] = counts.effective
+    domain = law.domain_
+    usual = {name: domain.ranges[name][0] if name in domain.ranges else domain.kinds[name][0] for name in law.columns}
+    row = {name: np.array([value]) for name, value in (usual | known).items()}
+    return row, tuple(domain.outside_in_words(known))
+
+
+def _asked(
+    counts: Counts,
+    law: Law,
+    curve: ExposureLaw,
+    table: Columns,
+    held: Fill,
+    file: FactsInFile | None,
+    bits: float | None,
+    recall: float,
+    *,
+    wanted: float,
+    tokens: int | None,
+) -> Asked:
+    """Whether so many bits fit, and what their training costs."""
+    wanted_bits = file.entropy_bits if file is not None else float(bits or 0.0)
+    probability = _probability(law, table, held, wanted_bits)
+    share = wanted_bits / (float(predicted(law, table)[0]) * held.share)
+    seen = _exposures(curve, share, counts.effective)
+    each = float(tokens or (wanted_bits / BITS_A_TOKEN if file is None else file.text_bytes / TEXT_A_TOKEN))
+    flops = None if seen is None or counts.multiplied is None else 6.0 * seen * each * counts.multiplied
+    packed = None if file is None else file.compressed_bytes
+    return Asked(
+        bits=wanted_bits,
+        facts=file,
+        recall=None if file is None else recall,
+        fill=held.share,
+        probability=probability,
+        wanted=wanted,
+        fits=probability >= wanted,
+        exposures=seen,
+        tokens=each,
+        tokens_from="given" if tokens else "bits" if file is None else "text",
+        flops=flops,
+        accelerator_hours=None if flops is None else {name: hours(flops, peak) for name, peak in PEAKS.items()},
+        times_packed=None if not packed else {name: size / packed for name, size in _bytes(counts.total).items()},
+    )
+
+
+def _probability(law: Law, table: Columns, held: Fill, bits: float) -> float:
+    """With which a new measurement of the model would hold so many bits, by the law and the spread of fills."""
+    levels = [1 - SURE, *np.linspace(0.005, 0.995, 199).tolist(), SURE]
+    quantiles = np.log([float(one[0]) * held.share for one in held.widened(law, table, levels)])
+    return 1 - float(np.interp(np.log(bits), np.maximum.accumulate(quantiles), levels))
+
+
+def _exposures(curve: ExposureLaw, share: float, effective: int) -> int | None:
+    """Times that each item is seen until a share of what the network can hold is known; not fewer than the law's."""
+    if share >= 1:
+        return None
+    first = curve.domain_.ranges["exposures"][0]
+    early = curve.known_share({"effective_parameters": [effective], "exposures": [first]})[0]
+    return ceil(first if share <= early else curve.exposures_for(share, effective))
+
+
+def _bytes(total: int) -> dict[str, int]:
+    return {name: -(-total * size // 8) for name, size in BITS_OF.items()}
+
+
+def _of_the_law(law: Law, counts: Counts, described: Described, by_law: Density) -> list[str]:
+    """What is to be known of the law at this model."""
+    low, high = law.domain_.ranges["effective_parameters"]
+    notes = []
+    if counts.effective < low:
+        notes.append(f"the law was fitted to networks of {low:g} effective parameters and more; this is smaller")
+    if counts.effective > high:
+        notes.append(
+            f"the law was fitted to networks of {low:g} to {high:g} effective parameters, and this has "
+            f"{counts.effective / high:.2g} times as many as the largest: the interval is how the law goes on, not "
+            "evidence at this size; published densities are of up to 5e8 parameters (Allen-Zhu and Li) and "
+            "7e6 (Morris et al.)"
+        )
+    if by_law.cut:
+        notes.append(f"the law's interval ends above {WEIGHT_BITS} bits a parameter, which no float32 weight has: cut")
+    if not counts.plain:
+        notes.append(
+            f"the law was fitted to plain transformers, attention and an FFN in every block; of {described.kind} all "
+            "parameters are counted as they are"
+        )
+    if counts.experts is not None:
+        notes.append(
+            "a mixture of experts is taken to hold as much a parameter as a plain transformer; Allen-Zhu and Li 2024 "
+            "report 1.3 times less of all parameters with 32 experts (secondary)"
+        )
+        if counts.active is None:
+            notes.append("which experts a token uses is not known from this config: no active parameters, no costs")
+    if counts.embedding_share >= MANY_ROWS:
+        notes.append(
+            f"{counts.embedding_share:.0%} of the parameters are tables and the read-out: rows of tokens that never "
+            "occur hold nothing, though they are counted here (Allen-Zhu and Li left them out)"
+        )
+    return notes
+
+
+def _of_the_asked(asked: Asked, counts: Counts, held: Fill, curve: ExposureLaw) -> list[str]:
+    """What was assumed of facts and their training."""
+    notes, (first, last) = [], curve.domain_.ranges["exposures"]
+    if asked.facts is not None:
+        notes.append(
+            f"a network recalls {asked.recall:.6g} of what it learns when that has {held.share:.0%} of the bits that "
+            f"it can hold (standard deviation of the logarithm {held.spread:.2f}, by a study of {held.files} files)"
+        )
+        if asked.facts.compressed_bytes is None:
+            notes.append(UNPACKED)
+    if asked.exposures is None:
+        notes.append("exposures: no number of them suffices by the law")
+    else:
+        smallest, largest = curve.domain_.ranges["effective_parameters"]
+        beyond = ", where it begins: fewer may do" if asked.exposures <= first else ""
+        beyond = f", extrapolated beyond {last:g}" if asked.exposures > last else beyond
+        notes.append(
+            f"exposures: {asked.exposures} by the law {CURVE}, of networks of {smallest:g} to {largest:g} effective "
+            f"parameters{beyond}; Allen-Zhu and Li needed 100 for 1 bit a parameter, 1000 for 2"
+        )
+    if asked.flops is not None:
+        each = {
+            "given": "as given",
+            "text": f"of {TEXT_A_TOKEN} bytes of text each",
+            "bits": f"of one bit each ({SCHULMAN})",
+        }[asked.tokens_from]
+        notes.append(
+            f"costs: {asked.tokens:.4g} tokens {each}; 6 operations for each of them and of the {counts.multiplied:,} "
+            "parameters that it is multiplied by, attention between positions left out; "
+            f"{USED:.0%} of a peak of {peaks()}"
+        )
+    return notes

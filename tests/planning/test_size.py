@@ -1,0 +1,422 @@
+"""What a config of Hugging Face means: counts against published ones and built models, and laws asked by hand."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import capax
+from capax.errors import CapaxError
+from capax.laws.exposure import ExposureLaw
+from capax.planning.question import predicted
+
+transformers = pytest.importorskip("transformers")
+
+import torch  # noqa: E402
+
+from capax.models import hf_config  # noqa: E402
+from capax.models.hf_config import causal_model, read_config  # noqa: E402
+from capax.planning.counting import count  # noqa: E402
+from capax.planning.size import model_size  # noqa: E402
+
+SEVEN = {
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+}
+"""What Llama 3 8B, Mistral 7B and Mixtral 8x7B have in common."""
+EXPERTS = {"num_local_experts": 8, "num_experts_per_tok": 2}
+QWEN_MOE = {
+    **{"hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768, "num_hidden_layers": 48},
+    **{"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936},
+    **{"num_experts": 128, "num_experts_per_tok": 8},
+}
+PUBLISHED = {
+    "Llama 3 8B": ({"model_type": "llama", "vocab_size": 128256, **SEVEN}, 8_030_261_248, 8.03),
+    "Mistral 7B": ({"model_type": "mistral", "vocab_size": 32000, **SEVEN}, 7_241_732_096, 7.24),
+    "GPT-2 small": ({"model_type": "gpt2"}, 124_439_808, 0.124),
+    "Mixtral 8x7B": ({"model_type": "mixtral", "vocab_size": 32000, **SEVEN, **EXPERTS}, 46_702_792_704, 12.9),
+    "Qwen3 30B A3B": ({"model_type": "qwen3_moe", **QWEN_MOE}, 30.5e9, 3.3),
+    "DeepSeek V3": ({"model_type": "deepseek_v3"}, 671e9, 37),
+}
+"""Parameters as the model cards have them: all (exactly, or rounded), and 10^9 active ones."""
+
+TINY = {
+    **{"hidden_size": 24, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 40, "vocab_size": 60},
+    **{"max_position_embeddings": 32, "pad_token_id": 0},
+}
+GROUPED = {**TINY, "num_key_value_heads": 2}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "gpt2": {"n_embd": 24, "n_head": 4, "n_layer": 2, "n_positions": 32, "vocab_size": 60},
+    "llama": GROUPED,
+    "mistral": GROUPED,
+    "qwen2": GROUPED,
+    "qwen3": {**GROUPED, "head_dim": 8},
+    "gemma": {**GROUPED, "head_dim": 8},
+    "gemma2": {**GROUPED, "head_dim": 8},
+    "gemma3_text": {**GROUPED, "head_dim": 8},
+    "phi": {**TINY, "partial_rotary_factor": 0.5},
+    "phi3": GROUPED,
+    "mamba": {"hidden_size": 24, "num_hidden_layers": 2, "state_size": 4, "vocab_size": 60},
+    "mixtral": {**GROUPED, "num_local_experts": 5, "num_experts_per_tok": 2},
+    "qwen2_moe": {
+        **{**GROUPED, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 8},
+        "shared_expert_intermediate_size": 12,
+    },
+}
+
+
+def written(tmp_path: Path, **said: Any) -> Path:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(said))
+    return path
+
+
+def family(tmp_path: Path, kind: str, **changes: Any) -> Path:
+    return written(tmp_path, **{"model_type": kind, **FAMILIES[kind], **changes})
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_counts_are_those_that_model_cards_have(tmp_path: Path, name: str) -> None:
+    said, total, active = PUBLISHED[name]
+    described = read_config(written(tmp_path, **said))
+    model = causal_model(described)
+    found = count(model, described.config, described.kind)
+    assert found.total == total if isinstance(total, int) else found.total == pytest.approx(total, rel=2e-3)
+    assert found.active is not None
+    assert found.active / 1e9 == pytest.approx(active, rel=0.02)
+    assert all(tensor.is_meta for tensor in model.parameters())
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_counts_are_those_of_the_model_as_it_is_built(tmp_path: Path, kind: str, tied: bool) -> None:
+    """Of tiny models with memory: every number that is stored, each once."""
+    described = read_config(family(tmp_path, kind, tie_word_embeddings=tied))
+    with torch.random.fork_rng(devices=[]):
+        built: Any = causal_model(described, "cpu")
+    stored = {tensor.data_ptr(): tensor.numel() for tensor in built.parameters()}
+    found = count(causal_model(described), described.config, kind)
+    assert found.total == sum(stored.values())
+    tables = [built.get_input_embeddings().weight, built.get_output_embeddings().weight]
+    if kind == "gpt2":
+        tables.append(built.transformer.wpe.weight)
+    assert found.embedding == sum({one.data_ptr(): one.numel() for one in tables}.values())
+    assert found.tied == (tables[0].data_ptr() == tables[1].data_ptr())
+    assert found.multiplied is not None
+    assert found.active is not None
+    looked_up = found.embedding - tables[1].numel()
+    assert found.multiplied == found.active - looked_up
+
+
+@pytest.mark.parametrize("kind", ["mixtral", "qwen2_moe"])
+def test_active_parameters_are_those_that_a_token_uses(tmp_path: Path, kind: str) -> None:
+    """Experts that a token is not sent to have no gradient."""
+    described = read_config(family(tmp_path, kind))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        model = causal_model(described, "cpu")
+    found = count(model, described.config, kind)
+    model(input_ids=torch.tensor([[7]])).logits.square().sum().backward()
+    idle = 0
+    for name, tensor in model.named_parameters():
+        if ".experts." in name:
+            assert tensor.grad is not None
+            used = tensor.grad.flatten(1).any(1)
+            idle += int((~used).sum()) * tensor[0].numel()
+    assert 0 < idle < found.total
+    assert found.active == found.total - idle
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "model"),
+    [
+        ("gpt2", {}, {"n_heads": 4}),
+        ("llama", {"intermediate_size": 96}, {"n_heads": 4, "n_kv_heads": 2, "positions": "rotary", "gated": True}),
+        ("phi", {"partial_rotary_factor": 1.0}, {"n_heads": 4, "positions": "rotary"}),
+    ],
+)
+def test_effective_parameters_are_those_of_the_same_network_here(
+    tmp_path: Path, kind: str, changes: dict[str, Any], model: dict[str, Any]
+) -> None:
+    """What is counted twice does not depend on biases, gains and tables, which differ."""
+    described = read_config(family(tmp_path, kind, **changes))
+    found = count(causal_model(described), described.config, kind)
+    ours = capax.Transformer(n_layers=2, d_model=24, d_head=6, **model)
+    sizes = {"vocab_size": 60, "context": 32}
+    spare = ours.parameter_counts(**sizes)["trainable"] - ours.effective_parameters(**sizes)
+    assert found.plain
+    assert found.total - found.effective == spare
+
+
+def test_effective_parameters_where_some_channels_are_turned(tmp_path: Path) -> None:
+    """Of a head with 2 turned and 2 other channels: the rank of the derivative of its scores at several distances."""
+    width, head, turned = 6, 4, 2
+    angles = torch.arange(1.0, 6.0, dtype=torch.float64) * 0.7
+    turns = torch.eye(head, dtype=torch.float64).repeat(len(angles), 1, 1)
+    turns[:, 0, 0], turns[:, 0, 1] = angles.cos(), -angles.sin()
+    turns[:, 1, 0], turns[:, 1, 1] = angles.sin(), angles.cos()
+    generator = torch.Generator().manual_seed(0)
+    matrices = tuple(torch.randn(width, head, dtype=torch.float64, generator=generator) for _ in range(2))
+
+    def scores(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("id,mde,je->mij", query, turns, key).flatten()
+
+    derivative = torch.cat([one.flatten(1) for one in torch.autograd.functional.jacobian(scores, matrices)], 1)
+    rank = int(torch.linalg.matrix_rank(derivative))
+    sizes = {"hidden_size": width, "num_attention_heads": 1, "head_dim": head, "num_hidden_layers": 1}
+    described = read_config(family(tmp_path, "phi", **sizes, partial_rotary_factor=turned / head))
+    described.config.head_dim = head
+    found = count(causal_model(described), described.config, "phi")
+    values = head * head  # W_V and W_O of a head: any matrix between them changes nothing
+    assert found.total - found.effective == (2 * width * head - rank) + values
+
+
+@pytest.fixture(scope="module")
+def sized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return family(tmp_path_factory.mktemp("llama"), "llama")
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("facts") / "facts.tsv"
+    path.write_text("key\tanswer\n" + "".join(f"key {n}\tanswer {n % 40}\n" for n in range(200)))
+    return path
+
+
+def test_what_it_holds_is_what_the_laws_and_sources_say(sized: Path) -> None:
+    found = model_size(sized)
+    law, curve = capax.load_law("reference"), capax.load_law("reference:exposure")
+    assert isinstance(curve, ExposureLaw)
+    ours, *published = found.densities
+    sizes = {"n_layers": 2, "n_heads": 4, "d_head": 6, "d_model": 24, "vocab_size": 60, "seq_len": 8}
+    kinds = {"loss": "all", "embeddings": "trained", "ffn": "mlp"}
+    row = {"effective_parameters": found.parameters.effective, **sizes, **kinds}
+    table = {name: np.array([value]) for name, value in row.items()}
+    assert ours.bits == predicted(law, table)[0]
+    assert (ours.low, ours.high) == tuple(float(one[0]) for one in law.quantiles(table, (0.025, 0.975)))
+    assert ours.low is not None
+    assert ours.high is not None
+    assert ours.low < ours.bits < ours.high
+    each = [(one.name, one.exposures, round(one.bits_per_parameter, 2), one.standing) for one in published]
+    assert each == [
+        ("Allen-Zhu and Li 2024", 1000, 2.0, "read"),
+        ("Allen-Zhu and Li 2024", 100, 1.0, "read"),
+        ("Allen-Zhu and Li 2024, int8", 1000, 2.0, "secondary"),
+        ("Allen-Zhu and Li 2024, int4", 1000, 0.7, "secondary"),
+        ("Morris et al. 2025, float32", None, 3.83, "read"),
+        ("Morris et al. 2025, bfloat16", None, 3.51, "read"),
+    ]
+    for one in published:
+        assert one.bits == pytest.approx(one.bits_per_parameter * found.parameters.total)
+    assert [one.exposures for one in found.exposures] == [
+        curve.exposures_for(share, found.parameters.effective) for share in (0.5, 0.9, 0.95)
+    ]
+    total = found.parameters.total
+    assert found.bytes == {"float32": 4 * total, "bfloat16": 2 * total, "int8": total, "int4": -(-total // 2)}
+    assert found.asked is None
+
+
+def test_facts_fit_with_the_probability_that_the_law_and_the_fills_give(sized: Path, facts: Path) -> None:
+    found = model_size(sized, facts=facts)
+    asked = found.asked
+    assert asked is not None
+    assert asked.facts is not None
+    plan = capax.plan_facts(capax.Facts(library=str(facts)), n_layers=1, tokenizations="code")
+    assert asked.facts == plan.file
+    assert asked.fill == plan.fill
+    assert asked.bits == pytest.approx(200 * np.log2(40))
+    assert asked.fits
+    assert asked.probability == pytest.approx(0.999)
+    compressed = asked.facts.compressed_bytes
+    assert compressed is not None
+    assert asked.times_packed == {name: size / compressed for name, size in found.bytes.items()}
+    assert [one.used for one in found.densities] == [asked.bits / one.bits for one in found.densities]
+    assert asked.tokens == asked.facts.text_bytes / 4
+    text = "".join(f"key {n}\t\tanswer {n % 40}\n" for n in range(200))
+    assert asked.facts.text_bytes == len(text)
+
+
+def test_the_probability_of_bits_is_the_level_of_their_quantile(sized: Path) -> None:
+    law_says = model_size(sized).densities[0]
+    assert law_says.low is not None
+    assert law_says.high is not None
+    for bits, expected in ((law_says.low, 0.975), (law_says.high, 0.025)):
+        asked = model_size(sized, bits=bits, probability=0.975).asked
+        assert asked is not None
+        assert asked.probability == pytest.approx(expected, abs=1e-3)
+    chances = [asked.probability for bits in (1e2, 3e4, 4e4, 1e9) if (asked := model_size(sized, bits=bits).asked)]
+    assert chances == sorted(chances, reverse=True)
+    assert (chances[0], chances[-1]) == pytest.approx((0.999, 0.001))
+
+
+def test_costs_are_those_of_the_exposures_that_the_law_says(sized: Path) -> None:
+    law_says, curve = model_size(sized).densities[0], capax.load_law("reference:exposure")
+    assert isinstance(curve, ExposureLaw)
+    asked = model_size(sized, bits=0.9 * law_says.bits, tokens=1000).asked
+    assert asked is not None
+    assert asked.exposures == np.ceil(curve.exposures_for(0.9, 1.0)) == 542
+    multiplied = model_size(sized).parameters.multiplied
+    assert multiplied is not None
+    assert asked.flops == 6 * 1000 * 542 * multiplied
+    assert asked.accelerator_hours is not None
+    assert asked.accelerator_hours["h100"] == pytest.approx(asked.flops / (0.4 * 989e12) / 3600)
+    few, many = (model_size(sized, bits=share * law_says.bits).asked for share in (1e-6, 1.01))
+    assert few is not None
+    assert many is not None
+    assert (few.exposures, few.tokens, few.tokens_from) == (100, 1e-6 * law_says.bits, "bits")
+    assert (many.exposures, many.flops, many.accelerator_hours, many.fits) == (None, None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("said", "notes"),
+    [
+        (PUBLISHED["Llama 3 8B"][0], ["1.3e+06 times as many", "32 bits a parameter", "13% of the parameters"]),
+        ({"model_type": "gpt2", **FAMILIES["gpt2"], "n_embd": 4, "n_layer": 1}, ["this is smaller"]),
+        ({"model_type": "mamba", **FAMILIES["mamba"]}, ["fitted to plain transformers", "of mamba"]),
+        ({"model_type": "mixtral", **FAMILIES["mixtral"]}, ["mixture of experts", "1.3 times less", "(secondary)"]),
+        (
+            {"model_type": "llama", **GROUPED, "auto_map": {"AutoConfig": "evil.Evil"}},
+            ["code of its own", "not loaded"],
+        ),
+        ({"model_type": "llama", **GROUPED, "quantization_config": {"quant_method": "fp8"}}, ["quantised"]),
+    ],
+)
+def test_what_is_assumed_is_said(tmp_path: Path, said: dict[str, Any], notes: list[str]) -> None:
+    found = " ".join(model_size(written(tmp_path, **said), bits=1e4).notes)
+    for words in notes:
+        assert words in found
+
+
+def test_far_outside_the_law_its_interval_ends_at_the_weights_own_bits(tmp_path: Path) -> None:
+    found = model_size(written(tmp_path, **PUBLISHED["Llama 3 8B"][0]))
+    assert found.densities[0].high == 32 * found.parameters.total
+    assert found.densities[0].cut
+    assert any("effective_parameters" in reason for reason in found.outside)
+
+
+def test_experts_of_which_nothing_is_known(tmp_path: Path) -> None:
+    """Experts that do nothing (LongCat) are chosen by some tokens and not by others."""
+    path = family(tmp_path, "mixtral", zero_expert_num=2)
+    found = model_size(path, bits=1e4)
+    assert (found.parameters.active, found.parameters.multiplied) == (None, None)
+    assert found.asked is not None
+    assert found.asked.flops is None
+    assert any("which experts a token uses is not known" in note for note in found.notes)
+
+
+BAD: dict[str, tuple[dict[str, Any] | str, list[str]]] = {
+    "no JSON": ("{", ["config", "JSON object"]),
+    "a list": ("[1]", ["config", "JSON object"]),
+    "no model_type": ({}, ["model_type", "got none"]),
+    "an unknown one": ({"model_type": "gtp2"}, ["model_type", "'gtp2'"]),
+    "one of another kind": ({"model_type": ["gpt2"]}, ["model_type", "['gpt2']"]),
+    "no language model": ({"model_type": "t5"}, ["causal language model", "'t5'"]),
+    "heads that do not fit": ({"model_type": "llama", **TINY, "num_attention_heads": 5}, ["llama", "heads"]),
+    "no heads": ({"model_type": "llama", **TINY, "num_attention_heads": 0}, ["llama", "zero"]),
+    "a width of words": ({"model_type": "llama", **TINY, "hidden_size": "wide"}, ["llama", "hidden_size", "str"]),
+    "no width": ({"model_type": "llama", **TINY, "hidden_size": None}, ["llama", "hidden_size"]),
+    "no layers": ({"model_type": "gpt2", "n_layer": 0}, ["num_hidden_layers", "at least 1"]),
+    "a billion layers": ({"model_type": "gpt2", "n_layer": 10**9}, ["n_layer", "at most 4096"]),
+    "a billion experts": ({"model_type": "mixtral", "num_local_experts": 10**9}, ["num_local_experts", "at most 4096"]),
+    "more than memory has": ({"model_type": "gpt2", "n_embd": 10**12, "n_head": 1}, ["gpt2", "overflow"]),
+    "no 64 bits": ({"model_type": "gpt2", "vocab_size": 10**30}, ["gpt2", "verflow"]),
+    "an unknown kind of layer": ({"model_type": "llama", **TINY, "layer_types": ["x", "y"]}, ["llama", "layer"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_config_that_is_none_is_one_line(tmp_path: Path, name: str) -> None:
+    said, words = BAD[name]
+    path = tmp_path / "config.json"
+    path.write_text(said if isinstance(said, str) else json.dumps(said))
+    with pytest.raises(CapaxError) as error:
+        model_size(path)
+    line = str(error.value)
+    assert line.startswith("config: ")
+    assert "\n" not in line
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bits": 0}, ["bits", "positive", "0"]),
+        ({"bits": float("nan")}, ["bits", "positive", "nan"]),
+        ({"bits": 1e4, "facts": "facts.tsv"}, ["bits", "only without facts"]),
+        ({"tokens": 5}, ["tokens", "only with"]),
+        ({"bits": 1e4, "tokens": 0}, ["tokens", "0"]),
+        ({"bits": 1e4, "probability": 1.0}, ["probability", "0.999", "1.0"]),
+        ({"facts": "missing.tsv"}, ["missing.tsv"]),
+        ({"facts": "facts.tsv", "recall": 1.0}, ["recall", "between 0 and 1"]),
+    ],
+)
+def test_a_bad_option_is_one_line(
+    sized: Path, facts: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], words: list[str]
+) -> None:
+    monkeypatch.chdir(facts.parent)
+    with pytest.raises(CapaxError) as error:
+        model_size(sized, **options)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_facts_without_bits_are_refused(sized: Path, tmp_path: Path) -> None:
+    path = tmp_path / "same.tsv"
+    path.write_text("key\tanswer\n" + "".join(f"key {n}\tyes\n" for n in range(20)))
+    with pytest.raises(CapaxError, match="no bits"):
+        model_size(sized, facts=path)
+
+
+def test_a_config_of_more_modules_than_any_model_has(sized: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hf_config, "MOST_MODULES", 10)
+    with pytest.raises(CapaxError, match="no llama can be built of it: more than 10 modules"):
+        model_size(sized)
+
+
+def test_paths_that_are_no_config(tmp_path: Path) -> None:
+    for path, word in ((tmp_path / "none", "nothing is downloaded"), (tmp_path, "no config.json")):
+        with pytest.raises(CapaxError, match=word):
+            model_size(path)
+    assert model_size(family(tmp_path, "gpt2").parent).kind == "gpt2"
+
+
+def test_nothing_reaches_the_network_or_runs_code_and_nothing_stays_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a config that names classes, kernels and weights of a hub, beside a file of code and pickled weights."""
+    from huggingface_hub import constants
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a connection")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    marker = tmp_path / "ran"
+    (tmp_path / "evil.py").write_text(f"open({str(marker)!r}, 'w')")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nabort\n(tR.")
+    theirs = {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "somebody/theirs--evil.Evil"}
+    kernels = {"attn_implementation": "somebody/kernel", "_attn_implementation": "somebody/kernel", "dtype": "evil"}
+    more = {"_name_or_path": "somebody/theirs", "experts_implementation": "somebody/kernel", "num_labels": 10**9}
+    path = family(tmp_path, "mixtral", auto_map=theirs, transformers_weights="x", **kernels, **more)
+    enabled = transformers.integrations.hub_kernels._kernels_enabled
+    before = torch.get_rng_state(), transformers.utils.logging.get_verbosity(), torch.get_default_dtype()
+    assert model_size(path.parent).parameters.total == model_size(family(tmp_path, "mixtral")).parameters.total
+    after = torch.get_rng_state(), transformers.utils.logging.get_verbosity(), torch.get_default_dtype()
+    assert torch.equal(before[0], after[0])
+    assert before[1:] == after[1:]
+    assert constants.HF_HUB_OFFLINE is False
+    assert transformers.integrations.hub_kernels._kernels_enabled is enabled
+    assert not marker.exists()
+
+
+def test_without_transformers_one_line_says_what_to_install(sized: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hf_config, "transformers", None)
+    with pytest.raises(CapaxError, match=r"capax\[hf\]"):
+        model_size(sized)
