@@ -134,10 +134,16 @@ def test_what_is_derived_follows_from_what_is_read() -> None:
     assert formula == pytest.approx(rows["total_parameters"].to_numpy(), rel=0.004)
     for row in rows.iter_rows(named=True):
         model = capax.Transformer(
-            n_layers=row["n_layers"], n_heads=4, d_model=row["d_model"], d_head=row["d_model"] // 4
+            n_layers=row["n_layers"],
+            n_heads=4,
+            d_model=row["d_model"],
+            d_head=row["d_model"] // 4,
+            embeddings="trained",
+            readout="tied",
         )
         sizes = {"vocab_size": 2048, "context": 64}
         fewer = model.parameter_counts(**sizes)["trainable"] - model.effective_parameters(**sizes)
+        fewer += row["n_layers"] * (4 * row["d_model"] + 1)
         assert row["total_parameters"] - row["effective_parameters"] == fewer
 
 

@@ -36,7 +36,7 @@ def measured(store: Path) -> Measurement:
 
 def test_the_library_has_twice_the_bits_that_are_expected() -> None:
     task = Run(task=TASK, model=MODEL, protocol=capax.Capacity()).task
-    expected = 2 * 2.3 * MODEL.effective_parameters(**task.sizes())
+    expected = 2 * 2.3 * MODEL.product_parameters(**task.sizes())
     assert task.library_size == math.ceil(expected / (2 * math.log2(12)))
     assert Run(task=TASK.replace(library_size=7), model=MODEL, protocol=capax.Capacity()).task.library_size == 7
     assert Run(task=TASK.replace(vocab_size=3), model=MODEL, protocol=capax.Capacity()).task.library_size == 9
@@ -150,7 +150,7 @@ def test_effective_parameters_of_models() -> None:
     sizes = TASK.sizes()
     wide, narrow = (capax.Transformer(d_model=16, n_heads=4, d_head=d) for d in (16, 2))
     spare = {
-        model: model.parameter_counts(**sizes)["trainable"] - model.effective_parameters(**sizes)
+        model: model.parameter_counts(**sizes)["trainable"] - model.product_parameters(**sizes)
         for model in (wide, narrow)
     }
     assert spare == {wide: 4 * (4 * 16 * 16 - 2 * 16 * 16), narrow: 4 * (4 * 16 * 2 - 2 * 2 * (32 - 2))}

@@ -47,7 +47,8 @@ class Counts(Result):
         int,
         Field(
             description="As the law counts: W_Q W_Kᵀ and W_V W_O by the freedom of the product, and a gated FFN "
-            "without the scale of its channels (docs/capacity.md); equal to total where the family is no plain one."
+            "without the scale of its channels (docs/capacity.md); what norms take back, about two in a width, is "
+            "counted. Equal to total where the family is no plain one."
         ),
     ]
     plain: Annotated[bool, Field(description="Whether it is of a family of plain transformers: `effective` is known.")]
@@ -146,7 +147,7 @@ def _experts(model: Any, config: Any) -> tuple[int | None, int | None, int]:
 
 
 def _spare(config: Any, family: Plain) -> int:
-    """Parameters that say nothing more, of all layers, as `Transformer.effective_parameters` counts them.
+    """Parameters that say nothing more, of all layers, as `Transformer.product_parameters` counts them.
 
     Of a head whose positions turn only some pairs of channels (`partial_rotary_factor`) each pair leaves one complex
     number free, and the other channels any matrix. Biases and gains count as they are.
