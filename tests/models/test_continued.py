@@ -16,6 +16,12 @@ SPECS = {
         n_layers=2, n_heads=2, n_kv_heads=1, d_model=6, d_head=4, positions="rotary", norm="rms", gated=True
     ),
     "slopes and a window": Transformer(n_layers=2, n_heads=2, d_model=6, d_head=3, positions="alibi", window=3),
+    "a state, norms after": Transformer(
+        n_layers=2, n_heads=2, d_model=6, d_head=3, attention="gated-delta", norm_place="post"
+    ),
+    "strides, experts in parallel": Transformer(
+        n_layers=2, n_heads=2, d_model=6, d_head=3, stride=2, n_experts=2, parallel=True
+    ),
     "no norms": Transformer(n_layers=2, n_heads=2, d_model=6, d_head=2, norms=False, ffn="none"),
     "no skips": Transformer(n_layers=2, n_heads=2, d_model=6, d_head=2, skips=False, ffn="identity"),
 }

@@ -1,6 +1,7 @@
 """The catalogue of one architecture: complete, with reasons for what has no value, and never below a measurement."""
 
 from math import log2
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -72,7 +73,15 @@ def test_each_assumption_is_met_unmet_or_unknown() -> None:
     layer = EXAMPLE.replace(d_head=64, ffn="none", norms=False)
     met = [one.met for one in bounds(layer, seq_len=32)["mahdavi2024"].assumptions]
     assert met == [True, None, None, True, True, True]
-    for other in ({"n_heads": 2, "n_kv_heads": 1}, {"window": 4}, {"positions": "alibi"}, {"positions": "rotary"}):
+    others: list[dict[str, Any]] = [{"n_heads": 2, "n_kv_heads": 1}, {"window": 4}, {"positions": "alibi"}]
+    others += [
+        {"positions": "rotary"},
+        {"attention": "linear"},
+        {"attention": "delta"},
+        {"stride": 3},
+        {"values": False},
+    ]
+    for other in others:
         found = bounds(layer.replace(**other), seq_len=32)["mahdavi2024"]
         assert (found.value, found.assumptions[-1].met) == (None, False)
 
