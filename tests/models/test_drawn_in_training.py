@@ -39,7 +39,7 @@ def test_a_share_is_dropped_and_the_rest_made_larger() -> None:
                 assert left is not None
                 assert left.shape == (2, 50, expected, 8)
                 assert left.unique().tolist() == [0, pytest.approx(4 / 3)]
-                assert float((left == 0).double().mean()) == pytest.approx(0.25, abs=0.03)
+                assert float((left == 0).double().mean()) == pytest.approx(0.25, abs=0.05)
             slopes = layer[2]
             assert slopes is not None
             assert slopes.shape == (2, 50, expected, 32)
@@ -85,5 +85,5 @@ def test_a_training_goes_on_where_it_was() -> None:
 
 def test_it_is_not_compiled() -> None:
     for model in (Transformer(dropout=0.1), Transformer(activation="rrelu")):
-        with pytest.raises(SpecError, match="^compile: "):
+        with pytest.raises(SpecError, match=r"^compile: "):
             Run(task=TASK, model=model, training=Training(compile=True), protocol=Mac())
