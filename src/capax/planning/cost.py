@@ -69,5 +69,5 @@ def assumptions(exposures: int, accelerator: Accelerator) -> tuple[str, ...]:
 
 def peaks(accelerators: Iterable[str] = PEAKS) -> str:
     """Peaks of accelerators in words."""
-    of = ", ".join(f"{PEAKS[name] / 1e12:.0f} of {name.upper()}" for name in accelerators)
-    return f"{of} TFLOP/s (bfloat16, as the vendor states)"
+    of = ", ".join(f"{PEAKS[name] / 1e12:.0f} TFLOP/s on {name.upper()}" for name in accelerators)
+    return f"{of} (bfloat16, as the vendor states)"
