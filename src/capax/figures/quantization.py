@@ -10,17 +10,18 @@ from capax.probes.quantization import Mean, Precision, Quantization
 STEPS = {True: "a step for each group", False: "a step for each tensor"}
 
 
-def quantization(found: Sequence[Quantization]) -> Chart:
+def quantization(found: Sequence[Quantization], names: Sequence[str] = ()) -> Chart:
     """Share of the bits that is left, and bits per byte, by the bits that a trained number takes in the file.
 
     Args:
         found: of networks that differ. Of several, integers are those with a step for each group.
+        names: of several networks, in the legend; as their models say when not given.
     """
     panels = []
     for title, label in (("what is left", "share of the bits"), ("what a byte holds", "bits per byte of the file")):
         series = []
         for place, one in enumerate(found):
-            name = one.spec.model.words()
+            name = names[place] if names else one.spec.model.words()
             shares = label.startswith("share")
             for grouped in (True, False):
                 rows = [

@@ -23,7 +23,8 @@ from torch import Tensor
 from capax import memory
 from capax.errors import SpecError, shown
 from capax.models.ensemble import Ensemble
-from capax.probes.rounding import STEP_BITS, Rounding
+from capax.probes.rounding import read_back
+from capax.probes.written import STEP_BITS, Rounding
 from capax.protocols.units import above_chance
 from capax.results import LEVEL, Interval, Measurement, Result
 from capax.specs import Run
@@ -160,6 +161,16 @@ def quantize(
     return _said(tuple(found), first, trained, roundings, table, notes)
 
 
+def recalled_share(run: Measurement, way: Rounding, store: Path | str) -> float:
+    """The share of its library that a kept run recalls with its weights written in some way.
+
+    Raises:
+        StoreError: as `quantize`.
+    """
+    _, (path, *_) = memory.find(run.key, store, trust=True)
+    return counted(run, memory.kept(run, path), [way])[0].items / run.library_size
+
+
 def _roundings(bits: Sequence[int], group: int) -> list[Rounding]:
     """What the weights are written in, beside what they were kept in."""
     whole("group", group)
@@ -218,7 +229,7 @@ def counted(run: Measurement, network: Ensemble[Any], roundings: Sequence[Roundi
 def _written(network: Ensemble[Any], name: str, way: Rounding) -> Tensor:
     """A tensor `(1, ...)` of a network of one member as it is read back."""
     (weights,) = network.parameters[name]
-    return way.of(weights, network.input_axis(name))[None]
+    return read_back(weights, way, network.input_axis(name))[None]
 
 
 def _half(values: Float[np.ndarray, " networks"]) -> float:
@@ -252,7 +263,7 @@ def _said(
 ) -> Quantization:
     length = run.spec.task.tokens_per_item
     known = np.array([[one.bits for one in row] for row in table])  # network, precision
-    sizes = np.array([sum(map(rounding.n_bytes, trained)) for rounding in roundings])
+    sizes = np.array([sum(how.n_bytes(one.shape, one.element_size()) for one in trained) for how in roundings])
     density = known / sizes
     counts = sum(one.numel() for one in trained)
     precisions = []

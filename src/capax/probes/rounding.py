@@ -1,4 +1,4 @@
-"""Weights rounded to nearest in a few bits, and the bytes that they then take in a file.
+"""Weights rounded to nearest in a few bits.
 
 The grid is the symmetric one of GPTQ (Frantar et al. 2022, arXiv 2210.17323, `sym`) and torchao: the codes −2^(b−1) to
 2^(b−1) − 1 times a step of 2 max|w| / (2^b − 1), one for a tensor or for each group of consecutive weights. GPTQ itself
@@ -10,66 +10,23 @@ of the weights' own kind. An error is half a step at most.
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-STEP_BITS = 16
-FLOATS = {"float64": 64, "float32": 32, "bfloat16": 16}
-"""Kinds of numbers that are not rounded to a grid, and their bits."""
+from capax.probes.written import Rounding
 
 
-class Rounding(NamedTuple):
-    """How the weights of a file are written.
+def read_back(weights: Float[Tensor, "..."], how: Rounding, inputs: int) -> Float[Tensor, "..."]:
+    """A tensor as a file holds it.
 
-    Attributes:
-        name: the kind of its numbers, such as `bfloat16` or `int4`.
-        bits: of a weight.
-        group: consecutive weights along a matrix's inputs that share a step; None where a tensor has one, or there is
-            no step.
+    Args:
+        inputs: the axis of its inputs, where it is a matrix.
     """
-
-    name: str
-    bits: int
-    group: int | None = None
-
-    @classmethod
-    def integers(cls, bits: int, group: int | None) -> Rounding:
-        """Integers times steps."""
-        return cls(f"int{bits}", bits, group)
-
-    @classmethod
-    def floats(cls, name: str) -> Rounding:
-        """Floating-point numbers as they are."""
-        return cls(name, FLOATS[name])
-
-    @property
-    def on_grid(self) -> bool:
-        """Whether matrices are integers times steps; vectors (gains, biases) then stay as they are."""
-        return self.name not in FLOATS
-
-    def of(self, weights: Float[Tensor, "..."], inputs: int) -> Float[Tensor, "..."]:
-        """A tensor as it is read back.
-
-        Args:
-            inputs: the axis of its inputs, where it is a matrix.
-        """
-        if not self.on_grid:
-            return weights.to(getattr(torch, self.name)).to(weights.dtype)
-        return rounded(weights, self.bits, self.group, inputs) if weights.dim() > 1 else weights
-
-    def n_bytes(self, weights: Float[Tensor, "..."]) -> int:
-        """Bytes of a tensor in the file: its codes one after another, and its steps."""
-        if not self.on_grid:
-            return weights.numel() * self.bits // 8
-        if weights.dim() < 2:
-            return weights.numel() * weights.element_size()
-        steps = 1 if self.group is None else math.ceil(weights.numel() / self.group)
-        return math.ceil(weights.numel() * self.bits / 8) + steps * STEP_BITS // 8
+    if not how.on_grid:
+        return weights.to(getattr(torch, how.name)).to(weights.dtype)
+    return rounded(weights, how.bits, how.group, inputs) if weights.dim() > 1 else weights
 
 
 def rounded(weights: Float[Tensor, "..."], bits: int, group: int | None, inputs: int = -1) -> Float[Tensor, "..."]:
