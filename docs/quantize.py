@@ -1,7 +1,7 @@
 """Writes what how-to/quantize.md shows, and the data that plans take: `python docs/quantize.py [FOLDER]`.
 
-With a folder, what is not there yet is measured in it (examples/quantize.toml and quantize-filled.toml, a quarter of an
-hour), and the weights that are kept there are rounded anew. A test compares the page.
+With a folder, what is not there yet is measured in it (examples/quantize*.toml, half an hour), and the weights that are kept
+there are rounded anew. A test compares the page.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import capax
 from capax.cli.families import amount
+from capax.figures.chart import Chart
 from capax.figures.drawing import draw
 from capax.figures.quantization import quantization
 from capax.probes.quantization import Mean, Precision, Quantization, mean
@@ -22,7 +23,7 @@ HOME = Path(__file__).parents[1]
 FOLDER = Path(__file__).with_name("quantize")
 PAGE = Path(__file__).parent / "how-to" / "quantize.md"
 REFERENCE = HOME / "src/capax/data/reference/quantization.csv"
-STUDIES = ("quantize", "quantize-filled")
+STUDIES = ("quantize", "quantize-adam", "quantize-filled")
 BITS = (12, 10, 9, 8, 7, 6, 5, 4, 3, 2)
 BEGIN, END = "<!-- measured: python docs/quantize.py -->\n", "<!-- end of measured -->\n"
 SHOWN = ("bfloat16", "int8 a tensor", "int8 32", "int6 32", "int4 a tensor", "int4 32")
@@ -107,15 +108,25 @@ def by_precision(full: Sequence[Quantization]) -> list[str]:
     return table(heads, rows)
 
 
+def network(one: Quantization) -> str:
+    """A network's width and tables."""
+    model = one.spec.model.columns()
+    return f"{model['d_model']}, {'tied' if model['readout'] == 'tied' else 'frozen'}"
+
+
+def figure() -> Chart:
+    """The full networks."""
+    full = found("quantize")
+    return quantization(full, [f"width {network(one)} tables" for one in full])
+
+
 def by_network(full: Sequence[Quantization]) -> list[str]:
     """A row for each network: at which precision its bytes hold most."""
     rows = []
     for one in full:
         best = one.precisions[one.most]
-        model = one.spec.model.columns()
         alike = ", ".join(named(one.precisions[place]) for place in one.alike or ())
-        tables = "tied" if model["readout"] == "tied" else "frozen"
-        cells = (f"{model['d_model']}, {tables}", f"{one.trainable_parameters}", amount(one.precisions[0].bits.value))
+        cells = (network(one), f"{one.trainable_parameters}", amount(one.precisions[0].bits.value))
         rows.append((*cells, *shares(one), named(best), said(best.bits_per_byte, ".2f"), alike or "–"))
     heads = ("width, tables", "trained", "bits", *SHOWN, "most as", "bits per byte (95 %)", "not significantly less")
     return table(heads, rows)
@@ -125,6 +136,15 @@ def shares(one: Quantization) -> list[str]:
     """What is left, of the ways that are shown."""
     known = {named(row): row.left for row in one.precisions}
     return ["–" if (left := known[name]) is None else f"{left.value:.2f}" for name in SHOWN]
+
+
+def by_training(soap: Quantization, adam: Quantization) -> list[str]:
+    """A row for each way of filling one network."""
+    rows = []
+    for name, one in (("SOAP, as the protocol has it", soap), ("Adam at 0.003", adam)):
+        best, kept = one.precisions[one.most], one.precisions[0]
+        rows.append((name, amount(kept.bits.value), *shares(one), named(best), said(best.bits_per_byte, ".2f")))
+    return table(("filled by", "bits", *SHOWN, "most as", "bits per byte (95 %)"), rows)
 
 
 def by_filling(filled: Sequence[Quantization], capacity: float) -> list[str]:
@@ -140,14 +160,16 @@ def by_filling(filled: Sequence[Quantization], capacity: float) -> list[str]:
 
 def section() -> str:
     """The tables and the figure."""
-    full, filled = found("quantize"), found("quantize-filled")
-    chart = quantization(full)
+    full, filled, (adam,) = found("quantize"), found("quantize-filled"), found("quantize-adam")
+    chart = figure()
     (same,) = (one for one in full if one.spec.model == filled[0].spec.model)
     parts = [
         *("### Full networks", ""),
         *by_precision(full),
         f"![{chart.title}](../quantize/quantization.png)\n\n**{chart.title}.** {chart.caption}\n",
         *by_network(full),
+        *("### Another training", ""),
+        *by_training(same, adam),
         *("### Networks that are less full", ""),
         *by_filling(filled, same.precisions[0].bits.value),
     ]
@@ -165,7 +187,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         take(Path(sys.argv[1]))
     REFERENCE.write_text(reference())
-    draw(quantization(found("quantize")), FOLDER / "quantization.png")
+    draw(figure(), FOLDER / "quantization.png")
     PAGE.write_text(page(PAGE.read_text()))
 
 

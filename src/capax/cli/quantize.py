@@ -73,12 +73,12 @@ def _show(found: Quantization) -> None:
             "items": [f"{row.items.value:.4g}" for row in rows],
             "bits": [amount(row.bits.value) for row in rows],
             "left": ["–" if row.left is None else f"{row.left.value:.1%}" for row in rows],
-            "95 % interval": [_ends(row.left, ".1%") for row in rows],
+            "left interval": [_ends(row.left, ".1%") for row in rows],
             "bits/byte": [f"{row.bits_per_byte.value:.3f}" for row in rows],
-            "95 % of it": [_ends(row.bits_per_byte, ".3f") for row in rows],
+            "byte interval": [_ends(row.bits_per_byte, ".3f") for row in rows],
         },
         words=("weights", "step for"),
-        spare=("95 % interval", "items", "bits/number", "95 % of it"),
+        spare=("left interval", "items", "bits/number", "byte interval"),
     )
     screen.print(
         f"bytes: of all that was trained, each step in {found.step_bits} bits; vectors (gains, biases) stay as they are"

@@ -24,6 +24,7 @@ from capax.results import LEVEL, Interval, Measurement, Result
 from capax.seeds import numpy_generator
 from capax.specs import Facts, Mac, Training
 from capax.specs.facts import Tokenization
+from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.files.read import size
@@ -340,5 +341,6 @@ def verify_facts(facts: Facts, plan: FactsPlan, network: FactsNetwork | None = N
     share = run.memorized / run.library_size
     if chosen.weights is not None:
         way = next(one.how for one in ways() if one.how.words == chosen.weights)
-        share = recalled_share(run, way, store)
+        assert store is not None
+        share = recalled_share(run, way, store.path if isinstance(store, Store) else store)
     return FactsVerification(held=share >= plan.recall, recall=share, measurement=run, weights=chosen.weights)

@@ -190,10 +190,10 @@ def plan(
         )
     margin = _margin(law, table, target, 1 - probability)
     keys = list(zip(*(table[name].tolist() for name in question.axes), strict=True))
-    smallest: dict[tuple[int, ...], int] = {}
+    narrowest: dict[tuple[int, ...], int] = {}
     for place in np.flatnonzero(kept & (margin >= 1)).tolist():
-        smallest.setdefault(keys[place][:-1], place)
-    places = sorted(smallest.values(), key=lambda place: (size[place], total[place]))
+        narrowest.setdefault(keys[place][:-1], place)
+    places = sorted(narrowest.values(), key=lambda place: (size[place], total[place]))
     nearest = [] if places else [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
     found = _described(question, table, keys, places or nearest, probability, precision)
     asked: dict[str, Any] = {name: value for name, value in question.asked.items() if name != law.needed_for}

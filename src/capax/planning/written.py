@@ -71,7 +71,7 @@ def ways() -> tuple[Written, ...]:
         if left.min() >= LEAST_LEFT:
             logs = np.log(left)
             name = str(name)
-            how = Rounding.floats(name) if not name.startswith("int") else Rounding.integers(int(name[3:]), group)  # type: ignore[arg-type]
+            how = Rounding.integers(int(name[3:]), group) if name.startswith("int") else Rounding.floats(name)
             size = float(some["file_bits_per_parameter"].mean())  # type: ignore[arg-type]
             found.append((size, Written(how, float(np.exp(logs.mean())), float(logs.std(ddof=1)), len(left))))
     kept: list[Written] = []
