@@ -1,6 +1,6 @@
 """Writes what how-to/quantize.md shows, and the data that plans take: `python docs/quantize.py [FOLDER]`.
 
-With a folder, what is not there yet is measured in it (examples/quantize*.toml, half an hour), and the weights that are kept
+With a folder, what it lacks is measured there (examples/quantize*.toml, half an hour), and the weights that are kept
 there are rounded anew. A test compares the page.
 """
 

@@ -83,17 +83,19 @@ def unpacked(file: bytes, shape: torch.Size, bits: int, group: int | None) -> Te
 def test_the_bytes_are_those_of_a_file_that_is_packed_and_read_back(bits: int, group: int | None) -> None:
     weights, how = drawn(2, 12, 5, seed=bits), Rounding.integers(bits, group)
     file = packed(weights, bits, group)
-    assert how.n_bytes(weights.shape) == len(file)
-    assert torch.equal(unpacked(file, weights.shape, bits, group), read_back(weights, how, -2))
+    assert how.n_bytes("up", weights.shape) == len(file)
+    assert torch.equal(unpacked(file, weights.shape, bits, group), read_back("up", weights, how, -2))
 
 
 def test_vectors_stay_as_they_are_but_in_bfloat16() -> None:
     vector = drawn(9)
-    assert read_back(vector, Rounding.integers(2, None), -1) is vector
-    assert Rounding.integers(2, 4).n_bytes(vector.shape) == 9 * 4
+    assert read_back("gain", vector, Rounding.integers(2, None), -1) is vector
+    assert Rounding.integers(2, 4).n_bytes("gain", vector.shape) == 9 * 4
     half = Rounding.floats("bfloat16")
-    assert torch.equal(read_back(vector, half, -1), vector.bfloat16().float())
-    assert (half.n_bytes([9]), Rounding.floats("float32").n_bytes([9])) == (18, 36)
+    assert torch.equal(read_back("gain", vector, half, -1), vector.bfloat16().float())
+    assert (half.n_bytes("gain", [9]), Rounding.floats("float32").n_bytes("gain", [9])) == (18, 36)
+    experts = drawn(2, 9)
+    assert read_back("layers.0.up_bias", experts, Rounding.integers(2, 4), -2) is experts
     assert STEP_BITS == 16
 
 

@@ -18,6 +18,10 @@ LEAST_LEFT = 0.5
 """Share of its bits that each network of the study must have left, for a plan to take such weights."""
 
 
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+"""Names and shapes of tensors."""
+
+
 class Written(NamedTuple):
     """Weights written in one way.
 
@@ -43,18 +47,19 @@ class Written(NamedTuple):
         depth: int = model.n_layers  # type: ignore[attr-defined]
         return self._sum(one) + (depth - 1) * (self._sum(two) - self._sum(one))
 
-    def _sum(self, shapes: tuple[tuple[int, ...], ...]) -> int:
-        return sum(map(self.how.n_bytes, shapes))
-
-
-Shapes = tuple[tuple[int, ...], ...]
+    def _sum(self, shapes: Shapes) -> int:
+        return sum(self.how.n_bytes(name, shape) for name, shape in shapes)
 
 
 @lru_cache(maxsize=4096)  # a plan asks for many ways of writing each model
 def _shapes(model: Model, sizes: tuple[tuple[str, int], ...]) -> tuple[Shapes, Shapes]:
-    """Shapes of the trained tensors of a model of one layer, and of two: those of a billion would never end."""
-    one, two = (model.model_copy(update={"n_layers": depth}).parameters(**dict(sizes)) for depth in (1, 2))
-    return tuple(part.shape for part in one if part.trained), tuple(part.shape for part in two if part.trained)
+    """The trained tensors of a model of one layer, and of two: those of a billion would never end."""
+
+    def of(depth: int) -> Shapes:
+        table = model.model_copy(update={"n_layers": depth}).parameters(**dict(sizes))
+        return tuple((part.name, part.shape) for part in table if part.trained)
+
+    return of(1), of(2)
 
 
 @cache

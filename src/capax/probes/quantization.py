@@ -8,7 +8,7 @@ says how weights are rounded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -153,8 +153,8 @@ def quantize(
     networks = [memory.kept(run, path) for run, paths in found.values() for path in paths]
     runs = [run for run, paths in found.values() for _ in paths]
     names = initial(first.spec).trainable.keys()  # what is loaded is not trained on
-    trained = [networks[0].parameters[name][0] for name in names]
-    as_kept = Rounding.floats(str(trained[0].dtype).removeprefix("torch."))
+    trained = {name: networks[0].parameters[name][0] for name in names}
+    as_kept = Rounding.floats(str(next(iter(trained.values())).dtype).removeprefix("torch."))
     roundings = [as_kept, *(one for one in roundings if one != as_kept)]
     table = [counted(run, network, roundings) for run, network in zip(runs, networks, strict=True)]
     notes = _notes(first, table, frozen=len(names) < len(networks[0].parameters))
@@ -229,7 +229,7 @@ def counted(run: Measurement, network: Ensemble[Any], roundings: Sequence[Roundi
 def _written(network: Ensemble[Any], name: str, way: Rounding) -> Tensor:
     """A tensor `(1, ...)` of a network of one member as it is read back."""
     (weights,) = network.parameters[name]
-    return read_back(weights, way, network.input_axis(name))[None]
+    return read_back(name, weights, way, network.input_axis(name))[None]
 
 
 def _half(values: Float[np.ndarray, " networks"]) -> float:
@@ -256,16 +256,18 @@ def mean(values: Sequence[float]) -> Mean:
 def _said(
     keys: tuple[str, ...],
     run: Measurement,
-    trained: Sequence[Tensor],
+    trained: Mapping[str, Tensor],
     roundings: Sequence[Rounding],
     table: list[list[Counted]],
     notes: Sequence[str],
 ) -> Quantization:
     length = run.spec.task.tokens_per_item
     known = np.array([[one.bits for one in row] for row in table])  # network, precision
-    sizes = np.array([sum(how.n_bytes(one.shape, one.element_size()) for one in trained) for how in roundings])
+    sizes = np.array(
+        [sum(how.n_bytes(name, one.shape, one.element_size()) for name, one in trained.items()) for how in roundings]
+    )
     density = known / sizes
-    counts = sum(one.numel() for one in trained)
+    counts = sum(one.numel() for one in trained.values())
     precisions = []
     for place, rounding in enumerate(roundings):
         each = [row[place] for row in table]

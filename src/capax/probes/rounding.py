@@ -15,18 +15,19 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from capax.probes.written import Rounding
+from capax.probes.written import Rounding, is_vector
 
 
-def read_back(weights: Float[Tensor, "..."], how: Rounding, inputs: int) -> Float[Tensor, "..."]:
+def read_back(name: str, weights: Float[Tensor, "..."], how: Rounding, inputs: int) -> Float[Tensor, "..."]:
     """A tensor as a file holds it.
 
     Args:
+        name: of the tensor.
         inputs: the axis of its inputs, where it is a matrix.
     """
     if not how.on_grid:
         return weights.to(getattr(torch, how.name)).to(weights.dtype)
-    return rounded(weights, how.bits, how.group, inputs) if weights.dim() > 1 else weights
+    return weights if is_vector(name, weights.shape) else rounded(weights, how.bits, how.group, inputs)
 
 
 def rounded(weights: Float[Tensor, "..."], bits: int, group: int | None, inputs: int = -1) -> Float[Tensor, "..."]:

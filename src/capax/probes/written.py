@@ -37,7 +37,7 @@ class Rounding(NamedTuple):
 
     @property
     def on_grid(self) -> bool:
-        """Whether matrices are integers times steps; vectors (gains, biases) then stay as they are."""
+        """Whether matrices are integers times steps; vectors then stay as they are."""
         return self.name not in FLOATS
 
     @property
@@ -47,16 +47,21 @@ class Rounding(NamedTuple):
             return self.name
         return f"{self.name} ({'tensors' if self.group is None else f'groups of {self.group}'})"
 
-    def n_bytes(self, shape: Sequence[int], vector_bytes: int = 4) -> int:
+    def n_bytes(self, name: str, shape: Sequence[int], kept_bytes: int = 4) -> int:
         """Bytes of a tensor in the file: its codes one after another, and its steps.
 
         Args:
-            vector_bytes: of a number as it was kept.
+            kept_bytes: of a number of a vector, which stays as it was kept.
         """
         count = math.prod(shape)
         if not self.on_grid:
             return count * self.bits // 8
-        if len(shape) < 2:
-            return count * vector_bytes
+        if is_vector(name, shape):
+            return count * kept_bytes
         steps = 1 if self.group is None else math.ceil(count / self.group)
         return math.ceil(count * self.bits / 8) + steps * STEP_BITS // 8
+
+
+def is_vector(name: str, shape: Sequence[int]) -> bool:
+    """Whether a tensor is a gain or a bias, or one of each of several experts, and so no matrix."""
+    return len(shape) < 2 or name.endswith("bias")
