@@ -132,7 +132,9 @@ def test_more_bits_keep_more_and_take_more_bytes(kept: tuple[Path, capax.Measure
 
 def test_bytes_are_of_what_was_trained_alone(tmp_path: Path) -> None:
     """Frozen tables are drawn by the seed: they are not in the file, and stay as they are."""
-    run = measured(tmp_path / "s.db", SEQUENCES, capax.Transformer(d_model=8, d_head=4), LONG, restarts=1)
+    run = measured(
+        tmp_path / "s.db", SEQUENCES, capax.Transformer(d_model=8, d_head=4), capax.Training(max_epochs=30), restarts=1
+    )
     found = capax.quantize(run.key, bits=[4], store=tmp_path / "s.db")
     assert found.trainable_parameters == run.parameters.trainable < run.parameters.total
     assert found.precisions[0].file_bytes == 4 * run.parameters.trainable
@@ -159,7 +161,9 @@ def test_by_capacity_the_bits_are_those_of_its_restarts(tmp_path: Path) -> None:
 
 def test_runs_of_other_seeds_count_together(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
-    runs = [measured(store, SEQUENCES, MODEL, LONG, restarts=1, seed=seed) for seed in range(2)]
+    runs = [
+        measured(store, SEQUENCES, MODEL, capax.Training(max_epochs=20), restarts=1, seed=seed) for seed in range(2)
+    ]
     found = capax.quantize([run.key for run in runs], bits=[4], store=store)
     assert found.networks == 2
     assert found.precisions[0].items.value == pytest.approx(sum(run.memorized for run in runs) / 2)
@@ -204,7 +208,7 @@ def test_a_module_is_counted_with_trust_and_refused_where_it_changed(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     store, module = tmp_path / "s.db", capax.Module(factory="quantized_own:Own")
-    run = measured(store, SEQUENCES.replace(loss="last"), module, LONG, restarts=2)
+    run = measured(store, SEQUENCES.replace(loss="last"), module, capax.Training(max_epochs=10), restarts=2)
     with pytest.raises(CapaxError, match="trust"):
         capax.quantize(run.key, store=store)
     found = capax.quantize(run.key, bits=[4], store=store, trust=True)
