@@ -105,11 +105,17 @@ class Quantization(Result):
 
 @dataclass(frozen=True)
 class Counted:
-    """What one network remembers with its weights written in one way."""
+    """What one network remembers with its weights written in one way.
+
+    Attributes:
+        signed: None where it gives an item no finite probability, or the task has none.
+        known: whether the bits are those that it knows, not those of the recalled items.
+    """
 
     items: int
     bits: float
     signed: float | None
+    known: bool
 
 
 def quantize(
@@ -216,13 +222,13 @@ def counted(run: Measurement, network: Ensemble[Any], roundings: Sequence[Roundi
         for evaluation, information in zip(evaluations, informations, strict=True):
             items = evaluation.memorized
             if information is not None:
-                found.append(Counted(items, information.clipped, information.signed))
+                found.append(Counted(items, information.clipped, information.signed, known=True))
             elif informative:  # no finite probability: it knows nothing
-                found.append(Counted(items, 0.0, None))
+                found.append(Counted(items, 0.0, None, known=True))
             else:
                 lucky = max(spec.task.lucky(size, evaluation.metrics), run.chance_constant or 0.0)
                 worth = spec.task.bits_per_item() if run.bits_per_item is None else run.bits_per_item
-                found.append(Counted(items, above_chance(items, lucky, size) * worth, None))
+                found.append(Counted(items, above_chance(items, lucky, size) * worth, None, known=False))
     return found[: len(roundings)]
 
 
@@ -299,7 +305,7 @@ def _said(
         networks=len(table),
         library_size=run.library_size,
         trainable_parameters=counts,
-        bits_are="counted" if table[0][0].signed is None else "known",
+        bits_are="known" if table[0][0].known else "counted",
         precisions=tuple(precisions),
         most=most,
         alike=alike,
@@ -308,7 +314,7 @@ def _said(
 
 
 def _notes(run: Measurement, table: list[list[Counted]], frozen: bool) -> list[str]:
-    notes, informative = [], table[0][0].signed is not None
+    notes, informative = [], table[0][0].known
     if table[0][0].items != run.memorized:
         notes.append(f"{run.memorized} items were recalled when it was measured: rounding decides some")
     if len(table) == 1:
