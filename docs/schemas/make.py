@@ -21,6 +21,7 @@ from capax.planning.results import BitsFrontier, Frontier, Prediction
 from capax.planning.size import ModelSize
 from capax.probes.memorization import Memorization
 from capax.probes.probe import Probes
+from capax.probes.quantization import Quantization
 from capax.probes.sensitivity import Sensitivity
 from capax.results import FactRecall, Info, Measurement, Recall, SweepSummary
 from capax.store.schema import Failure
@@ -36,6 +37,7 @@ PRINTED: dict[str, Any] = {
     "recall": Recall | FactRecall,  # capax runs recall … --json
     "probe": Probes,  # capax runs probe … --json
     "memorization": Memorization,  # capax runs memorization … --json
+    "quantization": Quantization,  # capax quantize … --json
     "info": Info,  # capax info --json
     "sweep": SweepSummary,  # capax sweep --json
     "preview": Preview,  # capax sweep --dry-run --json

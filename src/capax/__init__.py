@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from capax.planning.size import model_size as model_size
     from capax.probes.memorization import memorization as memorization
     from capax.probes.probe import probe as probe
+    from capax.probes.quantization import quantize as quantize
     from capax.probes.sensitivity import Sensitivity as Sensitivity
     from capax.probes.sensitivity import sensitivity as sensitivity
     from capax.protocols.measure import measure as measure
@@ -143,6 +144,7 @@ _HOMES = {
     "plan_facts": "capax.planning.facts",
     "predict": "capax.planning.plan",
     "probe": "capax.probes.probe",
+    "quantize": "capax.probes.quantization",
     "read": "capax.store.tables",
     "report": "capax.reports.report",
     "save_law": "capax.laws.files",

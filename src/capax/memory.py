@@ -188,21 +188,36 @@ def load(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> Memor
         StoreError: when the store has no such run, the run kept no weights, or they are not those of its model.
         SpecError: when it is of a user's module that is not trusted, or whose source has changed.
     """
-    with Store(store, create=False) as opened:
-        run = opened.find(key)
-        path = opened.weights_path(run.key)
-    if (code := run.spec.model.runs_code) is not None and not trust:
-        raise SpecError(
-            f"trust: run {run.key[:12]} is of the module {code!r:.80}, whose code would be run; "
-            "`capax runs recall --trust`, or trust=True, allows it"
-        )
-    if not exists(path, "store", StoreError):
-        raise StoreError(f"key: run {run.key[:12]} kept no weights; measure it again with keep_weights")
-    refuse_too_large(run.spec)
+    run, (path, *_) = find(key, store, trust=trust)
     found: Memory | AssociativeMemory | RelationMemory = resolve(run.spec.task.memory_class).of(
         run, kept(run, path), numpy_generator(run.spec.seed, "library", 0)
     )
     return found
+
+
+def find(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> tuple[Measurement, list[Path]]:
+    """A run that kept weights, and the files of its restarts: that of the one that counts first.
+
+    Args:
+        key, trust: as in `load`.
+
+    Raises:
+        StoreError: when the store has no such run, or the run kept no weights.
+        SpecError: when it is of a user's module that is not trusted.
+    """
+    with Store(store, create=False) as opened:
+        run = opened.find(key)
+        paths = opened.kept_weights(run.key)
+        there = exists(opened.weights_path(run.key), "store", StoreError)
+    if (code := run.spec.model.runs_code) is not None and not trust:
+        raise SpecError(
+            f"trust: run {run.key[:12]} is of the module {code!r:.80}, whose code would be run; "
+            "--trust, or trust=True, allows it"
+        )
+    if not there:
+        raise StoreError(f"key: run {run.key[:12]} kept no weights; measure it again with keep_weights")
+    refuse_too_large(run.spec)
+    return run, paths
 
 
 def kept(run: Measurement, path: Path) -> Ensemble[Any]:

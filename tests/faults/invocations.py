@@ -81,6 +81,7 @@ BASES: dict[str, list[str]] = {
     "runs recall": ["KEY", "--store", "s.db", *PREFIX],
     "runs memorization": ["KEY", "--store", "s.db"],
     "runs probe": ["KEY", "--store", "s.db", "--trials", "5"],
+    "quantize": ["KEY", "--store", "s.db", "--bits", "8,2"],
     "construct associations": ASSOCIATIONS[2:],
     "construct relations": ["--n-items", "5", "--d-model", "4"],
     "check saturation": ["KEY", "--store", "s.db"],

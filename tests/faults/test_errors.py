@@ -70,6 +70,7 @@ COMMANDS = {
     "runs recall": "{sequences} 0,1 --store s.db",
     "runs memorization": "{text} --store s.db",
     "runs probe": "{sequences} --store s.db --trials 2",
+    "quantize": "{sequences} --store s.db --bits 4",
     "construct associations": "--n-heads 1 --context-size 2 --d-head 2 --d-model 4 --n-classes 2",
     "construct relations": "--n-items 6 --d-model 4",
     "check saturation": "{associations} --store s.db",

@@ -398,6 +398,7 @@ def test_every_store_and_study_with_every_command_that_reads_one(inputs: tuple[P
             ["runs", "merge", store, "s.db", "--out", "o.db"],
             ["runs", "recall", keys["sequences"], "--store", store, "1 2"],
             ["runs", "probe", keys["sequences"], "--store", store, "--trials", "5"],
+            ["quantize", keys["sequences"], "--store", store, "--bits", "4"],
             ["check", "saturation", keys["associations"], "--store", store],
             ["measure", "sequences", *BASES["measure sequences"], "--store", store],
         ]

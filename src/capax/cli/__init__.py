@@ -26,6 +26,7 @@ COMMANDS = {
         "measure": ("measure:app", "Train a model on a task and count what it remembers."),
         "sweep": ("sweep:sweep", "Measure every run of a study file that its store lacks."),
         "watch": ("watch:watch", "Show a sweep while it runs."),
+        "quantize": ("quantize:quantize", "Round kept weights to few bits, and count again what a byte of them holds."),
         "runs": ("runs:app", "List, show, export, merge or delete stored runs, and query kept memories."),
     },
     "Predict": {

@@ -9,11 +9,12 @@ from cyclopts import Parameter
 
 from capax import machine
 from capax.cli import output
-from capax.cli.families import amount, columns, network
+from capax.cli.families import amount, columns, file_size, network
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
 from capax.planning.cost import Accelerator
 from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
+from capax.planning.results import Smallest
 from capax.specs import Facts
 from capax.text import counted, duration
 
@@ -32,6 +33,7 @@ def _plan(
     budget_hours: float | None = None,
     precision: Literal["float32", "float64", "bfloat16"] = "float32",
     accelerator: Accelerator = "h100",
+    smallest: Annotated[Smallest, Parameter(name="--target")] = "parameters",
     law: str = "reference",
     data: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     verify: Annotated[bool, Flag] = False,
@@ -63,9 +65,12 @@ def _plan(
     budget_hours
         Most hours of one training on this machine.
     precision
-        In which bytes are counted.
+        In which bytes are counted, but with --target bytes.
     accelerator
         On which the training's hours are reckoned, too.
+    smallest
+        What is to be small: parameters, or bytes of the file, whose precision is then chosen, too (docs/how-to/
+        quantize.md).
     law
         One in bits: a file of `capax fit --out`, or reference (reference:NAME).
     data
@@ -97,6 +102,7 @@ def _plan(
         budget_hours=budget_hours,
         precision=precision,
         accelerator=accelerator,
+        smallest=smallest,
         **given,
     )
     if not as_json:
@@ -130,7 +136,7 @@ def _show(found: FactsPlan) -> None:
         for kind in dict.fromkeys(one.tokenization for one in found.networks)
         for one in [row for row in found.networks if row.tokenization == kind][:SHOWN]
     ]
-    rows.sort(key=lambda one: one.total_parameters)
+    rows.sort(key=found.networks.index)
     if rows:
         _show_networks(found, rows)
     for note in found.notes:
@@ -166,7 +172,7 @@ def _show_networks(found: FactsPlan, rows: list[FactsNetwork]) -> None:
     kept = output.show_lines(shown, spare=("total", "heads", "size"))
     words = {
         "tables": "tied: the token table is trained, and the read-out is the same",
-        "size": f"size: of all parameters as {found.precision}",
+        "size": file_size(rows, found.precision),
         "embeddings": "embeddings: share of all parameters that are token tables",
         "at least": f"interval, at least (the latter with {found.probability:.0%}): facts of which so much is recalled",
     }
@@ -188,7 +194,9 @@ def _show_verified(found: FactsPlan) -> None:
     assert checked is not None
     run = checked.measurement
     verdict = "the plan holds" if checked.held else "THE PLAN DOES NOT HOLD"
+    count = round(checked.recall * run.library_size)
+    weights = "" if checked.weights is None else f", written as {checked.weights}"
     print(
-        f"Verified: {run.memorized} of {run.library_size} facts recalled, {checked.recall:.2%} where "
+        f"Verified: {count} of {run.library_size} facts recalled{weights}, {checked.recall:.2%} where "
         f"{found.recall:.4g} was planned, in {duration(run.seconds)}: {verdict} (run {run.key[:12]})."
     )

@@ -20,6 +20,7 @@ def columns(rows: Sequence[Network], accelerator: str) -> dict[str, list[str]]:
         "heads": [f"{row.n_heads} of {row.d_head}" for row in rows],
         "width": [str(row.d_model) for row in rows],
         "tables": [TABLES.get(row.embeddings or "", "–") for row in rows],
+        **({"weights": [str(row.weights) for row in rows]} if any(row.weights for row in rows) else {}),
         "trainable": [amount(row.trainable_parameters) for row in rows],
         "total": [amount(row.total_parameters) for row in rows],
         "size": [amount(row.bytes, "B") for row in rows],
@@ -54,7 +55,7 @@ def show_bits(found: BitsFrontier, items: str) -> None:
     kept = output.show_lines(shown, spare=("FLOP", "bits", "size", "heads"))
     words = {
         "tables": "tied: the token table is trained, and the read-out is the same",
-        "size": f"size: of all parameters as {found.precision}",
+        "size": file_size(rows, found.precision),
         "expected": f"expected, interval, at least (the latter with {found.probability:.0%}): {items}",
     }
     screen.print("; ".join(text for name, text in words.items() if name in kept))
@@ -87,6 +88,12 @@ def network(one: Network) -> str:
     """A network in a few words."""
     layers = f"{one.n_layers} layer{'s' * (one.n_layers > 1)}"
     return f"{layers}, {one.n_heads} head{'s' * (one.n_heads > 1)} of {one.d_head}, width {one.d_model}"
+
+
+def file_size(rows: Sequence[Network], precision: str) -> str:
+    """What the column of bytes is of."""
+    written = any(row.weights for row in rows)
+    return "size: of the file, of what is trained" if written else f"size: of all parameters as {precision}"
 
 
 def amount(value: float, unit: str = "") -> str:

@@ -53,7 +53,8 @@ def _measure(
     fresh
         Measure again, and replace a stored run.
     keep_weights
-        Keep the best restart's weights beside the store, for `capax runs recall`, `runs probe` and `check saturation`.
+        Keep the weights of all restarts beside the store, for `capax runs recall`, `runs probe`, `check saturation` and
+        `quantize`; all but the last take those of the best.
     vary
         Measure again with one choice at a time made as other papers make it, or as given:
         "lr,loss,batch_size=64:full,patience=none" (docs/sensitivity.md).

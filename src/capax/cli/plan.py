@@ -20,7 +20,7 @@ from capax.laws.law import Law
 from capax.planning.cost import Accelerator
 from capax.planning.plan import plan, verify
 from capax.planning.plan import predict as ask
-from capax.planning.results import BitsFrontier, Frontier, Prediction, Verification
+from capax.planning.results import BitsFrontier, Frontier, Prediction, Smallest, Verification
 from capax.specs import Task
 
 Flags = Mapping[str, tuple[Any, str]]
@@ -75,6 +75,7 @@ def _plan(
     precision: Literal["float32", "float64", "bfloat16"] = "float32",
     exposures: int | None = None,
     accelerator: Accelerator = "h100",
+    smallest: Annotated[Smallest, Parameter(name="--target")] = "parameters",
     law: str | None = None,
     extrapolate: bool | None = None,
     verify: Annotated[bool, Flag] = False,
@@ -103,11 +104,14 @@ def _plan(
     budget_hours
         Most hours of one training on this machine.
     precision
-        In which bytes are counted.
+        In which bytes are counted, but with --target bytes.
     exposures
         Times that a training shows each item, which has to be known by then. [default: as many as convergence takes]
     accelerator
         On which the training's hours are reckoned, too.
+    smallest
+        What is to be small: parameters, or bytes of the file, whose precision is then chosen, too (docs/how-to/
+        quantize.md).
     law
         A file of `capax fit --out`; reference (reference:NAME), fitted to the study that ships with capax; or
         published:harma2024. [default: the one that ships for the task]
@@ -134,6 +138,7 @@ def _plan(
         precision=precision,
         exposures=exposures,
         accelerator=accelerator,
+        smallest=smallest,
         extrapolate=extrapolate,
         **{
             name: integers(name, value) if isinstance(value, str) and name not in asked.coded else value

@@ -101,6 +101,10 @@ class Ensemble(Generic[Spec]):
             "total": sum(p[0].numel() for p in self.parameters.values()),
         }
 
+    def input_axis(self, name: str) -> int:
+        """The axis of a matrix along which its inputs are: the last but one, as in x @ W."""
+        return -2
+
     def select(self, members: Int[Tensor, " k"]) -> Ensemble[Spec]:
         """A copy of some members, detached; their generators go on."""
         found = type(self)(self.spec, self._chosen(members))

@@ -92,6 +92,10 @@ class ModuleEnsemble(TokenEnsemble[Module]):
         sizes = {name: p[0].numel() for name, p in self.parameters.items() if name not in self._buffers}
         return {"trainable": sum(sizes[name] for name in self.trainable), "total": sum(sizes.values())}
 
+    def input_axis(self, name: str) -> int:
+        """The last: torch's layers multiply by the transpose of their weights."""
+        return -1
+
     def select(self, members: Int[Tensor, " k"]) -> ModuleEnsemble:
         """A copy of some members, detached; their generators go on."""
         generators = self._generators_of(members)

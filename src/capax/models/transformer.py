@@ -18,6 +18,8 @@ from capax.specs import Transformer
 from capax.specs.feed_forward import feed_forward_parameters
 from capax.specs.model import Scored
 
+TABLES = ("token", "position", "readout")
+"""Parameters that are a row of channels for each token or position."""
 Noise = list[tuple[Tensor | None, ...]]
 """What a step of training draws for each layer: what dropout leaves of attention and of the FFN, slopes of the FFN."""
 
@@ -38,6 +40,10 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
     def readout(self) -> Float[Tensor, "e t c"]:
         """The output matrix: one of its own, or the token table."""
         return self.parameters["token" if self.spec.readout == "tied" else "readout"]
+
+    def input_axis(self, name: str) -> int:
+        """That of W in x @ W; of tables the channels of a row."""
+        return -1 if name in TABLES else -2
 
     def shared(self, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
         """What all sequences of a step share, computed once; differentiable in the parameters.

@@ -17,6 +17,7 @@ from capax.laws.law import Law
 from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, operations
 from capax.planning.question import Columns, Question, predicted
 from capax.planning.results import BYTES, BitsFrontier, Bounds, Known, Network, Precision, Verification
+from capax.planning.written import Written
 from capax.results import LEVEL, Interval
 from capax.specs import Capacity
 from capax.specs.spec import whole
@@ -144,6 +145,7 @@ def frontier(
     extrapolate: bool | None,
     fill: Fill | None = None,
     shown_exposures: int = EXPOSURES,
+    written: Written | None = None,
 ) -> BitsFrontier:
     """Of each family the narrowest network that holds the target, or the widest within the budget.
 
@@ -156,6 +158,8 @@ def frontier(
         accelerator: on which the training is reckoned, too.
         fill: how full a network may be; to the brim where nothing is said.
         shown_exposures: times that items are shown in a training to convergence.
+        written: how the weights are written in a file, whose bytes then count; what that leaves of the bits is in the
+            fill. Where nothing is said, the bytes are those of all parameters at the precision.
 
     Raises:
         LawError: where neither target nor budget is given, or the budget leaves no network.
@@ -176,7 +180,10 @@ def frontier(
     shown = shown_exposures if exposures is None else exposures
     held = np.full(len(models), target) if target is not None else at_least
     size, total = table["trainable_parameters"], table["total_parameters"]
-    allowed = {"parameters": size, "bytes": total * BYTES[precision]}
+    n_bytes = total * BYTES[precision]
+    if written is not None:
+        n_bytes = np.array([written.n_bytes(one, **task.sizes()) for one in models])
+    allowed = {"parameters": size, "bytes": n_bytes}
     if budget.hours is not None:
         spent = [operations(one, task, count, shown) for one, count in zip(models, held.tolist(), strict=True)]
         allowed["hours"] = np.array([hours(flops) for flops in spent])
@@ -201,7 +208,8 @@ def frontier(
             trainable_parameters=int(size[at]),
             total_parameters=int(total[at]),
             effective_parameters=models[at].effective_parameters(**task.sizes()),
-            bytes=int(total[at]) * BYTES[precision],
+            bytes=int(n_bytes[at]),
+            weights=None if written is None else written.how.words,
             bits=float(expected[at]) * question.per_item,
             memorized=float(expected[at]),
             at_least=float(at_least[at]),

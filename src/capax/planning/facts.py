@@ -12,15 +12,19 @@ from capax.errors import CapaxError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning.bits import checked_budget, frontier
+from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
 from capax.planning.fills import fill
 from capax.planning.question import Question, predicted
-from capax.planning.results import Network, Precision
+from capax.planning.results import Network, Precision, Smallest
+from capax.planning.written import ways
+from capax.probes.quantization import recalled_share
 from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval, Measurement, Result
 from capax.seeds import numpy_generator
 from capax.specs import Facts, Mac, Training
 from capax.specs.facts import Tokenization
+from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.files.read import size
@@ -71,6 +75,9 @@ class FactsVerification(Result):
     held: Annotated[bool, Field(description="Whether it recalled the share that was planned.")]
     recall: Annotated[float, Field(description="Share of the asked facts that it recalled.")]
     measurement: Measurement
+    weights: Annotated[
+        str | None, Field(description="How they were written, of a plan by bytes; `recall` is of these.")
+    ] = None
 
 
 class FactsPlan(Result):
@@ -153,6 +160,7 @@ def plan_facts(
     budget_hours: float | None = None,
     precision: Precision = "float32",
     accelerator: Accelerator = "h100",
+    smallest: Smallest = "parameters",
     **sizes: Any,
 ) -> FactsPlan:
     """Networks and tokens that recall a share of a file's facts with a probability, smallest first.
@@ -168,7 +176,7 @@ def plan_facts(
         law: one in bits.
         data: stores with runs on facts, such as verified plans, which join the study that ships.
         sizes: values of the model's to choose from, as in `plan`.
-        probability, multiple, precision, accelerator: as in `plan`, and its budgets.
+        probability, multiple, precision, accelerator, smallest: as in `plan`, and its budgets.
 
     Raises:
         LawError: for a value that is not allowed, or budgets that leave no network.
@@ -195,7 +203,7 @@ def plan_facts(
     for kind in tokenizations:
         try:
             task = facts.replace(tokenization=kind)
-            found = frontier(
+            found = (by_bytes if smallest == "bytes" else frontier)(
                 _question(law, task, sizes),
                 task.library_size,
                 probability=probability,
@@ -220,7 +228,7 @@ def plan_facts(
         raise errors[0]
     if (file := in_file(facts)).compressed_bytes is None:
         notes.append(UNPACKED)
-    networks.sort(key=lambda one: one.total_parameters)
+    networks.sort(key=lambda one: one.bytes if smallest == "bytes" else one.total_parameters)
     return FactsPlan(
         file=file,
         recall=recall,
@@ -316,17 +324,23 @@ def verify_facts(facts: Facts, plan: FactsPlan, network: FactsNetwork | None = N
 
     Args:
         network: the first when not given.
-        how: store, seed, workers and progress of `measure`.
+        how: store, seed, workers and progress of `measure`. A plan by bytes needs a store: what counts is what the
+            weights recall that are kept there, once they are rounded.
 
     Raises:
-        LawError: where the plan has no network.
+        LawError: where the plan has no network, or needs a store.
     """
     chosen = network or (plan.networks[0] if plan.networks else None)
     if chosen is None:
         raise LawError("verify: the plan has no network")
+    store = how.get("store")
+    if chosen.weights is not None and store is None:
+        raise LawError("store: a plan by bytes is verified by weights that are kept beside a store, got none")
     task = facts.replace(tokenization=chosen.tokenization)
-    run = measure(
-        task, _model(task, chosen), protocol=Mac(restarts=1), keep_weights=how.get("store") is not None, **how
-    )
+    run = measure(task, _model(task, chosen), protocol=Mac(restarts=1), keep_weights=store is not None, **how)
     share = run.memorized / run.library_size
-    return FactsVerification(held=share >= plan.recall, recall=share, measurement=run)
+    if chosen.weights is not None:
+        way = next(one.how for one in ways() if one.how.words == chosen.weights)
+        assert store is not None
+        share = recalled_share(run, way, store.path if isinstance(store, Store) else store)
+    return FactsVerification(held=share >= plan.recall, recall=share, measurement=run, weights=chosen.weights)

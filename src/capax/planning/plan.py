@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from capax.errors import LawError, shown
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.planning import bits
+from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
 from capax.planning.question import Columns, Question, predicted
 from capax.planning.results import (
@@ -23,6 +24,7 @@ from capax.planning.results import (
     Network,
     Precision,
     Prediction,
+    Smallest,
     Verification,
 )
 from capax.protocols.measure import measure
@@ -97,6 +99,7 @@ def plan(
     precision: Precision = "float32",
     exposures: int | None = None,
     accelerator: Accelerator = "h100",
+    smallest: Smallest = "parameters",
     extrapolate: bool | None = None,
     **sizes: int | str | Sequence[int] | None,
 ) -> Frontier:
@@ -120,6 +123,8 @@ def plan(
         exposures: times that a training shows each item; where given, the items have to be known by then, else when
             it has converged.
         accelerator: on which the training is reckoned, too.
+        smallest: what is to be small, `parameters` or, of a law in bits, `bytes` of the file: then the precision of
+            the weights is chosen, too, by a study of what rounding leaves, and `precision` does not count.
         extrapolate: go outside the law's domain where the given sizes lead there; by default only a law of what is
             needed does, and one that travels, such as capacity.
         sizes: those of the task by name, and values of the model's to choose from: `seq_len=8, n_heads=[1, 2]`; those
@@ -151,9 +156,13 @@ def plan(
     for name, given in of_bits.items():
         if given is not None and not in_bits:
             raise LawError(f"{name}: only for laws in bits, such as capacity; {law.name} is none")
+    if smallest not in (known := get_args(Smallest)):
+        raise LawError(f"smallest: {' or '.join(known)}, got {shown(smallest)}")
+    if smallest == "bytes" and not in_bits:
+        raise LawError(f"smallest: bytes only for laws in bits, such as capacity; {law.name} is none")
     question = Question(law, sizes, target)
     if in_bits:
-        return bits.frontier(
+        return (by_bytes if smallest == "bytes" else bits.frontier)(
             question,
             target,
             probability=probability,
@@ -181,10 +190,10 @@ def plan(
         )
     margin = _margin(law, table, target, 1 - probability)
     keys = list(zip(*(table[name].tolist() for name in question.axes), strict=True))
-    smallest: dict[tuple[int, ...], int] = {}
+    narrowest: dict[tuple[int, ...], int] = {}
     for place in np.flatnonzero(kept & (margin >= 1)).tolist():
-        smallest.setdefault(keys[place][:-1], place)
-    places = sorted(smallest.values(), key=lambda place: (size[place], total[place]))
+        narrowest.setdefault(keys[place][:-1], place)
+    places = sorted(narrowest.values(), key=lambda place: (size[place], total[place]))
     nearest = [] if places else [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
     found = _described(question, table, keys, places or nearest, probability, precision)
     asked: dict[str, Any] = {name: value for name, value in question.asked.items() if name != law.needed_for}
@@ -317,6 +326,10 @@ def verify(
     chosen = architecture or (frontier.architectures[0] if frontier.architectures else frontier.nearest)
     assert chosen is not None
     if isinstance(frontier, BitsFrontier) and isinstance(chosen, Network):
+        if chosen.weights is not None:
+            raise LawError(
+                "smallest: a plan by bytes is not verified; measure the network with keep_weights, and quantize it"
+            )
         if frontier.early:
             raise LawError("exposures: what is known after so many is not verified, only what is held at convergence")
         return bits.verify(question, frontier, chosen, store=store, seed=seed, workers=workers, progress=progress)

@@ -11,6 +11,8 @@ from capax.planning.cost import Cost
 from capax.results import Interval, Measurement, Result
 
 Precision = Literal["float32", "float64", "bfloat16"]
+Smallest = Literal["parameters", "bytes"]
+"""What a plan makes small."""
 BYTES: dict[str, int] = {"float32": 4, "float64": 8, "bfloat16": 2}
 """Of a parameter."""
 
@@ -49,7 +51,9 @@ class Architecture(Sized):
 
     trainable_parameters: int
     total_parameters: int
-    bytes: Annotated[int, Field(description="Of all parameters at the plan's precision.")]
+    bytes: Annotated[
+        int, Field(description="Of all parameters at the plan's precision; of a plan by bytes, of what is trained.")
+    ]
     memorized: Annotated[float, Field(description="Items that it is expected to memorize.")]
     at_least: Annotated[float, Field(description="Items that it memorizes with the plan's probability.")]
     tokens_per_parameter: Annotated[
@@ -67,6 +71,10 @@ class Network(Architecture):
 
     embeddings: Annotated[str | None, Field(description="Its tables: frozen, or trained (the read-out is the same).")]
     effective_parameters: int
+    weights: Annotated[
+        str | None,
+        Field(description="How they are written in the file, of a plan by bytes; it is in all that is held."),
+    ] = None
     bits: Annotated[float, Field(description="That it is expected to hold.")]
     interval: Annotated[Interval, Field(description="Of the items that a new measurement of it finds.")]
     outside: Annotated[tuple[str, ...], Field(description="Why it lies outside the domain of the law.")]

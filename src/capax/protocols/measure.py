@@ -63,7 +63,8 @@ def measure(
         seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
         store: where finished runs are kept; a run that is already there is returned, not repeated.
         fresh: measure again even so, and replace it.
-        keep_weights: keep the best restart's parameters beside the store, for `capax.load`.
+        keep_weights: keep every restart's parameters beside the store: the best one's for `capax.load`, all of them for
+            `capax.quantize`.
         workers: processes on a CPU; more than 1 needs the caller's script to be guarded by
             `if __name__ == "__main__"`. A `Workers` is used as it is, and left open for the next measurement.
         threads: torch threads per process.
@@ -93,14 +94,17 @@ def measure(
             return perform(run, workers, where, progress)[0]
         if not isinstance(store, Store):
             store = stack.enter_context(Store(store))
-        path = store.weights_path(run.key())
-        known = None if fresh or (keep_weights and not path.exists()) else store.get(run.key())
+        lacking = keep_weights and not store.weights_path(run.key()).exists()
+        known = None if fresh or lacking else store.get(run.key())
         if known is not None:
             return known
-        measurement, best = perform(run, workers, where, progress, keep_weights)
+        measurement, trained = perform(run, workers, where, progress, keep_weights)
         try:
-            if best.weights is not None:
-                memory.save(path, best.weights, run.task.kept_with_weights())
+            # the best restart's come last: where they lie, the others' do, too
+            for number, outcome in reversed(list(enumerate(trained))):
+                if outcome.weights is not None:
+                    path = store.weights_path(run.key(), number)
+                    memory.save(path, outcome.weights, run.task.kept_with_weights())
             store.add(measurement)
         except StoreWriteError as error:
             error.unsaved = measurement
@@ -139,8 +143,8 @@ def perform(
     progress: Callback | None = None,
     keep_weights: bool = False,
     checkpoints: Path | None = None,
-) -> tuple[Measurement, Outcome]:
-    """Do a run, and return its measurement and the outcome of the member that counts.
+) -> tuple[Measurement, list[Outcome]]:
+    """Do a run, and return its measurement and the outcomes of its trainings, that which counts first.
 
     Args:
         checkpoints: a folder where trainings leave their state: a run that was killed goes on from there, and its
@@ -149,7 +153,8 @@ def perform(
     refuse_too_large(run, device)
     trainer = _Trainer([run], workers, device, Tracker(progress), keep_weights, checkpoints)
     count = PROCEDURES[type(run.protocol)](run, run.protocol, trainer)
-    return assemble(run, count, trainer.seconds), count.best
+    others = [outcome for outcome in count.outcomes if outcome is not count.best]
+    return assemble(run, count, trainer.seconds), [count.best, *others]
 
 
 def perform_together(

@@ -120,13 +120,13 @@ class Store:
         with self._database.writing("nothing was deleted") as connection:
             tables = ("runs", "failures")
             gone = sum(connection.execute(f"DELETE FROM {name} WHERE key = ?", (key,)).rowcount for name in tables)
-        weights = self.weights_path(key)
-        kept = weights.exists()
-        try:
-            weights.unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreWriteError(f"store: cannot delete {weights}: {error.strerror}") from None
-        return gone > 0 or kept
+        kept = self.kept_weights(key)
+        for weights in kept:
+            try:
+                weights.unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreWriteError(f"store: cannot delete {weights}: {error.strerror}") from None
+        return gone > 0 or bool(kept)
 
     def import_rows(self, table: pl.DataFrame, source: str) -> int:
         """Write somebody else's measurements, in place of those of the same source; returns how many.
@@ -269,11 +269,22 @@ class Store:
         """
         return sweep_lock.hold(self.path)
 
-    def weights_path(self, key: str) -> Path:
-        """Where the kept weights of a run lie: beside the store."""
+    def weights_path(self, key: str, restart: int = 0) -> Path:
+        """Where the kept weights of a run lie: beside the store.
+
+        Args:
+            restart: 0 for the one that counts; the others are numbered from 1.
+        """
         if not KEY.fullmatch(key):
             raise StoreError(f"store: {self.path}: a key is 64 hexadecimal digits, got {key!r}")
-        return self.path.with_name(self.path.name + "-weights") / f"{key}.safetensors"
+        number = f".{restart}" if restart else ""
+        return self.path.with_name(self.path.name + "-weights") / f"{key}{number}.safetensors"
+
+    def kept_weights(self, key: str) -> list[Path]:
+        """The kept weights of a run, those of the restart that counts first."""
+        first = self.weights_path(key)
+        found = first.parent.glob(f"{key}*.safetensors")
+        return sorted(found, key=lambda path: (path != first, len(path.name), path.name))
 
     def take(self, other: Store) -> None:
         """Copy all that another store holds into this one, in one transaction.

@@ -1,0 +1,73 @@
+"""Plans by bytes of the file: of each network the precision in which it is smallest and still holds what is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from capax.errors import CapaxError, LawError, shown
+from capax.planning.bits import Fill, frontier
+from capax.planning.question import Question
+from capax.planning.results import BitsFrontier, Network
+from capax.planning.written import Written, ways
+
+
+def by_bytes(question: Question, target: int | None, *, fill: Fill | None = None, **options: Any) -> BitsFrontier:
+    """Of each family the network and the precision whose file is smallest, or within the budget holds most.
+
+    What is left of a network's bits at a precision is that of the study that ships, and its spread is in the intervals.
+
+    Args:
+        question, target, fill, options: those of `frontier`. A budget of bytes is of the file.
+
+    Raises:
+        LawError: as `frontier`, where it does so for every precision; for a precision.
+    """
+    if options["precision"] != "float32":
+        raise LawError(f"precision: is chosen where bytes are to be small, got {shown(options['precision'])}")
+    found: list[BitsFrontier] = []
+    errors: list[CapaxError] = []
+    for way in ways():
+        try:
+            found.append(frontier(question, target, fill=_filled(fill, way), written=way, **options))
+        except CapaxError as error:  # within the budget there may be none
+            errors.append(error)
+    if not found:
+        raise errors[0]  # that of the fewest bits, in which networks are smallest
+    smallest: dict[tuple[Any, ...], Network] = {}
+    for network in sorted((one for plan in found for one in plan.architectures), key=lambda one: _order(one, target)):
+        given = tuple(getattr(network, name) for name in question.sizes if name != "d_model")
+        smallest.setdefault((network.n_layers, network.embeddings, *given), network)
+    networks = tuple(smallest.values())
+    first = networks[0] if networks else None
+    chosen = next(
+        (plan for plan in found if first in plan.architectures),
+        max(found, key=lambda plan: 0.0 if plan.nearest is None else plan.nearest.at_least),
+    )
+    sure = [plan.sure for plan in found if plan.sure is not None]
+    return chosen.model_copy(
+        update={
+            "architectures": networks,
+            "sure": min(sure, key=lambda one: one.bytes) if sure else None,
+            "notes": (*chosen.notes, _remark(first, chosen)),
+        }
+    )
+
+
+def _filled(fill: Fill | None, way: Written) -> Fill:
+    """How full a network may be whose weights are written in some way."""
+    before = fill or Fill(1.0, 0.0)
+    return before._replace(share=before.share * way.left, spread=(before.spread**2 + way.spread**2) ** 0.5)
+
+
+def _order(network: Network, target: int | None) -> tuple[float, float]:
+    return (network.bytes, -network.at_least) if target is not None else (-network.at_least, network.bytes)
+
+
+def _remark(first: Network | None, plan: BitsFrontier) -> str:
+    network = first or plan.nearest
+    way = next(one for one in ways() if network is not None and one.how.words == network.weights)
+    return (
+        f"bytes: of all that is trained, rounded to nearest; as {way.how.words} a full network has {way.left:.1%} of "
+        f"its bits left (standard deviation of the logarithm {way.spread:.2g}, by a study of {way.networks} small "
+        "networks); one that is trained otherwise may lose more or less: capax quantize measures it"
+    )
