@@ -22,6 +22,8 @@ DOCS = ROOT / "docs"
 BESIDE = (
     "CHANGELOG.md",
     "examples/*.*",
+    "examples/configs/*.json",
+    "examples/facts/*.*",
     "examples/plugins/*.py",
     "benchmarks/records/*",
     "src/capax/papers/*/studies/*",

@@ -1,7 +1,7 @@
 """Writes what how-to/which-attention.md shows of runs: `python docs/variants.py`.
 
-In the folder lies the store that `capax sweep` wrote of examples/variants.toml and examples/variants-blocks.toml. A test
-compares the page.
+In the folder lies the store that `capax sweep` wrote of examples/variants.toml and examples/variants-blocks.toml. A
+test compares the page.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def chart() -> Chart:
 
 def section() -> str:
     """The table, the best first, and the figure with its caption."""
-    head = ("what differs", "runs", "effective", *(f"bits per {unit} parameter" for unit in UNITS), "against the base (95 %)")
+    densities = [f"bits per {unit} parameter" for unit in UNITS]
+    head = ("what differs", "runs", "effective", *densities, "against the base (95 %)")
     lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
     for one in sorted(variants(runs()), key=lambda one: -one.density("effective")):
         cells = [
