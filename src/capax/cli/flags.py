@@ -20,13 +20,11 @@ from capax.errors import OF_A_PLUGIN, SpecError, shown
 from capax.inputs import json_object
 from capax.specs import PROTOCOLS, Model, Module, Spec, Task, Training
 from capax.specs.plugins import load_installed
+from capax.specs.spec import is_filled_in
 
 GROUPS = {
     name: Group(name, sort_key=place) for place, name in enumerate(["Task", "Model", "Training", "Protocol", "Run"])
 }
-
-FILLED_IN = "_sha256"
-"""How fields end that are filled in when a file is read: none is a flag, nor are those that are specs themselves."""
 
 Flag = Parameter(negative="")
 Json = Annotated[
@@ -91,7 +89,7 @@ class Part:
         owners: dict[str, dict[str, FieldInfo]] = {}
         for tag, kind in self.kinds.items():
             for name, of in kind.model_fields.items():
-                hidden = name == getattr(kind, "tag_field", self.chosen_by) or name.endswith(FILLED_IN) or _is_spec(of)
+                hidden = name == getattr(kind, "tag_field", self.chosen_by) or is_filled_in(name, of) or _is_spec(of)
                 if not hidden and (not self.only or name in self.only):
                     owners.setdefault(name, {})[tag] = of
         found = [] if self.chosen_by is None else [self._chooser(self.chosen_by)]

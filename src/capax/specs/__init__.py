@@ -27,3 +27,4 @@ from capax.specs.task import Task as Task
 from capax.specs.text import Text as Text
 from capax.specs.training import Training as Training
 from capax.specs.transformer import Transformer as Transformer
+from capax.specs.x_transformers import XTransformers as XTransformers

@@ -15,13 +15,14 @@ from capax.errors import SpecError
 from capax.inputs import LARGEST_TEXT, refuse_nested, regular
 from capax.specs import PROTOCOLS, Model, Run, Spec, Task, Training
 from capax.specs.plugins import UnknownTag
+from capax.specs.spec import is_filled_in
 
 MOST_RUNS = 1_000_000
 MOST_POINTS = 50_000
 """Values of one axis."""
 LARGEST_END = 2.0**63
 """Of a range; its ends are in a ratio below this, too."""
-NO_AXES = ("task", "model", "protocol", "library_sha256", "source_sha256")
+NO_AXES = ("task", "model", "protocol")
 Parts = dict[str, type[Spec]]
 KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change")
 
@@ -96,7 +97,7 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
     parts = _parts(tables)
     fields = _fields(parts)
     base = _base(tables, fields)
-    axes = _axes(tables, fields)
+    axes = _axes(tables, fields, parts)
     changes = [_change(number, change, fields) for number, change in enumerate(_list(tables, "change"))]
     count = math.prod(len(axis) for axis in axes)
     if count > MOST_RUNS and not allow_many:
@@ -150,17 +151,17 @@ def _base(tables: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any
     return values
 
 
-def _axes(tables: Mapping[str, Any], fields: Mapping[str, str]) -> list[list[dict[str, Any]]]:
+def _axes(tables: Mapping[str, Any], fields: Mapping[str, str], parts: Parts) -> list[list[dict[str, Any]]]:
     """Each axis as its steps: the fields that a step sets."""
     found, seen = [], dict[str, str]()
     for name, values in tables.get("grid", {}).items():
-        _claim(seen, "grid", name, fields)
+        _claim(seen, "grid", name, fields, parts)
         found.append([{name: value} for value in _values(f"grid.{name}", values)])
     for number, table in enumerate(_list(tables, "zip")):
         label = f"zip[{number}]"
         columns = {name: _values(f"{label}.{name}", values) for name, values in table.items()}
         for name in columns:
-            _claim(seen, label, name, fields)
+            _claim(seen, label, name, fields, parts)
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) != 1:
             raise SpecError(f"{label}: fields of one length advance together, got {lengths}")
@@ -168,9 +169,13 @@ def _axes(tables: Mapping[str, Any], fields: Mapping[str, str]) -> list[list[dic
     return found
 
 
-def _claim(seen: dict[str, str], label: str, name: str, fields: Mapping[str, str]) -> None:
-    if name not in fields or name in NO_AXES:
-        allowed = ", ".join(field for field in fields if field not in NO_AXES)
+def _claim(seen: dict[str, str], label: str, name: str, fields: Mapping[str, str], parts: Parts) -> None:
+    def is_axis(field: str) -> bool:
+        own = parts[fields[field]].model_fields[field] if fields[field] in parts else None
+        return field not in NO_AXES and not (own is not None and is_filled_in(field, own))
+
+    if name not in fields or not is_axis(name):
+        allowed = ", ".join(filter(is_axis, fields))
         raise SpecError(f"{label}.{name}: no such axis; allowed are {allowed}")
     if name in seen:
         raise SpecError(f"{label}.{name}: is an axis of {seen[name]} already")

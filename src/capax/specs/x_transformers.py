@@ -1,0 +1,126 @@
+"""Decoders of the library x-transformers, with every option that it has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from capax.errors import SpecError
+from capax.specs.libraries import DEEPEST, LibraryModel, said
+from capax.specs.model import heads
+from capax.specs.spec import LARGEST_SIZE, Size
+from capax.specs.transformer import HEAD, Transformer
+
+OURS = {
+    "dim": "d_model",
+    "depth": "n_layers",
+    "heads": "n_heads",
+    "attn_dim_head": "d_head",
+    "num_tokens": "the task's vocab_size",
+    "max_seq_len": "the task's seq_len",
+    "attn_layers": "the options of its Decoder",
+    "causal": "true of a Decoder",
+}
+"""Its names for what capax says by others."""
+
+POSITIONS = ("rotary_pos_emb", "rotary_emb_dim", "alibi_pos_bias", "alibi_num_heads", "use_abs_pos_emb", "disable_abs_pos_emb")
+"""Its options that say how positions are known."""
+
+
+class XTransformers(LibraryModel):
+    """A decoder of x-transformers, with every option of the library.
+
+    `TransformerWrapper(num_tokens, max_seq_len, attn_layers=Decoder(dim, depth, heads, attn_dim_head, ...))`: what
+    `set` names goes to the one of the two that has such an argument. Without options it is capax's transformer with
+    trained tables. Differs from the library's defaults in one: the output of attention is projected in any case
+    (`attn_project_out`), which the library leaves out where there is one head.
+    """
+
+    package: ClassVar[str] = "x-transformers"
+    extra: ClassVar[str] = "x-transformers"
+    home: ClassVar[str] = "capax.models.x_transformers"
+    options: ClassVar[str] = "set"
+    axes: ClassVar[tuple[str, ...]] = Transformer.axes
+
+    model: Literal["x-transformers"] = "x-transformers"
+    n_layers: Annotated[int, Field(ge=1, le=DEEPEST, description="Blocks.")] = 1
+    n_heads: Annotated[Size, Field(description="Attention heads per block.")] = 1
+    d_model: Annotated[Size, Field(description="Width: channels of a token vector.")] = 32
+    d_head: Annotated[
+        int, Field(ge=1, le=LARGEST_SIZE, description="Channels of a query and a key, whatever the width.")
+    ] = HEAD
+
+    @property
+    def name(self) -> str:
+        """What it is told."""
+        sizes = f"{self.n_layers} layer{'s' * (self.n_layers > 1)}, {heads(self)}, width {self.d_model}"
+        return ", ".join((sizes, *said(self.set)))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The library, and the variant of capax's transformer that it equals, where there is one."""
+        try:
+            same = self.native()
+        except SpecError:
+            return (f"model: by {self.library}",)
+        chosen = same.model_dump(exclude={"model", "n_layers", "n_heads", "d_model", "d_head"}, exclude_defaults=True)
+        words = ", ".join(f"{name} {value}" for name, value in chosen.items())
+        return (f"model: by {self.library}; --native takes the same network as capax computes it ({words})",)
+
+    def native(self) -> Transformer:
+        """The variant of capax's transformer that is the same network.
+
+        The same scores, that is, from the same weights, and the same distributions of first weights; x-transformers
+        gives the keys of grouped heads to queries in turn, capax one after the other, which is another order of heads.
+
+        Raises:
+            SpecError: that names the options that no variant has.
+        """
+        left = dict(self.set)
+        found: dict[str, Any] = {"embeddings": "trained", "readout": "trained"}
+        found |= _positions(left, self.d_head, self.n_heads)
+        if left.pop("attn_one_kv_head", False) is True:
+            found["n_kv_heads"] = 1
+        for theirs, ours, more in (
+            ("attn_kv_heads", "n_kv_heads", 0),
+            ("attn_value_dim_head", "d_value", 0),
+            ("attn_max_attend_past", "window", 1),
+        ):
+            value = left.pop(theirs, None)
+            if isinstance(value, int) and not isinstance(value, bool):
+                found[ours] = value + more
+            elif value is not None:
+                left[theirs] = value
+        if left.pop("use_rmsnorm", False) is True:
+            found["norm"] = "rms"
+        if left.pop("ff_glu", False) is True:
+            found["gated"] = True
+        if left.pop("ff_swish", False) is True:
+            found["activation"] = "silu"
+        if left.get("tie_embedding") is True and left.get("tie_embedding_scale") == 1:
+            found["readout"] = "tied"
+            del left["tie_embedding"], left["tie_embedding_scale"]
+        left = {name: value for name, value in left.items() if value not in (False, None)}
+        if left.get("attn_project_out") is True:
+            del left["attn_project_out"]
+        if left:
+            raise SpecError(f"native: no variant of capax's transformer has {', '.join(said(left))}")
+        sizes = {name: getattr(self, name) for name in ("n_layers", "n_heads", "d_model", "d_head")}
+        return Transformer(**sizes, **found)
+
+
+def _positions(left: dict[str, Any], d_head: int, n_heads: int) -> dict[str, str]:
+    """How positions are known, of options that are taken away; what no variant has stays."""
+    given = {name: left.pop(name) for name in POSITIONS if name in left}
+    rotary, alibi = given.get("rotary_pos_emb", False), given.get("alibi_pos_bias", False)
+    disabled = given.get("disable_abs_pos_emb")
+    table = given.get("use_abs_pos_emb", True) is True and not (rotary if disabled is None else disabled)
+    if rotary is True and not alibi and not table and given.get("rotary_emb_dim") == d_head:
+        return {"positions": "rotary"}
+    if alibi is True and not rotary and not table and given.get("alibi_num_heads") in (None, n_heads):
+        return {"positions": "alibi"}
+    if not rotary and not alibi:
+        return {} if table else {"positions": "none"}
+    left |= given
+    return {}
