@@ -46,7 +46,7 @@ def build(spec: LibraryModel, vocab_size: int, context: int, seed: int) -> nn.Mo
             f"pip install {spec.package}=={spec.package_version}"
         )
     with seeded(seed):
-        return _made(spec, vocab_size, context)
+        return _made(spec, "make", vocab_size, context)
 
 
 @lru_cache(maxsize=256)
@@ -58,7 +58,7 @@ def skeleton(spec: LibraryModel, vocab_size: int, context: int) -> Skeleton:
     """
     try:
         with torch.device("meta"), seeded(0):
-            module = _made(spec, vocab_size, context)
+            module = _made(spec, "outline", vocab_size, context)
     except ModuleError:  # some options compute with numbers, which nothing has there
         module = build(spec, vocab_size, context, 0)
     trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
@@ -69,9 +69,9 @@ def skeleton(spec: LibraryModel, vocab_size: int, context: int) -> Skeleton:
     return Skeleton(table, counts)
 
 
-def _made(spec: LibraryModel, vocab_size: int, context: int) -> nn.Module:
+def _made(spec: LibraryModel, how: str, vocab_size: int, context: int) -> nn.Module:
     try:
-        module: nn.Module = resolve(f"{spec.home}:make")(spec, vocab_size, context)
+        module: nn.Module = resolve(f"{spec.home}:{how}")(spec, vocab_size, context)
     except Exception as error:  # a library says in many ways what it cannot do
         if isinstance(error, torch.OutOfMemoryError | CapaxError) or MEMORY in str(error):
             raise

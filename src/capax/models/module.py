@@ -71,9 +71,7 @@ class ModuleEnsemble(TokenEnsemble[TorchModel]):
         Raises:
             ModuleError: when a module cannot be made, or they have different tensors.
         """
-        modules = [
-            spec.torch_module(sizes, generator.initial_seed()).to(dtype=dtype) for generator in generators
-        ]
+        modules = [spec.torch_module(sizes, generator.initial_seed()).to(dtype=dtype) for generator in generators]
         tensors = [tensors_of(module) for module in modules]
         if len({tuple((name, tensor.shape) for name, tensor in found.items()) for found in tensors}) > 1:
             raise ModuleError(f"module: {spec.name} gives modules of different shapes")

@@ -115,7 +115,9 @@ class TriedModules(ModuleEnsemble):
             if task.scored(purpose) != "all":
                 continue
             if found.positions == "last":
-                raise SpecError(f"{field}: 'last' with {spec.short_name}, which scores the last position alone, got 'all'")
+                raise SpecError(
+                    f"{field}: 'last' with {spec.short_name}, which scores the last position alone, got 'all'"
+                )
             if found.looks_ahead is not None:
                 raise SpecError(
                     f"{field}: 'last' with {spec.short_name}, whose scores at position {found.looks_ahead} depend on "
@@ -145,7 +147,10 @@ class TriedModules(ModuleEnsemble):
             dtype=dtype,
             device=device,
         )
-        ensemble.notes, ensemble.one_start = (*spec.remarks, f"module: {found.computed}"), found.one_start
+        ensemble.notes, ensemble.one_start = (
+            (*spec.remarks(**task.sizes()), f"module: {found.computed}"),
+            found.one_start,
+        )
         if found.in_common is not None:
             alone = "; restarts differ in their batches alone, so there is no interval" if found.one_start else ""
             ensemble.notes += (f"seeds: {found.in_common}{alone}",)

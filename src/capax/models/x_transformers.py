@@ -49,6 +49,10 @@ def make(spec: XTransformers, vocab_size: int, context: int) -> nn.Module:
     return made
 
 
+outline = make
+"""It reads no weights."""
+
+
 @cache
 def wrapper_options() -> frozenset[str]:
     """The arguments of `TransformerWrapper`."""

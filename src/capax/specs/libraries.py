@@ -28,7 +28,8 @@ class LibraryModel(TorchModel):
 
     Attributes:
         package: the library's distribution; the extra of capax that installs it is `extra`.
-        home: the module of capax that knows it, with `check` (of a new spec), `make` (of a module) and `maker`.
+        home: the module of capax that knows it, with `check` of a new spec, which may fill in fields, `make` of a
+            module, and `outline` of one whose first values do not matter.
     """
 
     package: ClassVar[str]

@@ -40,8 +40,7 @@ class TorchModel(Model):
         """What is made."""
         return self.model
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self, **sizes: int) -> tuple[str, ...]:
         """What a measurement says of it."""
         return ()
 

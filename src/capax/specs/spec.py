@@ -35,13 +35,18 @@ _STORED: ContextVar[bool] = ContextVar("stored", default=False)
 """Whether a spec is being read from data: a store, a result, a request."""
 
 
+def reads_data() -> bool:
+    """Whether a spec is being read from data, which names files by their content: none is read."""
+    return _STORED.get()
+
+
 def must_be_given(field: str) -> None:
     """Refuse data without a field that would otherwise come from reading a file or importing a module.
 
     Raises:
         ValueError: where a spec is being read from data.
     """
-    if _STORED.get():
+    if reads_data():
         raise ValueError(f"{field}: is required where a run is read from data, got none")
 
 

@@ -24,7 +24,14 @@ OURS = {
 }
 """Its names for what capax says by others."""
 
-POSITIONS = ("rotary_pos_emb", "rotary_emb_dim", "alibi_pos_bias", "alibi_num_heads", "use_abs_pos_emb", "disable_abs_pos_emb")
+POSITIONS = (
+    "rotary_pos_emb",
+    "rotary_emb_dim",
+    "alibi_pos_bias",
+    "alibi_num_heads",
+    "use_abs_pos_emb",
+    "disable_abs_pos_emb",
+)
 """Its options that say how positions are known."""
 
 
@@ -57,8 +64,7 @@ class XTransformers(LibraryModel):
         sizes = f"{self.n_layers} layer{'s' * (self.n_layers > 1)}, {heads(self)}, width {self.d_model}"
         return ", ".join((sizes, *said(self.set)))
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self, **sizes: int) -> tuple[str, ...]:
         """The library, and the variant of capax's transformer that it equals, where there is one."""
         try:
             same = self.native()
@@ -116,11 +122,17 @@ def _positions(left: dict[str, Any], d_head: int, n_heads: int) -> dict[str, str
     rotary, alibi = given.get("rotary_pos_emb", False), given.get("alibi_pos_bias", False)
     disabled = given.get("disable_abs_pos_emb")
     table = given.get("use_abs_pos_emb", True) is True and not (rotary if disabled is None else disabled)
-    if rotary is True and not alibi and not table and given.get("rotary_emb_dim") == d_head:
+    if table and not rotary and not alibi:
+        return {}
+    if table:
+        raise SpecError("native: no variant of capax's transformer has a table of positions beside others")
+    if rotary is True and not alibi:
+        if (turned := given.get("rotary_emb_dim") or d_head // 2) != d_head:
+            raise SpecError(f"native: rotary positions turn all {d_head} channels (rotary_emb_dim), got {turned}")
         return {"positions": "rotary"}
-    if alibi is True and not rotary and not table and given.get("alibi_num_heads") in (None, n_heads):
+    if alibi is True and not rotary and given.get("alibi_num_heads") in (None, n_heads):
         return {"positions": "alibi"}
     if not rotary and not alibi:
-        return {} if table else {"positions": "none"}
+        return {"positions": "none"}
     left |= given
     return {}
