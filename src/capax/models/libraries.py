@@ -42,8 +42,8 @@ def build(spec: LibraryModel, vocab_size: int, context: int, seed: int) -> nn.Mo
     """
     if (there := spec.installed()) != spec.package_version:
         raise SpecError(
-            f"package_version: the run is of {spec.library}, and {there} is installed, which may build another network: "
-            f"pip install {spec.package}=={spec.package_version}"
+            f"package_version: the run is of {spec.library}, and {there} is installed, which may build another "
+            f"network: pip install {spec.package}=={spec.package_version}"
         )
     with seeded(seed):
         return _made(spec, "make", vocab_size, context)

@@ -25,7 +25,7 @@ def _size(description: str, most: int = LARGEST_SIZE) -> Any:
 
 
 class HuggingFace(LibraryModel):
-    """Any `AutoModelForCausalLM` of transformers: GPT-2, Llama, Qwen, Gemma, Mistral, Phi, Mamba and others
+    """Any `AutoModelForCausalLM` of transformers: GPT-2, Llama, Qwen, Gemma, Mistral, Phi, Mamba and others.
 
     Built from a config, whose content is kept in place of its path: sizes under capax's names, everything else in
     `config` under the library's, together with what `set` changes. The vocabulary is the task's, and no token has a

@@ -33,6 +33,25 @@ POSITIONS = (
     "disable_abs_pos_emb",
 )
 """Its options that say how positions are known."""
+COUNTED = ("rotary_emb_dim", "alibi_num_heads")
+"""Those of them that are numbers."""
+
+
+SWITCHES: dict[str, dict[str, Any]] = {
+    "attn_one_kv_head": {"n_kv_heads": 1},
+    "attn_flash": {},
+    "use_rmsnorm": {"norm": "rms"},
+    "ff_glu": {"gated": True},
+    "ff_swish": {"activation": "silu"},
+}
+"""Its options that are on or off, and what a variant of capax's transformer has for them."""
+
+NUMBERS = {
+    "attn_kv_heads": ("n_kv_heads", 0),
+    "attn_value_dim_head": ("d_value", 0),
+    "attn_max_attend_past": ("window", 1),
+}
+"""Its options that are numbers, a variant's for them, and how much more that is."""
 
 
 class XTransformers(LibraryModel):
@@ -86,28 +105,15 @@ class XTransformers(LibraryModel):
         left = dict(self.set)
         found: dict[str, Any] = {"embeddings": "trained", "readout": "trained"}
         found |= _positions(left, self.d_head, self.n_heads)
-        if left.pop("attn_one_kv_head", False) is True:
-            found["n_kv_heads"] = 1
-        for theirs, ours, more in (
-            ("attn_kv_heads", "n_kv_heads", 0),
-            ("attn_value_dim_head", "d_value", 0),
-            ("attn_max_attend_past", "window", 1),
-        ):
-            value = left.pop(theirs, None)
-            if isinstance(value, int) and not isinstance(value, bool):
-                found[ours] = value + more
-            elif value is not None:
-                left[theirs] = value
-        if left.pop("use_rmsnorm", False) is True:
-            found["norm"] = "rms"
-        if left.pop("ff_glu", False) is True:
-            found["gated"] = True
-        if left.pop("ff_swish", False) is True:
-            found["activation"] = "silu"
+        for theirs, chosen in SWITCHES.items():
+            if isinstance(left.get(theirs), bool) and left.pop(theirs):
+                found |= chosen
+        for theirs, (ours, more) in NUMBERS.items():
+            if type(left.get(theirs)) is int:
+                found[ours] = left.pop(theirs) + more
         if left.get("tie_embedding") is True and left.get("tie_embedding_scale") == 1:
             found["readout"] = "tied"
             del left["tie_embedding"], left["tie_embedding_scale"]
-        left = {name: value for name, value in left.items() if value not in (False, None)}
         if left.get("attn_project_out") is True:
             del left["attn_project_out"]
         if left:
@@ -118,21 +124,28 @@ class XTransformers(LibraryModel):
 
 def _positions(left: dict[str, Any], d_head: int, n_heads: int) -> dict[str, str]:
     """How positions are known, of options that are taken away; what no variant has stays."""
-    given = {name: left.pop(name) for name in POSITIONS if name in left}
+    given = {name: left[name] for name in POSITIONS if name in left}
+    if not all(isinstance(value, bool) for name, value in given.items() if name not in COUNTED):
+        return {}
+    for name in given:
+        del left[name]
     rotary, alibi = given.get("rotary_pos_emb", False), given.get("alibi_pos_bias", False)
-    disabled = given.get("disable_abs_pos_emb")
-    table = given.get("use_abs_pos_emb", True) is True and not (rotary if disabled is None else disabled)
+    table = given.get("use_abs_pos_emb", True) and not given.get("disable_abs_pos_emb", rotary)
     if table and not rotary and not alibi:
         return {}
     if table:
         raise SpecError("native: no variant of capax's transformer has a table of positions beside others")
-    if rotary is True and not alibi:
-        if (turned := given.get("rotary_emb_dim") or d_head // 2) != d_head:
+    if rotary and alibi:
+        raise SpecError("native: no variant of capax's transformer has rotary positions and alibi")
+    if rotary:
+        turned = given.get("rotary_emb_dim", d_head // 2)
+        if turned != d_head:
             raise SpecError(f"native: rotary positions turn all {d_head} channels (rotary_emb_dim), got {turned}")
         return {"positions": "rotary"}
-    if alibi is True and not rotary and given.get("alibi_num_heads") in (None, n_heads):
+    if alibi:
+        if given.get("alibi_num_heads", n_heads) != n_heads:
+            raise SpecError(
+                f"native: alibi is of all {n_heads} heads (alibi_num_heads), got {given['alibi_num_heads']}"
+            )
         return {"positions": "alibi"}
-    if not rotary and not alibi:
-        return {"positions": "none"}
-    left |= given
-    return {}
+    return {"positions": "none"}
