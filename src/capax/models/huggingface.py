@@ -69,14 +69,14 @@ def check(spec: HuggingFace) -> None:
     with quiet():
         usual = kind()
         fields, sizes = _told(spec, kind, usual, given)
-        spec.filled(config=fields, set={}, **sizes)
+        spec.fill(config=fields, set={}, **sizes)
         _config(spec, vocab_size=int(getattr(usual, "vocab_size", None) or 1))
     _refuse_other_heads(spec, fields["model_type"], hasattr(usual, "head_dim"))
     if spec.weights is not None:
         folder = Path(spec.weights).resolve()
         _refuse_no_weights(folder)
-        spec.filled(weights_sha256=_content(folder))
-        object.__setattr__(spec, "weights", str(folder))
+        spec.fill(weights=str(folder), weights_sha256=_content(folder))
+        spec.model_fields_set.discard("weights_sha256")  # a copy with changes reads them again
 
 
 def _refuse_other_heads(spec: HuggingFace, kind: str, says_channels: bool) -> None:
