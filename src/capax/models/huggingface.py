@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from capax.errors import SpecError, shown
-from capax.inputs import read_json, refuse_nested
+from capax.inputs import read_json
 from capax.models.factory import said
 from capax.models.hf_files import WEIGHTS, quiet, refuse_code, refuse_description, transformers
 from capax.models.libraries import NAMED, refuse_unknown
 from capax.specs.huggingface import OURS, HuggingFace
+from capax.specs.spec import refuse_unwritable
 
 OF_THE_TASK = ("vocab_size",)
 ROLES = ("bos_token_id", "eos_token_id", "pad_token_id")
@@ -63,7 +64,7 @@ def check(spec: HuggingFace) -> None:
     if transformers is None:
         raise SpecError("model: cannot import transformers; is it broken?")
     given = spec.config if spec.config is not None else _config_of_weights(spec)
-    refuse_nested(given, "config", SpecError)
+    refuse_unwritable("config", given)
     refuse_description(given, "it", "config", SpecError)
     kind = _class(given.get("model_type"), spec.library)
     with quiet():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Annotated, Any, ClassVar, Self, get_args
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from capax.errors import CapaxError, SpecError, shown
+from capax.inputs import refuse_nested
 from capax.specs.plugins import Registry, pickled
 
 LARGEST = 2**63 - 1
@@ -111,6 +113,19 @@ def is_filled_in(name: str, field: FieldInfo) -> bool:
     return name.endswith(FILLED_IN) or (isinstance(extra, dict) and "filled_in" in extra)
 
 
+def refuse_unwritable(name: str, value: Mapping[str, Any]) -> None:
+    """Refuse an object that no JSON in UTF-8 could hold, or that is nested too deeply.
+
+    Raises:
+        SpecError: that names the field.
+    """
+    refuse_nested(value, name, SpecError)
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except (UnicodeEncodeError, TypeError):
+        raise SpecError(f"{name}: should be text in UTF-8, got {shown(value)}") from None
+
+
 class Spec(BaseModel):
     """Base of all specs: frozen, unknown fields refused, errors in one line.
 
@@ -128,6 +143,8 @@ class Spec(BaseModel):
                 raise SpecError(f"{name}: should be no truth value, got {value}")  # True would be read as 1
             if isinstance(value, str) and value != value.encode(errors="replace").decode():
                 raise SpecError(f"{name}: should be text in UTF-8, got {shown(value)}")  # no JSON could hold it
+            if isinstance(value, Mapping):
+                refuse_unwritable(name, value)
         try:
             super().__init__(**fields)
         except ValidationError as error:
