@@ -109,8 +109,10 @@ class XTransformers(LibraryModel):
             if isinstance(left.get(theirs), bool) and left.pop(theirs):
                 found |= chosen
         for theirs, (ours, more) in NUMBERS.items():
-            if type(left.get(theirs)) is int:
-                found[ours] = left.pop(theirs) + more
+            value = left.get(theirs)
+            if isinstance(value, int) and not isinstance(value, bool):
+                found[ours] = value + more
+                del left[theirs]
         if left.get("tie_embedding") is True and left.get("tie_embedding_scale") == 1:
             found["readout"] = "tied"
             del left["tie_embedding"], left["tie_embedding_scale"]
