@@ -5,10 +5,12 @@ from typing import ClassVar
 import pytest
 
 import capax
+from capax import devices
 from capax.models.mixers import softmax
 from capax.specs.task import Scored
 from capax.specs.transformer import Norm
 from capax.testing import MixerSuite, ModelSuite
+from capax.testing.trained import same_in_any_pack
 
 SEQUENCES = capax.Sequences(seq_len=5, vocab_size=7, library_size=30)
 TRANSFORMER = capax.Transformer(n_heads=2, d_model=8, d_head=4)
@@ -50,6 +52,18 @@ class TestTransformerOfToday(ModelSuite):
         n_layers=2, n_kv_heads=1, positions="rotary", gated=True, activation="silu", norm="rms", window=3
     )
     task = SEQUENCES
+
+
+class TestTurnedTransformerByTheLastToken(ModelSuite):
+    model = TRANSFORMER.replace(positions="rotary", n_kv_heads=1, gated=True, activation="silu", norm="rms")
+    task = SEQUENCES.replace(loss="last", library_size=200)
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])
+def test_what_is_looked_up_of_a_vocabulary_is_the_same_in_any_pack(positions: str) -> None:
+    task = capax.Sequences(seq_len=17, vocab_size=40, library_size=160, loss="last")
+    if devices.rounds_batches_alike():
+        assert same_in_any_pack(task, TRANSFORMER.replace(positions=positions), capax.Training(max_epochs=3, lr=0.01))
 
 
 class TestTransformerWithSlopes(ModelSuite):
@@ -94,6 +108,10 @@ class TestSoftmax(MixerSuite):
         TRANSFORMER.replace(n_heads=3, d_model=6, d_head=1),
     )
 
+    def test_a_vocabulary_without_positions_equals_the_definition(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(softmax, "factoring_pays", lambda *sizes: True)
+        assert all(self.compare_tokens(mixer, context) for mixer in self.mixers() for context in self.contexts)
+
     @pytest.mark.parametrize("mixes", [True, False])
     def test_inputs_and_projections_equal_the_definition(self, mixes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(softmax, "mixes_inputs", lambda *sizes: mixes)
@@ -122,6 +140,13 @@ class TestSoftmaxOfSharedKeysAndNearPositions(TestSoftmax):
 
 
 class TestSoftmaxOfTurnedChannels(MixerSuite):
+    @pytest.mark.parametrize("scored_whole", [0, 9])
+    def test_looked_up_keys_and_all_of_them_equal_the_definition(
+        self, scored_whole: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(softmax, "SCORED_WHOLE", scored_whole)
+        assert all(self.compare_tokens(mixer, context) for mixer in self.mixers() for context in self.contexts)
+
     models: ClassVar = (
         TRANSFORMER.replace(positions="rotary"),
         TRANSFORMER.replace(positions="rotary", n_heads=4, n_kv_heads=2, d_head=2, window=3),

@@ -84,6 +84,30 @@ class MixerSuite:
         compare(mixer, tables, fast, plain)
         return True
 
+    def test_the_last_query_of_tokens_equals_the_definition(self) -> None:
+        for mixer in self.mixers():
+            for context in self.contexts:
+                self.compare_tokens(mixer, context)
+
+    def compare_tokens(self, mixer: Mixer, context: int, sequences: int = 12) -> bool:
+        """Compare what a mixer makes of inputs that are rows of the vocabulary with the definition.
+
+        Returns:
+            Whether it makes anything of them.
+        """
+        rows = random(2, self.vocab_size, mixer.spec.d_model)
+        shape, generator = (2, sequences, context), torch.Generator().manual_seed(0)
+        tokens, member = torch.randint(self.vocab_size, shape, generator=generator), torch.arange(2)[:, None, None]
+        if mixer.last_query_of_tokens(rows, tokens) is None:
+            return False
+        compare(
+            mixer,
+            rows,
+            lambda rows: mixer.last_query_of_tokens(rows, tokens),
+            lambda rows: mixer.definition(rows[member, tokens])[:, :, -1],
+        )
+        return True
+
     def test_a_later_position_changes_no_earlier(self) -> None:
         for mixer in self.mixers():
             x = random(2, 3, 5, mixer.spec.d_model)
