@@ -196,6 +196,14 @@ def turned_to_all(x: Float[Tensor, "*batch d"], first: int, n: int) -> Float[Ten
     return torch.addcmul(x[..., None, :] * cosine, ahead[..., None, :], sine)
 
 
+def turned_halves(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+    """As `turned`, of channels whose pairs lie half of them apart: neighbours in memory are then turned together."""
+    n, d = x.shape[-2:]
+    cosine, sine = turns(0, n, d, x)
+    first, second = x.chunk(2, -1)
+    return torch.cat([(first * cosine).addcmul(second, -sine), (second * cosine).addcmul(first, sine)], -1)
+
+
 def turns(first: int, n: int, d: int, like: Tensor) -> tuple[Float[Tensor, "n p"], Float[Tensor, "n p"]]:
     """Cosine and sine of what each pair of d channels is turned by at n positions from the first on."""
     frequency = ROTARY_BASE ** -(torch.arange(0, d, 2, dtype=torch.float64, device=like.device) / d)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.models.mixers.mixer import Inputs, Mixer, turned, turned_to_all, with_gain
+from capax.models.mixers.mixer import Inputs, Mixer, turned, turned_halves, turned_to_all, with_gain
 from capax.models.operations import looked_up, softmax
 from capax.specs.model import Scored
 
@@ -166,9 +166,12 @@ def all_queries(
         mixed = attention.flatten(2, 3) @ x  # e b nh c
         return (mixed.view(e, b * n, -1) @ joined_value(weights).flatten(1, 2)).view(x.shape)
 
-    query, key = projected(x, weights.scaled_query), projected(x, weights.key)
+    asks, answers = weights.scaled_query, weights.key
+    if rotary:  # scores are the same in any order of the channels
+        asks, answers = (torch.cat([part[..., ::2], part[..., 1::2]], -1) for part in (asks, answers))
+    query, key = projected(x, asks), projected(x, answers)
     if rotary:
-        query, key = turned(query), turned(key)
+        query, key = turned_halves(query), turned_halves(key)
     attention = causal_softmax((query @ key.mT).transpose(2, 3), bias).transpose(2, 3)  # e b h n n
     mixed = attention @ projected(x, weights.value)  # e b h n v
     return (mixed.transpose(2, 3).reshape(e, b * n, -1) @ weights.out.flatten(1, 2)).view(x.shape)
