@@ -116,6 +116,9 @@ class XTransformers(LibraryModel):
         if left.get("tie_embedding") is True and left.get("tie_embedding_scale") == 1:
             found["readout"] = "tied"
             del left["tie_embedding"], left["tie_embedding_scale"]
+        if left.get("pre_norm") is False:
+            found["norm_place"] = "post"
+            del left["pre_norm"]
         if left.get("attn_project_out") is True:
             del left["attn_project_out"]
         if left:
