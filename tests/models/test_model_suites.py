@@ -60,8 +60,13 @@ class TestTurnedTransformerByTheLastToken(ModelSuite):
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])
-def test_what_is_looked_up_of_a_vocabulary_is_the_same_in_any_pack(positions: str) -> None:
-    task = capax.Sequences(seq_len=17, vocab_size=40, library_size=160, loss="last")
+@pytest.mark.parametrize("loss", ["all", "last"])
+def test_what_is_looked_up_of_a_vocabulary_is_the_same_in_any_pack(
+    positions: str, loss: Scored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "turning_pays", "looking_up_pays", "factoring_pays":
+        monkeypatch.setattr(softmax, name, lambda *sizes: True)
+    task = capax.Sequences(seq_len=17, vocab_size=40, library_size=160, loss=loss)
     if devices.rounds_batches_alike():
         assert same_in_any_pack(task, TRANSFORMER.replace(positions=positions), capax.Training(max_epochs=3, lr=0.01))
 
@@ -108,9 +113,14 @@ class TestSoftmax(MixerSuite):
         TRANSFORMER.replace(n_heads=3, d_model=6, d_head=1),
     )
 
-    def test_a_vocabulary_without_positions_equals_the_definition(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(softmax, "factoring_pays", lambda *sizes: True)
-        assert all(self.compare_tokens(mixer, context) for mixer in self.mixers() for context in self.contexts)
+    @pytest.mark.parametrize("scored", ["all", "last"])
+    def test_every_row_of_a_vocabulary_equals_the_definition(
+        self, scored: Scored, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in "factoring_pays", "looking_up_pays":
+            monkeypatch.setattr(softmax, name, lambda *sizes: True)
+        monkeypatch.setattr(softmax, "mixes_inputs", lambda *sizes: False)
+        assert all(self.compare_rows(mixer, context, scored) for mixer in self.mixers() for context in self.contexts)
 
     @pytest.mark.parametrize("mixes", [True, False])
     def test_inputs_and_projections_equal_the_definition(self, mixes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,11 +151,14 @@ class TestSoftmaxOfSharedKeysAndNearPositions(TestSoftmax):
 
 class TestSoftmaxOfTurnedChannels(MixerSuite):
     @pytest.mark.parametrize("scored_whole", [0, 9])
-    def test_looked_up_keys_and_all_of_them_equal_the_definition(
-        self, scored_whole: int, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("scored", ["all", "last"])
+    def test_keys_of_the_vocabulary_equal_the_definition(
+        self, scored: Scored, scored_whole: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(softmax, "SCORED_WHOLE", scored_whole)
-        assert all(self.compare_tokens(mixer, context) for mixer in self.mixers() for context in self.contexts)
+        for name in "turning_pays", "looking_up_pays":
+            monkeypatch.setattr(softmax, name, lambda *sizes: True)
+        assert all(self.compare_rows(mixer, context, scored) for mixer in self.mixers() for context in self.contexts)
 
     models: ClassVar = (
         TRANSFORMER.replace(positions="rotary"),

@@ -69,9 +69,9 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
         depth = self.spec.n_layers
         noise = self._noise(tokens, scored) if training and self.generators else None
         mixed = self.mixer(0).from_shared(shared, tokens)
-        if mixed is None and scored == "last" and depth == 1 and not self.spec.has_table:
-            found = self.mixer(0).last_query_of_tokens(self._before(self.parameters["token"]), tokens)
-            mixed = None if found is None else found[:, :, None]
+        if not self.spec.has_table:
+            rows = self._before(self.parameters["token"])
+            mixed = self.mixer(0).from_rows(rows, tokens, scored if depth == 1 else "all")
         read = tokens if mixed is None else tokens[:, :, -mixed.shape[2] :]
         position = shared.get("position")
         x = self._embed(read, None if position is None else position[:, -read.shape[2] :])

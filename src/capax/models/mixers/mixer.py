@@ -112,10 +112,15 @@ class Mixer:
         """The definition's result at the last position."""
         return self.definition(x)[:, :, -1]
 
-    def last_query_of_tokens(
-        self, rows: Float[Tensor, "e t c"], tokens: Int[Tensor, "e b n"]
-    ) -> Float[Tensor, "e b c"] | None:
-        """The same where an input is its token's row, wherever it stands; None where nothing is gained by that."""
+    def from_rows(
+        self, rows: Float[Tensor, "e t c"], tokens: Int[Tensor, "e b n"], scored: Scored
+    ) -> Float[Tensor, "e b p c"] | None:
+        """The result (p = n or 1) where an input is its token's row, wherever it stands; None where that saves nothing.
+
+        Args:
+            rows: inputs of the vocabulary, without the gain of the norm before.
+            scored: positions that are answered.
+        """
         return None
 
     def shared(self, inputs: Inputs, scored: Scored, n_sequences: int) -> dict[str, Tensor]:

@@ -23,6 +23,9 @@ LOOK_UP = 8
 """Sequences per token of the vocabulary from which looking projections up is faster than computing them (measured)."""
 
 
+GATHERED, TURNED = 24, 40
+"""Multiplications that take as long as gathering one number, or turning one, both with their gradients (measured)."""
+
 SCORED_WHOLE = 32
 """Tokens of a vocabulary up to which scoring all of their turned keys is faster than looking some up (measured)."""
 
@@ -39,19 +42,25 @@ class Softmax(Mixer):
         way = last_query_turned if self._rotary else last_query
         return way(x, self._gained_weights(), self.bias(x.shape[2], x))
 
-    def last_query_of_tokens(
-        self, rows: Float[Tensor, "e t c"], tokens: Int[Tensor, "e b n"]
-    ) -> Float[Tensor, "e b c"] | None:
-        """The definition's result at the last position, from what the vocabulary's rows give."""
+    def from_rows(
+        self, rows: Float[Tensor, "e t c"], tokens: Int[Tensor, "e b n"], scored: Scored
+    ) -> Float[Tensor, "e b p c"] | None:
+        """The definition's result from what is computed once for each token of the vocabulary."""
         (b, n), (t, c) = tokens.shape[1:], rows.shape[1:]
-        if self._rotary:
-            if 2 * t > b:
+        weights, bias, rotary = self._gained_weights(), self.bias(n, rows), self._rotary
+        h, d = weights.key.shape[1], weights.key.shape[-1]
+        if scored == "all":
+            joined = not rotary and mixes_inputs(weights.key, weights.value, n)
+            if joined or rows.device.type != "cpu" or not looking_up_pays(b, t if rotary else 0, c):
                 return None
-            return last_query_of_turned_tokens(rows, tokens, self._gained_weights(), self.bias(n, rows))
-        if not factoring_pays(b, n, t, c, self.weights["query"].shape[1]):
+            return all_queries_of_tokens(rows, tokens, weights, bias, rotary)
+        if rotary:
+            if not turning_pays(b, t, c, h, d):
+                return None
+            return last_query_of_turned_tokens(rows, tokens, weights, bias)[:, :, None]
+        if not factoring_pays(b, n, t, c, h):
             return None
-        weights = self._gained_weights()
-        return last_query_factored(rows, None, None, tokens, weights, self.bias(n, rows))
+        return last_query_factored(rows, None, None, tokens, weights, bias)[:, :, None]
 
     def shared(self, inputs: Inputs, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
         """What all sequences of a step share, computed once (speed rules 3 and 4); differentiable in the parameters.
@@ -273,6 +282,30 @@ def _per_token(attention: Float[Tensor, "e h b n"], slot: Int[Tensor, "e h b n"]
     return none.scatter_add(3, slot, attention)
 
 
+def all_queries_of_tokens(
+    rows: Float[Tensor, "e t c"],
+    tokens: Int[Tensor, "e b n"],
+    weights: Weights,
+    bias: Float[Tensor, "g n n"] | None = None,
+    rotary: bool = False,
+) -> Float[Tensor, "e b n c"]:
+    """Every position asks; an input is its token's row, and queries, keys and values are looked up."""
+    (e, b, n), (h, t) = tokens.shape, (weights.query.shape[1], rows.shape[1])
+    head = torch.arange(e * h, device=tokens.device).view(e, h, 1, 1) * t
+    token = tokens[:, None] + head  # e h b n
+    tables = [rows[:, None] @ part for part in (weights.scaled_query, weights.key, weights.value)]
+    places = [token] * 3
+    if rotary:
+        place = token * n + torch.arange(n, device=tokens.device)
+        tables[:2] = [turned_to_all(table, 0, n).flatten(2, 3) for table in tables[:2]]
+        places[:2] = [place] * 2
+    query, key, value = (looked_up(one.flatten(0, 2), at) for one, at in zip(tables, places, strict=True))
+    if bias is None:
+        bias = torch.full((1, n, n), -torch.inf, dtype=rows.dtype, device=rows.device).triu(1)
+    mixed = softmax(query @ key.mT + bias[:, None]) @ value  # e h b n v
+    return (mixed.permute(0, 2, 3, 1, 4).reshape(e, b * n, -1) @ weights.out.flatten(1, 2)).view(e, b, n, -1)
+
+
 def last_query_of_turned_tokens(
     rows: Float[Tensor, "e t c"],
     tokens: Int[Tensor, "e b n"],
@@ -306,5 +339,14 @@ def factoring_pays(b: int, n: int, t: int, c: int, h: int) -> bool:
 
     Counts multiplications; a vector that is gathered and normed is charged as many as were measured to take as long.
     """
-    gathered = 24
-    return 2 * b * h * (t + n) * c + n * t * c < b * n * c * (2 * h * 2 + gathered)
+    return 2 * b * h * (t + n) * c + n * t * c < b * n * c * (2 * h * 2 + GATHERED)
+
+
+def turning_pays(b: int, t: int, c: int, h: int, d: int) -> bool:
+    """Whether turning the vocabulary's keys for every position costs less than forming those of every input vector."""
+    return t <= b and h * d * (min(t, GATHERED) + TURNED * t / b) < c * (h * (d + 1) + GATHERED)
+
+
+def looking_up_pays(b: int, t: int, c: int) -> bool:
+    """Whether looking up queries, keys and values costs less than forming them; t tokens are turned."""
+    return t <= b and 3 * GATHERED + 2 * TURNED * t / b < 3 * c
