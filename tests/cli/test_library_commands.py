@@ -60,6 +60,7 @@ def test_hf_is_measured_and_checked(capsys: pytest.CaptureFixture[str]) -> None:
     assert report.failed == ()
 
 
+@pytest.mark.slow
 def test_bounds_and_reports_take_them(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, *THEIRS, "--set", "ff_mult=2")
     run(capsys, *HF)

@@ -36,7 +36,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "phi": SHAPE,
     "mamba": {"num_hidden_layers": 2, "hidden_size": 16, "state_size": 4},
 }
-SLOW = ("qwen2", "gemma", "mistral", "phi")
+SLOW = ("mamba", "qwen2", "gemma", "mistral", "phi")
 
 
 def made(family: str, **fields: Any) -> HuggingFace:
@@ -50,6 +50,7 @@ class TestLlama(ModelSuite):
     model, task = LLAMA, TASK
 
 
+@pytest.mark.slow
 class TestGpt2(ModelSuite):
     model: ClassVar = made("gpt2", set={"n_layer": 1} | dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0))
     task = TASK.replace(loss="last")

@@ -34,6 +34,7 @@ class TestADecoderOfToday(ModelSuite):
     model, task = made({**TODAY, "use_rmsnorm": True}), TASK
 
 
+@pytest.mark.slow
 class TestADecoderThatNoVariantIs(ModelSuite):
     model: ClassVar = made({"attn_qk_norm": True, "ff_relu_squared": True, "num_memory_tokens": 2})
     task = TASK.replace(loss="last")
@@ -70,6 +71,7 @@ def test_the_native_variant_has_its_scores(options: dict[str, Any]) -> None:
     tokens = random_tokens(1, 5, 4, 9, seed=2)
     assert_same(stacked(native, [tensors]).logits(tokens)[0], module(tokens[0]), 3e-6, "scores")
     assert native.parameter_counts(**SIZES) == spec.parameter_counts(**SIZES)
+    assert native.effective_parameters(**SIZES) == spec.effective_parameters(**SIZES)
     assert "--native" in spec.remarks(**SIZES)[0]
 
 

@@ -93,6 +93,13 @@ class XTransformers(LibraryModel):
         words = ", ".join(f"{name} {value}" for name, value in chosen.items())
         return (f"model: by {self.library}; --native takes the same network as capax computes it ({words})",)
 
+    def effective_parameters(self, **sizes: int) -> int:
+        """Those of the same network by capax, where there is one; otherwise all of its trained numbers."""
+        try:
+            return self.native().effective_parameters(**sizes)
+        except SpecError:
+            return super().effective_parameters(**sizes)
+
     def native(self) -> Transformer:
         """The variant of capax's transformer that is the same network.
 
