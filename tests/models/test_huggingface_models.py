@@ -116,7 +116,7 @@ def test_no_token_has_a_role() -> None:
 def test_options_are_an_axis_of_studies(tmp_path: Path) -> None:
     (tmp_path / "llama.json").write_text(json.dumps({"model_type": "llama", **FAMILIES["llama"]}))
     (tmp_path / "s.toml").write_text(
-        f'[task]\nlibrary_size = 8\n[model]\nmodel = "hf"\nconfig = "{tmp_path / "llama.json"}"\n[grid]\n'
+        '[task]\nlibrary_size = 8\n[model]\nmodel = "hf"\nconfig = "llama.json"\n[grid]\n'
         "set = [{intermediate_size = 8}, {intermediate_size = 16}]\nn_layers = [1, 2]\n"
     )
     found = [run.model.columns() for run in read_study(tmp_path / "s.toml").runs]
@@ -253,6 +253,11 @@ def test_nothing_pickled_and_no_code_is_read(checkpoint: Path, tmp_path: Path) -
         ({"config": 3}, "^config: .*dictionary"),
         ({"config": {"model_type": "gpt2", "auto_map": {}}}, "^config: .*auto_map"),
         ({"config": {"model_type": "gpt2", "attn_implementation": "a/b"}}, "^config: .*attention from elsewhere"),
+        (
+            {"config": {"model_type": "gpt2", "a": [{"_attn_implementation": "a/b"}]}},
+            "^config: .*attention from elsewhere",
+        ),
+        ({"config": {"model_type": "gpt2", "quantization_config": {"bits": 4}}}, "^config: quantised"),
         ({"config": {"model_type": "gpt2", "n_layer": "2"}}, "^n_layers: the config's n_layer .*got '2'"),
         ({"config": {"model_type": "gpt2", "n_layer": True}}, "^n_layers: the config's n_layer .*got True"),
         ({"config": {"model_type": "gpt2", "n_embd": -4}}, "^d_model: the config's n_embd .*got -4"),
@@ -288,6 +293,14 @@ def test_what_is_no_model(fields: dict[str, Any], said: str, tmp_path: Path, mon
 def test_what_cannot_be_built(fields: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(CapaxError, match=said):
         capax.measure(TASK, made("gpt2", **fields), SHORT, restarts=1, store=tmp_path / "s.db")
+
+
+def test_a_store_names_no_code() -> None:
+    """What is read from data is not checked then, but before anything is built of it."""
+    data = Run(task=TASK, model=LLAMA).model_dump(mode="json")
+    data["model"]["config"]["auto_map"] = {"AutoModelForCausalLM": "somebody/code--m.M"}
+    with pytest.raises(SpecError, match=r"^config: .*auto_map"):
+        capax.measure(TASK, Run(**data).model, SHORT, restarts=1)
 
 
 def test_the_library_is_needed_to_build_and_not_to_read(monkeypatch: pytest.MonkeyPatch) -> None:

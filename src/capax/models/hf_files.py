@@ -77,9 +77,18 @@ def refuse_description(said: dict[str, Any], where: str, field: str, error: type
     """
     if "auto_map" in said:
         raise error(f"{field}: {where} names classes of its own (auto_map); their code is never run")
-    if "transformers_weights" in said or "/" in str(said.get("attn_implementation")):
+    if "transformers_weights" in said or _from_elsewhere(said):
         raise error(f"{field}: {where} names weights or attention from elsewhere; what they do is not known")
     shards = said.get("weight_map")
     for shard in shards.values() if isinstance(shards, dict) else ():
         if not str(shard).endswith(".safetensors") or Path(str(shard)).name != shard:
             raise error(f"{field}: {where} names {shard!r:.80}, which is no .safetensors file of this folder")
+
+
+def _from_elsewhere(said: Any) -> bool:
+    """Whether a description names the implementation of a part in some repository."""
+    if isinstance(said, list):
+        return any(map(_from_elsewhere, said))
+    return isinstance(said, dict) and any(
+        ("implementation" in name and "/" in str(value)) or _from_elsewhere(value) for name, value in said.items()
+    )

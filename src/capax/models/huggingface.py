@@ -65,7 +65,6 @@ def check(spec: HuggingFace) -> None:
         raise SpecError("model: cannot import transformers; is it broken?")
     given = spec.config if spec.config is not None else _config_of_weights(spec)
     refuse_unwritable("config", given)
-    refuse_description(given, "it", "config", SpecError)
     kind = _class(given.get("model_type"), spec.library)
     with quiet():
         usual = kind()
@@ -142,6 +141,9 @@ def _config(spec: HuggingFace, vocab_size: int) -> Any:
         SpecError: when the library refuses it.
     """
     assert spec.config is not None
+    refuse_description(spec.config, "it", "config", SpecError)  # a store may hold anything
+    if spec.config.get("quantization_config") is not None:
+        raise SpecError("config: quantised weights are not trained (quantization_config)")
     kind = _class(spec.config.get("model_type"), spec.library)
     own = dict(kind.attribute_map)
     sizes = {
@@ -167,7 +169,9 @@ def outline(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
         longest = getattr(config, "max_position_embeddings", None)
         if isinstance(longest, int) and context > longest:
             raise SpecError(f"seq_len: the config has {longest} positions (max_position_embeddings), got {context}")
-        return Scores(transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32))
+        return Scores(
+            transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False)
+        )
 
 
 def make(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
