@@ -14,6 +14,7 @@ from benchmarks import (
     faults,
     kruskal,
     laws,
+    libraries,
     memory,
     micro_batch,
     readers,
@@ -28,6 +29,7 @@ from capax import machine
 
 BENCHMARKS = {
     "step": step.main,
+    "libraries": libraries.main,
     "shatter": shatter.main,
     "workers": workers.main,
     "memory": memory.main,

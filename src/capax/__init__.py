@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from capax.specs import Budget as Budget
     from capax.specs import Capacity as Capacity
     from capax.specs import Facts as Facts
+    from capax.specs import HuggingFace as HuggingFace
     from capax.specs import KeyQueryChannel as KeyQueryChannel
     from capax.specs import Mac as Mac
     from capax.specs import Mls as Mls
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from capax.specs import Text as Text
     from capax.specs import Training as Training
     from capax.specs import Transformer as Transformer
+    from capax.specs import XTransformers as XTransformers
     from capax.specs.model import Constant as Constant
     from capax.specs.model import Normal as Normal
     from capax.specs.model import Parameter as Parameter
@@ -99,6 +101,7 @@ _HOMES = {
     "ExponentialLaw": "capax.laws.rejected",
     "ExposureLaw": "capax.laws.exposure",
     "Facts": "capax.specs",
+    "HuggingFace": "capax.specs",
     "KeyQueryChannel": "capax.specs",
     "LogisticLaw": "capax.laws.rejected",
     "Mac": "capax.specs",
@@ -125,6 +128,7 @@ _HOMES = {
     "Training": "capax.specs",
     "Transformer": "capax.specs",
     "Uniform": "capax.specs.model",
+    "XTransformers": "capax.specs",
     "bounds": "capax.theory.bounds.catalogue",
     "calibrate": "capax.calibration.calibrate",
     "channel_design": "capax.theory.relation_design",

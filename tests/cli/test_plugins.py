@@ -83,7 +83,7 @@ def test_a_task_is_measured(
     """Wherever its file is named; a flag whose name is taken is that of the task."""
     if arguments == PAIRS:
         monkeypatch.setenv(PLUGINS, "mine.py")
-    flags = ("--n-keys", "6", "--library-size", "5", "--task-seed", "7", "--weights", "3,4.5", "--seed", "1")
+    flags = ("--n-keys", "6", "--library-size", "5", "--task-seed", "7", "--task-weights", "3,4.5", "--seed", "1")
     found = json.loads(run(capsys, *arguments, *flags, "--json"))
     assert found["spec"]["task"] == {
         "task": "cli_pairs", "n_keys": 6, "n_values": 10, "library_size": 5, "seed": 7, "weights": [3, 4.5],
@@ -116,7 +116,7 @@ def test_a_plugin_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
         ((*PAIRS, "--model", "cli_wide", "--module", "a:b"), ["model", "--module"]),
         ((*PAIRS, "--model", "key_query_channel"), ["model", "cli_wide", "key_query_channel"]),
         ((*PAIRS, "--n-keys", "many"), ["n_keys", "integer", "many"]),
-        ((*PAIRS, "--weights", "1,x"), ["weights.1", "'x'"]),
+        ((*PAIRS, "--task-weights", "1,x"), ["weights.1", "'x'"]),
         (("measure", "nothing"), ["command", "cli_pairs", "'nothing'"]),
         ((*PAIRS, "--plugin", "missing.py"), ["plugin", "no such file", "missing.py"]),
         ((*PAIRS, "--plugin", "mine.txt"), ["plugin", ".py"]),

@@ -5,10 +5,12 @@ from typing import ClassVar
 import pytest
 
 import capax
+from capax import devices
 from capax.models.mixers import softmax
 from capax.specs.task import Scored
 from capax.specs.transformer import Norm
 from capax.testing import MixerSuite, ModelSuite
+from capax.testing.trained import same_in_any_pack
 
 SEQUENCES = capax.Sequences(seq_len=5, vocab_size=7, library_size=30)
 TRANSFORMER = capax.Transformer(n_heads=2, d_model=8, d_head=4)
@@ -50,6 +52,23 @@ class TestTransformerOfToday(ModelSuite):
         n_layers=2, n_kv_heads=1, positions="rotary", gated=True, activation="silu", norm="rms", window=3
     )
     task = SEQUENCES
+
+
+class TestTurnedTransformerByTheLastToken(ModelSuite):
+    model = TRANSFORMER.replace(positions="rotary", n_kv_heads=1, gated=True, activation="silu", norm="rms")
+    task = SEQUENCES.replace(loss="last", library_size=200)
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])
+@pytest.mark.parametrize("loss", ["all", "last"])
+def test_what_is_looked_up_of_a_vocabulary_is_the_same_in_any_pack(
+    positions: str, loss: Scored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "turning_pays", "looking_up_pays", "factoring_pays":
+        monkeypatch.setattr(softmax, name, lambda *sizes: True)
+    task = capax.Sequences(seq_len=17, vocab_size=40, library_size=160, loss=loss)
+    if devices.rounds_batches_alike():
+        assert same_in_any_pack(task, TRANSFORMER.replace(positions=positions), capax.Training(max_epochs=3, lr=0.01))
 
 
 class TestTransformerWithSlopes(ModelSuite):
@@ -94,6 +113,15 @@ class TestSoftmax(MixerSuite):
         TRANSFORMER.replace(n_heads=3, d_model=6, d_head=1),
     )
 
+    @pytest.mark.parametrize("scored", ["all", "last"])
+    def test_every_row_of_a_vocabulary_equals_the_definition(
+        self, scored: Scored, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in "factoring_pays", "looking_up_pays":
+            monkeypatch.setattr(softmax, name, lambda *sizes: True)
+        monkeypatch.setattr(softmax, "mixes_inputs", lambda *sizes: False)
+        assert all(self.compare_rows(mixer, context, scored) for mixer in self.mixers() for context in self.contexts)
+
     @pytest.mark.parametrize("mixes", [True, False])
     def test_inputs_and_projections_equal_the_definition(self, mixes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(softmax, "mixes_inputs", lambda *sizes: mixes)
@@ -122,6 +150,16 @@ class TestSoftmaxOfSharedKeysAndNearPositions(TestSoftmax):
 
 
 class TestSoftmaxOfTurnedChannels(MixerSuite):
+    @pytest.mark.parametrize("scored_whole", [0, 9])
+    @pytest.mark.parametrize("scored", ["all", "last"])
+    def test_keys_of_the_vocabulary_equal_the_definition(
+        self, scored: Scored, scored_whole: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(softmax, "SCORED_WHOLE", scored_whole)
+        for name in "turning_pays", "looking_up_pays":
+            monkeypatch.setattr(softmax, name, lambda *sizes: True)
+        assert all(self.compare_rows(mixer, context, scored) for mixer in self.mixers() for context in self.contexts)
+
     models: ClassVar = (
         TRANSFORMER.replace(positions="rotary"),
         TRANSFORMER.replace(positions="rotary", n_heads=4, n_kv_heads=2, d_head=2, window=3),

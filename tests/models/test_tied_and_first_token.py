@@ -107,7 +107,7 @@ def test_a_tied_table_is_counted_once() -> None:
     untied = TIED.replace(readout="trained")
     counts, other = (model.parameter_counts(**sizes) for model in (TIED, untied))
     assert counts["total"] == counts["trainable"] == other["total"] - 8 * 6
-    assert untied.effective_parameters(**sizes) - TIED.effective_parameters(**sizes) == 8 * 6
+    assert untied.product_parameters(**sizes) - TIED.product_parameters(**sizes) == 8 * 6
     assert "readout" not in {one.name for one in TIED.parameters(**sizes)}
     assert not TIED.frozen_readout
 

@@ -5,8 +5,6 @@ Models come from local paths only; a config alone gives random weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,22 +16,11 @@ from torch import nn
 
 from capax.checks.assumptions import AssumptionReport, Precision, report
 from capax.errors import EmbeddingError
-from capax.inputs import exists, read_json, regular
-
-transformers: Any
-try:
-    import transformers
-except ImportError:
-    transformers = None
+from capax.inputs import regular
+from capax.models.hf_files import UNREADABLE, WEIGHTS, quiet, refuse_code, transformers
 
 BATCH = 16
-WEIGHTS = "*.safetensors"
-PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
-DESCRIPTIONS = ("config.json", "tokenizer_config.json", "*.safetensors.index.json")
-"""Files of a folder that could name code or weights of other kinds."""
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError, IndexError)
-
 Query = Literal["first", "last"]
 
 
@@ -131,7 +118,7 @@ def read(
     """
     if transformers is None:
         raise EmbeddingError("hf: needs transformers: pip install 'capax[hf]'")
-    with _quiet():
+    with quiet():
         config = _config(model)
         kind = str(config.model_type)
         family = FAMILIES.get(kind)
@@ -150,7 +137,7 @@ def read(
         raise EmbeddingError(f"layer: 1 to {len(blocks)}, got {layer}")
     if family is None:
         notes += (f"after attention: left out, as its place in {kind!r} is not known; known: {', '.join(FAMILIES)}",)
-    with _quiet():
+    with quiet():
         found = _run(network, blocks, layer, family, tokens)
     at = 0 if query == "first" else -1
     return Embeddings(
@@ -159,27 +146,8 @@ def read(
     )
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No advice and no progress bars on stderr."""
-    logging = transformers.utils.logging
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
 def _config(model: Path) -> Any:
-    if not exists(model, "hf", EmbeddingError):
-        raise EmbeddingError(f"hf: no such file or folder {str(model)!r} (nothing is downloaded)")
-    if model.is_dir() and not (model / "config.json").exists():
-        raise EmbeddingError(f"hf: {model} has no config.json")
-    _refuse_code(model)
+    refuse_code(model, "hf", EmbeddingError)
     try:
         config = transformers.AutoConfig.from_pretrained(str(model), local_files_only=True, trust_remote_code=False)
     except UNREADABLE as error:
@@ -187,34 +155,6 @@ def _config(model: Path) -> Any:
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "vocab_size", None) is None:
         raise EmbeddingError(f"hf: encoders or decoders of text only, got {config.model_type!r}")
     return config
-
-
-def _refuse_code(model: Path) -> None:
-    """Refuse what could run code: a model's own classes, and weights that are pickled, which says arbitrary code.
-
-    Raises:
-        EmbeddingError: that names the file.
-    """
-    folder = model.is_dir()
-    for path in sorted(model.iterdir()) if folder else ():
-        if not path.is_dir():
-            regular(path, "hf", EmbeddingError)  # transformers opens what it finds
-    described = [path for pattern in DESCRIPTIONS for path in sorted(model.glob(pattern))] if folder else [model]
-    for path in described:
-        said = read_json(path, "hf", EmbeddingError)
-        if "auto_map" in said:
-            raise EmbeddingError(f"hf: {path} names classes of its own (auto_map); their code is never run")
-        if "transformers_weights" in said or "/" in str(said.get("attn_implementation")):
-            raise EmbeddingError(f"hf: {path} names weights or attention from elsewhere; what they do is not known")
-        shards = said.get("weight_map")
-        for shard in shards.values() if isinstance(shards, dict) else ():
-            if not str(shard).endswith(".safetensors") or Path(str(shard)).name != shard:
-                raise EmbeddingError(f"hf: {path} names {shard!r:.80}, which is no .safetensors file of this folder")
-    if folder and (model / "adapter_config.json").exists():
-        raise EmbeddingError(f"hf: {model / 'adapter_config.json'}: adapters are not read; merge them into the model")
-    pickled = [path for pattern in PICKLED for path in sorted(model.glob(pattern))] if folder else []
-    if pickled and not any(model.glob(WEIGHTS)):
-        raise EmbeddingError(f"hf: {pickled[0]} is pickled, which can run code; save the weights as .safetensors")
 
 
 def _network(model: Path, config: Any, precision: str, seed: int) -> tuple[nn.Module, tuple[str, ...]]:

@@ -18,15 +18,13 @@ from capax.cli import output
 from capax.cli.path import search_here
 from capax.errors import OF_A_PLUGIN, SpecError, shown
 from capax.inputs import json_object
-from capax.specs import PROTOCOLS, Model, Module, Spec, Task, Training
+from capax.specs import PROTOCOLS, Model, Module, Spec, Task, Training, XTransformers
 from capax.specs.plugins import load_installed
+from capax.specs.spec import is_filled_in
 
 GROUPS = {
     name: Group(name, sort_key=place) for place, name in enumerate(["Task", "Model", "Training", "Protocol", "Run"])
 }
-
-FILLED_IN = "_sha256"
-"""How fields end that are filled in when a file is read: none is a flag, nor are those that are specs themselves."""
 
 Flag = Parameter(negative="")
 Json = Annotated[
@@ -91,7 +89,7 @@ class Part:
         owners: dict[str, dict[str, FieldInfo]] = {}
         for tag, kind in self.kinds.items():
             for name, of in kind.model_fields.items():
-                hidden = name == getattr(kind, "tag_field", self.chosen_by) or name.endswith(FILLED_IN) or _is_spec(of)
+                hidden = name == getattr(kind, "tag_field", self.chosen_by) or is_filled_in(name, of) or _is_spec(of)
                 if not hidden and (not self.only or name in self.only):
                     owners.setdefault(name, {})[tag] = of
         found = [] if self.chosen_by is None else [self._chooser(self.chosen_by)]
@@ -129,9 +127,17 @@ class Part:
         """A field of one or several of the specs."""
         first = next(iter(fields.values()))
         hint, convert = _on_the_line(first.annotation)
+        if _is_pairs(first):
+            hint, convert = list[str] | None, _pairs
         by_text: dict[tuple[str, Any], list[str]] = {}
         for tag, of in fields.items():
-            default = self.usual[name] if name in self.usual else None if of.is_required() else of.get_default()
+            default = (
+                self.usual[name]
+                if name in self.usual
+                else None
+                if of.is_required() or of.default_factory
+                else of.get_default()
+            )
             by_text.setdefault((of.description or "", default), []).append(tag)
         if len(by_text) == 1 and len(fields) == len(self.kinds):
             ((text, default),) = by_text
@@ -153,9 +159,11 @@ class _OrModule(Part):
         """Those of the models, and of a module."""
         module = "A torch.nn.Module of yours instead: package.module:factory, found from the working directory, too."
         arguments = "With --module: what the factory is called with, a JSON object."
-        taken |= {"module", "arguments"}
+        native = "With x-transformers: the same network as capax computes it, where it can; faster."
+        taken |= {"module", "arguments", "native"}
         return [
             *super().flags(taken),
+            _keyword("native", Annotated[bool, Flag], False, native, self.name),
             _keyword("module", str | None, None, module, self.name),
             _keyword("arguments", str | None, None, arguments, self.name),
         ]
@@ -164,13 +172,20 @@ class _OrModule(Part):
         """The module, or the model.
 
         Raises:
-            SpecError: for arguments that are no JSON object, or beside flags of a model.
+            SpecError: for arguments that are no JSON object, or beside flags of a model; and where no model of capax is
+                the same network.
         """
         factory, arguments = given.pop("module", None), given.pop("arguments", None)
+        native = given.pop("native", False)
         if factory is None:
             if arguments is not None:
                 raise SpecError("arguments: only with --module")
-            return super().spec(given)
+            found = super().spec(given)
+            if native and not isinstance(found, XTransformers):
+                raise SpecError(f"native: only with --model x-transformers, got {found.model}")
+            return found.native() if native else found
+        if native:
+            raise SpecError("native: only with --model x-transformers, got --module")
         for flag in (self.chosen_by, *self._fields):
             if flag in given:
                 raise SpecError(f"{flag}: not with --module, whose arguments say it")
@@ -243,7 +258,10 @@ def _keyword(
     alias: str | None = None,
 ) -> inspect.Parameter:
     shown_default = None if default is None or isinstance(default, bool) else (lambda _: _words(default))
-    said = Parameter(help=text, group=GROUPS[group], converter=convert, show_default=shown_default, alias=alias)
+    negative = "" if convert is _pairs else None
+    said = Parameter(
+        help=text, group=GROUPS[group], converter=convert, show_default=shown_default, alias=alias, negative=negative
+    )
     # Otherwise cyclopts would check the words against the hint; the spec says better what is wrong with them.
     unchecked = SkipValidation()  # type: ignore[type-arg]
     return inspect.Parameter(
@@ -306,3 +324,24 @@ def _json(_: Any, tokens: Sequence[Token]) -> Any:
     with suppress(ValueError, RecursionError):
         return json.loads(tokens[0].value)
     return tokens[0].value
+
+
+def _is_pairs(of: FieldInfo) -> bool:
+    """Whether a field is given as name=value, more than once."""
+    extra = of.json_schema_extra
+    return isinstance(extra, dict) and "pairs" in extra
+
+
+def _pairs(_: Any, tokens: Sequence[Token]) -> dict[str, Any]:
+    """Options by their names: values that are JSON, and others as text."""
+    found: dict[str, Any] = {}
+    for token in tokens:
+        name, equals, value = token.value.partition("=")
+        if not name or not equals:
+            raise SpecError(f"set: should be name=value, got {shown(token.value)}")
+        if name in found:
+            raise SpecError(f"set: {name} is given twice")
+        found[name] = value
+        with suppress(ValueError, RecursionError):
+            found[name] = json.loads(value)
+    return found

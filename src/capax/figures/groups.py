@@ -14,6 +14,9 @@ from capax.specs import Run
 KIND = ("task", "model", "protocol", "library", "graph", "contexts", "labels", "channel")
 """Fields that say what other fields there are, or mean: groups that differ in one are told apart by it alone."""
 
+CONTENTS = {"factory": "source_sha256", "weights": "weights_sha256"}
+"""Fields of models that name files, and those that hold their content."""
+
 _NOT = object()  # a module's argument that another's does not have
 Fields = Mapping[str, Any]
 
@@ -34,13 +37,15 @@ def fields_of(spec: Run, varied: Collection[str]) -> dict[str, Any]:
     """Everything that a run was asked for, but its seed and what is varied; a user's file by its name and content."""
     parts = (spec.task, spec.model, spec.training, spec.protocol)
     fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
-    contents = {name: fields.pop(name) for name in ("library_sha256", "source_sha256") if name in fields}
+    contents = {name: fields.pop(name) for name in ("library_sha256", *CONTENTS.values()) if name in fields}
     for name in spec.task.files:
         fields[name] = f"{Path(fields[name]).name} {contents['library_sha256']:.8}"
-    if "source_sha256" in contents:
-        fields["factory"] = f"{fields['factory']} {contents['source_sha256']:.8}"
-        arguments = fields.pop("arguments")
-        fields |= {name if name not in fields else f"arguments.{name}": value for name, value in arguments.items()}
+    for name, content in CONTENTS.items():
+        if contents.get(content) is not None:
+            fields[name] = f"{Path(fields[name]).name} {contents[content]:.8}"
+    if (options := spec.model.options) is not None:
+        given = fields.pop(options)
+        fields |= {name if name not in fields else f"{options}.{name}": value for name, value in given.items()}
     return {name: value for name, value in fields.items() if name not in varied}
 
 

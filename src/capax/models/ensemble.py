@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models.operations import sinusoids
-from capax.specs.model import Constant, Model, Normal, Parameter, Scored, Sinusoid
+from capax.specs.model import Constant, Drawn, Model, Normal, Parameter, Scored, Sinusoid
 from capax.specs.task import Task
 
 Spec = TypeVar("Spec")
@@ -167,6 +167,8 @@ def drawn(table: Iterable[Parameter], generator: torch.Generator) -> dict[str, T
             tensors[name] = torch.empty(shape).normal_(0, first.std, generator=generator)
         elif isinstance(first, Sinusoid):
             tensors[name] = sinusoids(shape[0], shape[1], torch.float64, torch.device("cpu"))
+        elif isinstance(first, Drawn):
+            raise TypeError(f"{name}: its first values come from the code which builds the model")
         else:
             tensors[name] = torch.empty(shape).uniform_(-first.bound, first.bound, generator=generator)
             if first.divided_by != 1:

@@ -14,12 +14,7 @@ from torch.nn.modules.module import register_module_module_registration_hook
 
 from capax.errors import CapaxError, SpecError, shown
 from capax.inputs import exists, is_folder, read_json
-
-transformers: Any
-try:
-    import transformers
-except ImportError:
-    transformers = None
+from capax.models.hf_files import quiet, transformers
 
 NEEDED = "needs transformers: pip install 'capax[hf]'"
 MANY = re.compile(r"layer|expert|block|depth|n_head|num_.*heads", re.IGNORECASE)
@@ -88,7 +83,7 @@ def read_config(path: Path, field: str = "config", error: type[CapaxError] = Spe
         )
     _refuse_many(said, f"{field}: {path}", error)
     try:
-        with offline():
+        with quiet():
             config = known[kind].from_dict(_plain(said))
     except Exception as problem:  # whatever its class makes of the values
         raise error(f"{field}: {path}: not the config of a {kind}: {_line(problem)}") from None
@@ -122,33 +117,13 @@ def causal_model(
     if isinstance(layers, int) and layers < 1:
         raise error(f"{field}: num_hidden_layers: at least 1, got {layers}")
     try:
-        with offline(), _few_modules(), torch.device(device):
+        with quiet(), _few_modules(), torch.device(device):
             made: nn.Module = transformers.AutoModelForCausalLM.from_config(
                 config, attn_implementation="eager", trust_remote_code=False
             )
     except Exception as problem:  # whatever its class makes of the values
         raise error(f"{field}: no {kind} can be built of it: {_line(problem)}") from None
     return made
-
-
-@contextmanager
-def offline() -> Iterator[None]:
-    """Transformers without a network, kernels of a hub, advice or progress bars."""
-    from huggingface_hub import constants
-
-    logging, hub = transformers.utils.logging, transformers.integrations.hub_kernels
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    was, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
-    kernels, hub._kernels_enabled = getattr(hub, "_kernels_enabled", True), False  # they may lie in a cache, too
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE, hub._kernels_enabled = was, kernels
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 @contextmanager

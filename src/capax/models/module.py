@@ -1,4 +1,4 @@
-"""An ensemble of a user's modules: their tensors stacked, computed together where torch.func allows it."""
+"""An ensemble of modules: their tensors stacked, computed together where torch.func allows it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from capax.errors import CapaxError
 from capax.models.ensemble import TokenEnsemble
-from capax.models.factory import ModuleError, build, said, seeded
+from capax.models.factory import ModuleError, said, seeded
 from capax.specs.model import Scored
-from capax.specs.modules import Module
+from capax.specs.modules import TorchModel
 
 MEMORY = "can't allocate memory"
 """In torch's message where a CPU has no memory left; there is no class for it."""
 
 
-class ModuleEnsemble(TokenEnsemble[Module]):
-    """`n_members` modules of one factory.
+class ModuleEnsemble(TokenEnsemble[TorchModel]):
+    """`n_members` modules of one spec.
 
     Their parameters and buffers are stacked, those with `requires_grad=False` and the buffers stay as they are. Modules
     that are random in training (dropout) draw from a generator of each member's own.
@@ -38,7 +38,7 @@ class ModuleEnsemble(TokenEnsemble[Module]):
 
     def __init__(
         self,
-        spec: Module,
+        spec: TorchModel,
         parameters: dict[str, Tensor],
         template: nn.Module,
         together: bool,
@@ -51,7 +51,7 @@ class ModuleEnsemble(TokenEnsemble[Module]):
     @classmethod
     def initialize(
         cls,
-        spec: Module,
+        spec: TorchModel,
         sizes: Mapping[str, int],
         *,
         generators: Sequence[torch.Generator],
@@ -60,7 +60,7 @@ class ModuleEnsemble(TokenEnsemble[Module]):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> Any:
-        """One module per generator, whose seed is that of the factory's random numbers.
+        """One module per generator, whose seed is that of its random numbers.
 
         Args:
             sizes: `vocab_size`, and `context`: tokens that the module reads (seq_len − 1).
@@ -69,14 +69,9 @@ class ModuleEnsemble(TokenEnsemble[Module]):
             dtype: to which floating-point tensors are converted.
 
         Raises:
-            ModuleError: when the factory fails, or gives modules with different tensors.
+            ModuleError: when a module cannot be made, or they have different tensors.
         """
-        modules = [
-            build(spec, vocab_size=sizes["vocab_size"], seq_len=sizes["context"] + 1, seed=generator.initial_seed()).to(
-                dtype=dtype
-            )
-            for generator in generators
-        ]
+        modules = [spec.torch_module(sizes, generator.initial_seed()).to(dtype=dtype) for generator in generators]
         tensors = [tensors_of(module) for module in modules]
         if len({tuple((name, tensor.shape) for name, tensor in found.items()) for found in tensors}) > 1:
             raise ModuleError(f"module: {spec.name} gives modules of different shapes")

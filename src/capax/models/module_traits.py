@@ -1,4 +1,4 @@
-"""What a user's module is, found out by asking it: its outputs, its randomness, and how members are computed."""
+"""What a module is, found out by asking it: its outputs, its randomness, and how members are computed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from capax.errors import SpecError
 from capax.models.ensemble import Streams
-from capax.models.factory import ModuleError, build, said, seeded
+from capax.models.factory import ModuleError, said, seeded
 from capax.models.module import ModuleEnsemble, plain_attention, reported, tensors_of
-from capax.specs.modules import Module
+from capax.specs.modules import TorchModel
 from capax.specs.task import Purpose, Task
 
 MOST_POSITIONS = 64
@@ -30,7 +30,7 @@ TRIAL = 3
 
 @dataclass(frozen=True)
 class Traits:
-    """What is known of the modules of a factory.
+    """What is known of the modules of a spec.
 
     Attributes:
         floats_per_row: numbers in the widest activation of one sequence.
@@ -54,8 +54,8 @@ class Traits:
 
 
 @functools.lru_cache(maxsize=32)
-def traits(spec: Module, vocab_size: int, seq_len: int, dtype: torch.dtype = torch.float32) -> Traits:
-    """Ask a few modules of the factory, once for each shape.
+def traits(spec: TorchModel, vocab_size: int, seq_len: int, dtype: torch.dtype = torch.float32) -> Traits:
+    """Ask a few modules of a spec, once for each shape.
 
     Raises:
         ModuleError: when a module fails, gives something else than finite scores of every token at every position or at
@@ -64,7 +64,8 @@ def traits(spec: Module, vocab_size: int, seq_len: int, dtype: torch.dtype = tor
     """
 
     def made(seed: int) -> nn.Module:
-        return build(spec, vocab_size=vocab_size, seq_len=seq_len, seed=seed).to(dtype=dtype)
+        module: nn.Module = spec.torch_module({"vocab_size": vocab_size, "context": seq_len - 1}, seed)
+        return module.to(dtype=dtype)
 
     name = spec.name
     drawn = torch.randint(vocab_size, (TRIAL, 8, seq_len - 1), generator=torch.Generator().manual_seed(0))
@@ -101,7 +102,7 @@ class TriedModules(ModuleEnsemble):
     """Modules that were tried out before they are trained."""
 
     @staticmethod
-    def traits_for(spec: Module, task: Task, dtype: torch.dtype = torch.float32) -> Traits:
+    def traits_for(spec: TorchModel, task: Task, dtype: torch.dtype = torch.float32) -> Traits:
         """What is known of the modules, if they can learn a task.
 
         Raises:
@@ -114,10 +115,12 @@ class TriedModules(ModuleEnsemble):
             if task.scored(purpose) != "all":
                 continue
             if found.positions == "last":
-                raise SpecError(f"{field}: 'last' with {spec.factory}, which scores the last position alone, got 'all'")
+                raise SpecError(
+                    f"{field}: 'last' with {spec.short_name}, which scores the last position alone, got 'all'"
+                )
             if found.looks_ahead is not None:
                 raise SpecError(
-                    f"{field}: 'last' with {spec.factory}, whose scores at position {found.looks_ahead} depend on "
+                    f"{field}: 'last' with {spec.short_name}, whose scores at position {found.looks_ahead} depend on "
                     f"later tokens (no causal mask?), which include their target, got 'all'"
                 )
         return found
@@ -125,7 +128,7 @@ class TriedModules(ModuleEnsemble):
     @classmethod
     def untrained(
         cls,
-        spec: Module,
+        spec: TorchModel,
         task: Task,
         streams: Streams,
         *,
@@ -144,7 +147,10 @@ class TriedModules(ModuleEnsemble):
             dtype=dtype,
             device=device,
         )
-        ensemble.notes, ensemble.one_start = (f"module: {found.computed}",), found.one_start
+        ensemble.notes, ensemble.one_start = (
+            (*spec.remarks(**task.sizes()), f"module: {found.computed}"),
+            found.one_start,
+        )
         if found.in_common is not None:
             alone = "; restarts differ in their batches alone, so there is no interval" if found.one_start else ""
             ensemble.notes += (f"seeds: {found.in_common}{alone}",)
@@ -272,7 +278,7 @@ def _floats_per_row(module: nn.Module, tokens: Tensor) -> int:
     return max(b - a for a, b in zip(half, whole, strict=True)) // rows
 
 
-def _check_members(spec: Module, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> None:
+def _check_members(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> None:
     """Whether a module with another's tensors answers as that one; what it keeps of a call would reach others."""
     modules = [made(seed).eval() for seed in range(TRIAL)]
     stacked = {n: torch.stack([tensors_of(m)[n].detach() for m in modules]) for n in tensors_of(modules[0])}
@@ -285,7 +291,7 @@ def _check_members(spec: Module, tokens: Int[Tensor, "e b n"], made: Callable[[i
         )
 
 
-def _why_apart(spec: Module, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> str:
+def _why_apart(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> str:
     """Why members cannot be computed together; empty where a trial went well.
 
     It asks that scores and gradients are those of the members computed one by one (to rounding), and that a member's do

@@ -75,6 +75,9 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
         depth = self.spec.n_layers
         noise = self._noise(tokens, scored) if training and self.generators else None
         mixed = self.mixer(0).from_shared(shared, tokens)
+        if not self.spec.has_table:
+            rows = self._before(self.parameters["token"])
+            mixed = self.mixer(0).from_rows(rows, tokens, scored if depth == 1 else "all")
         read = tokens if mixed is None else tokens[:, :, -mixed.shape[2] :]
         position = shared.get("position")
         x = self._embed(read, None if position is None else position[:, -read.shape[2] :])

@@ -188,7 +188,7 @@ class Question:
         return self.model.shaped(float(needed[0]), self.task.sizes(), **sizes)
 
     def spec(self, sizes: Mapping[str, int], kinds: Mapping[str, str] | None = None) -> Any:
-        """A model of these sizes; what are no fields of it are arguments of a user's module.
+        """A model of these sizes; what are no fields of it are options of a module.
 
         Args:
             kinds: fields in place of those that were asked about.
@@ -198,8 +198,8 @@ class Question:
         kinds = {**self.kinds, **(kinds or {})}
         fields |= {name: value for name, value in kinds.items() if name in own}
         further = {name: value for name, value in sizes.items() if name not in own}
-        if "arguments" in fields:
-            fields["arguments"] = json.loads(fields["arguments"]) | further
+        if (options := self.model.options) in fields:
+            fields[options] = json.loads(fields[options]) | further
         return self.model(**self.model.completed(fields))
 
     def table(self, models: Sequence[Any]) -> Columns:

@@ -10,6 +10,7 @@ from capax.specs.associative import AssociativeAttention as AssociativeAttention
 from capax.specs.biographies import Biographies as Biographies
 from capax.specs.channel import KeyQueryChannel as KeyQueryChannel
 from capax.specs.facts import Facts as Facts
+from capax.specs.huggingface import HuggingFace as HuggingFace
 from capax.specs.model import Model as Model
 from capax.specs.modules import Module as Module
 from capax.specs.protocols import PROTOCOLS as PROTOCOLS
@@ -27,3 +28,4 @@ from capax.specs.task import Task as Task
 from capax.specs.text import Text as Text
 from capax.specs.training import Training as Training
 from capax.specs.transformer import Transformer as Transformer
+from capax.specs.x_transformers import XTransformers as XTransformers

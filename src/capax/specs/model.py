@@ -49,6 +49,10 @@ class Sinusoid(NamedTuple):
     """Sines and cosines, in turn, of a row's number by wavelengths from 2π to 20,000π (Vaswani et al. 2017)."""
 
 
+class Drawn(NamedTuple):
+    """First values that come from the code which builds the model."""
+
+
 class Parameter(NamedTuple):
     """One tensor of a model.
 
@@ -59,7 +63,7 @@ class Parameter(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-    first: Normal | Uniform | Constant | Sinusoid
+    first: Normal | Uniform | Constant | Sinusoid | Drawn
     trained: bool = True
 
 
@@ -77,6 +81,7 @@ class Model(Tagged):
         exact: whether a member is the same to the last bit in any pack of two or more.
         counts_anew: whether the effective parameters of runs are counted again when they are read: they follow from its
             fields, by the rule of now.
+        options: the field that holds what it is made with by other names than its fields; None where there is none.
     """
 
     tag_field: ClassVar[str] = "model"
@@ -89,6 +94,7 @@ class Model(Tagged):
     depths: ClassVar[tuple[int, ...]] = ()
     exact: ClassVar[bool] = True
     counts_anew: ClassVar[bool] = False
+    options: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
 

@@ -1,4 +1,4 @@
-"""A model that the user brings: a factory of `torch.nn.Module`s that map tokens to next-token scores."""
+"""Models whose members are `torch.nn.Module`s: what they have in common, and those that a user's factory makes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,58 @@ from capax.specs.training import Training
 from capax.text import Over
 
 
-class Module(Model):
+class TorchModel(Model):
+    """A model whose members are `torch.nn.Module`s that map tokens to next-token scores.
+
+    What its modules are is found out by asking a few; members are computed together where `torch.vmap` can.
+    `torch_module` makes one.
+    """
+
+    exact: ClassVar[bool] = False
+    ensemble_class: ClassVar[str] = "capax.models.module_traits:TriedModules"
+
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())
+
+    @property
+    def name(self) -> str:
+        """What is made and of what, as it would be called."""
+        raise NotImplementedError(f"{type(self).__name__}.name")
+
+    @property
+    def short_name(self) -> str:
+        """What is made."""
+        return self.model
+
+    def remarks(self, **sizes: int) -> tuple[str, ...]:
+        """What a measurement says of it."""
+        return ()
+
+    def effective_parameters(self, **sizes: int) -> int:
+        """All of its trained numbers: what its products are is not known."""
+        return self.built_counts(**sizes)["trainable"]
+
+    def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
+        """Numbers in the widest activation of one sequence, found out by asking a module."""
+        found = resolve("capax.models.module_traits:traits")(self, sizes["vocab_size"], sizes["context"] + 1)
+        return int(found.floats_per_row)
+
+    def given(self) -> dict[str, Any]:
+        """What it is made with by other names than its fields."""
+        return dict(getattr(self, self.options or ""))
+
+    def columns(self) -> dict[str, Any]:
+        """Its fields, and options that are numbers or truth values as columns of their own."""
+        fields = {name: value for name, value in super().columns().items() if value is not None}
+        return {name: value for name, value in self.given().items() if isinstance(value, int | float)} | fields
+
+    def refuse(self, training: Training, protocol: Protocol) -> None:
+        """Refuse to compile it."""
+        if training.compile:
+            raise ValueError(f"compile: not for {self.short_name}, a torch.nn.Module, got True")
+
+
+class Module(TorchModel):
     """A user's `torch.nn.Module` that maps tokens `(batch, n)` to scores `(batch, n, vocab_size)`.
 
     The factory is a function or a class, called for every member with those of `vocab_size`, `seq_len` (that of the
@@ -25,8 +76,7 @@ class Module(Model):
     names, and with `arguments`, which come first. Scores `(batch, vocab_size)` are those of the last position.
     """
 
-    exact: ClassVar[bool] = False
-    ensemble_class: ClassVar[str] = "capax.models.module_traits:TriedModules"
+    options: ClassVar[str] = "arguments"
 
     model: Literal["module"] = "module"
     factory: Annotated[str, Field(description="What makes the module: 'package.module:name', a callable.")]
@@ -49,14 +99,16 @@ class Module(Model):
             self.model_fields_set.discard("source_sha256")  # a copy with changes reads the file again
         return self
 
-    def __hash__(self) -> int:
-        return hash(self.model_dump_json())
-
     @property
     def name(self) -> str:
         """The factory and its arguments, as they would be called."""
         given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
         return f"{self.factory}({given})"
+
+    @property
+    def short_name(self) -> str:
+        """The factory."""
+        return self.factory
 
     def words(self, protocol: Protocol | None = None) -> str:
         """The factory and its arguments, as they would be called."""
@@ -87,10 +139,6 @@ class Module(Model):
             "total": sum(count for count, _ in numbers),
         }
 
-    def effective_parameters(self, **sizes: int) -> int:
-        """All of its trained numbers: what its products are is not known."""
-        return self.built_counts(**sizes)["trainable"]
-
     def torch_module(self, sizes: Mapping[str, int], seed: int) -> Any:
         """One that the factory makes, with a seed of its random numbers."""
         return self._built(seed, **sizes)
@@ -98,27 +146,7 @@ class Module(Model):
     def _built(self, seed: int, *, vocab_size: int, context: int) -> Any:
         return resolve("capax.models.factory:build")(self, vocab_size=vocab_size, seq_len=context + 1, seed=seed)
 
-    def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
-        """Numbers in the widest activation of one sequence, found out by asking a module."""
-        found = resolve("capax.models.module_traits:traits")(self, sizes["vocab_size"], sizes["context"] + 1)
-        return int(found.floats_per_row)
-
     @property
     def runs_code(self) -> str:
         """The factory."""
         return self.factory
-
-    def columns(self) -> dict[str, Any]:
-        """Its fields, and numeric arguments as columns of their own."""
-        fields = super().columns()
-        numbers = {
-            name: value
-            for name, value in self.arguments.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        }
-        return numbers | fields
-
-    def refuse(self, training: Training, protocol: Protocol) -> None:
-        """Refuse to compile a user's module."""
-        if training.compile:
-            raise ValueError("compile: not for a user's module, got True")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from capax.errors import CapaxError, SpecError, shown
+from capax.inputs import refuse_nested
 from capax.specs.plugins import Registry, pickled
 
 LARGEST = 2**63 - 1
@@ -34,13 +37,18 @@ _STORED: ContextVar[bool] = ContextVar("stored", default=False)
 """Whether a spec is being read from data: a store, a result, a request."""
 
 
+def reads_data() -> bool:
+    """Whether a spec is being read from data, which names files by their content: none is read."""
+    return _STORED.get()
+
+
 def must_be_given(field: str) -> None:
     """Refuse data without a field that would otherwise come from reading a file or importing a module.
 
     Raises:
         ValueError: where a spec is being read from data.
     """
-    if _STORED.get():
+    if reads_data():
         raise ValueError(f"{field}: is required where a run is read from data, got none")
 
 
@@ -90,6 +98,34 @@ def since(version: str, description: str, **limits: Any) -> Any:
     return Field(description=description, json_schema_extra={"since": version}, **limits)
 
 
+FILLED_IN = "_sha256"
+"""How fields end that hold the content of what another names."""
+
+
+def filled_in(description: str) -> Any:
+    """A field that is filled in when a spec is made: it is no flag and no axis."""
+    return Field(description=description, json_schema_extra={"filled_in": True})
+
+
+def is_filled_in(name: str, field: FieldInfo) -> bool:
+    """Whether a field is filled in when a spec is made."""
+    extra = field.json_schema_extra
+    return name.endswith(FILLED_IN) or (isinstance(extra, dict) and "filled_in" in extra)
+
+
+def refuse_unwritable(name: str, value: Mapping[str, Any]) -> None:
+    """Refuse an object that no JSON in UTF-8 could hold, or that is nested too deeply.
+
+    Raises:
+        SpecError: that names the field.
+    """
+    refuse_nested(value, name, SpecError)
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except (UnicodeEncodeError, TypeError):
+        raise SpecError(f"{name}: should be text in UTF-8, got {shown(value)}") from None
+
+
 class Spec(BaseModel):
     """Base of all specs: frozen, unknown fields refused, errors in one line.
 
@@ -107,6 +143,8 @@ class Spec(BaseModel):
                 raise SpecError(f"{name}: should be no truth value, got {value}")  # True would be read as 1
             if isinstance(value, str) and value != value.encode(errors="replace").decode():
                 raise SpecError(f"{name}: should be text in UTF-8, got {shown(value)}")  # no JSON could hold it
+            if isinstance(value, Mapping):
+                refuse_unwritable(name, value)
         try:
             super().__init__(**fields)
         except ValidationError as error:

@@ -15,13 +15,16 @@ from capax.errors import SpecError
 from capax.inputs import LARGEST_TEXT, refuse_nested, regular
 from capax.specs import PROTOCOLS, Model, Run, Spec, Task, Training
 from capax.specs.plugins import UnknownTag
+from capax.specs.spec import is_filled_in
 
 MOST_RUNS = 1_000_000
 MOST_POINTS = 50_000
 """Values of one axis."""
 LARGEST_END = 2.0**63
 """Of a range; its ends are in a ratio below this, too."""
-NO_AXES = ("task", "model", "protocol", "library_sha256", "source_sha256")
+BESIDE, FOLDERS = ("library", "config", "weights"), ("config", "weights")
+"""Fields that may name what lies beside the study, and those that may name a folder."""
+NO_AXES = ("task", "model", "protocol")
 Parts = dict[str, type[Spec]]
 KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change")
 
@@ -55,7 +58,8 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     is one axis. An axis is a list, or a range of equal ratios: `{from = 8, to = 128, factor = 2}` or
     `{from = 1e-4, to = 1e-2, steps = 5}`; it has at most 50,000 values. Each `[[change]]` has `if` (fields and values,
     a list of values for several) and `set`: runs that meet all of `if` get the fields of `set`;
-    there must be one. A `library` of the task that is a file beside the study is that file.
+    there must be one. A `library` of the task, and a `config` or `weights` of the model, that lies
+    beside the study is that one.
 
     Raises:
         StudyError: for a file that cannot be read, is no TOML, has unknown tables, fields or axes, an empty axis, more
@@ -96,7 +100,7 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
     parts = _parts(tables)
     fields = _fields(parts)
     base = _base(tables, fields)
-    axes = _axes(tables, fields)
+    axes = _axes(tables, fields, parts)
     changes = [_change(number, change, fields) for number, change in enumerate(_list(tables, "change"))]
     count = math.prod(len(axis) for axis in axes)
     if count > MOST_RUNS and not allow_many:
@@ -150,17 +154,17 @@ def _base(tables: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any
     return values
 
 
-def _axes(tables: Mapping[str, Any], fields: Mapping[str, str]) -> list[list[dict[str, Any]]]:
+def _axes(tables: Mapping[str, Any], fields: Mapping[str, str], parts: Parts) -> list[list[dict[str, Any]]]:
     """Each axis as its steps: the fields that a step sets."""
     found, seen = [], dict[str, str]()
     for name, values in tables.get("grid", {}).items():
-        _claim(seen, "grid", name, fields)
+        _claim(seen, "grid", name, fields, parts)
         found.append([{name: value} for value in _values(f"grid.{name}", values)])
     for number, table in enumerate(_list(tables, "zip")):
         label = f"zip[{number}]"
         columns = {name: _values(f"{label}.{name}", values) for name, values in table.items()}
         for name in columns:
-            _claim(seen, label, name, fields)
+            _claim(seen, label, name, fields, parts)
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) != 1:
             raise SpecError(f"{label}: fields of one length advance together, got {lengths}")
@@ -168,9 +172,13 @@ def _axes(tables: Mapping[str, Any], fields: Mapping[str, str]) -> list[list[dic
     return found
 
 
-def _claim(seen: dict[str, str], label: str, name: str, fields: Mapping[str, str]) -> None:
-    if name not in fields or name in NO_AXES:
-        allowed = ", ".join(field for field in fields if field not in NO_AXES)
+def _claim(seen: dict[str, str], label: str, name: str, fields: Mapping[str, str], parts: Parts) -> None:
+    def is_axis(field: str) -> bool:
+        own = parts[fields[field]].model_fields[field] if fields[field] in parts else None
+        return field not in NO_AXES and not (own is not None and is_filled_in(field, own))
+
+    if name not in fields or not is_axis(name):
+        allowed = ", ".join(filter(is_axis, fields))
         raise SpecError(f"{label}.{name}: no such axis; allowed are {allowed}")
     if name in seen:
         raise SpecError(f"{label}.{name}: is an axis of {seen[name]} already")
@@ -246,10 +254,14 @@ def _change(
 
 
 def _beside(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The library, where it is a file beside the study."""
-    library = values.get("library")
-    found = os.path.join(path.parent, library) if isinstance(library, str) else ""
-    return {"library": found} if os.path.isfile(found) else {}  # which takes any name, however long
+    """What is named that lies beside the study: a library, a model's config or its weights."""
+    found = {}
+    for name in BESIDE:
+        if isinstance(value := values.get(name), str):
+            place = os.path.join(path.parent, value)
+            if os.path.isfile(place) or (name in FOLDERS and os.path.isdir(place)):  # which take any name, however long
+                found[name] = place
+    return found
 
 
 def _default(name: str, fields: Mapping[str, str], parts: Parts) -> Any:

@@ -84,6 +84,31 @@ class MixerSuite:
         compare(mixer, tables, fast, plain)
         return True
 
+    @pytest.mark.parametrize("scored", ["all", "last"])
+    def test_what_the_vocabulary_gives_equals_the_definition(self, scored: Scored) -> None:
+        for mixer in self.mixers():
+            for context in self.contexts:
+                self.compare_rows(mixer, context, scored)
+
+    def compare_rows(self, mixer: Mixer, context: int, scored: Scored) -> bool:
+        """Compare what a mixer makes of inputs that are rows of the vocabulary with the definition.
+
+        Returns:
+            Whether it makes anything of them.
+        """
+        rows = random(2, self.vocab_size, mixer.spec.d_model)
+        shape, generator = (2, 3, context), torch.Generator().manual_seed(0)
+        tokens, member = torch.randint(self.vocab_size, shape, generator=generator), torch.arange(2)[:, None, None]
+
+        def plain(rows: Tensor) -> Tensor:
+            found = mixer.definition(rows[member, tokens])
+            return found if scored == "all" else found[:, :, -1:]
+
+        if mixer.from_rows(rows, tokens, scored) is None:
+            return False
+        compare(mixer, rows, lambda rows: mixer.from_rows(rows, tokens, scored), plain)
+        return True
+
     def test_a_later_position_changes_no_earlier(self) -> None:
         for mixer in self.mixers():
             x = random(2, 3, 5, mixer.spec.d_model)

@@ -31,9 +31,9 @@ def refuse_too_large(run: Run, device: str = "cpu") -> None:
         size = 8 if run.training.precision == "float64" else 4
         counts = model.parameter_counts(**run.task.sizes())
         needed += size * (counts["total"] + (COPIES[run.training.optimizer] - 1) * counts["trainable"])
+        refuse(needed, "this run")  # else what follows, a trial of a library's model or a long table, may not fit
         needed += size * model.floats_per_row(run.task.sizes(), run.task.scored("loss"))
         if run.training.optimizer == "soap":
-            refuse(needed, "this run")  # else the table of its parameters may be too long to make
             needed += size * in_bases(model.parameters(**run.task.sizes()))
     refuse(needed, "this run")
 

@@ -112,6 +112,17 @@ class Mixer:
         """The definition's result at the last position."""
         return self.definition(x)[:, :, -1]
 
+    def from_rows(
+        self, rows: Float[Tensor, "e t c"], tokens: Int[Tensor, "e b n"], scored: Scored
+    ) -> Float[Tensor, "e b p c"] | None:
+        """The result (p = n or 1) where an input is its token's row, wherever it stands; None where that saves nothing.
+
+        Args:
+            rows: inputs of the vocabulary, without the gain of the norm before.
+            scored: positions that are answered.
+        """
+        return None
+
     def shared(self, inputs: Inputs, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
         """What all sequences of a step share where this is the first block's mixer; differentiable.
 
@@ -178,11 +189,31 @@ def normed(x: Float[Tensor, "*batch c"], norm: Norm | None = "layer") -> Float[T
 def turned(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
     """Each pair of neighbouring channels turned by its position times its own frequency (rotary positions)."""
     n, d = x.shape[-2:]
-    frequency = ROTARY_BASE ** -(torch.arange(0, d, 2, dtype=torch.float64, device=x.device) / d)
-    angle = torch.arange(n, dtype=torch.float64, device=x.device)[:, None] * frequency
-    cosine, sine = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    cosine, sine = turns(0, n, d, x)
     first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack([first * cosine - second * sine, first * sine + second * cosine], -1).flatten(-2)
+
+
+def turned_to_all(x: Float[Tensor, "*batch d"], first: int, n: int) -> Float[Tensor, "*batch n d"]:
+    """Each vector turned, as `turned` does, to each of n positions from the first on."""
+    cosine, sine = (part.repeat_interleave(2, -1) for part in turns(first, n, x.shape[-1], x))
+    ahead = torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
+    return torch.addcmul(x[..., None, :] * cosine, ahead[..., None, :], sine)
+
+
+def turned_halves(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+    """As `turned`, of channels whose pairs lie half of them apart: neighbours in memory are then turned together."""
+    n, d = x.shape[-2:]
+    cosine, sine = turns(0, n, d, x)
+    first, second = x.chunk(2, -1)
+    return torch.cat([(first * cosine).addcmul(second, -sine), (second * cosine).addcmul(first, sine)], -1)
+
+
+def turns(first: int, n: int, d: int, like: Tensor) -> tuple[Float[Tensor, "n p"], Float[Tensor, "n p"]]:
+    """Cosine and sine of what each pair of d channels is turned by at n positions from the first on."""
+    frequency = ROTARY_BASE ** -(torch.arange(0, d, 2, dtype=torch.float64, device=like.device) / d)
+    angle = torch.arange(first, first + n, dtype=torch.float64, device=like.device)[:, None] * frequency
+    return angle.cos().to(like.dtype), angle.sin().to(like.dtype)
 
 
 def alibi_slopes(heads: int) -> list[float]:

@@ -15,12 +15,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.models.mixers.mixer import Inputs, Mixer, turned, with_gain
+from capax.models.mixers.mixer import Inputs, Mixer, turned, turned_halves, turned_to_all, with_gain
 from capax.models.operations import looked_up, softmax
 from capax.specs.model import Scored
 
 LOOK_UP = 8
 """Sequences per token of the vocabulary from which looking projections up is faster than computing them (measured)."""
+
+
+GATHERED, TURNED = 24, 40
+"""Multiplications that take as long as gathering one number, or turning one, both with their gradients (measured)."""
+
+SCORED_WHOLE = 32
+"""Tokens of a vocabulary up to which scoring all of their turned keys is faster than looking some up (measured)."""
 
 
 class Softmax(Mixer):
@@ -34,6 +41,26 @@ class Softmax(Mixer):
         """The definition's result at the last position."""
         way = last_query_turned if self._rotary else last_query
         return way(x, self._gained_weights(), self.bias(x.shape[2], x))
+
+    def from_rows(
+        self, rows: Float[Tensor, "e t c"], tokens: Int[Tensor, "e b n"], scored: Scored
+    ) -> Float[Tensor, "e b p c"] | None:
+        """The definition's result from what is computed once for each token of the vocabulary."""
+        (b, n), (t, c) = tokens.shape[1:], rows.shape[1:]
+        weights, bias, rotary = self._gained_weights(), self.bias(n, rows), self._rotary
+        h, d = weights.key.shape[1], weights.key.shape[-1]
+        if scored == "all":
+            joined = not rotary and mixes_inputs(weights.key, weights.value, n)
+            if joined or rows.device.type != "cpu" or not looking_up_pays(b, t if rotary else 0, c):
+                return None
+            return all_queries_of_tokens(rows, tokens, weights, bias, rotary)
+        if rotary:
+            if not turning_pays(b, t, c, h, d):
+                return None
+            return last_query_of_turned_tokens(rows, tokens, weights, bias)[:, :, None]
+        if not factoring_pays(b, n, t, c, h):
+            return None
+        return last_query_factored(rows, None, None, tokens, weights, bias)[:, :, None]
 
     def shared(self, inputs: Inputs, scored: Scored, n_sequences: int) -> dict[str, Tensor]:
         """What all sequences of a step share, computed once (speed rules 3 and 4); differentiable in the parameters.
@@ -148,9 +175,12 @@ def all_queries(
         mixed = attention.flatten(2, 3) @ x  # e b nh c
         return (mixed.view(e, b * n, -1) @ joined_value(weights).flatten(1, 2)).view(x.shape)
 
-    query, key = projected(x, weights.scaled_query), projected(x, weights.key)
+    asks, answers = weights.scaled_query, weights.key
+    if rotary:  # scores are the same in any order of the channels
+        asks, answers = (torch.cat([part[..., ::2], part[..., 1::2]], -1) for part in (asks, answers))
+    query, key = projected(x, asks), projected(x, answers)
     if rotary:
-        query, key = turned(query), turned(key)
+        query, key = turned_halves(query), turned_halves(key)
     attention = causal_softmax((query @ key.mT).transpose(2, 3), bias).transpose(2, 3)  # e b h n n
     mixed = attention @ projected(x, weights.value)  # e b h n v
     return (mixed.transpose(2, 3).reshape(e, b * n, -1) @ weights.out.flatten(1, 2)).view(x.shape)
@@ -208,7 +238,7 @@ def last_query_turned(
 
 def last_query_factored(
     token: Float[Tensor, "e t c"],
-    position: Float[Tensor, "e n c"],
+    position: Float[Tensor, "e n c"] | None,
     inverse_deviation: Float[Tensor, "e n t"] | None,
     tokens: Int[Tensor, "e b n"],
     weights: Weights,
@@ -217,11 +247,14 @@ def last_query_factored(
     """Only the last position asks; the inputs are `(token[tokens_i] + position[i]) · inverse_deviation[i, tokens_i]`.
 
     Scores and the mixed input are products with the t token rows and the n position rows: no vector of a (sequence,
-    position) is formed, and the cost holds no term b·n·c. Without a norm, `inverse_deviation` is None.
+    position) is formed, and the cost holds no term b·n·c. `inverse_deviation` is None without a norm, `position`
+    without a table of positions; then the token rows are normed already.
     """
     e, b, n = tokens.shape
     h, t = weights.query.shape[1], token.shape[1]
-    last = token.gather(1, tokens[:, :, -1, None].expand(-1, -1, token.shape[-1])) + position[:, -1:]
+    last = token.gather(1, tokens[:, :, -1, None].expand(-1, -1, token.shape[-1]))
+    if position is not None:
+        last = last + position[:, -1:]
     deviation = None
     if inverse_deviation is not None:
         at = (tokens + torch.arange(n, device=tokens.device) * t).flatten(1)
@@ -229,15 +262,76 @@ def last_query_factored(
         last = last * deviation[:, 0, :, -1:]
     asked = chain(last[:, None], weights.scaled_query, weights.key.mT).flatten(1, 2)  # e hb c
     slot = tokens[:, None].expand(-1, h, -1, -1)  # e h b n
-    scores = (asked @ token.mT).view(e, h, b, t).gather(3, slot) + (asked @ position.mT).view(e, h, b, n)
+    scores = (asked @ token.mT).view(e, h, b, t).gather(3, slot)
+    if position is not None:
+        scores = scores + (asked @ position.mT).view(e, h, b, n)
     if deviation is not None:
         scores = scores * deviation
     if bias is not None:
         scores = scores + bias[:, -1][:, None]
     attention = softmax(scores) if deviation is None else softmax(scores) * deviation
-    per_token = torch.zeros(e, h, b, t, dtype=attention.dtype, device=attention.device).scatter_add(3, slot, attention)
-    mixed = per_token.flatten(1, 2) @ token + attention.flatten(1, 2) @ position
+    mixed = _per_token(attention, slot, t).flatten(1, 2) @ token
+    if position is not None:
+        mixed = mixed + attention.flatten(1, 2) @ position
     return chain(mixed.view(e, h, b, -1), weights.value, weights.out).sum(1)
+
+
+def _per_token(attention: Float[Tensor, "e h b n"], slot: Int[Tensor, "e h b n"], t: int) -> Float[Tensor, "e h b t"]:
+    """Attention to each token of the vocabulary."""
+    none = torch.zeros(*attention.shape[:3], t, dtype=attention.dtype, device=attention.device)
+    return none.scatter_add(3, slot, attention)
+
+
+def all_queries_of_tokens(
+    rows: Float[Tensor, "e t c"],
+    tokens: Int[Tensor, "e b n"],
+    weights: Weights,
+    bias: Float[Tensor, "g n n"] | None = None,
+    rotary: bool = False,
+) -> Float[Tensor, "e b n c"]:
+    """Every position asks; an input is its token's row, and queries, keys and values are looked up."""
+    (e, b, n), (h, t) = tokens.shape, (weights.query.shape[1], rows.shape[1])
+    head = torch.arange(e * h, device=tokens.device).view(e, h, 1, 1) * t
+    token = tokens[:, None] + head  # e h b n
+    tables = [rows[:, None] @ part for part in (weights.scaled_query, weights.key, weights.value)]
+    places = [token] * 3
+    if rotary:
+        place = token * n + torch.arange(n, device=tokens.device)
+        tables[:2] = [turned_to_all(table, 0, n).flatten(2, 3) for table in tables[:2]]
+        places[:2] = [place] * 2
+    query, key, value = (looked_up(one.flatten(0, 2), at) for one, at in zip(tables, places, strict=True))
+    if bias is None:
+        bias = torch.full((1, n, n), -torch.inf, dtype=rows.dtype, device=rows.device).triu(1)
+    mixed = softmax(query @ key.mT + bias[:, None]) @ value  # e h b n v
+    return (mixed.permute(0, 2, 3, 1, 4).reshape(e, b * n, -1) @ weights.out.flatten(1, 2)).view(e, b, n, -1)
+
+
+def last_query_of_turned_tokens(
+    rows: Float[Tensor, "e t c"],
+    tokens: Int[Tensor, "e b n"],
+    weights: Weights,
+    bias: Float[Tensor, "g n n"] | None = None,
+) -> Float[Tensor, "e b c"]:
+    """Only the last position asks, with rotary positions; an input is its token's row.
+
+    The keys of the vocabulary are turned once for every position. A small vocabulary is scored whole; of a large one
+    keys are looked up.
+    """
+    (e, _, n), (h, t) = tokens.shape, (weights.query.shape[1], rows.shape[1])
+    last = rows.gather(1, tokens[:, :, -1, None].expand(-1, -1, rows.shape[-1]))
+    query = last[:, None] @ weights.scaled_query  # e h b d, at place 0: positions are told from the last
+    key = turned_to_all(rows[:, None] @ weights.key, 1 - n, n)  # e h t n d
+    pair = tokens * n + torch.arange(n, device=tokens.device)
+    if t <= SCORED_WHOLE:
+        scores = (query @ key.flatten(2, 3).mT).gather(3, pair[:, None].expand(-1, h, -1, -1))  # e h b n
+    else:
+        head = torch.arange(e * h, device=tokens.device).view(e, h, 1, 1) * t * n
+        found = looked_up(key.flatten(0, 3), pair[:, None] + head)  # e h b n d
+        scores = (found @ query[..., None])[..., 0]
+    attention = softmax(scores if bias is None else scores + bias[:, -1][:, None])
+    slot = tokens[:, None].expand(-1, h, -1, -1)
+    mixed = _per_token(attention, slot, t) @ rows[:, None]
+    return chain(mixed, weights.value, weights.out).sum(1)
 
 
 def factoring_pays(b: int, n: int, t: int, c: int, h: int) -> bool:
@@ -245,5 +339,14 @@ def factoring_pays(b: int, n: int, t: int, c: int, h: int) -> bool:
 
     Counts multiplications; a vector that is gathered and normed is charged as many as were measured to take as long.
     """
-    gathered = 24
-    return 2 * b * h * (t + n) * c + n * t * c < b * n * c * (2 * h * 2 + gathered)
+    return 2 * b * h * (t + n) * c + n * t * c < b * n * c * (2 * h * 2 + GATHERED)
+
+
+def turning_pays(b: int, t: int, c: int, h: int, d: int) -> bool:
+    """Whether turning the vocabulary's keys for every position costs less than forming those of every input vector."""
+    return t <= b and h * d * (min(t, GATHERED) + TURNED * t / b) < c * (h * (d + 1) + GATHERED)
+
+
+def looking_up_pays(b: int, t: int, c: int) -> bool:
+    """Whether looking up queries, keys and values costs less than forming them; t tokens are turned."""
+    return t <= b and 3 * GATHERED + 2 * TURNED * t / b < 3 * c
