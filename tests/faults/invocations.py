@@ -58,6 +58,8 @@ BASES: dict[str, list[str]] = {
         "8",
         "--vocab-size",
         "100",
+        "--n-layers",
+        "1",
     ],
     "predict associations": ["--n-heads", "4", "--context-size", "8", "--d-model", "32", "--d-head", "8"],
     "predict relations": ["--n-edges", "64", "--d-model", "32"],
