@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -113,6 +113,11 @@ def is_filled_in(name: str, field: FieldInfo) -> bool:
     return name.endswith(FILLED_IN) or (isinstance(extra, dict) and "filled_in" in extra)
 
 
+def _holds_objects(annotation: Any) -> bool:
+    """Whether a field is an object of any content: a spec's own fields are checked one by one."""
+    return any(get_origin(one) is dict for one in (annotation, *get_args(annotation)))
+
+
 def refuse_unwritable(name: str, value: Mapping[str, Any]) -> None:
     """Refuse an object that no JSON in UTF-8 could hold, or that is nested too deeply.
 
@@ -143,7 +148,7 @@ class Spec(BaseModel):
                 raise SpecError(f"{name}: should be no truth value, got {value}")  # True would be read as 1
             if isinstance(value, str) and value != value.encode(errors="replace").decode():
                 raise SpecError(f"{name}: should be text in UTF-8, got {shown(value)}")  # no JSON could hold it
-            if isinstance(value, Mapping):
+            if isinstance(value, Mapping) and field is not None and _holds_objects(field.annotation):
                 refuse_unwritable(name, value)
         try:
             super().__init__(**fields)
