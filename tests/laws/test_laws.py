@@ -167,6 +167,19 @@ def test_rows_outside_the_domain_are_flagged() -> None:
     law.predict({name: values[:1] for name, values in rows.items()})
 
 
+def test_runs_of_today_join_those_that_lack_later_fields() -> None:
+    """The study that ships knows no options of later versions: it was measured at their defaults."""
+    before = tables.from_file("reference")
+    assert "attention" not in before.columns
+    row = before.filter(before["d_model"] == 32).head(1)
+    now = row.with_columns(seed=pl.lit(99), attention=pl.lit("softmax"), n_experts=pl.lit(1), bos=pl.lit(False))
+    joined = pl.concat([before, now], how="diagonal_relaxed")
+    assert len(capax.PowerLaw(n_bootstrap=2).fit(joined).rows_.counts) == 45  # four are not above chance
+    other = pl.concat([before, now.with_columns(attention=pl.lit("linear"))], how="diagonal_relaxed")
+    with pytest.raises(LawError, match="attention: the rows mix"):
+        capax.PowerLaw(n_bootstrap=2).fit(other)
+
+
 def test_another_protocol_is_outside_the_domain() -> None:
     law = capax.PowerLaw().fit(real())
     rows = real().head(2).with_columns(vocab_size=pl.Series([100, 50]))

@@ -193,6 +193,7 @@ def test_effective_parameters_are_what_the_chances_can_tell_of(
         ({"values": False, "d_value": 3}, "d_value"),
         ({"stride": 0}, "stride"),
         ({"n_experts": 0}, "n_experts"),
+        ({"n_experts": 1025}, "n_experts"),
         ({"n_experts": 2, "ffn": "none"}, "n_experts"),
         ({"n_experts": 2, "top_k": 3}, "top_k"),
         ({"norm_place": "post", "norms": False}, "norm_place"),

@@ -216,7 +216,8 @@ def test_capacity_falls_with_length_under_the_all_position_loss_alone(max_epochs
     def above_chance(loss: str, seq_len: int) -> float:
         task = capax.Sequences(seq_len=seq_len, vocab_size=64, library_size=500, loss=loss)
         run = capax.measure(task, model, training, restarts=restarts)
-        return units.above_chance(float(np.mean(run.memorized_per_restart)), run.chance, 500)
+        assert run.chance_uniform is not None
+        return units.above_chance(float(np.mean(run.memorized_per_restart)), run.chance_uniform, 500)
 
     ratio = {loss: above_chance(loss, 5) / above_chance(loss, 17) for loss in ("all", "last")}
     assert 2.7 < ratio["all"] < 6  # 16 / 4
@@ -237,7 +238,9 @@ def test_mls_finds_the_largest_whole_library_of_a_small_model(lr: float, seeds: 
     assert run.interval.high is not None
     assert run.interval.low <= run.search.threshold <= run.interval.high
     assert run.memorized == int(run.search.threshold)
-    assert run.chance == pytest.approx(run.memorized / 8)
+    assert run.chance_uniform == pytest.approx(run.memorized / 8)
+    assert run.chance_constant is not None
+    assert run.chance == max(run.chance_uniform, run.chance_constant)
     for size, whole in ((max(1, run.memorized // 4), True), (min(64, run.memorized * 4), False)):
         check = capax.measure(task.replace(library_size=size), model, training, restarts=4, seed=11)
         assert all((count == size) == whole for count in check.memorized_per_restart)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from capax.errors import LawError, SpecError
 from capax.specs import Model, Task
 from capax.specs.plugins import Registry
+from capax.specs.spec import later_fields
 from capax.store import tables
 from capax.store.protocol_columns import PROTOCOL, protocol_values
 
@@ -176,7 +177,9 @@ def counted(table: Any) -> tuple[str, ...]:
 
 
 def _further(table: Any, names: Sequence[str], skip: Sequence[str]) -> dict[str, Value]:
-    """The model, where it is not the usual one of its task, and fields that only a plugin or a user's module has.
+    """The model, where it is not the usual one of its task, and its and the task's fields that not all models have.
+
+    Runs of an earlier version, which lack a field, have the value that they were measured with.
 
     Raises:
         LawError: when rows differ in them, but for the law's columns.
@@ -197,11 +200,13 @@ def _further(table: Any, names: Sequence[str], skip: Sequence[str]) -> dict[str,
     task, model = kinds if len(kinds) == 2 else (None, None)
     if task is None or model is None:  # somebody's table
         return {}
+    before = {name: kind.model_fields[name].default for kind in (task, model) for name in later_fields(kind)}
     found: dict[str, Value] = {} if model is task.learner else {"model": model.tag()}
     for name in dict.fromkeys(name for kind in (task, model) for name in kind.model_fields):
         if name not in known or name in (*FREE, *PROTOCOL, *names, *skip, "model"):
             continue
-        told = {_without(value, names) for value in tables.values(table, name)}
+        values = (before.get(name) if value is None else value for value in tables.values(table, name))
+        told = {_without(value, names) for value in values}
         if len(told) > 1:
             shown = ", ".join(map(str, sorted(told, key=str)[:5]))
             raise LawError(f"{name}: the rows mix {shown}; a law describes one, or has {name} as one of its axes")

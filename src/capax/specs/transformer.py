@@ -24,6 +24,9 @@ HEAD = 64
 """Channels of a head, as x-transformers has them."""
 
 
+MOST_EXPERTS = 1024
+"""Of a block: each is computed by itself."""
+
 TABLES = ("trained", "frozen", "sinusoidal")
 """Positions that are rows of a table, added to a token's."""
 
@@ -121,9 +124,9 @@ class Transformer(Model):
         since("0.1", description="FFN gated: its hidden channels are multiplied by the activation of as many others."),
     ] = False
     n_experts: Annotated[
-        int, since("0.1", ge=1, le=LARGEST_SIZE, description="FFNs of a block, of which top_k answer a token.")
+        int, since("0.1", ge=1, le=MOST_EXPERTS, description="FFNs of a block, of which top_k answer a token.")
     ] = 1
-    top_k: Annotated[int, since("0.1", ge=1, le=LARGEST_SIZE, description="Experts that answer a token.")] = 1
+    top_k: Annotated[int, since("0.1", ge=1, le=MOST_EXPERTS, description="Experts that answer a token.")] = 1
     embeddings: Annotated[Literal["frozen", "trained"], Field(description="The token table.")] = "frozen"
     positions: Annotated[
         Literal["trained", "frozen", "sinusoidal", "rotary", "alibi", "none"],
