@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from capax.specs import Facts as Facts
     from capax.specs import HuggingFace as HuggingFace
     from capax.specs import KeyQueryChannel as KeyQueryChannel
+    from capax.specs import Lora as Lora
     from capax.specs import Mac as Mac
     from capax.specs import Mls as Mls
     from capax.specs import Model as Model
@@ -128,6 +129,7 @@ _HOMES = {
     "Training": "capax.specs",
     "Transformer": "capax.specs",
     "Uniform": "capax.specs.model",
+    "Lora": "capax.specs",
     "XTransformers": "capax.specs",
     "bounds": "capax.theory.bounds.catalogue",
     "calibrate": "capax.calibration.calibrate",

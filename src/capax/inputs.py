@@ -75,17 +75,25 @@ def _status(path: Path, field: str, error: type[CapaxError]) -> os.stat_result |
         raise error(f"{field}: cannot read {str(path)!r:.80}: {said}") from None
 
 
+def read_text(path: Path, field: str, error: type[CapaxError], largest: int | None = None) -> str:
+    """The text that a file holds.
+
+    Raises:
+        error: as `regular`, and for what is no UTF-8.
+    """
+    try:
+        return regular(path, field, error, largest=largest).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise error(f"{field}: cannot read {path}: {problem}") from None
+
+
 def read_json(path: Path, field: str, error: type[CapaxError]) -> dict[str, Any]:
     """The JSON object that a file holds.
 
     Raises:
         error: as `regular`, and for what is no JSON object or nested too deeply.
     """
-    try:
-        text = regular(path, field, error, largest=LARGEST_TEXT).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise error(f"{field}: cannot read {path}: {problem}") from None
-    return json_object(text, f"{field}: {path}", error)
+    return json_object(read_text(path, field, error, LARGEST_TEXT), f"{field}: {path}", error)
 
 
 def json_object(text: str, field: str, error: type[CapaxError]) -> dict[str, Any]:

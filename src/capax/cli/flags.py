@@ -336,11 +336,11 @@ def _pairs(_: Any, tokens: Sequence[Token]) -> dict[str, Any]:
     """Options by their names: values that are JSON, and others as text."""
     found: dict[str, Any] = {}
     for token in tokens:
-        name, equals, value = token.value.partition("=")
+        (name, equals, value), flag = token.value.partition("="), (token.keyword or "").lstrip("-")
         if not name or not equals:
-            raise SpecError(f"set: should be name=value, got {shown(token.value)}")
+            raise SpecError(f"{flag}: should be name=value, got {shown(token.value)}")
         if name in found:
-            raise SpecError(f"set: {name} is given twice")
+            raise SpecError(f"{flag}: {name} is given twice")
         found[name] = value
         with suppress(ValueError, RecursionError):
             found[name] = json.loads(value)

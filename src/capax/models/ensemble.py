@@ -118,6 +118,14 @@ class Ensemble(Generic[Spec]):
     def _generators_of(self, members: Int[Tensor, " k"]) -> list[torch.Generator]:
         return [self.generators[member] for member in members.tolist()] if self.generators else []
 
+    def also_measured(self, weights: Mapping[str, Tensor]) -> dict[str, float]:
+        """What is measured of one member's trained weights beside what the task measures.
+
+        Args:
+            weights: as they were at its best evaluation, by name, without a member axis.
+        """
+        return {}
+
     def random_states(self) -> dict[str, Tensor]:
         """Where the members' random numbers are, by name; nothing where training draws none."""
         return {str(place): generator.get_state() for place, generator in enumerate(self.generators)}

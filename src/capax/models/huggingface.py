@@ -187,7 +187,7 @@ def make(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
     _refuse_no_weights(folder)
     if _content(folder) != spec.weights_sha256:
         raise SpecError(f"weights: {folder} has changed since the run was made")
-    known = _vocabulary(folder)
+    known = vocabulary(folder)
     if vocab_size > known:
         raise SpecError(f"vocab_size: the weights in {folder} know {known} tokens, got {vocab_size}")
     with quiet():
@@ -219,12 +219,12 @@ def _refuse_others(found: Mapping[str, Any], folder: Path) -> None:
 
 def weights_in_words(spec: HuggingFace, vocab_size: int) -> str:
     """Where the first weights are from, and how much of their vocabulary is left."""
-    known = _vocabulary(Path(spec.weights or ""))
+    known = vocabulary(Path(spec.weights or ""))
     cut = f", the first {vocab_size} of its {known} tokens" if vocab_size < known else ""
     return f"weights: from {Path(spec.weights or '').name} (sha256 {spec.weights_sha256:.8}…){cut}"
 
 
-def _vocabulary(folder: Path) -> int:
+def vocabulary(folder: Path) -> int:
     """Tokens that the weights in a folder know."""
     said_there = read_config(folder, "weights").get("vocab_size")
     if type(said_there) is not int or said_there < 1:

@@ -79,8 +79,12 @@ def _made(spec: LibraryModel, how: str, vocab_size: int, context: int) -> nn.Mod
     return module
 
 
-def refuse_unknown(names: Collection[str], known: Collection[str], library: str) -> None:
+def refuse_unknown(names: Collection[str], known: Collection[str], library: str, field: str = "set") -> None:
     """Refuse options that a library does not have.
+
+    Args:
+        library: what has them, in words.
+        field: that they are given by.
 
     Raises:
         SpecError: that names the nearest that it has.
@@ -88,4 +92,6 @@ def refuse_unknown(names: Collection[str], known: Collection[str], library: str)
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, NAMED, 0.5)
-            raise SpecError(f"set: {library} has no option {name!r:.80}; the nearest are {', '.join(near) or 'none'}")
+            raise SpecError(
+                f"{field}: {library} has no option {name!r:.80}; the nearest are {', '.join(near) or 'none'}"
+            )

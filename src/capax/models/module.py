@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -26,11 +25,13 @@ MEMORY = "can't allocate memory"
 class ModuleEnsemble(TokenEnsemble[TorchModel]):
     """`n_members` modules of one spec.
 
-    Their parameters and buffers are stacked, those with `requires_grad=False` and the buffers stay as they are. Modules
-    that are random in training (dropout) draw from a generator of each member's own.
+    Their parameters and buffers are stacked, those with `requires_grad=False` and the buffers stay as they are. Where
+    the spec says that members share what is not trained (`shares_frozen`), that is there once. Modules that are random
+    in training (dropout) draw from a generator of each member's own.
 
     Args:
         parameters: tensors `(e, ...)` by the module's names for them.
+        common: tensors that all members share, without a member axis.
         template: a module whose tensors are replaced by a member's when it is called.
         together: whether the members are computed together, by `torch.vmap`, or one after another.
         generators: what each member's random numbers in training come from; none where it needs none.
@@ -43,9 +44,11 @@ class ModuleEnsemble(TokenEnsemble[TorchModel]):
         template: nn.Module,
         together: bool,
         generators: Sequence[torch.Generator] = (),
+        common: Mapping[str, Tensor] | None = None,
     ) -> None:
         super().__init__(spec, parameters)
         self.template, self.together, self.generators = template, together, list(generators)
+        self.common = dict(common or {})
         self._buffers = {name for name, _ in template.named_buffers()}
 
     @classmethod
@@ -71,20 +74,20 @@ class ModuleEnsemble(TokenEnsemble[TorchModel]):
         Raises:
             ModuleError: when a module cannot be made, or they have different tensors.
         """
-        modules = [spec.torch_module(sizes, generator.initial_seed()).to(dtype=dtype) for generator in generators]
-        tensors = [tensors_of(module) for module in modules]
-        if len({tuple((name, tensor.shape) for name, tensor in found.items()) for found in tensors}) > 1:
-            raise ModuleError(f"module: {spec.name} gives modules of different shapes")
-        trained = {name for name, parameter in modules[0].named_parameters() if parameter.requires_grad}
-        parameters = {
-            name: torch.stack([found[name].detach() for found in tensors]).to(device).requires_grad_(name in trained)
-            for name in tensors[0]
-        }
-        return cls(spec, parameters, modules[0].to(device), together, dropout)
+        seeds = (generator.initial_seed() for generator in generators)
+        template = spec.torch_module(sizes, next(seeds)).to(dtype=dtype)
+        others = (spec.torch_module(sizes, seed).to(dtype=dtype) for seed in seeds)
+        stacked, common = stack(template, others, spec)
+        trained = {name for name, parameter in template.named_parameters() if parameter.requires_grad}
+        parameters = {name: found.to(device).requires_grad_(name in trained) for name, found in stacked.items()}
+        template = template.to(device)
+        shared = {name: tensor.detach() for name, tensor in tensors_of(template).items() if name in common}
+        return cls(spec, parameters, template, together, dropout, shared)
 
     def parameter_counts(self) -> dict[str, int]:
         """Numbers per member, from the tensors: `trainable` and `total`; buffers are no parameters."""
-        sizes = {name: p[0].numel() for name, p in self.parameters.items() if name not in self._buffers}
+        members = {name: p[0] for name, p in self.parameters.items()}
+        sizes = {name: p.numel() for name, p in {**members, **self.common}.items() if name not in self._buffers}
         return {"trainable": sum(sizes[name] for name in self.trainable), "total": sum(sizes.values())}
 
     def input_axis(self, name: str) -> int:
@@ -94,7 +97,7 @@ class ModuleEnsemble(TokenEnsemble[TorchModel]):
     def select(self, members: Int[Tensor, " k"]) -> ModuleEnsemble:
         """A copy of some members, detached; their generators go on."""
         generators = self._generators_of(members)
-        return type(self)(self.spec, self._chosen(members), self.template, self.together, generators)
+        return type(self)(self.spec, self._chosen(members), self.template, self.together, generators, self.common)
 
     def logits(
         self,
@@ -120,21 +123,51 @@ class ModuleEnsemble(TokenEnsemble[TorchModel]):
         return scores[:, :, -1:] if scored == "last" else scores
 
     def _together(self, tokens: Int[Tensor, "e b n"]) -> Tensor:
-        one = partial(functional_call, self.template)
+        def one(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
+            return functional_call(self.template, (parameters, self.common), (row,))
+
         with plain_attention():
-            return torch.vmap(one)(self.parameters, (tokens,))
+            return torch.vmap(one)(self.parameters, tokens)
 
     def _one_by_one(self, tokens: Int[Tensor, "e b n"], training: bool) -> Tensor:
         names, parts = list(self.parameters), zip(*(p.unbind(0) for p in self.parameters.values()), strict=True)
         scores = []
         for place, (member, row) in enumerate(zip(parts, tokens, strict=True)):
-            tensors = dict(zip(names, member, strict=True))
+            tensors = dict(zip(names, member, strict=True)) | self.common
             if training and self.generators:
                 with seeded(int(torch.randint(2**62, (), generator=self.generators[place]))):
                     scores.append(functional_call(self.template, tensors, (row,)))
             else:
                 scores.append(functional_call(self.template, tensors, (row,)))
         return torch.stack(scores)
+
+
+def stack(
+    first: nn.Module, others: Iterable[nn.Module], spec: TorchModel
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The tensors of modules with a leading member axis, and those that all share, by name.
+
+    Args:
+        others: further members, of which nothing that is shared is kept.
+
+    Raises:
+        ModuleError: when they have different tensors, or differ in what should be shared.
+    """
+    tensors = tensors_of(first)
+    trained = {name for name, parameter in first.named_parameters() if parameter.requires_grad}
+    own = [name for name in tensors if name in trained or not spec.shares_frozen]
+    common = {name: tensor.detach() for name, tensor in tensors.items() if name not in own}
+    members = {name: [tensors[name].detach()] for name in own}
+    for other in others:
+        found = tensors_of(other)
+        if [(name, tensor.shape) for name, tensor in found.items()] != [(n, t.shape) for n, t in tensors.items()]:
+            raise ModuleError(f"module: {spec.name} gives modules of different shapes")
+        for name, tensor in common.items():
+            if not torch.equal(found[name], tensor):
+                raise ModuleError(f"module: {spec.name} gives members of which {name!r}, which is frozen, differs")
+        for name in own:
+            members[name].append(found[name].detach())
+    return {name: torch.stack(parts) for name, parts in members.items()}, common
 
 
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:

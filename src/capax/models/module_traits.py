@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from capax.errors import SpecError
 from capax.models.ensemble import Streams
 from capax.models.factory import ModuleError, said, seeded
-from capax.models.module import ModuleEnsemble, plain_attention, reported, tensors_of
+from capax.models.module import ModuleEnsemble, plain_attention, reported, stack, tensors_of
 from capax.specs.modules import TorchModel
 from capax.specs.task import Purpose, Task
 
@@ -281,10 +281,10 @@ def _floats_per_row(module: nn.Module, tokens: Tensor) -> int:
 def _check_members(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> None:
     """Whether a module with another's tensors answers as that one; what it keeps of a call would reach others."""
     modules = [made(seed).eval() for seed in range(TRIAL)]
-    stacked = {n: torch.stack([tensors_of(m)[n].detach() for m in modules]) for n in tensors_of(modules[0])}
+    stacked, common = stack(modules[0], modules[1:], spec)
     with torch.no_grad():
         own = torch.stack([module(rows) for module, rows in zip(modules, tokens, strict=True)])
-        lent = ModuleEnsemble(spec, stacked, made(0).eval(), together=False).logits(tokens)
+        lent = ModuleEnsemble(spec, stacked, made(0).eval(), together=False, common=common).logits(tokens)
     if float((lent - own.view_as(lent)).abs().max()) > tolerance(own):
         raise ModuleError(
             f"module: {spec.name} keeps something of one call for the next, or tensors that are no buffers"
@@ -298,12 +298,12 @@ def _why_apart(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[i
     not depend on how many there are (bit for bit), in train and in eval mode.
     """
     modules = [made(seed) for seed in range(TRIAL)]
-    stacked = {n: torch.stack([tensors_of(m)[n].detach() for m in modules]) for n in tensors_of(modules[0])}
+    stacked, common = stack(modules[0], modules[1:], spec)
     trained = {n for n, parameter in modules[0].named_parameters() if parameter.requires_grad}
 
     def asked(members: slice, together: bool, training: bool) -> list[Tensor]:
         leaves = {n: tensor[members].clone().requires_grad_(n in trained) for n, tensor in stacked.items()}
-        ensemble = ModuleEnsemble(spec, leaves, modules[0], together)
+        ensemble = ModuleEnsemble(spec, leaves, modules[0], together, common=common)
         scores = ensemble.logits(tokens[members], "all", training=training)
         grads = torch.autograd.grad(scores.square().sum(), list(ensemble.trainable.values()), allow_unused=True)
         return [scores.detach(), *(grad for grad in grads if grad is not None)]

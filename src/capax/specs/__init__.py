@@ -11,6 +11,7 @@ from capax.specs.biographies import Biographies as Biographies
 from capax.specs.channel import KeyQueryChannel as KeyQueryChannel
 from capax.specs.facts import Facts as Facts
 from capax.specs.huggingface import HuggingFace as HuggingFace
+from capax.specs.lora import Lora as Lora
 from capax.specs.model import Model as Model
 from capax.specs.modules import Module as Module
 from capax.specs.protocols import PROTOCOLS as PROTOCOLS

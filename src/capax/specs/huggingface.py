@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue, field_validator
 
-from capax.specs.libraries import DEEPEST, LibraryModel
+from capax.specs.libraries import DEEPEST, LibraryModel, Options
 from capax.specs.plugins import resolve
 from capax.specs.spec import LARGEST_SIZE, filled_in, reads_data
 
@@ -42,6 +42,7 @@ class HuggingFace(LibraryModel):
     axes: ClassVar[tuple[str, ...]] = ("n_layers", "n_heads", "d_model")
 
     model: Literal["hf"] = "hf"
+    set: Options
     config: Annotated[
         dict[str, JsonValue] | None,
         Field(description="A config.json, or a folder with one; its content is kept. That of the weights by default."),

@@ -16,6 +16,15 @@ from capax.specs.protocols import Protocol
 from capax.specs.spec import filled_in, must_be_given
 from capax.text import Over
 
+Options = Annotated[
+    dict[str, JsonValue],
+    Field(
+        default_factory=dict,
+        description="Options by the library's own names: name=value, more than once; a value is JSON, else text.",
+        json_schema_extra={"pairs": True},
+    ),
+]
+
 DEEPEST = 1000
 """Layers of a model that a library builds: each is made of Python objects."""
 
@@ -36,14 +45,6 @@ class LibraryModel(TorchModel):
     extra: ClassVar[str]
     home: ClassVar[str]
 
-    set: Annotated[
-        dict[str, JsonValue],
-        Field(
-            default_factory=dict,
-            description="Options by the library's own names: name=value, more than once; a value is JSON, else text.",
-            json_schema_extra={"pairs": True},
-        ),
-    ]
     package_version: Annotated[
         str | None, filled_in("Version of the library: filled in when a spec is made, checked when it is built.")
     ] = None

@@ -81,6 +81,8 @@ class Model(Tagged):
         exact: whether a member is the same to the last bit in any pack of two or more.
         counts_anew: whether the effective parameters of runs are counted again when they are read: they follow from its
             fields, by the rule of now.
+        shares_frozen: whether all members have the same numbers in what is not trained, which is then there once, and
+            no parameter of an ensemble.
         options: the field that holds what it is made with by other names than its fields; None where there is none.
     """
 
@@ -94,6 +96,7 @@ class Model(Tagged):
     depths: ClassVar[tuple[int, ...]] = ()
     exact: ClassVar[bool] = True
     counts_anew: ClassVar[bool] = False
+    shares_frozen: ClassVar[bool] = False
     options: ClassVar[str | None] = None
 
     if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from capax.errors import SpecError
-from capax.specs.libraries import DEEPEST, LibraryModel, said
+from capax.specs.libraries import DEEPEST, LibraryModel, Options, said
 from capax.specs.model import heads
 from capax.specs.spec import LARGEST_SIZE, Size
 from capax.specs.transformer import HEAD, Transformer
@@ -70,6 +70,7 @@ class XTransformers(LibraryModel):
     axes: ClassVar[tuple[str, ...]] = Transformer.axes
 
     model: Literal["x-transformers"] = "x-transformers"
+    set: Options
     n_layers: Annotated[int, Field(ge=1, le=DEEPEST, description="Blocks.")] = 1
     n_heads: Annotated[Size, Field(description="Attention heads per block.")] = 1
     d_model: Annotated[Size, Field(description="Width: channels of a token vector.")] = 32

@@ -151,6 +151,7 @@ class Course:
         self.records = [Record(size, pack.training.budget(size)) for size in pack.sizes]
         self._frozen = {n: p for n, p in self.learner.ensemble.parameters.items() if not p.requires_grad}
         self._best_weights: dict[int, dict[str, Tensor]] = {}
+        self._measured: dict[int, dict[str, float]] = {}
         self._informative = self.learner.library.uniform_nats is not None
         self.seconds_before = 0.0
         self._notes: list[str] = []
@@ -286,7 +287,7 @@ class Course:
                 member=self.pack.members[place],
                 library_size=record.library_size,
                 memorized=record.best,
-                metrics=record.metrics,
+                metrics=record.metrics | self._also_measured(place),
                 epoch_of_best=record.best_epoch,
                 epochs=record.epoch,
                 steps=record.steps,
@@ -304,6 +305,12 @@ class Course:
             )
             for place, record in enumerate(self.records)
         ]
+
+    def _also_measured(self, member: int) -> dict[str, float]:
+        """What the model measures of a member at its best evaluation, once."""
+        if member in self._best_weights and member not in self._measured:
+            self._measured[member] = self.learner.ensemble.also_measured(self._best_weights[member])
+        return self._measured.get(member, {})
 
     def _weights(self, member: int) -> dict[str, Tensor]:
         """All parameters of a member at its best evaluation."""

@@ -1,0 +1,234 @@
+"""Low-rank adapters of peft over one frozen language model, which all members share."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from capax.errors import SpecError, shown
+from capax.inputs import read_text
+from capax.models import huggingface
+from capax.models.factory import said
+from capax.models.hf_files import quiet
+from capax.models.huggingface import Scores
+from capax.models.libraries import build, refuse_unknown
+from capax.models.module_traits import TriedModules, some
+from capax.models.operations import cross_entropy
+from capax.specs.huggingface import HuggingFace
+from capax.specs.lora import PLACES, Lora
+
+peft: Any
+try:
+    import peft
+except ImportError:
+    peft = None
+
+HELD_OUT = "held-out.txt"
+"""Text beside a checkpoint that its model never saw."""
+WINDOW, MOST_WINDOWS = 64, 256
+"""Tokens of a held-out window, and the windows that are read at most."""
+OF_CAPAX = (
+    *("target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "target_parameters"),
+    *("peft_type", "task_type", "inference_mode", "auto_mapping", "peft_version", "revision", "runtime_config"),
+    *("base_model_name_or_path", "megatron_config", "megatron_core"),
+)
+"""What of a config of peft is not the user's here: where adapters go is `targets`."""
+FOUND = {"attention": re.compile(r"attn|attention", re.IGNORECASE), "mlp": re.compile(r"mlp|ffn|feed_forward|^fc\d")}
+"""How the modules that hold a place's layers are called."""
+
+
+class AdaptedScores(Scores):
+    """A language model that gives the scores of its first tokens alone."""
+
+    def __init__(self, network: nn.Module, vocab_size: int) -> None:
+        super().__init__(network)
+        self.vocab_size = vocab_size
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Scores `(b, n, vocab_size)` of tokens `(b, n)`."""
+        return super().forward(tokens)[..., : self.vocab_size]
+
+
+class Adapters(TriedModules):
+    """Adapters of a pack, and what the base loses by them elsewhere."""
+
+    def also_measured(self, weights: Mapping[str, Tensor]) -> dict[str, float]:
+        """The loss on the base's held-out text without and with a member's adapter, nats per token."""
+        spec: Any = self.spec
+        network: Any = self.template.network
+        self.template.eval()
+        whole = Scores(network)  # all tokens of the base, whatever the task's are
+        found = held_out_tokens(spec).to(next(iter(weights.values())).device)
+        with torch.no_grad():
+            after = functional_call(whole, (dict(weights), self.common), (found,))
+            with network.disable_adapter():
+                before = functional_call(whole, (dict(weights), self.common), (found,))
+        losses = (
+            float(cross_entropy(one[None, :, :-1], found[None, :, 1:]).double().mean()) for one in (before, after)
+        )
+        return dict(zip(("base_loss", "base_loss_after"), losses, strict=True))
+
+
+def check(spec: Lora) -> None:
+    """Fill in what follows from the files that a new spec names, and refuse what cannot be built.
+
+    Raises:
+        SpecError: for options that peft does not have or refuses, a rank above the base's width, targets that match no
+            layer, a base that is none, or held-out text that is missing or cannot be read.
+    """
+    if peft is None:
+        raise SpecError("model: cannot import peft; is it broken?")
+    fields = {field.name for field in dataclasses.fields(peft.LoraConfig)}
+    refuse_unknown(spec.lora, fields - {*OF_CAPAX}, f"the LoraConfig of {spec.library}", "lora")
+    rank = spec.lora.get("r")
+    if type(rank) is not int or rank < 1:
+        raise SpecError(f"lora: r=RANK is required, a whole number from 1 on, got {shown(rank)}")
+    network = HuggingFace(weights=spec.base, set={})
+    folder = Path(spec.base).resolve()
+    if network.d_model is not None and rank > network.d_model:
+        raise SpecError(f"lora: r: at most the base's width {network.d_model}, got {rank}")
+    held_out = Path(spec.held_out) if spec.held_out is not None else folder / HELD_OUT
+    if spec.held_out is None and not held_out.exists():
+        raise SpecError(
+            f"held_out: is required, a text that the base never saw, where {folder} has no {HELD_OUT}: what the base "
+            "loses elsewhere is measured on it"
+        )
+    for name, value in {
+        "base": str(folder),
+        "network": network,
+        "vocab_size": huggingface.vocabulary(folder),
+        "held_out": str(held_out.resolve()),
+        "held_out_sha256": _content(held_out),
+    }.items():
+        object.__setattr__(spec, name, value)
+    held_out_tokens(spec)
+    with torch.device("meta"):
+        outline(spec, spec.known_tokens, 1)
+
+
+def outline(spec: Lora, vocab_size: int, context: int) -> nn.Module:
+    """A module with first values of the libraries' own."""
+    return _adapted(spec, huggingface.outline(spec.frozen, spec.known_tokens, context), vocab_size)
+
+
+def make(spec: Lora, vocab_size: int, context: int) -> nn.Module:
+    """A module that maps tokens `(batch, n)` to scores `(batch, n, vocab_size)`; the adapter alone is trained.
+
+    Raises:
+        SpecError: for a base that has changed, or knows fewer tokens than the task has.
+    """
+    base = build(spec.frozen, spec.known_tokens, context, 0)
+    return _adapted(spec, base, vocab_size)
+
+
+def _adapted(spec: Lora, base: nn.Module, vocab_size: int) -> nn.Module:
+    if vocab_size > spec.known_tokens:
+        raise SpecError(f"vocab_size: the base in {spec.base} knows {spec.known_tokens} tokens, got {vocab_size}")
+    network: Any = base.network
+    with quiet(), _no_advice():
+        try:
+            made = peft.get_peft_model(
+                network, peft.LoraConfig(**spec.lora, target_modules=_targets(spec, base), task_type=None)
+            )
+        except Exception as error:  # of several libraries that check it
+            raise SpecError(f"lora: {spec.library} refuses it ({said(error)})") from None
+    return AdaptedScores(made, vocab_size)
+
+
+def _targets(spec: Lora, base: nn.Module) -> list[str]:
+    """The names of the layers that are adapted: those that multiply by a matrix, but for the read-out.
+
+    Raises:
+        SpecError: for a target that matches none.
+    """
+    network: Any = base.network
+    readout = network.get_output_embeddings()
+    names = [name for name, one in network.named_modules() if _multiplies(one) and one is not readout]
+    found: set[str] = set()
+    for target in spec.targets.split(","):
+        those = [name for name in names if _is_of(name, target)]
+        if not those:
+            last = sorted({name.rpartition(".")[2] for name in names})
+            raise SpecError(f"targets: {target!r:.80} matches no layer of the base; it has {some([*PLACES, *last])}")
+        found.update(those)
+    return sorted(found)
+
+
+def _multiplies(module: nn.Module) -> bool:
+    """Whether a module is a linear layer, GPT-2's own kind too."""
+    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+
+
+def _is_of(name: str, target: str) -> bool:
+    """Whether a layer is of a place, or called so."""
+    parts = name.split(".")
+    if target in FOUND:
+        return any(FOUND[target].search(part) for part in parts)
+    return parts[-1] == target or name == target or name.endswith(f".{target}")
+
+
+def held_out_tokens(spec: Lora) -> Int[Tensor, "windows n"]:
+    """Windows of the text that the base never saw, in its own tokens.
+
+    Raises:
+        SpecError: for a text that has changed, no tokenizer, or a text too short for one window.
+    """
+    assert spec.held_out is not None
+    path = Path(spec.held_out)
+    if _content(path) != spec.held_out_sha256:
+        raise SpecError(f"held_out: {path} has changed since the run was made")
+    return _windows(path, Path(spec.base), spec.known_tokens, str(spec.held_out_sha256))
+
+
+@lru_cache(maxsize=4)
+def _windows(path: Path, base: Path, known: int, sha256: str) -> Int[Tensor, "windows n"]:
+    try:
+        from tokenizers import Tokenizer
+    except ModuleNotFoundError:
+        raise SpecError("held_out: needs tokenizers: pip install 'capax[lora]'") from None
+    file = base / "tokenizer.json"
+    if not file.exists():
+        raise SpecError(f"held_out: {base} has no tokenizer.json to read it by")
+    try:
+        tokens = Tokenizer.from_file(str(file)).encode(read_text(path, "held_out", SpecError)).ids
+    except SpecError:
+        raise
+    except Exception as error:  # `tokenizers` raises nothing more special
+        raise SpecError(f"held_out: {file} cannot be read ({said(error)})") from None
+    if tokens and max(tokens) >= known:
+        raise SpecError(f"held_out: {file} has tokens that the base, which knows {known}, does not have")
+    windows = min(len(tokens) // WINDOW, MOST_WINDOWS)
+    if not windows:
+        raise SpecError(f"held_out: {path} has {len(tokens)} tokens; at least {WINDOW} are needed")
+    return torch.tensor(tokens[: windows * WINDOW]).view(windows, WINDOW)
+
+
+def _content(path: Path) -> str:
+    return hashlib.sha256(read_text(path, "held_out", SpecError).encode()).hexdigest()
+
+
+def remarks(spec: Lora, vocab_size: int) -> Iterator[str]:
+    """What a measurement says of an adapter: its base, the share of it that is trained, and the tokens that count."""
+    yield f"base: {Path(spec.base).name} (sha256 {spec.frozen.weights_sha256:.8}…), frozen, by {spec.frozen.library}"
+    if vocab_size < spec.known_tokens:
+        yield f"tokens: the first {vocab_size} of the base's {spec.known_tokens}"
+
+
+@contextmanager
+def _no_advice() -> Iterator[None]:
+    """Peft and transformers advise in warnings what does not concern a base that is frozen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

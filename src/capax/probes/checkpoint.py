@@ -1,0 +1,85 @@
+"""A kept Hugging Face model as a folder that transformers reads, with its tokenizer and text that it never saw."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+from pydantic import Field
+
+from capax import memory, outputs
+from capax.errors import SpecError
+from capax.models.hf_files import quiet
+from capax.results import Result
+from capax.specs import HuggingFace, Text
+from capax.store import DEFAULT
+from capax.tasks.text import control
+from capax.tasks.text_windows import tokenizer
+
+WRITTEN = ("config.json", "model.safetensors")
+HELD_OUT = "held-out.txt"
+"""Text that a checkpoint's model never saw, beside its weights."""
+MOST_WINDOWS = 256
+"""Of held-out text."""
+
+
+class Checkpoint(Result):
+    """A folder that was written."""
+
+    key: Annotated[str, Field(description="Of the run.")]
+    folder: str
+    files: tuple[str, ...]
+    parameters: int
+    vocab_size: int
+
+
+def checkpoint(key: str, folder: Path | str, store: Path | str = DEFAULT) -> Checkpoint:
+    """Write the kept weights of a Hugging Face model as a checkpoint: config.json and model.safetensors.
+
+    Of a run on text also tokenizer.json, whose tokens the model knows (byte pairs), and held-out.txt: windows of the
+    half that it did not learn. Files of these names are replaced.
+
+    Args:
+        key: of a run of model `hf` that was measured with `keep_weights`, or its beginning.
+        folder: made where it is not there.
+
+    Raises:
+        StoreError: when the store has no such run, or it kept no weights.
+        SpecError: for a run of another model.
+        ReportError: for a folder that cannot be written.
+    """
+    run, (path, *_) = memory.find(key, store)
+    spec = run.spec.model
+    if not isinstance(spec, HuggingFace):
+        raise SpecError(f"key: run {run.key[:12]} should be of model 'hf', got {spec.model!r}")
+    folder = Path(folder)
+    outputs.check_folder(folder, "folder")
+    sizes = run.spec.task.sizes()
+    module = spec.torch_module(sizes, 0)
+    weights = {name: tensor[0] for name, tensor in memory.kept(run, path).parameters.items()}
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        tensor.data.copy_(weights[name].data)
+    with TemporaryDirectory() as made, quiet():
+        module.network.save_pretrained(made)
+        content = {name: (Path(made) / name).read_bytes() for name in WRITTEN}
+    if isinstance(run.spec.task, Text):
+        content |= _of_text(run.spec.task)
+    for name, data in content.items():
+        outputs.write(folder / name, data, "folder")
+    return Checkpoint(
+        key=run.key,
+        folder=str(folder.resolve()),
+        files=tuple(content),
+        parameters=run.parameters.total,
+        vocab_size=sizes["vocab_size"],
+    )
+
+
+def _of_text(task: Text) -> dict[str, bytes]:
+    """The tokenizer, where transformers could read it, and held-out text."""
+    made = tokenizer(task)
+    told = json.loads(made.to_json()).get("tokenizer")
+    text = "\n".join(made.decode(window) for window in control(task)[:MOST_WINDOWS])
+    return {HELD_OUT: text.encode(), **({} if told is None else {"tokenizer.json": json.dumps(told).encode()})}

@@ -1,0 +1,269 @@
+"""Low-rank adapters: peft over a frozen base that all members share."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+import torch.nn.functional as F
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+import capax
+from capax.errors import SpecError
+from capax.models import lora
+from capax.models.module import ModuleEnsemble, stack
+from capax.specs import HuggingFace, Lora, Run, Sequences, Training
+from capax.specs.model import freedom
+from capax.tasks.tokenization import BytePairs
+from capax.testing import ModelSuite
+from capax.testing.trained import pack
+from capax.training.loop import Course
+
+TASK = Sequences(seq_len=5, vocab_size=9, library_size=12, loss="all")
+SIZES = {"vocab_size": 9, "context": 4}
+SHORT = Training(max_epochs=3, lr=0.01)
+TEXT = "In the beginning was the word, and nothing else was there. " * 30
+TOKENS = 280
+SHAPE = {
+    **{"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 24},
+    **{"max_position_embeddings": 64, "num_key_value_heads": 1},
+}
+
+
+def write_base(folder: Path, kind: str = "llama", **fields: Any) -> Path:
+    """A small checkpoint of random weights, with a tokenizer and held-out text."""
+    spec = HuggingFace(config={"model_type": kind, **(fields or SHAPE)}, set={})
+    spec.torch_module({"vocab_size": TOKENS, "context": 64}, 3).network.save_pretrained(folder)
+    told = json.loads(BytePairs.trained([TEXT], TOKENS).to_json())["tokenizer"]
+    (folder / "tokenizer.json").write_text(json.dumps(told))
+    (folder / "held-out.txt").write_text(TEXT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    yield write_base(tmp_path_factory.mktemp("base"))
+
+
+def made(base: Path, **fields: Any) -> Lora:
+    return Lora(base=str(base), **{"lora": {"r": 2}, **fields})
+
+
+class TestLora(ModelSuite):
+    task: ClassVar = TASK
+
+    @pytest.fixture(autouse=True)
+    def _of_the_base(self, base: Path) -> None:
+        type(self).model = made(base)
+
+
+@pytest.mark.parametrize(
+    "options", [{"r": 2}, {"r": 3, "lora_alpha": 5, "use_rslora": True}, {"r": 2, "use_dora": True}]
+)
+def test_scores_and_gradients_are_those_of_peft(base: Path, options: dict[str, Any]) -> None:
+    spec, tokens = made(base, lora=options), torch.tensor([[1, 2, 0, 8], [0, 0, 3, 4]])
+    ours = spec.torch_module(SIZES, 7)
+    network = AutoModelForCausalLM.from_pretrained(base)
+    names = [n for n, one in network.named_modules() if isinstance(one, torch.nn.Linear) and n != "lm_head"]
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft asks transformers what it deprecates
+        torch.manual_seed(7)
+        theirs = get_peft_model(network, LoraConfig(**options, target_modules=names))
+    for one in (ours, theirs):  # the second factor begins at zero, where gradients of the first vanish
+        with torch.no_grad(), torch.random.fork_rng():
+            torch.manual_seed(1)
+            for name, parameter in one.named_parameters():
+                if parameter.requires_grad:
+                    parameter.copy_(torch.randn(parameter.shape) * 0.3 + ("magnitude" in name))
+    mine, other = ours(tokens), theirs(input_ids=tokens).logits[..., :9]
+    assert torch.equal(mine, other)
+    trained = [[p for p in one.parameters() if p.requires_grad] for one in (ours, theirs)]
+    grads = [torch.autograd.grad(s.square().sum(), p) for s, p in zip((mine, other), trained, strict=True)]
+    assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
+    assert all(grad.any() for grad in grads[0])
+
+
+def test_members_share_the_base_and_are_each_their_own(base: Path) -> None:
+    spec = made(base)
+    modules = [spec.torch_module(SIZES, seed).double() for seed in range(3)]
+    for place, one in enumerate(modules):
+        for number, parameter in enumerate(p for p in one.parameters() if p.requires_grad):
+            generator = torch.Generator().manual_seed(10 * place + number)
+            parameter.data.normal_(0, 0.5, generator=generator)
+    stacked, common = stack(modules[0], modules[1:], spec)
+    assert all("lora_" in name for name in stacked)
+    assert all("lora_" not in name for name in common)
+    tokens = torch.randint(9, (3, 4, 4), generator=torch.Generator().manual_seed(0))
+    leaves = {name: tensor.requires_grad_() for name, tensor in stacked.items()}
+    together = ModuleEnsemble(spec, leaves, modules[0], together=True, common=common)
+    scores = together.logits(tokens)
+    alone = torch.stack([one(row) for one, row in zip(modules, tokens, strict=True)])
+    assert torch.allclose(scores, alone, rtol=1e-10, atol=1e-10)
+    found = torch.autograd.grad(scores.square().sum(), list(leaves.values()))
+    expected = torch.autograd.grad(
+        alone.square().sum(), [p for m in modules for p in m.parameters() if p.requires_grad]
+    )
+    for place, grad in enumerate(found):
+        one = torch.stack([expected[member * len(found) + place] for member in range(3)])
+        assert torch.allclose(grad, one, rtol=1e-10, atol=1e-10)
+    whole = sum(p.numel() for p in modules[0].parameters())
+    assert together.parameter_counts()["total"] == whole
+    picked = together.select(torch.tensor([2]))
+    assert torch.allclose(picked.logits(tokens[2:]), scores[2:], rtol=1e-10, atol=1e-10)
+
+
+def test_a_member_that_would_change_the_base_is_refused(base: Path) -> None:
+    spec = made(base)
+    modules = [spec.torch_module(SIZES, seed) for seed in range(2)]
+    next(p for p in modules[1].parameters() if not p.requires_grad).data += 1
+    with pytest.raises(capax.CapaxError, match="which is frozen, differs"):
+        stack(modules[0], modules[1:], spec)
+
+
+def test_a_run_trains_the_adapter_alone_and_says_what_the_base_loses(base: Path, tmp_path: Path) -> None:
+    spec, store = made(base), tmp_path / "s.db"
+    run = capax.measure(TASK, spec, Training(max_epochs=40, lr=0.05), restarts=2, store=store, keep_weights=True)
+    tensors = load_file(base / "model.safetensors")
+    assert run.parameters.total - run.parameters.trainable == sum(one.numel() for one in tensors.values())
+    assert "module: members together (torch.vmap)" in run.notes
+    # an independent count of both losses, with peft and the kept adapter
+    kept = load_file(next((tmp_path / "s.db-weights").glob(f"{run.key}.safetensors")))
+    assert all("lora_" in name for name in kept)
+    module = spec.torch_module(SIZES, 0)
+    held_out = lora.held_out_tokens(spec)
+    names = dict(module.named_parameters())
+    network = module.network
+
+    def loss() -> float:
+        with torch.no_grad():
+            scores = network(input_ids=held_out).logits.double()
+        return float(F.cross_entropy(scores[:, :-1].flatten(0, 1), held_out[:, 1:].flatten()))
+
+    assert run.metrics["base_loss"] == pytest.approx(loss(), abs=1e-5)
+    for name, tensor in kept.items():
+        names[name].data.copy_(tensor)
+    assert run.metrics["base_loss_after"] == pytest.approx(loss(), abs=1e-5)
+    assert run.metrics["base_loss_after"] != pytest.approx(run.metrics["base_loss"], abs=1e-3)
+    memory = capax.load(run.key, store)
+    assert sum(memory.recall(item[:-1].tolist()).agrees for item in memory.library) == run.memorized  # type: ignore
+    (row,) = capax.read(store).iter_rows(named=True)
+    assert (row["r"], row["n_layers"], row["d_model"], row["targets"]) == (2, 2, 16, "attention,mlp")
+
+
+def test_a_training_that_was_cut_off_goes_on(base: Path) -> None:
+    whole, cut = (Course(pack(TASK, made(base), SHORT, members=(0, 1))) for _ in range(2))
+    for course, steps in ((whole, 3), (cut, 1)):
+        for _ in range(steps):
+            course.step(lambda: False)
+    again = Course(cut.pack, cut.snapshot(0.0))
+    for _ in range(2):
+        again.step(lambda: False)
+    for one, other in zip(whole.outcomes(), again.outcomes(), strict=True):
+        assert (one.curve, one.metrics) == (other.curve, other.metrics)
+        assert "base_loss_after" in one.metrics
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_targets_are_places_or_names(kind: str, tmp_path: Path) -> None:
+    """GPT-2's layers are of a class of its own."""
+    gpt2 = {"n_layer": 2, "n_head": 2, "n_embd": 16, "n_positions": 64}
+    folder = write_base(tmp_path / "base", kind, **({} if kind == "llama" else gpt2))
+
+    def layers(targets: str) -> set[str]:
+        spec = made(folder, targets=targets)
+        return {one.name.rpartition(".lora_A")[0] for one in spec.parameters(**SIZES) if ".lora_A." in one.name}
+
+    attention, mlp, both = layers("attention"), layers("mlp"), layers("mlp, attention")
+    assert attention | mlp == both
+    assert not attention & mlp
+    assert len(attention) == (8 if kind == "llama" else 4)
+    assert len(mlp) == (6 if kind == "llama" else 4)
+    assert layers("q_proj" if kind == "llama" else "c_attn") < attention
+
+
+def test_effective_parameters_are_the_rank_of_the_derivative(base: Path) -> None:
+    spec = made(base, lora={"r": 2}, targets="mlp,q_proj")
+    module = spec.torch_module({"vocab_size": TOKENS, "context": 20}, 0).double()
+    trained = [p for p in module.parameters() if p.requires_grad]
+    for number, parameter in enumerate(trained):
+        parameter.data.normal_(0, 0.3, generator=torch.Generator().manual_seed(number))
+    tokens = torch.randint(TOKENS, (40, 20), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        hidden = module.network.base_model.model.model
+    scores = hidden(input_ids=tokens).last_hidden_state
+    rows = scores.flatten()[torch.randperm(scores.numel(), generator=torch.Generator().manual_seed(1))[:700]]
+    derivative = torch.stack(
+        [torch.cat([g.flatten() for g in torch.autograd.grad(row, trained, retain_graph=True)]) for row in rows]
+    )
+    sizes = {"vocab_size": TOKENS, "context": 20}
+    assert int(torch.linalg.matrix_rank(derivative, rtol=1e-9)) == spec.effective_parameters(**sizes)
+    assert spec.parameter_counts(**sizes)["trainable"] == derivative.shape[1] > spec.effective_parameters(**sizes)
+    assert freedom(16, 2, 24) == 2 * (16 + 24 - 2)
+
+
+def test_a_run_is_known_by_the_content_of_its_base(base: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(base, tmp_path / "moved")
+    here, there = (Run(task=TASK, model=made(one)) for one in (base, moved))
+    assert here.key() == there.key()
+    assert Run(task=TASK, model=made(base, targets="mlp")).key() != here.key()
+    assert Run(task=TASK, model=made(base, lora={"r": 3})).key() != here.key()
+    text = here.model_dump_json()
+    again = Run.model_validate_json(text)
+    assert again.model == here.model
+    assert again.key() == here.key()
+    (moved / "held-out.txt").write_text(TEXT + TEXT)
+    assert Run(task=TASK, model=made(moved)).key() != here.key()
+    with pytest.raises(SpecError, match="held_out.*has changed"):
+        capax.measure(TASK, there.model, SHORT)
+    (moved / "held-out.txt").write_text(TEXT)
+    weights = (moved / "model.safetensors").read_bytes()
+    (moved / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    with pytest.raises(SpecError, match="weights.*has changed"):
+        capax.measure(TASK, there.model, SHORT)
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"lora": {}}, "lora: r=RANK is required"),
+        ({"lora": {"r": 0}}, "lora: r=RANK is required"),
+        ({"lora": {"r": 17}}, "lora: r: at most the base's width 16, got 17"),
+        ({"lora": {"r": 2, "alpha": 3}}, "lora: .*no option 'alpha'.*lora_alpha"),
+        ({"lora": {"r": 2, "target_modules": "q_proj"}}, "lora: .*no option 'target_modules'"),
+        ({"lora": {"r": 2, "lora_alpha": "much"}}, "lora: peft"),
+        ({"targets": "heads"}, "targets: 'heads' matches no layer.*attention, mlp"),
+        ({"targets": "lm_head"}, "targets: 'lm_head' matches no layer"),
+        ({"base": "/nowhere"}, "weights: no such file or folder '/nowhere'"),
+        ({"held_out": "/nowhere.txt"}, "held_out: no such file"),
+    ],
+)
+def test_bad_input_is_one_line(base: Path, fields: dict[str, Any], match: str) -> None:
+    with pytest.raises(SpecError, match=match) as error:
+        made(**{"base": base, **fields})
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_base_without_its_parts_is_refused(base: Path, tmp_path: Path) -> None:
+    for name, match in {
+        "held-out.txt": "held_out: is required",
+        "tokenizer.json": "held_out: .*no tokenizer.json",
+        "model.safetensors": "weights: no .safetensors",
+    }.items():
+        folder = shutil.copytree(base, tmp_path / name)
+        (folder / name).unlink()
+        with pytest.raises(SpecError, match=match):
+            made(folder)
+    folder = shutil.copytree(base, tmp_path / "short")
+    (folder / "held-out.txt").write_text("short")
+    with pytest.raises(SpecError, match=r"held_out: .* has \d+ tokens; at least 64 are needed"):
+        made(folder)
+    with pytest.raises(SpecError, match="vocab_size: the base in .* knows 280 tokens, got 300"):
+        capax.measure(TASK.replace(vocab_size=300), made(base), SHORT)
