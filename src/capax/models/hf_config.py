@@ -17,9 +17,10 @@ from capax.inputs import read_json
 from capax.models.hf_files import NEEDED, config_file, quiet, transformers
 from capax.models.libraries import nearest
 
-MANY = re.compile(r"layer|expert|block|depth|n_head|num_.*heads", re.IGNORECASE)
-"""Fields that say how many modules there are: a billion of them would never be built."""
-MOST, MOST_MODULES = 4096, 400_000
+MANY = re.compile(r"(?!.*(size|dim))(.*layer|.*expert|.*block|.*depth|.*n_head|.*num_.*heads)", re.IGNORECASE)
+"""Fields that say how many modules there are, not how large they are: a billion of them would never be built."""
+MOST, MOST_MODULES = 2**14, 400_000
+"""Of one such field (Doge has 16384 experts), and of a whole model."""
 WEIGHTS = ("quantization_config", "dtype", "torch_dtype", "_name_or_path", "transformers_version")
 """What a config says of weights that it lies beside, which are not read."""
 CODE = ("auto_map", "custom_pipelines", "transformers_weights")
@@ -174,7 +175,7 @@ def refuse_many(said: Any, field: str, error: type[CapaxError]) -> None:
     for name, value in said.items() if isinstance(said, dict) else ():
         if isinstance(value, dict):
             refuse_many(value, field, error)
-        elif isinstance(value, int) and MANY.search(name) and value > MOST:
+        elif isinstance(value, int) and MANY.match(name) and value > MOST:
             raise error(f"{field}: {name}: at most {MOST}, got {shown(value)}")
 
 
