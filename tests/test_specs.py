@@ -90,8 +90,17 @@ OTHER: dict[type[Spec], dict[str, Any]] = {
     Shatter: {"trials": 7},
 }
 """Another value for every field of every part of a run."""
-CHOICES = ("attention", "values", "gated", "n_experts", "top_k", "norm_place", "parallel", "dropout")
-"""Fields of a transformer that do not go with every other."""
+CHOICES: dict[str, tuple[dict[str, Any], Any]] = {
+    "attention": ({}, "linear"),
+    "values": ({}, False),
+    "gated": ({}, True),
+    "n_experts": ({}, 2),
+    "top_k": ({"n_experts": 3}, 2),
+    "norm_place": ({}, "post"),
+    "parallel": ({}, True),
+    "dropout": ({}, 0.1),
+}
+"""Fields of a transformer that do not go with every other: another value, and what it goes with."""
 PARTS = {Sequences: "task", Transformer: "model", Training: "training", Mac: "protocol", Mls: "protocol"}
 PARTS |= {Shatter: "protocol"}
 CHANGES = [pytest.param(part, field, id=f"{part.__name__}.{field}") for part in OTHER for field in OTHER[part]]
@@ -141,6 +150,13 @@ def test_every_field_of_cycles_changes_the_key(field: str) -> None:
     cycles = BASE.training.replace(schedule="cycles", cycle_steps=20)
     changed = cycles.replace(**{field: CYCLES[field]})
     assert BASE.replace(training=changed).key() != BASE.replace(training=cycles).key()
+
+
+@pytest.mark.parametrize("field", CHOICES)
+def test_every_choice_of_a_transformer_changes_the_key(field: str) -> None:
+    others, value = CHOICES[field]
+    before = BASE.model.replace(**others)
+    assert BASE.replace(model=before.replace(**{field: value})).key() != BASE.replace(model=before).key()
 
 
 @pytest.mark.parametrize(("part", "field"), CHANGES)

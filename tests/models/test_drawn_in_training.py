@@ -9,8 +9,7 @@ from torch import Tensor
 from capax.errors import SpecError
 from capax.models.transformer import TransformerEnsemble
 from capax.specs import Mac, Run, Sequences, Training, Transformer
-from capax.testing.trained import pack
-from capax.training.loop import Course
+from capax.testing.trained import pack, same_when_taken_up
 from capax.training.prepare import prepare
 
 TASK = Sequences(seq_len=5, vocab_size=12, library_size=30)
@@ -66,21 +65,7 @@ def test_nothing_is_drawn_out_of_training() -> None:
 
 
 def test_a_training_goes_on_where_it_was() -> None:
-    training = pack(TASK, MODEL, Training(), (0, 1))
-
-    def steps(course: Course) -> None:
-        for _ in range(3):
-            course.step(lambda: False)
-
-    course = Course(training)
-    steps(course)
-    saved = course.snapshot(0.0)
-    saved = type(saved)({name: tensor.detach().clone() for name, tensor in saved.tensors.items()}, saved.state)
-    steps(course)
-    resumed = Course(training, saved)
-    steps(resumed)
-    for name, parameter in course.learner.ensemble.parameters.items():
-        assert torch.equal(parameter, resumed.learner.ensemble.parameters[name]), name
+    assert same_when_taken_up(pack(TASK, MODEL, Training(max_epochs=6), (0, 1)), 3)
 
 
 def test_it_is_not_compiled() -> None:

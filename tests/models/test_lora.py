@@ -221,12 +221,12 @@ def test_a_run_is_known_by_the_content_of_its_base(base: Path, tmp_path: Path) -
     assert again.key() == here.key()
     (moved / "held-out.txt").write_text(TEXT + TEXT)
     assert Run(task=TASK, model=made(moved)).key() != here.key()
-    with pytest.raises(SpecError, match="held_out.*has changed"):
+    with pytest.raises(SpecError, match=r"held_out.*has changed"):
         capax.measure(TASK, there.model, SHORT)
     (moved / "held-out.txt").write_text(TEXT)
     weights = (moved / "model.safetensors").read_bytes()
     (moved / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
-    with pytest.raises(SpecError, match="weights.*has changed"):
+    with pytest.raises(SpecError, match=r"weights.*has changed"):
         capax.measure(TASK, there.model, SHORT)
 
 
@@ -265,5 +265,5 @@ def test_a_base_without_its_parts_is_refused(base: Path, tmp_path: Path) -> None
     (folder / "held-out.txt").write_text("short")
     with pytest.raises(SpecError, match=r"held_out: .* has \d+ tokens; at least 64 are needed"):
         made(folder)
-    with pytest.raises(SpecError, match="vocab_size: the base in .* knows 280 tokens, got 300"):
+    with pytest.raises(SpecError, match=r"vocab_size: the base in .* knows 280 tokens, got 300"):
         capax.measure(TASK.replace(vocab_size=300), made(base), SHORT)

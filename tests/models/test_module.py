@@ -21,6 +21,7 @@ from capax.specs import Module, Run, Sequences, Training, Transformer
 from capax.store import tables
 from capax.store.schema import Summary
 from capax.sweeps.grid import read_study
+from capax.testing import trained
 from capax.training.loop import Course, train
 from capax.training.pack import Pack
 from capax.training.prepare import prepare
@@ -34,18 +35,7 @@ def module(name: str, **arguments: Any) -> Module:
 
 
 def pack(members: Sequence[int], model: Module, task: Sequences = TASK, **training: Any) -> Pack:
-    return Pack(
-        task,
-        model,
-        Training(**({"max_epochs": 2, "batch_size": 8} | training)),
-        seeds=(3,) * len(members),
-        members=tuple(members),
-        sizes=(task.library_size,) * len(members),
-        largest=task.library_size,
-        mixed=False,
-        one_library=False,
-        keep_weights=True,
-    )
+    return trained.pack(task, model, Training(**({"max_epochs": 2, "batch_size": 8} | training)), members)
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -133,21 +123,7 @@ def test_frozen_parameters_and_buffers_stay() -> None:
 
 
 def test_a_training_with_dropout_goes_on_where_it_was() -> None:
-    training = pack([0, 1], module("Torch", dropout=0.3))
-
-    def steps(course: Course) -> None:
-        for _ in range(3):
-            course.step(lambda: False)
-
-    course = Course(training)
-    steps(course)
-    saved = course.snapshot(0.0)
-    saved = type(saved)({name: tensor.detach().clone() for name, tensor in saved.tensors.items()}, saved.state)
-    steps(course)
-    resumed = Course(training, saved)
-    steps(resumed)
-    for name, parameter in course.learner.ensemble.parameters.items():
-        assert torch.equal(parameter, resumed.learner.ensemble.parameters[name]), name
+    assert trained.same_when_taken_up(pack([0, 1], module("Torch", dropout=0.3), max_epochs=6), 3)
 
 
 @pytest.mark.parametrize("model", [module("Torch"), module("x_transformers"), module("Torch", last=True)])
@@ -160,8 +136,7 @@ def test_a_module_is_measured_and_recalled(model: Module, tmp_path: Path) -> Non
     built = factory.build(model, vocab_size=12, seq_len=5, seed=0)
     assert run.parameters.total == sum(parameter.numel() for parameter in built.parameters())
     assert any("torch.vmap" in note for note in run.notes)
-    memory = capax.load(run.key, store, trust=True)
-    assert sum(memory.recall(item[:-1].tolist()).agrees for item in memory.library) == run.memorized  # type: ignore
+    assert trained.recalled(run, store, trust=True) == run.memorized
     with capax.Store(store) as opened:
         (summary,) = opened.summaries()
     assert (summary.n_layers, summary.n_heads, summary.d_model) == (0, 0, 0)
@@ -334,12 +309,6 @@ def test_optimizers_of_matrices_train_any_parameters(name: str, optimizer: str) 
         assert first is not None
         assert last is not None
         assert last < first
-    course = Course(one)
-    for _ in range(5):
-        course.step(lambda: False)
-    again = Course(one, course.snapshot(0.0))
-    while not again.finished:
-        again.step(lambda: False)
-    assert [outcome.curve for outcome in again.outcomes()] == [outcome.curve for outcome in outcomes]
+    assert trained.same_when_taken_up(one, 5)
     if devices.rounds_batches_alike():
         assert [o.curve for o in train(one.part([2, 0]))] == [outcomes[member].curve for member in (2, 0)]

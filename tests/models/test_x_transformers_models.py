@@ -16,8 +16,7 @@ from capax.specs import Run, Sequences, Training, XTransformers
 from capax.store.schema import Summary
 from capax.sweeps.grid import read_study
 from capax.testing import ModelSuite
-from capax.testing.trained import pack
-from capax.training.loop import Course
+from capax.testing.trained import pack, recalled, same_when_taken_up
 
 TASK = Sequences(seq_len=5, vocab_size=9, library_size=12)
 SIZES = {"vocab_size": 9, "context": 4}
@@ -109,8 +108,7 @@ def test_it_is_measured_stored_listed_and_recalled_without_trust(tmp_path: Path)
     assert run.notes == (f"model: by {spec.library}", "module: members together (torch.vmap)")
     module = spec.torch_module(SIZES, 0)
     assert run.parameters.total == sum(one.numel() for one in module.parameters())
-    memory = capax.load(run.key, store)
-    assert sum(memory.recall(item[:-1].tolist()).agrees for item in memory.library) == run.memorized  # type: ignore
+    assert recalled(run, store) == run.memorized
     (row,) = capax.read(store).iter_rows(named=True)
     known = {"n_layers": 1, "n_heads": 2, "d_model": 8, "attn_kv_heads": 1, "attn_qk_norm": True, "ff_mult": 2}
     assert {name: row[name] for name in known} == known
@@ -127,19 +125,7 @@ def test_searches_and_capacities_take_it(protocol: Any) -> None:
 
 
 def test_a_training_with_dropout_goes_on_where_it_was() -> None:
-    drops = pack(TASK, made({"attn_dropout": 0.3, "ff_dropout": 0.2}), SHORT, [0, 1])
-    whole, half = Course(drops), Course(drops)
-    while not whole.finished:
-        whole.step(lambda: False)
-    half.step(lambda: False)
-    again = Course(drops, half.snapshot(0.0))
-    while not again.finished:
-        again.step(lambda: False)
-    for one, other in zip(whole.outcomes(), again.outcomes(), strict=True):
-        assert one.curve == other.curve
-        assert one.weights is not None
-        assert other.weights is not None
-        assert all(torch.equal(one.weights[name], other.weights[name]) for name in one.weights)
+    assert same_when_taken_up(pack(TASK, made({"attn_dropout": 0.3, "ff_dropout": 0.2}), SHORT, [0, 1]), 1)
 
 
 def test_options_are_an_axis_of_studies_and_laws(tmp_path: Path) -> None:

@@ -322,8 +322,11 @@ BAD: dict[str, tuple[dict[str, Any] | str, list[str]]] = {
     "a width of words": ({"model_type": "llama", **TINY, "hidden_size": "wide"}, ["llama", "hidden_size", "str"]),
     "no width": ({"model_type": "llama", **TINY, "hidden_size": None}, ["llama", "hidden_size"]),
     "no layers": ({"model_type": "gpt2", "n_layer": 0}, ["num_hidden_layers", "at least 1"]),
-    "a billion layers": ({"model_type": "gpt2", "n_layer": 10**9}, ["n_layer", "at most 4096"]),
-    "a billion experts": ({"model_type": "mixtral", "num_local_experts": 10**9}, ["num_local_experts", "at most 4096"]),
+    "a billion layers": ({"model_type": "gpt2", "n_layer": 10**9}, ["n_layer", "at most 16384"]),
+    "a billion experts": (
+        {"model_type": "mixtral", "num_local_experts": 10**9},
+        ["num_local_experts", "at most 16384"],
+    ),
     "more than memory has": ({"model_type": "gpt2", "n_embd": 10**12, "n_head": 1}, ["gpt2", "overflow"]),
     "no 64 bits": ({"model_type": "gpt2", "vocab_size": 10**30}, ["gpt2", "verflow"]),
     "an unknown kind of layer": ({"model_type": "llama", **TINY, "layer_types": ["x", "y"]}, ["llama", "layer"]),
@@ -378,6 +381,13 @@ def test_a_config_of_more_modules_than_any_model_has(sized: Path, monkeypatch: p
     monkeypatch.setattr(hf_config, "MOST_MODULES", 10)
     with pytest.raises(CapaxError, match="no llama can be built of it: more than 10 modules"):
         model_size(sized)
+
+
+def test_no_family_has_more_by_default_than_is_allowed() -> None:
+    """Not the fields that are sizes of layers and experts, such as `vocab_size_per_layer_input` of Gemma 3n."""
+    for kind in transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        if kind != "gemma4_assistant":  # which has no defaults
+            hf_config.refuse_many(transformers.CONFIG_MAPPING[kind]().to_dict(), kind, CapaxError)
 
 
 def test_paths_that_are_no_config(tmp_path: Path) -> None:

@@ -229,7 +229,10 @@ def test_a_largest_library_is_compared() -> None:
     training = capax.Training(lr=3e-2, max_epochs=200)
     found = capax.sensitivity(task, model, training, choices={"epochs": [2]}, protocol=protocol)
     base = capax.measure(task, model, training, protocol=protocol)
-    assert found.number == pytest.approx(base.memorized_above_chance)
+    assert found.number == base.memorized_above_chance == pytest.approx(base.memorized)  # whole, so it counts whole
+    assert found.interval == base.interval is not None
+    assert base.interval.high is not None
+    assert 0 <= base.interval.low <= found.number <= base.interval.high
     assert found.choices[0].alternatives[0].number < found.number
     assert "do not overlap" in found.noise
 

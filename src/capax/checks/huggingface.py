@@ -17,7 +17,7 @@ from torch import nn
 from capax.checks.assumptions import AssumptionReport, Precision, report
 from capax.errors import EmbeddingError
 from capax.inputs import regular
-from capax.models.hf_files import UNREADABLE, WEIGHTS, quiet, refuse_code, transformers
+from capax.models.hf_files import NEEDED, UNREADABLE, WEIGHTS, quiet, refuse_code, transformers
 
 BATCH = 16
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
@@ -117,7 +117,7 @@ def read(
             it names the line (from 1).
     """
     if transformers is None:
-        raise EmbeddingError("hf: needs transformers: pip install 'capax[hf]'")
+        raise EmbeddingError(f"hf: {NEEDED}")
     with quiet():
         config = _config(model)
         kind = str(config.model_type)

@@ -89,7 +89,7 @@ class Part:
         owners: dict[str, dict[str, FieldInfo]] = {}
         for tag, kind in self.kinds.items():
             for name, of in kind.model_fields.items():
-                hidden = name == getattr(kind, "tag_field", self.chosen_by) or is_filled_in(name, of) or _is_spec(of)
+                hidden = name == getattr(kind, "tag_field", self.chosen_by) or is_filled_in(of) or _is_spec(of)
                 if not hidden and (not self.only or name in self.only):
                     owners.setdefault(name, {})[tag] = of
         found = [] if self.chosen_by is None else [self._chooser(self.chosen_by)]

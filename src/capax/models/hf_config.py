@@ -1,4 +1,4 @@
-"""Configs of Hugging Face models, from files: no network, no code but that of transformers."""
+"""Configs of Hugging Face's causal language models, and what they build: no network, no code but transformers'."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from torch import nn
 from torch.nn.modules.module import register_module_module_registration_hook
 
 from capax.errors import CapaxError, SpecError, shown
-from capax.inputs import exists, is_folder, read_json
-from capax.models.hf_files import quiet, transformers
+from capax.inputs import read_json
+from capax.models.hf_files import NEEDED, config_file, quiet, transformers
+from capax.models.libraries import nearest
 
-NEEDED = "needs transformers: pip install 'capax[hf]'"
-MANY = re.compile(r"layer|expert|block|depth|n_head|num_.*heads", re.IGNORECASE)
-"""Fields that say how many modules there are: a billion of them would never be built."""
-MOST, MOST_MODULES = 4096, 400_000
+MANY = re.compile(r"(?!.*(size|dim))(.*layer|.*expert|.*block|.*depth|.*n_head|.*num_.*heads)", re.IGNORECASE)
+"""Fields that say how many modules there are, not how large they are: a billion of them would never be built."""
+MOST, MOST_MODULES = 2**14, 400_000
+"""Of one such field (Doge has 16384 experts), and of a whole model."""
 WEIGHTS = ("quantization_config", "dtype", "torch_dtype", "_name_or_path", "transformers_version")
 """What a config says of weights that it lies beside, which are not read."""
 CODE = ("auto_map", "custom_pipelines", "transformers_weights")
@@ -51,7 +52,7 @@ class Described(NamedTuple):
 
 
 def read_config(path: Path, field: str = "config", error: type[CapaxError] = SpecError) -> Described:
-    """The config of a model that transformers has.
+    """The config of a causal language model that transformers has.
 
     What names code or weights (`auto_map`, kernels of a hub, how weights were quantised) is left aside and said: the
     class is always that of transformers.
@@ -62,29 +63,19 @@ def read_config(path: Path, field: str = "config", error: type[CapaxError] = Spe
         error: class of the error.
 
     Raises:
-        error: where transformers is missing, for what cannot be read, an architecture that transformers does not know,
-            or values that it refuses.
+        error: where transformers is missing, for what cannot be read, an architecture that is none of its causal
+            language models, or values that it refuses.
     """
     if transformers is None:
         raise error(f"{field}: {NEEDED}")
-    if not exists(path, field, error):
-        raise error(f"{field}: no such file or folder {str(path)!r} (nothing is downloaded)")
-    if is_folder(path, field, error):
-        if not exists(path / "config.json", field, error):
-            raise error(f"{field}: {path} has no config.json")
-        path = path / "config.json"
+    path = config_file(path, field, error)
     said = read_json(path, field, error)
     kind = said.get("model_type")
-    known = transformers.CONFIG_MAPPING
-    if not isinstance(kind, str) or kind not in known:
-        raise error(
-            f"{field}: {path}: model_type: one that transformers {transformers.__version__} has, such as llama, "
-            f"got {'none' if kind is None else shown(kind)}"
-        )
-    _refuse_many(said, f"{field}: {path}", error)
+    known = config_class(kind, f"{field}: {path}", error)
+    refuse_many(said, f"{field}: {path}", error)
     try:
         with quiet():
-            config = known[kind].from_dict(_plain(said))
+            config = known.from_dict(_plain(said))
     except Exception as problem:  # whatever its class makes of the values
         raise error(f"{field}: {path}: not the config of a {kind}: {_line(problem)}") from None
     notes = []
@@ -94,13 +85,45 @@ def read_config(path: Path, field: str = "config", error: type[CapaxError] = Spe
         )
     if said.get("quantization_config"):
         notes.append(f"{path} says how its weights are quantised; parameters are counted as they are without")
-    return Described(config, kind, tuple(notes))
+    return Described(config, str(kind), tuple(notes))
+
+
+def config_class(kind: object, field: str, error: type[CapaxError]) -> Any:
+    """The class of the configs of a causal language model, by its `model_type`.
+
+    Raises:
+        error: for one that transformers does not have; it names the nearest.
+    """
+    known = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    if not isinstance(kind, str) or kind not in known or kind not in transformers.CONFIG_MAPPING:
+        near = nearest(str(kind), known)
+        raise error(
+            f"{field}: model_type should be one of the {len(known)} causal language models of transformers "
+            f"{transformers.__version__}, got {'none' if kind is None else shown(kind)}"
+            + (f"; the nearest are {near}" if near else "")
+        )
+    return transformers.CONFIG_MAPPING[kind]
+
+
+def built(config: Any, field: str, error: type[CapaxError]) -> nn.Module:
+    """The language model of a config, `AutoModelForCausalLM`, in float32, on torch's device of now.
+
+    Raises:
+        error: for more modules than any model has.
+        Exception: any that transformers raises of values that it cannot build.
+    """
+    many = error(f"{field}: no {config.model_type} can be built of it: more than {MOST_MODULES} modules")
+    with quiet(), _few_modules(many):
+        made: nn.Module = transformers.AutoModelForCausalLM.from_config(
+            config, dtype=torch.float32, trust_remote_code=False
+        )
+    return made
 
 
 def causal_model(
     described: Described, device: str = "meta", field: str = "config", error: type[CapaxError] = SpecError
 ) -> nn.Module:
-    """The language model of a config, `AutoModelForCausalLM`; on the meta device it takes no memory.
+    """The language model of a config; on the meta device it takes no memory.
 
     Args:
         device: where its weights are; on a real one they are random, drawn from torch's generator.
@@ -108,34 +131,33 @@ def causal_model(
         error: class of the error.
 
     Raises:
-        error: for an architecture that is no causal language model, or values of which none can be built.
+        error: for one with an encoder, or values of which none can be built.
     """
     config, kind = described.config, described.kind
-    if type(config) not in transformers.MODEL_FOR_CAUSAL_LM_MAPPING or getattr(config, "is_encoder_decoder", False):
-        raise error(f"{field}: model_type: a causal language model (AutoModelForCausalLM), got {kind!r}")
+    if getattr(config, "is_encoder_decoder", False):
+        raise error(f"{field}: model_type: a causal language model without an encoder, got {kind!r}")
     layers = getattr(config.get_text_config(), "num_hidden_layers", None)
     if isinstance(layers, int) and layers < 1:
         raise error(f"{field}: num_hidden_layers: at least 1, got {layers}")
     try:
-        with quiet(), _few_modules(), torch.device(device):
-            made: nn.Module = transformers.AutoModelForCausalLM.from_config(
-                config, attn_implementation="eager", trust_remote_code=False
-            )
+        with torch.device(device):
+            return built(config, field, error)
+    except CapaxError:
+        raise
     except Exception as problem:  # whatever its class makes of the values
         raise error(f"{field}: no {kind} can be built of it: {_line(problem)}") from None
-    return made
 
 
 @contextmanager
-def _few_modules() -> Iterator[None]:
-    """Stop what builds more modules than any model has."""
+def _few_modules(many: CapaxError) -> Iterator[None]:
+    """Stop what builds more modules than any model has, with an error."""
     count = 0
 
     def registered(*_: object) -> None:
         nonlocal count
         count += 1
         if count > MOST_MODULES:
-            raise RuntimeError(f"more than {MOST_MODULES} modules")
+            raise many
 
     hook = register_module_module_registration_hook(registered)
     try:
@@ -144,7 +166,7 @@ def _few_modules() -> Iterator[None]:
         hook.remove()
 
 
-def _refuse_many(said: Any, field: str, error: type[CapaxError]) -> None:
+def refuse_many(said: Any, field: str, error: type[CapaxError]) -> None:
     """Refuse more layers, heads or experts than any model has, in any part of a config.
 
     Raises:
@@ -152,8 +174,8 @@ def _refuse_many(said: Any, field: str, error: type[CapaxError]) -> None:
     """
     for name, value in said.items() if isinstance(said, dict) else ():
         if isinstance(value, dict):
-            _refuse_many(value, field, error)
-        elif isinstance(value, int) and MANY.search(name) and value > MOST:
+            refuse_many(value, field, error)
+        elif isinstance(value, int) and MANY.match(name) and value > MOST:
             raise error(f"{field}: {name}: at most {MOST}, got {shown(value)}")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from capax.errors import CapaxError
-from capax.inputs import exists, read_json, regular
+from capax.inputs import exists, is_folder, read_json, regular
 
 transformers: Any
 try:
@@ -16,6 +16,7 @@ try:
 except ImportError:
     transformers = None
 
+NEEDED = "needs transformers: pip install 'capax[hf]'"
 WEIGHTS = "*.safetensors"
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 DESCRIPTIONS = ("config.json", "tokenizer_config.json", "*.safetensors.index.json")
@@ -44,6 +45,21 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def config_file(model: Path, field: str, error: type[CapaxError]) -> Path:
+    """Where a config is: a JSON file itself, or config.json in a folder.
+
+    Raises:
+        error: where nothing is there, or a folder without config.json.
+    """
+    if not exists(model, field, error):
+        raise error(f"{field}: no such file or folder {str(model)!r} (nothing is downloaded)")
+    if not is_folder(model, field, error):
+        return model
+    if not exists(model / "config.json", field, error):
+        raise error(f"{field}: {model} has no config.json")
+    return model / "config.json"
+
+
 def refuse_code(model: Path, field: str, error: type[CapaxError]) -> None:
     """Refuse what could run code: a model's own classes, and weights that are pickled, which says arbitrary code.
 
@@ -53,13 +69,9 @@ def refuse_code(model: Path, field: str, error: type[CapaxError]) -> None:
         error: class of the error.
 
     Raises:
-        error: that names the file; also where nothing is there, or a folder without config.json.
+        error: that names the file; also as `config_file`.
     """
-    if not exists(model, field, error):
-        raise error(f"{field}: no such file or folder {str(model)!r} (nothing is downloaded)")
-    folder = model.is_dir()
-    if folder and not (model / "config.json").exists():
-        raise error(f"{field}: {model} has no config.json")
+    folder = config_file(model, field, error) != model
     for path in sorted(model.iterdir()) if folder else ():
         if not path.is_dir():
             regular(path, field, error)  # transformers opens what it finds

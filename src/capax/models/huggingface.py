@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from torch import Tensor, nn
 from capax.errors import SpecError, shown
 from capax.inputs import read_json
 from capax.models.factory import said
-from capax.models.hf_files import WEIGHTS, quiet, refuse_code, refuse_description, transformers
-from capax.models.libraries import NAMED, refuse_unknown
+from capax.models.hf_config import built, config_class, refuse_many
+from capax.models.hf_files import WEIGHTS, config_file, quiet, refuse_code, refuse_description, transformers
+from capax.models.libraries import refuse_unknown
 from capax.specs.huggingface import OURS, HuggingFace
 from capax.specs.spec import refuse_unwritable
 
@@ -51,7 +51,7 @@ def read_config(path: Path, field: str) -> dict[str, Any]:
         SpecError: for a file that is none, or names code.
     """
     refuse_code(path, field, SpecError)
-    return read_json(path / "config.json" if path.is_dir() else path, field, SpecError)
+    return read_json(config_file(path, field, SpecError), field, SpecError)
 
 
 def check(spec: HuggingFace) -> None:
@@ -65,7 +65,7 @@ def check(spec: HuggingFace) -> None:
         raise SpecError("model: cannot import transformers; is it broken?")
     given = spec.config if spec.config is not None else _config_of_weights(spec)
     refuse_unwritable("config", given)
-    kind = _class(given.get("model_type"), spec.library)
+    kind = config_class(given.get("model_type"), "config", SpecError)
     with quiet():
         usual = kind()
         fields, sizes = _told(spec, kind, usual, given)
@@ -74,8 +74,8 @@ def check(spec: HuggingFace) -> None:
     _refuse_other_heads(spec, fields["model_type"], hasattr(usual, "head_dim"))
     if spec.weights is not None:
         folder = Path(spec.weights).resolve()
-        _refuse_no_weights(folder)
-        spec.fill(weights=str(folder), weights_sha256=_content(folder))
+        refuse_no_weights(folder)
+        spec.fill(weights=str(folder), weights_sha256=content(folder))
         spec.model_fields_set.discard("weights_sha256")  # a copy with changes reads them again
 
 
@@ -93,19 +93,6 @@ def _config_of_weights(spec: HuggingFace) -> dict[str, Any]:
     if spec.weights is None:
         raise SpecError("config: is required: a config.json, or a folder with one")
     return read_config(Path(spec.weights), "weights")
-
-
-def _class(kind: object, library: str) -> Any:
-    """The class of a config by its `model_type`."""
-    known = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    if not isinstance(kind, str) or kind not in known or kind not in transformers.CONFIG_MAPPING:
-        near = get_close_matches(str(kind), list(known), NAMED, 0.5)
-        offer = f"; the nearest are {', '.join(near)}" if near else ""
-        raise SpecError(
-            f"config: model_type should be one of the {len(known)} causal language models of {library}, got "
-            f"{shown(kind)}{offer}"
-        )
-    return transformers.CONFIG_MAPPING[kind]
 
 
 def _told(
@@ -144,7 +131,8 @@ def _config(spec: HuggingFace, vocab_size: int) -> Any:
     refuse_description(spec.config, "it", "config", SpecError)  # a store may hold anything
     if spec.config.get("quantization_config") is not None:
         raise SpecError("config: quantised weights are not trained (quantization_config)")
-    kind = _class(spec.config.get("model_type"), spec.library)
+    refuse_many(spec.config, "config", SpecError)
+    kind = config_class(spec.config.get("model_type"), "config", SpecError)
     own = dict(kind.attribute_map)
     sizes = {
         own.get(theirs, theirs): getattr(spec, ours)
@@ -169,9 +157,7 @@ def outline(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
         longest = getattr(config, "max_position_embeddings", None)
         if isinstance(longest, int) and context > longest:
             raise SpecError(f"seq_len: the config has {longest} positions (max_position_embeddings), got {context}")
-        return Scores(
-            transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False)
-        )
+    return Scores(built(config, "config", SpecError))
 
 
 def make(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
@@ -184,8 +170,8 @@ def make(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
     if spec.weights is None:
         return fresh
     folder = Path(spec.weights)
-    _refuse_no_weights(folder)
-    if _content(folder) != spec.weights_sha256:
+    refuse_no_weights(folder)
+    if content(folder) != spec.weights_sha256:
         raise SpecError(f"weights: {folder} has changed since the run was made")
     known = vocabulary(folder)
     if vocab_size > known:
@@ -225,21 +211,34 @@ def weights_in_words(spec: HuggingFace, vocab_size: int) -> str:
 
 
 def vocabulary(folder: Path) -> int:
-    """Tokens that the weights in a folder know."""
+    """Tokens that the weights in a folder know.
+
+    Raises:
+        SpecError: where its config does not say.
+    """
     said_there = read_config(folder, "weights").get("vocab_size")
     if type(said_there) is not int or said_there < 1:
         raise SpecError(f"weights: {folder / 'config.json'}: vocab_size should be a number, got {shown(said_there)}")
     return said_there
 
 
-def _refuse_no_weights(folder: Path) -> None:
+def refuse_no_weights(folder: Path) -> None:
+    """Refuse a folder without weights that may be read.
+
+    Raises:
+        SpecError: also as `refuse_code`.
+    """
     refuse_code(folder, "weights", SpecError)
     if not folder.is_dir() or not any(folder.glob(WEIGHTS)):
         raise SpecError(f"weights: no .safetensors in {folder}")
 
 
-def _content(folder: Path) -> str:
-    """Sha256 of all weights in a folder, by their names."""
+def content(folder: Path) -> str:
+    """Sha256 of all weights in a folder, by their names.
+
+    Raises:
+        SpecError: for a file that cannot be read.
+    """
     files = sorted(folder.glob(WEIGHTS))
     return _hashed(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
 

@@ -91,7 +91,10 @@ def refuse_unknown(names: Collection[str], known: Collection[str], library: str,
     """
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, NAMED, 0.5)
-            raise SpecError(
-                f"{field}: {library} has no option {name!r:.80}; the nearest are {', '.join(near) or 'none'}"
-            )
+            near = nearest(name, known) or "none"
+            raise SpecError(f"{field}: {library} has no option {name!r:.80}; the nearest are {near}")
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Names that are like another, in words; empty where there are none."""
+    return ", ".join(get_close_matches(name, list(known), NAMED, 0.5))

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import nn
 
 from capax.results import Result
-from capax.specs.model import freedom
+from capax.specs.effective import spare_in_products
 
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", "num_moe_experts")
 CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts")
@@ -149,19 +149,15 @@ def _experts(model: Any, config: Any) -> tuple[int | None, int | None, int]:
 def _spare(config: Any, family: Plain) -> int:
     """Parameters that say nothing more, of all layers, as `Transformer.product_parameters` counts them.
 
-    Of a head whose positions turn only some pairs of channels (`partial_rotary_factor`) each pair leaves one complex
-    number free, and the other channels any matrix. Biases and gains count as they are.
+    Of a head positions may turn only some channels (`partial_rotary_factor`). Biases and gains count as they are.
     """
     text, sizes = config.get_text_config(), shape(config)
     layers, heads, groups, head, width = sizes.n_layers, sizes.n_heads, sizes.n_kv_heads, sizes.d_head, sizes.d_model
     if not (layers and heads and groups and head and width):  # of a config without channels
         return 0
-    share = heads // groups
-    turning = int(head * (_rotary_share(text) if family.rotary else 0.0))
-    still = head - turning
-    keys = turning + width * still * (share + 1) - freedom(share * width, still, width)
-    values = width * head * (share + 1) - freedom(width, head, share * width)
-    return layers * (groups * (keys + values) + (_first(text, "intermediate_size") or 0 if family.gated else 0))
+    turned = int(head * (_rotary_share(text) if family.rotary else 0.0))
+    gated = _first(text, "intermediate_size") or 0 if family.gated else 0
+    return layers * spare_in_products(width, heads, groups, head, d_value=head, turned=turned, gated=gated)
 
 
 def _rotary_share(text: Any) -> float:

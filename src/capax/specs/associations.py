@@ -13,7 +13,7 @@ from capax.specs.associative import AssociativeAttention
 from capax.specs.model import Model
 from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
-from capax.specs.spec import LARGEST_LIBRARY, Size, must_be_given
+from capax.specs.spec import LARGEST_LIBRARY, Size, filled_in, must_be_given
 from capax.specs.task import Task
 from capax.text import Over, counted
 
@@ -78,7 +78,7 @@ class Associations(Task):
     ] = 0.05
     library_sha256: Annotated[
         str | None,
-        Field(description="Content of the user's arrays: filled in when they are read, checked when they are used."),
+        filled_in("Content of the user's arrays: filled in when they are read, checked when they are used."),
     ] = None
 
     @property

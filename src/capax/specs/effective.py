@@ -47,42 +47,63 @@ def effective_parameters(model: Any, vocab_size: int, context: int, own_mixer: b
     return counted if own_mixer else counted - _turns(model)
 
 
-def spare_in_products(model: Any) -> int:
-    """Numbers of one block that are counted otherwise in its products, and the scales of a gated FFN."""
-    c, d, value, share = model.d_model, model.d_head, model.d_value or model.d_head, model.n_heads // model.kv_heads
-    keys, values = c * d * (share + 1), c * value * (share + 1) if model.values else 0
-    free = keys - d if model.positions == "rotary" else freedom(share * c, d, c)
-    free += freedom(c, value, share * c) if model.values else 0
-    return model.kv_heads * (keys + values - free) + (4 * c if model.gated else 0)
+def spare_in_products(
+    width: int, n_heads: int, n_kv_heads: int, d_head: int, d_value: int, turned: int, gated: int = 0
+) -> int:
+    """Numbers of one block that its products do not need, and the scales of a gated FFN.
+
+    Args:
+        d_value: channels of a value; 0 where there are none.
+        turned: channels of a head that rotary positions turn.
+        gated: hidden channels of the FFN that are multiplied by others.
+    """
+    share = n_heads // n_kv_heads
+    numbers = (share + 1) * width * (d_head + d_value)
+    return n_kv_heads * (numbers - free_of_products(width, width, share, d_head, d_value, turned)) + gated
+
+
+def free_of_products(read: int, written: int, share: int, d_head: int, d_value: int, turned: int) -> int:
+    """Numbers of a key's matrices, its queries', its value's and their outputs' that softmax attention can tell apart.
+
+    Queries that share a key are one matrix above each other, and so are outputs that share a value; products count by
+    their `freedom`. Of channels that rotary positions turn, the key can take back one
+    complex factor of each pair.
+
+    Args:
+        read: directions of the inputs that are not always 0.
+        written: directions of the outputs that make a difference.
+        share: queries that share the key.
+        d_value: channels of a value; 0 where there are none.
+        turned: channels of a head that positions turn.
+    """
+    of_turned = (share + 1) * read * turned - turned
+    return of_turned + freedom(share * read, d_head - turned, read) + freedom(read, d_value, share * written)
 
 
 def free_of_attention(model: Any, read: int, written: int) -> int:
     """Numbers of one block's attention that its outputs can tell apart (derived: ranks of derivatives agree).
 
-    Queries that share a key are one matrix above each other, and so are outputs that share a value; products count by
-    their `freedom`. Rotary positions leave of the freedom of a query and its key one complex number for each pair of
-    channels. A linear attention's features of each channel leave none. A delta rule's products of normed keys leave the
-    rotations of the channels, or of each pair of them where positions are rotary, and one scale for each matrix.
+    A softmax's are `free_of_products`. Of a linear attention's queries, whose features are of each channel, keys can
+    take back nothing; of a delta rule's, whose keys are normed, the rotations of the channels, or of each pair of them
+    where positions are rotary, and one scale for each matrix.
 
     Args:
         read: directions of the inputs that are not always 0.
         written: directions of the outputs that make a difference.
     """
-    d, value = model.d_head, model.d_value or model.d_head
-    share = model.n_heads // model.kv_heads
+    d, value = model.d_head, (model.d_value or model.d_head) if model.values else 0
+    share, rotary = model.n_heads // model.kv_heads, model.positions == "rotary"
     rows = (share + 1) * read
     if model.attention == "softmax":
-        free = rows * d - d if model.positions == "rotary" else freedom(share * read, d, read)
-    elif model.attention == "linear":
+        return model.kv_heads * free_of_products(read, written, share, d, value, d if rotary else 0)
+    if model.attention == "linear":
         free = rows * d
     else:
-        turns = d // 2 if model.positions == "rotary" else _rotations(d) - _rotations(max(d - rows, 0))
+        turns = d // 2 if rotary else _rotations(d) - _rotations(max(d - rows, 0))
         free = rows * d - turns - (share + 1) + read
     if model.attention == "gated-delta":
         free += read + 2
-    if model.values:
-        free += freedom(read, value, share * written)
-    return model.kv_heads * free
+    return model.kv_heads * (free + freedom(read, value, share * written))
 
 
 def _rotations(channels: int) -> int:

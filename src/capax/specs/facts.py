@@ -12,7 +12,7 @@ from capax.errors import SpecError
 from capax.specs.model import Scored
 from capax.specs.plugins import resolve
 from capax.specs.protocols import CYCLES, RECIPE
-from capax.specs.spec import LARGEST_LIBRARY, Size, Spec, must_be_given
+from capax.specs.spec import LARGEST_LIBRARY, Size, Spec, filled_in, must_be_given
 from capax.specs.task import Purpose, Task
 from capax.specs.transformer import Transformer
 from capax.text import Over
@@ -100,7 +100,7 @@ class Facts(Task):
     ] = None  # type: ignore[assignment]  # filled in
     library_sha256: Annotated[
         str | None,
-        Field(description="Content of the file: filled in when it is read, checked when the library is drawn."),
+        filled_in("Content of the file: filled in when it is read, checked when the library is drawn."),
     ] = None
     file: Annotated[FactsFile | None, Field(description="What follows from the file: filled in when it is read.")] = (
         None

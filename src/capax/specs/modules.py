@@ -12,7 +12,7 @@ from capax.errors import SpecError
 from capax.specs.model import Model, Scored
 from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
-from capax.specs.spec import must_be_given
+from capax.specs.spec import filled_in, must_be_given
 from capax.specs.training import Training
 from capax.text import Over
 
@@ -86,7 +86,7 @@ class Module(TorchModel):
     ]
     source_sha256: Annotated[
         str | None,
-        Field(description="Content of the file that defines the factory: filled in when read, checked when used."),
+        filled_in("Content of the file that defines the factory: filled in when read, checked when used."),
     ] = None
 
     @model_validator(mode="after")

@@ -12,7 +12,7 @@ from capax.specs.channel import KeyQueryChannel
 from capax.specs.model import Model
 from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
-from capax.specs.spec import LARGEST_LIBRARY, must_be_given
+from capax.specs.spec import LARGEST_LIBRARY, filled_in, must_be_given
 from capax.specs.task import Task
 from capax.text import Over
 
@@ -95,7 +95,7 @@ class Relations(Task):
     ] = None
     library_sha256: Annotated[
         str | None,
-        Field(description="Content of the user's files: filled in when they are read, checked when they are used."),
+        filled_in("Content of the user's files: filled in when they are read, checked when they are used."),
     ] = None
 
     @classmethod

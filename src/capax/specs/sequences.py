@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from capax.specs.model import Scored
 from capax.specs.plugins import resolve
-from capax.specs.spec import LARGEST_LIBRARY, must_be_given, since
+from capax.specs.spec import LARGEST_LIBRARY, filled_in, must_be_given, since
 from capax.specs.task import Purpose, Task
 from capax.specs.transformer import Transformer
 from capax.text import Over
@@ -75,7 +75,7 @@ class Sequences(Task):
     ] = False
     library_sha256: Annotated[
         str | None,
-        Field(description="Content of the file: filled in when it is read, checked when the library is drawn."),
+        filled_in("Content of the file: filled in when it is read, checked when the library is drawn."),
     ] = None
 
     @property

@@ -98,19 +98,15 @@ def since(version: str, description: str, **limits: Any) -> Any:
     return Field(description=description, json_schema_extra={"since": version}, **limits)
 
 
-FILLED_IN = "_sha256"
-"""How fields end that hold the content of what another names."""
-
-
 def filled_in(description: str) -> Any:
     """A field that is filled in when a spec is made: it is no flag and no axis."""
     return Field(description=description, json_schema_extra={"filled_in": True})
 
 
-def is_filled_in(name: str, field: FieldInfo) -> bool:
+def is_filled_in(field: FieldInfo) -> bool:
     """Whether a field is filled in when a spec is made."""
     extra = field.json_schema_extra
-    return name.endswith(FILLED_IN) or (isinstance(extra, dict) and "filled_in" in extra)
+    return isinstance(extra, dict) and "filled_in" in extra
 
 
 def _holds_objects(annotation: Any) -> bool:

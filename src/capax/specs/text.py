@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from capax.specs.model import Scored
 from capax.specs.plugins import resolve
 from capax.specs.sequences import LONGEST_SEQUENCE
-from capax.specs.spec import LARGEST_LIBRARY, must_be_given
+from capax.specs.spec import LARGEST_LIBRARY, filled_in, must_be_given
 from capax.specs.task import Purpose, Task
 from capax.specs.transformer import Transformer
 from capax.text import Over
@@ -70,7 +70,7 @@ class Text(Task):
     ] = None  # type: ignore[assignment]  # filled in
     library_sha256: Annotated[
         str | None,
-        Field(description="Content of the documents: filled in when they are read, checked when windows are drawn."),
+        filled_in("Content of the documents: filled in when they are read, checked when windows are drawn."),
     ] = None
 
     @property

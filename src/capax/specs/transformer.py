@@ -315,7 +315,17 @@ class Transformer(Model):
     def product_parameters(self, **sizes: int) -> int:
         """Trained numbers, of which W_Q W_Kᵀ and W_V W_O of each head count by their freedom."""
         counted = self.parameter_counts(**sizes)["trainable"]
-        return counted if self._own_mixer else counted - self.n_layers * spare_in_products(self)
+        if self._own_mixer:
+            return counted
+        return counted - self.n_layers * spare_in_products(
+            self.d_model,
+            self.n_heads,
+            self.kv_heads,
+            self.d_head,
+            d_value=(self.d_value or self.d_head) if self.values else 0,
+            turned=self.d_head if self.positions == "rotary" else 0,
+            gated=4 * self.d_model if self.gated else 0,
+        )
 
     @property
     def _own_mixer(self) -> bool:

@@ -175,7 +175,7 @@ def _axes(tables: Mapping[str, Any], fields: Mapping[str, str], parts: Parts) ->
 def _claim(seen: dict[str, str], label: str, name: str, fields: Mapping[str, str], parts: Parts) -> None:
     def is_axis(field: str) -> bool:
         own = parts[fields[field]].model_fields[field] if fields[field] in parts else None
-        return field not in NO_AXES and not (own is not None and is_filled_in(field, own))
+        return field not in NO_AXES and not (own is not None and is_filled_in(own))
 
     if name not in fields or not is_axis(name):
         allowed = ", ".join(filter(is_axis, fields))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from capax import memory
+from capax.results import Measurement
 from capax.specs import Model, Task, Training
-from capax.training.loop import train
+from capax.training.loop import Course, train
 from capax.training.pack import Outcome, Pack
 
 
@@ -51,6 +55,26 @@ def same_in_any_pack(task: Task, model: Model, training: Training, one_library: 
     five = outcomes(task, model, training, range(5), one_library)
     pairs = [found for two in ((3, 4), (1, 0)) for found in outcomes(task, model, training, two, one_library)]
     return all(equal(five[outcome.member], outcome) for outcome in pairs)
+
+
+def same_when_taken_up(whole: Pack, steps: int) -> bool:
+    """Whether a training that is saved after some steps and taken up ends, to the last bit, as it does without."""
+    course = Course(whole)
+    for _ in range(steps):
+        course.step(lambda: False)
+    assert not course.finished
+    courses = course, Course(whole, deepcopy(course.snapshot(0.0)))  # it shares memory with the course
+    for one in courses:
+        while not one.finished:
+            one.step(lambda: False)
+    return all(equal(*pair) for pair in zip(*(one.outcomes() for one in courses), strict=True))
+
+
+def recalled(run: Measurement, store: Path, trust: bool = False) -> int:
+    """How many items of its library a kept run of sequences recalls."""
+    found = memory.load(run.key, store, trust=trust)
+    assert isinstance(found, memory.Memory)
+    return sum(bool(found.recall(item[:-1].tolist()).agrees) for item in found.library)
 
 
 def assert_same(received: Tensor, expected: Tensor, tolerance: float, what: str) -> None:

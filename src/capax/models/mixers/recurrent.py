@@ -34,7 +34,7 @@ class Recurrent(Mixer):
 
     def featured(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         """A query or a key as the state knows it."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}.featured")
 
     def grouped(self, x: Float[Tensor, "e b h *rest"]) -> Float[Tensor, "e b g s *rest"]:
         """The queries of each key."""
