@@ -37,12 +37,15 @@ if TYPE_CHECKING:
     from capax.laws.rejected import LogisticLaw as LogisticLaw
     from capax.memory import load as load
     from capax.models.mixers.mixer import Mixer as Mixer
+    from capax.planning.adapters import plan_lora as plan_lora
+    from capax.planning.adapters import verify_lora as verify_lora
     from capax.planning.facts import plan_facts as plan_facts
     from capax.planning.facts import verify_facts as verify_facts
     from capax.planning.plan import plan as plan
     from capax.planning.plan import predict as predict
     from capax.planning.plan import verify as verify
     from capax.planning.size import model_size as model_size
+    from capax.probes.checkpoint import checkpoint as checkpoint
     from capax.probes.memorization import memorization as memorization
     from capax.probes.probe import probe as probe
     from capax.probes.quantization import quantize as quantize
@@ -105,6 +108,7 @@ _HOMES = {
     "HuggingFace": "capax.specs",
     "KeyQueryChannel": "capax.specs",
     "LogisticLaw": "capax.laws.rejected",
+    "Lora": "capax.specs",
     "Mac": "capax.specs",
     "Measurement": "capax.results",
     "Mixer": "capax.models.mixers.mixer",
@@ -129,13 +133,13 @@ _HOMES = {
     "Training": "capax.specs",
     "Transformer": "capax.specs",
     "Uniform": "capax.specs.model",
-    "Lora": "capax.specs",
     "XTransformers": "capax.specs",
     "bounds": "capax.theory.bounds.catalogue",
     "calibrate": "capax.calibration.calibrate",
     "channel_design": "capax.theory.relation_design",
     "check_assumptions": "capax.checks.assumptions",
     "check_model": "capax.checks.model",
+    "checkpoint": "capax.probes.checkpoint",
     "compare": "capax.laws.compare",
     "construct": "capax.theory.construct.construct",
     "curves": "capax.store.curves",
@@ -148,6 +152,7 @@ _HOMES = {
     "model_size": "capax.planning.size",
     "plan": "capax.planning.plan",
     "plan_facts": "capax.planning.facts",
+    "plan_lora": "capax.planning.adapters",
     "predict": "capax.planning.plan",
     "probe": "capax.probes.probe",
     "quantize": "capax.probes.quantization",
@@ -159,6 +164,7 @@ _HOMES = {
     "sweep": "capax.sweeps.sweep",
     "verify": "capax.planning.plan",
     "verify_facts": "capax.planning.facts",
+    "verify_lora": "capax.planning.adapters",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,8 +48,8 @@ def write_base(folder: Path, kind: str = "llama", **fields: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    yield write_base(tmp_path_factory.mktemp("base"))
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_base(tmp_path_factory.mktemp("base"))
 
 
 def made(base: Path, **fields: Any) -> Lora:

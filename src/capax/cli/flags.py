@@ -107,7 +107,8 @@ class Part:
         Raises:
             SpecError: for a tag that is none of theirs, or a field that the chosen spec does not have.
         """
-        usual = next(iter(self.kinds))
+        usual = next((tag for flag, name in self._fields.items() if flag in given for tag in self._chosen(name)), None)
+        usual = usual or next(iter(self.kinds))
         tag = given.pop(self.chosen_by, usual) if self.chosen_by else usual
         if tag not in self.kinds:
             plugin = "" if self.chosen_by == "protocol" else f", {OF_A_PLUGIN}"
@@ -117,6 +118,11 @@ class Part:
             if name not in self.kinds[tag].model_fields:
                 raise SpecError(f"{name}: not a field of {self.chosen_by} {tag!r}")
         return self.kinds[tag](**fields)
+
+    def _chosen(self, name: str) -> Iterable[str]:
+        """The specs that a field stands for, where its flag alone chooses among them."""
+        kinds = {tag: kind.model_fields.get(name) for tag, kind in self.kinds.items()}
+        return (tag for tag, of in kinds.items() if of is not None and _says(of, "chooses"))
 
     def _chooser(self, name: str) -> inspect.Parameter:
         words = "; ".join(f"{tag}: {first_line(kind).rstrip('.')}" for tag, kind in self.kinds.items())
@@ -233,9 +239,12 @@ def command(function: Callable[..., None], *parts: Part) -> Callable[..., None]:
 
     positional = [flag for part in parts for flag in flags[id(part)] if flag.kind is not flag.KEYWORD_ONLY]
     keyword = [flag for part in parts for flag in flags[id(part)] if flag.kind is flag.KEYWORD_ONLY]
+    names = {flag.name for flag in keyword}
 
     def run(*places: Any, **given: Any) -> None:
         given |= {flag.name: value for flag, value in zip(positional, places, strict=False)}
+        if "base" in given and "tokenizer" in names and not {"tokenizer", "tokenization"} & given.keys():
+            given["tokenizer"] = given["base"]  # facts are said in the tokens of the model that learns them
         with output.reading():
             specs = [part.spec(given) for part in parts]
         function(*specs, **given)
@@ -326,10 +335,14 @@ def _json(_: Any, tokens: Sequence[Token]) -> Any:
     return tokens[0].value
 
 
+def _says(of: FieldInfo, name: str) -> bool:
+    """Whether a field has a mark."""
+    return isinstance(of.json_schema_extra, dict) and name in of.json_schema_extra
+
+
 def _is_pairs(of: FieldInfo) -> bool:
     """Whether a field is given as name=value, more than once."""
-    extra = of.json_schema_extra
-    return isinstance(extra, dict) and "pairs" in extra
+    return _says(of, "pairs")
 
 
 def _pairs(_: Any, tokens: Sequence[Token]) -> dict[str, Any]:

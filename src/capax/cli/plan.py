@@ -21,7 +21,7 @@ from capax.planning.cost import Accelerator
 from capax.planning.plan import plan, verify
 from capax.planning.plan import predict as ask
 from capax.planning.results import BitsFrontier, Frontier, Prediction, Smallest, Verification
-from capax.specs import Task
+from capax.specs import Model, Task
 
 Flags = Mapping[str, tuple[Any, str]]
 """Hints and help of flags, by their names."""
@@ -222,7 +222,7 @@ def _app(
     """A command for each task; that of the law that is the default is the group's own, too.
 
     Args:
-        planned: whether a task may have a command of its own for this.
+        planned: whether a task, or a model, may have a command of its own for this.
     """
     app = App(name=name, help=text)
     for tag, kind in tasks().items():
@@ -233,6 +233,9 @@ def _app(
         app.command(command, name=tag)
         if kind.unit == Law.items:
             app.default(command)
+    for tag, kind in Model.registry.items() if planned else ():
+        if kind.planner is not None:
+            app.command(kind.planner, name=tag, group_parameters=GROUPS["Run"])
     return app
 
 

@@ -108,7 +108,7 @@ def check(spec: Lora) -> None:
     for name, value in {
         "base": str(folder),
         "network": network,
-        "vocab_size": huggingface.vocabulary(folder),
+        "base_vocab_size": huggingface.vocabulary(folder),
         "held_out": str(held_out.resolve()),
         "held_out_sha256": _content(held_out),
     }.items():

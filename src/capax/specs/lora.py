@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -9,7 +10,7 @@ from pydantic import Field, field_validator
 
 from capax.specs.huggingface import HuggingFace
 from capax.specs.libraries import LibraryModel, Options
-from capax.specs.model import freedom
+from capax.specs.model import Scored, freedom
 from capax.specs.plugins import resolve
 from capax.specs.spec import filled_in
 
@@ -35,10 +36,17 @@ class Lora(LibraryModel):
     options: ClassVar[str] = "lora"
     ensemble_class: ClassVar[str] = "capax.models.lora:Adapters"
     shares_frozen: ClassVar[bool] = True
+    planner: ClassVar[str | None] = "capax.cli.lora:plan"
     axes: ClassVar[tuple[str, ...]] = ("r",)
 
     model: Literal["lora"] = "lora"
-    base: Annotated[str, Field(description="Folder of the frozen model's checkpoint (.safetensors).")]
+    base: Annotated[
+        str,
+        Field(
+            description="Folder of the frozen model's checkpoint (.safetensors); it stands for --model lora, too.",
+            json_schema_extra={"chooses": True},
+        ),
+    ]
     lora: Options
     targets: Annotated[
         str,
@@ -54,7 +62,7 @@ class Lora(LibraryModel):
             "folder when not given. Read in the tokens of its tokenizer.json."
         ),
     ] = None
-    vocab_size: Annotated[int | None, filled_in("Tokens that the base knows.")] = None
+    base_vocab_size: Annotated[int | None, filled_in("Tokens that the base knows.")] = None
     held_out_sha256: Annotated[str | None, filled_in("Content of the held-out text.")] = None
     network: Annotated[HuggingFace | None, filled_in("The base: its config, sizes and the content of its weights.")] = (
         None
@@ -83,8 +91,8 @@ class Lora(LibraryModel):
     @property
     def known_tokens(self) -> int:
         """Tokens that the base knows."""
-        assert self.vocab_size is not None
-        return self.vocab_size
+        assert self.base_vocab_size is not None
+        return self.base_vocab_size
 
     @property
     def name(self) -> str:
@@ -113,6 +121,11 @@ class Lora(LibraryModel):
             outputs = shapes[name.replace(".lora_A.", ".lora_B.")][0]
             spare += rank * (inputs + outputs) - freedom(inputs, rank, outputs)
         return self.parameter_counts(**sizes)["trainable"] - spare
+
+    def operations(self, sizes: Mapping[str, int], scored: Scored) -> int:
+        """Forward and backward through all of it, and products of gradients for the adapter alone."""
+        counts = self.parameter_counts(**sizes)
+        return (4 * counts["total"] + 2 * counts["trainable"]) * sizes["context"]
 
     def columns(self) -> dict[str, Any]:
         """Its fields, options that are numbers or truth values, and the sizes of the base."""

@@ -83,6 +83,7 @@ class Model(Tagged):
             fields, by the rule of now.
         shares_frozen: whether all members have the same numbers in what is not trained, which is then there once, and
             no parameter of an ensemble.
+        planner: a command of `capax plan` of its own, as `package.module:name`; None where it has none.
         options: the field that holds what it is made with by other names than its fields; None where there is none.
     """
 
@@ -97,6 +98,7 @@ class Model(Tagged):
     exact: ClassVar[bool] = True
     counts_anew: ClassVar[bool] = False
     shares_frozen: ClassVar[bool] = False
+    planner: ClassVar[str | None] = None
     options: ClassVar[str | None] = None
 
     if TYPE_CHECKING:

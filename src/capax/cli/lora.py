@@ -1,0 +1,130 @@
+"""`capax plan lora` and what it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from capax import machine
+from capax.cli import output
+from capax.cli.facts import in_words
+from capax.cli.families import amount
+from capax.cli.flags import Flag, Json, Part, command
+from capax.planning.adapters import PLACES, Adapter, AdapterPlan, plan_lora, verify_lora
+from capax.specs import Facts
+from capax.text import counted, duration
+
+
+def _plan(
+    task: Facts,
+    *,
+    base: Path,
+    recall: float = 0.99,
+    targets: Annotated[tuple[str, ...], Parameter(negative="")] = PLACES,
+    probability: float = 0.9,
+    precision: Literal["float32", "float64", "bfloat16"] = "float32",
+    held_out: str | None = None,
+    verify: Annotated[bool, Flag] = False,
+    seed: int = 0,
+    workers: int | None = None,
+    store: Path = Path("capax.db"),
+    as_json: Json = False,
+) -> None:
+    """The smallest low-rank adapters over a frozen model that recall a share of a file's facts.
+
+    Parameters
+    ----------
+    base
+        Folder of the frozen model's checkpoint (.safetensors). Facts are said in its tokenizer's tokens.
+    recall
+        Share of the facts that is to be recalled.
+    targets
+        Layers to choose from, such as "mlp" or "attention,mlp"; more than once.
+    probability
+        Probability with which an adapter recalls that share.
+    precision
+        In which bytes are counted.
+    held_out
+        Text that the base never saw, on which its loss is measured. [default: held-out.txt beside it]
+    verify
+        Train the first adapter on the file, keep it, and say what it recalls and what the base loses.
+    seed
+        Seed of the verification.
+    workers
+        Worker processes of the verification. [default: one per core, at most 8]
+    store
+        Where the verification's run is kept.
+    """
+    found = plan_lora(
+        task, base, recall=recall, probability=probability, targets=targets, precision=precision, held_out=held_out
+    )
+    if not as_json:
+        _show(found)
+    if verify:
+        processes = min(machine.cores(), 8) if workers is None else workers
+        with output.progress_bar() as progress:
+            checked = verify_lora(
+                task, found, held_out=held_out, store=store, seed=seed, workers=processes, progress=progress
+            )
+        found = found.model_copy(update={"verification": checked})
+        if not as_json:
+            _show_verified(found)
+    if as_json:
+        print(found.model_dump_json())
+
+
+plan = command(_plan, Part.task(Facts))
+
+
+def _show(found: AdapterPlan) -> None:
+    screen = output.console()
+    for line in in_words(found.file):
+        screen.print(line)
+    screen.print(
+        f"To recall {found.recall:.6g} of {counted(found.file.asked, 'fact')} with probability {found.probability:.0%} "
+        f"by an adapter over {Path(found.base).name} ({amount(found.base_parameters)} parameters, frozen)"
+    )
+    shown: list[tuple[Adapter, str, float | None]] = [(row, "by measurement", None) for row in found.adapters]
+    shown += [(rule.adapter, rule.name, rule.expected_recall) for rule in found.rules]
+    if not found.adapters:
+        screen.print("No rank is enough.")
+    output.show_lines(
+        {
+            "rank by": [name for _, name, _ in shown],
+            "rank": [str(row.r) for row, _, _ in shown],
+            "layers": [row.targets for row, _, _ in shown],
+            "trainable": [amount(row.trainable_parameters) for row, _, _ in shown],
+            "size": [amount(row.bytes, "B") for row, _, _ in shown],
+            "facts": [amount(row.facts) for row, _, _ in shown],
+            "95 % interval": [_ends(row) for row, _, _ in shown],
+            "at least": [amount(row.at_least) for row, _, _ in shown],
+            "recall": ["–" if share is None else f"{share:.0%}" for _, _, share in shown],
+        },
+        words=("rank by", "layers"),
+        spare=("size", "at least"),
+    )
+    screen.print(
+        f"facts, interval, at least (the latter with {found.probability:.0%}): like these, of which {found.recall:.4g} "
+        f"are recalled; recall: of this file, expected of what a rule says. By {found.source}."
+    )
+    for note in found.notes:
+        screen.print(f"note: {note}")
+
+
+def _ends(row: Adapter) -> str:
+    return f"{amount(row.interval.low)} to {amount(row.interval.high or 0.0)}"
+
+
+def _show_verified(found: AdapterPlan) -> None:
+    checked = found.verification
+    assert checked is not None
+    run = checked.measurement
+    verdict = "the plan holds" if checked.held else "THE PLAN DOES NOT HOLD"
+    print(
+        f"Verified: {run.memorized} of {run.library_size} facts recalled, {checked.recall:.2%} where "
+        f"{found.recall:.4g} was planned, in {duration(run.seconds)}: {verdict} (run {run.key[:12]}). The base's loss "
+        f"on text that it never saw went from {run.metrics['base_loss']:.3f} to {run.metrics['base_loss_after']:.3f} "
+        "nats a token."
+    )

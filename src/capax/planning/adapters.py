@@ -1,0 +1,394 @@
+"""Plans for an adapter: which rank and which layers make a frozen model recall a file of facts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import polars
+import scipy
+from pydantic import Field
+
+from capax.errors import LawError, shown
+from capax.planning.facts import FactsInFile, checked_recall, in_file
+from capax.planning.fills import Measured
+from capax.planning.results import BYTES, Precision
+from capax.protocols.measure import measure
+from capax.results import LEVEL, Interval, Measurement, Result, Standing
+from capax.specs import Facts, Lora, Mac
+from capax.specs.model import freedom
+from capax.store import published
+
+STUDY = "lora.csv"
+PLACES = ("attention", "mlp", "attention,mlp")
+"""Targets that a plan chooses from where nothing is said."""
+BITS_A_PARAMETER = 2.0
+"""Of the rule that a parameter holds so many bits."""
+BY_SAMPLES = ((1_000, 8), (10_000, 16), (100_000, 32), (math.inf, 64))
+"""The rule of ranks by how many samples there are, each up to so many."""
+FEWEST = 3
+"""Files of a study that reach a share before a plan speaks of it."""
+
+
+class Adapter(Result):
+    """An adapter over the base of a plan."""
+
+    r: Annotated[int, Field(description="Rank.")]
+    targets: Annotated[str, Field(description="Layers that are adapted.")]
+    trainable_parameters: int
+    effective_parameters: Annotated[int, Field(description="What products of that rank can express.")]
+    bytes: Annotated[int, Field(description="Of the adapter's file, in the precision asked for.")]
+    facts: Annotated[float, Field(description="Facts like these of which the wanted share is recalled, expected.")]
+    interval: Annotated[Interval, Field(description="Of `facts`, for a new training.")]
+    at_least: Annotated[float, Field(description="With the plan's probability.")]
+
+
+class Rule(Result):
+    """The rank that a rule people use says, and what comes of it by what was measured."""
+
+    name: str
+    standing: Standing
+    adapter: Adapter
+    expected_recall: Annotated[
+        float, Field(description="Share of the facts that it recalls, by the study: the mean of its files.")
+    ]
+    size: Annotated[float | None, Field(description="Its parameters by those of the plan's first; None without one.")]
+
+
+class AdapterVerification(Result):
+    """The first adapter of a plan, trained on the file."""
+
+    held: Annotated[bool, Field(description="Whether it recalled the share that was planned.")]
+    recall: float
+    measurement: Measurement
+
+
+class AdapterPlan(Result):
+    """Adapters over a frozen model that recall a share of a file's facts, smallest first."""
+
+    file: FactsInFile
+    base: Annotated[str, Field(description="Folder of the frozen model.")]
+    base_parameters: int
+    recall: Annotated[float, Field(description="Share of the asked facts that is wanted.")]
+    probability: Annotated[float, Field(description="With which each adapter recalls it.")]
+    precision: Precision
+    adapters: Annotated[tuple[Adapter, ...], Field(description="The smallest rank of each choice of layers.")]
+    rules: tuple[Rule, ...]
+    source: str
+    notes: tuple[str, ...]
+    verification: AdapterVerification | None = None
+    schema_version: Literal[1] = 1
+
+
+class Load(NamedTuple):
+    """How many bits of facts an effective parameter takes for a share of them to be recalled.
+
+    Attributes:
+        bits: the geometric mean.
+        spread: standard deviation of its logarithm.
+        files: by which it is known.
+    """
+
+    bits: float
+    spread: float
+    files: int
+
+    def quantile(self, level: float) -> float:
+        """Of a new file's: Student's t, the mean's own error included."""
+        width = self.spread * math.sqrt(1 + 1 / self.files)
+        return self.bits * math.exp(width * float(scipy.stats.t.ppf(level, self.files - 1)))
+
+
+def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
+    """A row for each run of an adapter on facts: its file, its base, and what of the file is recalled."""
+    found = []
+    for run in runs:
+        model, task = run.spec.model, run.spec.task
+        if not isinstance(model, Lora) or not isinstance(task, Facts):
+            continue
+        found.append(
+            {
+                "file": Path(task.library).stem,
+                "base": Path(model.base).name,
+                "base_parameters": run.parameters.total - run.parameters.trainable,
+                "targets": model.targets,
+                "kind": model.kind,
+                "r": model.rank,
+                "effective_parameters": run.parameters.effective,
+                "trainable_parameters": run.parameters.trainable,
+                "facts": run.library_size,
+                "recalled": run.memorized,
+                "entropy_bits": round(run.library_size * task.known.entropy_per_fact, 1),
+                "known_bits": round(next((one.amount for one in run.units if one.name == "morris_bits"), 0.0), 1),
+                "base_loss": round(run.metrics["base_loss"], 4),
+                "base_loss_after": round(run.metrics["base_loss_after"], 4),
+                "exposures": run.epochs,
+                "stop_reason": run.stop_reason,
+            }
+        )
+    return (
+        polars.DataFrame(found).sort("file", "base", "targets", "effective_parameters") if found else polars.DataFrame()
+    )
+
+
+@cache
+def study() -> polars.DataFrame:
+    """The study of adapters that ships."""
+    text = (files("capax") / "data" / "reference" / STUDY).read_text()
+    return polars.read_csv(StringIO(text), comment_prefix="#")
+
+
+def curves(table: polars.DataFrame, targets: str) -> list[Measured]:
+    """What a study says of each file, base and number of facts: shares recalled by bits per effective parameter.
+
+    Args:
+        targets: of these layers, or of any where the study has none of them.
+    """
+    of_these = table.filter(polars.col("targets") == targets)
+    found = []
+    for (name, *_), some in (of_these if len(of_these) else table).group_by(
+        "file", "base", "facts", "targets", "kind", maintain_order=True
+    ):
+        loads = (some["entropy_bits"] / some["effective_parameters"]).to_numpy()
+        order = np.argsort(loads)
+        found.append(Measured(str(name), loads[order], (some["recalled"] / some["facts"]).to_numpy()[order]))
+    return found
+
+
+def load(table: polars.DataFrame, targets: str, recall: float) -> Load:
+    """The bits that an effective parameter takes for a share to be recalled.
+
+    Raises:
+        LawError: for a share that the study does not reach on three files.
+    """
+    known = [bits for one in curves(table, targets) if (bits := one.fill_at(recall)) is not None]
+    if len(known) < FEWEST:
+        raise LawError(f"recall: the study of adapters on {targets} reaches it on {len(known)} files, got {recall:g}")
+    logs = np.log(known)
+    return Load(float(np.exp(logs.mean())), float(logs.std(ddof=1)), len(known))
+
+
+def expected_recall(table: polars.DataFrame, targets: str, bits: float) -> float:
+    """The share that is recalled of so many bits per effective parameter: the mean of the study's files."""
+    shares = [np.interp(math.log(bits), np.log(one.fills), one.recalls) for one in curves(table, targets)]
+    return float(np.mean(shares))
+
+
+class Layers(NamedTuple):
+    """The layers that targets stand for, each by its inputs and outputs."""
+
+    shapes: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, spec: Lora, facts: Facts) -> Layers:
+        """Those of an adapter, whatever its rank."""
+        shapes = {one.name: one.shape for one in spec.parameters(**facts.sizes()) if one.trained}
+        inputs = {name: shape[1] for name, shape in shapes.items() if ".lora_A." in name}
+        return cls(tuple((inputs[name], shapes[name.replace(".lora_A.", ".lora_B.")][0]) for name in inputs))
+
+    def trainable(self, rank: int) -> int:
+        """Numbers of an adapter of a rank."""
+        return sum(rank * (inputs + outputs) for inputs, outputs in self.shapes)
+
+    def effective(self, rank: int) -> int:
+        """What its products can express."""
+        return sum(freedom(inputs, rank, outputs) for inputs, outputs in self.shapes)
+
+    def rank(self, enough: Any) -> int | None:
+        """The smallest rank that is enough; None where none is."""
+        return next((one for one in range(1, max(map(min, self.shapes)) + 1) if enough(one)), None)
+
+
+def plan_lora(
+    facts: Facts,
+    base: Path | str,
+    *,
+    recall: float = 0.99,
+    probability: float = 0.9,
+    targets: Sequence[str] = PLACES,
+    precision: Precision = "float32",
+    held_out: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> AdapterPlan:
+    """The smallest adapters over a frozen model that recall a share of a file's facts with a probability.
+
+    The facts have so many bits, by the entropy of each relation's answers. A study that ships says how many bits of
+    facts an effective parameter of an adapter takes for so many of them to be recalled; its spread over files is in the
+    interval. Its bases are small, and what a larger base changes is not in it: published adapters over bases of 20
+    million to 1000 million parameters held more the larger the base was (`published:nguyen2026`).
+
+    Args:
+        facts: the file, as sentences of the base's tokenizer as a rule.
+        base: folder of the frozen model.
+        recall: share of the asked facts.
+        probability: that an adapter recalls it.
+        targets: layers to choose from, each as `Lora.targets`.
+        precision: in which bytes are counted.
+        held_out: as of `Lora`.
+        options: of the adapter beside its rank, as `Lora.lora`.
+
+    Raises:
+        LawError: for a value that is not allowed.
+        SpecError: for a base or targets that cannot be.
+    """
+    checked_recall(facts, recall)
+    if not 0.5 <= probability < 1:
+        raise LawError(f"probability: at least 0.5 and below 1, got {shown(probability)}")
+    table, given = study(), dict(options or {})
+    bits, per_fact = facts.library_size * facts.known.entropy_per_fact, facts.known.entropy_per_fact
+    adapters, notes, layers, spec = [], [], {}, None
+    for one in dict.fromkeys(targets):
+        spec = Lora(base=str(base), lora={**given, "r": 1}, targets=one, held_out=held_out)
+        layers[spec.targets] = Layers.of(spec, facts)
+        found = load(table, spec.targets, recall)
+        sure = found.quantile(1 - probability)
+        rank = layers[spec.targets].rank(lambda r, of=layers[spec.targets], s=sure: of.effective(r) * s >= bits)
+        if rank is None:
+            notes.append(f"{spec.targets}: no rank is enough")
+            continue
+        adapters.append(_adapter(layers[spec.targets], spec.targets, rank, found, per_fact, probability, precision))
+    if spec is None:
+        raise LawError("targets: at least one, got none")
+    adapters.sort(key=lambda one: one.trainable_parameters)
+    counts = spec.parameter_counts(**facts.sizes())
+    frozen = counts["total"] - counts["trainable"]
+    widest = max(layers, key=lambda one: layers[one].trainable(1))
+    return AdapterPlan(
+        file=in_file(facts),
+        base=spec.base,
+        base_parameters=frozen,
+        recall=recall,
+        probability=probability,
+        precision=precision,
+        adapters=tuple(adapters),
+        rules=tuple(
+            _rules(
+                layers[widest],
+                widest,
+                frozen,
+                table,
+                recall,
+                (bits, per_fact, facts.library_size),
+                probability,
+                precision,
+                adapters,
+            )
+        ),
+        source=_source(table),
+        notes=(*notes, *_caveats(table, frozen, bits)),
+    )
+
+
+def _adapter(
+    layers: Layers, targets: str, rank: int, found: Load, per_fact: float, probability: float, precision: Precision
+) -> Adapter:
+    effective = layers.effective(rank)
+    low, high, least = (
+        found.quantile(level) * effective / per_fact for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2, 1 - probability)
+    )
+    return Adapter(
+        r=rank,
+        targets=targets,
+        trainable_parameters=layers.trainable(rank),
+        effective_parameters=effective,
+        bytes=layers.trainable(rank) * BYTES[precision],
+        facts=found.bits * effective / per_fact,
+        interval=Interval(low=low, high=high, level=LEVEL, of="a new training"),
+        at_least=least,
+    )
+
+
+def _rules(
+    layers: Layers,
+    targets: str,
+    base_parameters: int,
+    table: polars.DataFrame,
+    recall: float,
+    asked: tuple[float, float, int],
+    probability: float,
+    precision: Precision,
+    adapters: list[Adapter],
+) -> Iterable[Rule]:
+    """What the rules that people use say, of all layers together."""
+    bits, per_fact, samples = asked
+    most = max(map(min, layers.shapes))
+    ranks: dict[tuple[str, Standing], int | None] = {
+        (f"{BITS_A_PARAMETER:g} bits a parameter", "secondary"): layers.rank(
+            lambda r: layers.trainable(r) * BITS_A_PARAMETER >= bits
+        ),
+        ("rank by samples (8, 16, 32, 64)", "secondary"): min(
+            next(rank for limit, rank in BY_SAMPLES if samples <= limit), most
+        ),
+        ("Nguyen 2026, refitted", "derived"): layers.rank(
+            lambda r: published_bits(base_parameters, layers.trainable(r)) >= bits
+        ),
+    }
+    found = load(table, targets, recall)
+    for (name, standing), rank in ranks.items():
+        adapter = _adapter(layers, targets, rank or most, found, per_fact, probability, precision)
+        yield Rule(
+            name=name,
+            standing=standing,
+            adapter=adapter,
+            expected_recall=expected_recall(table, targets, bits / adapter.effective_parameters),
+            size=adapter.trainable_parameters / adapters[0].trainable_parameters if adapters else None,
+        )
+
+
+def _source(table: polars.DataFrame) -> str:
+    bases = ", ".join(f"{count / 1e6:.2g} M" for count in sorted(set(table["base_parameters"])))
+    return f"{len(table)} runs on {table['file'].n_unique()} files, bases of {bases} parameters"
+
+
+def _caveats(table: polars.DataFrame, base_parameters: int, bits: float) -> Iterable[str]:
+    """What the study does not know."""
+    low, high = (float(table["base_parameters"].min()), float(table["base_parameters"].max()))  # type: ignore[arg-type]
+    if not low <= base_parameters <= high:
+        yield (
+            f"the base has {base_parameters / 1e6:.3g} M parameters, those of the study {low / 1e6:.2g} to "
+            f"{high / 1e6:.2g} M: this is an extrapolation (published: a larger base's adapter holds more)"
+        )
+    most = float(table["entropy_bits"].max())  # type: ignore[arg-type]
+    if bits > most:
+        yield f"the facts have {bits:.3g} bits, those of the study {most:.3g} at most: this is an extrapolation"
+
+
+def published_bits(base_parameters: int, adapter_parameters: int) -> float:
+    """What the adapters of Nguyen 2026 would hold, by the law that is refitted to them.
+
+    Raises:
+        TableError: when the data are not there.
+    """
+    table = published.table("published:nguyen2026")
+    logs = [np.log(table[name].to_numpy()) for name in ("base_parameters", "adapter_parameters", "capacity_bits")]
+    weights, *_ = np.linalg.lstsq(np.column_stack([np.ones(len(table)), *logs[:2]]), logs[2], rcond=None)
+    return float(np.exp(weights @ [1.0, math.log(base_parameters), math.log(adapter_parameters)]))
+
+
+def verify_lora(
+    facts: Facts, plan: AdapterPlan, adapter: Adapter | None = None, *, held_out: str | None = None, **how: Any
+) -> AdapterVerification:
+    """Train an adapter of a plan on the file, once, and keep it.
+
+    Args:
+        adapter: the first when not given.
+        held_out: as of `Lora`.
+        how: store, seed, workers and progress of `measure`.
+
+    Raises:
+        LawError: where the plan has no adapter.
+    """
+    chosen = adapter or (plan.adapters[0] if plan.adapters else None)
+    if chosen is None:
+        raise LawError("verify: the plan has no adapter")
+    store = how.get("store")
+    model = Lora(base=plan.base, lora={"r": chosen.r}, targets=chosen.targets, held_out=held_out)
+    run = measure(facts, model, protocol=Mac(restarts=1), keep_weights=store is not None, **how)
+    share = run.memorized / run.library_size
+    return AdapterVerification(held=share >= plan.recall, recall=share, measurement=run)
