@@ -14,8 +14,8 @@ from capax.specs import Run
 KIND = ("task", "model", "protocol", "library", "graph", "contexts", "labels", "channel")
 """Fields that say what other fields there are, or mean: groups that differ in one are told apart by it alone."""
 
-CONTENTS = {"factory": "source_sha256", "weights": "weights_sha256"}
-"""Fields of models that name files, and those that hold their content."""
+CONTENTS = {"factory": "source_sha256", "weights": "weights_sha256", "tokenizer": "tokenizer_sha256"}
+"""Fields that name files, and those that hold their content."""
 
 _NOT = object()  # a module's argument that another's does not have
 Fields = Mapping[str, Any]

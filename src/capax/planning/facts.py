@@ -34,6 +34,7 @@ from capax.tasks.facts.table import ambiguity
 TOKENIZATIONS: tuple[str, ...] = get_args(Tokenization)
 USUAL = ("code", "words")
 """Tokens to choose from where nothing is said: of text, rows are as long as the longest fact, and train for hours."""
+NO_PLAN = "tokenizer: plans are of networks that learn from scratch, with tokens of their own; leave it out, got "
 NO_BITS = "library: each relation has one answer only, so its facts have no bits: any network recalls them"
 UNPACKED = "the packed size is not known without zstandard: pip install 'capax[facts]'"
 SHOWN = 3
@@ -198,6 +199,8 @@ def plan_facts(
     for one in tokenizations or ("",):
         if one not in TOKENIZATIONS:
             raise LawError(f"tokenizations: {', '.join(TOKENIZATIONS)}, got {shown(one)}")
+    if facts.tokenizer is not None:
+        raise LawError(f"{NO_PLAN}{shown(facts.tokenizer)}")
     checked_recall(facts, recall)
     held, notes, networks, errors = fill(recall, data), [], [], []
     for kind in tokenizations:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from capax.errors import SpecError
+from capax.errors import SpecError, shown
 from capax.specs.model import Scored
 from capax.specs.plugins import resolve
 from capax.specs.protocols import CYCLES, RECIPE
-from capax.specs.spec import LARGEST_LIBRARY, Size, Spec, filled_in, must_be_given
+from capax.specs.spec import LARGEST_LIBRARY, Size, Spec, filled_in, must_be_given, since
 from capax.specs.task import Purpose, Task
 from capax.specs.transformer import Transformer
 from capax.text import Over
@@ -20,6 +21,9 @@ from capax.text import Over
 Tokenization = Literal["code", "words", "bpe", "bytes"]
 Ambiguous = Literal["refuse", "drop", "first", "any", "keep"]
 """What is done with a key and relation that have several answers."""
+
+TEMPLATE = "{key} {relation} {answer}."
+"""How a fact is said."""
 
 LONGEST_ROW = 4096
 """Tokens of a key, a relation and an answer together."""
@@ -76,6 +80,26 @@ class Facts(Task):
             "trained on the file; or bytes."
         ),
     ] = "code"
+    tokenizer: Annotated[
+        str | None,
+        since(
+            "0.1",
+            "A tokenizer.json, or a folder with one, such as a model's: facts are sentences in its tokens, in place of "
+            "byte pairs that are trained on the file. It makes tokenization bpe.",
+        ),
+    ] = None
+    tokenizer_sha256: Annotated[
+        str | None, filled_in("Content of the tokenizer: filled in when it is read, checked when it is used.", "0.1")
+    ] = None
+    template: Annotated[
+        str,
+        since(
+            "0.1",
+            "The sentence of a fact, with a tokenizer: what is before {answer} is asked, what is behind ends the "
+            "answer.",
+            max_length=1000,
+        ),
+    ] = TEMPLATE
     code_len: Annotated[int, Field(ge=1, le=16, description="Tokens of an entity, of tokenization code.")] = 2
     bpe_size: Annotated[int, Field(ge=256, le=1_000_000, description="Byte pairs, of tokenization bpe.")] = 1000
     loss: Annotated[
@@ -161,6 +185,9 @@ class Facts(Task):
 
     def words_of_tokens(self) -> str:
         """How facts are tokens, in words."""
+        if self.tokenizer is not None:
+            name, content = Path(self.tokenizer).name, self.tokenizer_sha256 or ""
+            return f"sentences ({self.template!r}) in the tokens of {name} (sha256 {content:.8}…)"
         return {
             "words": "entities as words",
             "code": f"entities as codes of {self.code_len} token{'s' * (self.code_len > 1)}",
@@ -198,6 +225,11 @@ class Facts(Task):
         found = fields.pop("file") or {}
         return fields | {name: value for name, value in found.items() if name not in ("facts", "recallable")}
 
+    def canonical(self) -> dict[str, Any]:
+        """As of every spec; a tokenizer counts by its content, not its path."""
+        fields = super().canonical()
+        return fields if self.tokenizer is None else fields | {"tokenizer": "file"}
+
     def kept_with_weights(self) -> dict[str, str]:
         """The tokenizer, where there is one."""
         return resolve("capax.tasks.facts.encoding:tokenizer")(self)
@@ -221,13 +253,14 @@ class Facts(Task):
 
     @model_validator(mode="after")
     def _read(self) -> Self:
-        if self.library_sha256 is None or self.file is None:
-            must_be_given("library_sha256")
+        self._refuse_no_sentence()
+        if self.library_sha256 is None or self.file is None or (self.tokenizer and self.tokenizer_sha256 is None):
+            must_be_given("library_sha256" if self.library_sha256 is None or self.file is None else "tokenizer_sha256")
             described = resolve("capax.tasks.facts.encoding:describe")(self)
             for name, value in described.items():
                 object.__setattr__(self, name, value)
-            self.model_fields_set.discard("library_sha256")  # a copy with changes reads the file again
-            self.model_fields_set.discard("file")
+            for name in ("library_sha256", "tokenizer_sha256", "file"):
+                self.model_fields_set.discard(name)  # a copy with changes reads the files again
         if self.library_size is None or "library_size" not in self.model_fields_set:
             object.__setattr__(self, "library_size", self.largest_library)
         if self.library_size > self.largest_library:
@@ -235,3 +268,22 @@ class Facts(Task):
                 f"library_size: at most {self.largest_library}, the facts of {self.library}, got {self.library_size}"
             )
         return self
+
+    def _refuse_no_sentence(self) -> None:
+        """Set what a tokenizer makes of tokens, and refuse what does not go with one, or with none."""
+        if self.tokenizer is None:
+            for name, usual in {"template": TEMPLATE, "tokenizer_sha256": None}.items():
+                if (given := getattr(self, name)) != usual:
+                    raise ValueError(f"{name}: goes with a tokenizer, got {shown(given)} and none")
+            return
+        if "tokenization" not in self.model_fields_set:
+            object.__setattr__(self, "tokenization", "bpe")
+        if self.tokenization != "bpe":
+            raise ValueError(f"tokenization: with a tokenizer it is 'bpe', got {self.tokenization!r}")
+        places = re.findall(r"\{(\w*)\}", self.template)
+        rest = re.sub(r"\{\w*\}", "", self.template)
+        if sorted(places[:-1]) not in (["key"], ["key", "relation"]) or places[-1] != "answer" or {*"{}"} & {*rest}:
+            raise ValueError(
+                "template: should have {key}, maybe {relation}, and {answer} behind them, each once, and no other "
+                f"braces, got {shown(self.template)}"
+            )

@@ -36,6 +36,7 @@ class Lora(LibraryModel):
     options: ClassVar[str] = "lora"
     ensemble_class: ClassVar[str] = "capax.models.lora:Adapters"
     shares_frozen: ClassVar[bool] = True
+    usual_lr: ClassVar[Mapping[str, float]] = {"soap": 0.01, "adam": 0.01}
     planner: ClassVar[str | None] = "capax.cli.lora:plan"
     axes: ClassVar[tuple[str, ...]] = ("r",)
 

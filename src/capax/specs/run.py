@@ -106,6 +106,9 @@ class Run(Spec):
         given = self.training.model_fields_set
         set_ = {name: getattr(self.training, name) for name in given}
         usual = {**self.task.usual_training, **self.protocol.usual_training(self.model, set_)}
+        optimizer = self.training.optimizer if "optimizer" in given else usual.get("optimizer", "adam")
+        if optimizer in self.model.usual_lr:
+            usual["lr"] = self.model.usual_lr[optimizer]
         if not self.model.gains:
             usual.pop("gain_lr", None)
         if given & set(BUDGET):

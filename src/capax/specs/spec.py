@@ -98,9 +98,14 @@ def since(version: str, description: str, **limits: Any) -> Any:
     return Field(description=description, json_schema_extra={"since": version}, **limits)
 
 
-def filled_in(description: str) -> Any:
-    """A field that is filled in when a spec is made: it is no flag and no axis."""
-    return Field(description=description, json_schema_extra={"filled_in": True})
+def filled_in(description: str, version: str | None = None) -> Any:
+    """A field that is filled in when a spec is made: it is no flag and no axis.
+
+    Args:
+        version: the first one that has it, as of `since`; None where runs of all versions do.
+    """
+    later: dict[str, Any] = {} if version is None else {"since": version}
+    return Field(description=description, json_schema_extra={"filled_in": True, **later})
 
 
 def is_filled_in(field: FieldInfo) -> bool:

@@ -22,8 +22,9 @@ MOST_POINTS = 50_000
 """Values of one axis."""
 LARGEST_END = 2.0**63
 """Of a range; its ends are in a ratio below this, too."""
-BESIDE, FOLDERS = ("library", "config", "weights"), ("config", "weights")
-"""Fields that may name what lies beside the study, and those that may name a folder."""
+FOLDERS = ("config", "weights", "tokenizer")
+BESIDE = ("library", *FOLDERS)
+"""Fields that may name what lies beside the study; all but a library may name a folder."""
 NO_AXES = ("task", "model", "protocol")
 Parts = dict[str, type[Spec]]
 KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change")
@@ -58,8 +59,8 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     is one axis. An axis is a list, or a range of equal ratios: `{from = 8, to = 128, factor = 2}` or
     `{from = 1e-4, to = 1e-2, steps = 5}`; it has at most 50,000 values. Each `[[change]]` has `if` (fields and values,
     a list of values for several) and `set`: runs that meet all of `if` get the fields of `set`;
-    there must be one. A `library` of the task, and a `config` or `weights` of the model, that lies
-    beside the study is that one.
+    there must be one. A `library` or `tokenizer` of the task, and a `config` or `weights` of
+    the model, that lies beside the study is that one.
 
     Raises:
         StudyError: for a file that cannot be read, is no TOML, has unknown tables, fields or axes, an empty axis, more
@@ -254,7 +255,7 @@ def _change(
 
 
 def _beside(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is named that lies beside the study: a library, a model's config or its weights."""
+    """What is named that lies beside the study: a library, a tokenizer, a model's config or its weights."""
     found = {}
     for name in BESIDE:
         if isinstance(value := values.get(name), str):

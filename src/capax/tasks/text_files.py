@@ -17,7 +17,7 @@ from jaxtyping import Int
 
 from capax.errors import LibraryError
 from capax.inputs import is_folder, regular
-from capax.tasks.tokenization import KINDS, Tokenizer
+from capax.tasks.tokenization import KINDS, ByteTokenizer
 
 LONGEST_PIECE = 2**20
 """Bytes of a line that are put into tokens at once; of a longer one the parts."""
@@ -42,7 +42,7 @@ class Corpus:
 
     tokens: Int[np.ndarray, " tokens"]
     ends: Int[np.ndarray, " documents"]
-    tokenizer: Tokenizer
+    tokenizer: ByteTokenizer
 
     def document(self, number: int) -> Int[np.ndarray, " length"]:
         """The tokens of one document."""
@@ -165,7 +165,7 @@ def _read(path: Path, _: object, column: str, tokenization: str, bpe_size: int) 
     return Corpus(np.frombuffer(tokens, dtype=np.int32), np.array(list(ends.values())), tokenizer)
 
 
-def _encoded(found: Iterable[Piece], tokenizer: Tokenizer) -> Iterator[tuple[int, Int[np.ndarray, " length"]]]:
+def _encoded(found: Iterable[Piece], tokenizer: ByteTokenizer) -> Iterator[tuple[int, Int[np.ndarray, " length"]]]:
     """The tokens of each piece that has some."""
     for some in _batches(found):
         tokens = tokenizer.encode([piece for _, piece in some])

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 
 from capax.errors import LibraryError
 from capax.tasks.text_files import Corpus, read
-from capax.tasks.tokenization import Tokenizer
+from capax.tasks.tokenization import ByteTokenizer
 
 HALVES = ("first", "second")
 
@@ -137,6 +137,6 @@ def describe(spec: Any) -> dict[str, Any]:
     }
 
 
-def tokenizer(spec: Any) -> Tokenizer:
+def tokenizer(spec: Any) -> ByteTokenizer:
     """What makes tokens of the documents of a spec."""
     return halves(spec)[0].tokenizer

@@ -1,20 +1,23 @@
-"""Strings as tokens: the bytes of UTF-8, or byte pairs that are learned from the strings themselves.
+"""Strings as tokens: the bytes of UTF-8, byte pairs that are learned from the strings themselves, or those of a model.
 
 No token is special: a task that needs one (before the first, padding) takes numbers from `vocab_size` on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Int
 
 from capax.errors import CapaxError
+from capax.inputs import is_folder, regular
 
 if TYPE_CHECKING:
     import tokenizers
@@ -23,8 +26,12 @@ BYTES = 256
 """Tokens that write every string: those of `bytes`, and what byte pairs are made from."""
 
 LARGEST_VOCABULARY = 1_000_000
-"""Tokens that byte pairs may be made to: each is trained in turn."""
+"""Tokens that byte pairs may be made to: each is trained in turn. Nor has a tokenizer that is read more."""
 
+LARGEST_TOKENIZER = 2**26
+"""Bytes of a tokenizer.json; one of 256,000 tokens has half as many."""
+_WORD = "a"
+"""Before texts that go on from a word."""
 
 Tokens = Sequence[int] | Int[np.ndarray, " length"]
 
@@ -34,26 +41,13 @@ class TokenizationError(CapaxError):
 
 
 class Tokenizer(ABC):
-    """What turns strings into tokens 0 to vocab_size − 1 and back; every string can be written.
+    """What turns strings into tokens 0 to vocab_size − 1 and back.
 
     Attributes:
         kind: its name in JSON and in specs.
     """
 
     kind: ClassVar[str]
-
-    @classmethod
-    @abstractmethod
-    def trained(cls, texts: Iterable[str], vocab_size: int = BYTES) -> Tokenizer:
-        """One that is made for these texts, which are read once.
-
-        Args:
-            texts: the same texts in the same order give the same tokenizer.
-            vocab_size: the tokens that it should have; it may reach fewer.
-
-        Raises:
-            TokenizationError: for a vocab_size that cannot be, or a text that UTF-8 cannot hold.
-        """
 
     @property
     @abstractmethod
@@ -65,7 +59,32 @@ class Tokenizer(ABC):
         """The tokens of each text; of an empty one none.
 
         Raises:
-            TokenizationError: for a text that UTF-8 cannot hold (half of a surrogate pair).
+            TokenizationError: for a text that UTF-8 cannot hold (half of a surrogate pair), or that has no tokens.
+        """
+
+    @abstractmethod
+    def decode(self, tokens: Tokens) -> str:
+        """The text of tokens; where they begin or end within a character, U+FFFD."""
+
+    @abstractmethod
+    def to_json(self) -> str:
+        """All of it; `from_json` reads it."""
+
+
+class ByteTokenizer(Tokenizer):
+    """One that is made for texts, whose tokens are bytes: every string can be written, and is read as it was."""
+
+    @classmethod
+    @abstractmethod
+    def trained(cls, texts: Iterable[str], vocab_size: int = BYTES) -> ByteTokenizer:
+        """One that is made for these texts, which are read once.
+
+        Args:
+            texts: the same texts in the same order give the same tokenizer.
+            vocab_size: the tokens that it should have; it may reach fewer.
+
+        Raises:
+            TokenizationError: for a vocab_size that cannot be, or a text that UTF-8 cannot hold.
         """
 
     @abstractmethod
@@ -73,15 +92,11 @@ class Tokenizer(ABC):
         """The bytes that tokens stand for: those of a text's tokens are the text in UTF-8, and joined, joined."""
 
     def decode(self, tokens: Tokens) -> str:
-        """The text of tokens; where they begin or end within a character, U+FFFD."""
+        """The text of the bytes."""
         return self.encoded(tokens).decode("utf-8", "replace")
 
-    @abstractmethod
-    def to_json(self) -> str:
-        """All of it; `from_json` reads it."""
 
-
-class Bytes(Tokenizer):
+class Bytes(ByteTokenizer):
     """The bytes of UTF-8: 256 tokens, nothing to train."""
 
     kind: ClassVar[str] = "bytes"
@@ -109,16 +124,89 @@ class Bytes(Tokenizer):
         return json.dumps({"kind": self.kind})
 
 
-class BytePairs(Tokenizer):
+class Pretrained(Tokenizer):
+    """Any tokenizer of Hugging Face's `tokenizers`: byte pairs, word pieces, unigrams, such as that of a model.
+
+    All of its tokens count, added ones too. None is added to a text (begin, end, padding), and no text is cut.
+    """
+
+    kind: ClassVar[str] = "pretrained"
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self._tokenizer = tokenizer
+        self._vocab_size = max(tokenizer.get_vocab().values(), default=-1) + 1  # numbers may have gaps
+        if not 1 <= self._vocab_size <= LARGEST_VOCABULARY:
+            raise TokenizationError(f"tokenizer: has 1 to {LARGEST_VOCABULARY} tokens, got {self._vocab_size}")
+
+    @property
+    def vocab_size(self) -> int:
+        """The tokens that it has, by the largest number of one."""
+        return self._vocab_size
+
+    def encode(self, texts: Sequence[str]) -> list[Int[np.ndarray, " length"]]:
+        """The tokens of each text, of many texts at once."""
+        try:
+            found = self._tokenizer.encode_batch_fast(list(map(_checked, texts)), add_special_tokens=False)
+        except CapaxError:
+            raise
+        except Exception as error:  # `tokenizers` raises nothing more special
+            raise TokenizationError(f"tokenizer: cannot encode: {_said(error)}") from None
+        return [np.array(one.ids, dtype=np.int64) for one in found]
+
+    def encode_on(self, texts: Sequence[str]) -> list[Int[np.ndarray, " length"]]:
+        """The tokens of each text where it goes on from a word: some tokenizers put a space before every text."""
+        word = self.encode([_WORD])[0]
+        found = self.encode([_WORD + text for text in texts])
+        if all(np.array_equal(one[: len(word)], word) for one in found):
+            return [one[len(word) :] for one in found]
+        return self.encode(texts)
+
+    def decode(self, tokens: Tokens) -> str:
+        """The text of tokens, special ones too."""
+        return str(self._tokenizer.decode(_known(tokens, self._vocab_size), skip_special_tokens=False))
+
+    def to_json(self) -> str:
+        """Its kind, and all that `tokenizers` says of it."""
+        return json.dumps({"kind": self.kind, "tokenizer": json.loads(self._tokenizer.to_str())})
+
+    @classmethod
+    def read(cls, text: str, of: str = "tokenizer") -> Pretrained:
+        """What a tokenizer.json holds.
+
+        Args:
+            of: how a message begins.
+
+        Raises:
+            TokenizationError: for anything else.
+        """
+        try:
+            found = cls(_tokenizers().Tokenizer.from_str(text))
+            found._verify()
+        except CapaxError:
+            raise
+        except Exception as error:  # `tokenizers` raises nothing more special
+            raise TokenizationError(f"{of}: cannot be read as a tokenizer: {_said(error)}") from None
+        return found
+
+    def _verify(self) -> None:
+        """Raise something where it is none of its kind."""
+
+    def __getstate__(self) -> str:
+        return self.to_json()
+
+    def __setstate__(self, state: str) -> None:
+        vars(self).update(vars(self.read(json.dumps(json.loads(state)["tokenizer"]))))
+
+
+class BytePairs(ByteTokenizer, Pretrained):
     """Byte-level byte pairs (Hugging Face's `tokenizers`): the 256 bytes, and what is made by joining the commonest.
 
     Words, numbers, punctuation and spaces are parted first, as in GPT-2 (Radford et al. 2019); no token joins two.
     """
 
     kind: ClassVar[str] = "bpe"
-
-    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
-        self._tokenizer = tokenizer
 
     @classmethod
     def trained(cls, texts: Iterable[str], vocab_size: int = BYTES) -> BytePairs:
@@ -144,20 +232,13 @@ class BytePairs(Tokenizer):
         tokenizer.train_from_iterator(map(_checked, texts), trainer)
         return cls(tokenizer)
 
-    @property
-    def vocab_size(self) -> int:
-        """The tokens that it has: what was asked for, or what its texts have pairs for."""
-        return self._tokenizer.get_vocab_size()
-
-    def encode(self, texts: Sequence[str]) -> list[Int[np.ndarray, " length"]]:
-        """The tokens of each text, of many texts at once."""
-        found = self._tokenizer.encode_batch_fast(list(map(_checked, texts)), add_special_tokens=False)
-        return [np.array(one.ids, dtype=np.int64) for one in found]
-
     def encoded(self, tokens: Tokens) -> bytes:
         """The bytes of each token, joined."""
         table = self._table
         return b"".join(table[token] for token in _known(tokens, len(table)))
+
+    def _verify(self) -> None:
+        self._table  # noqa: B018  # its tokens are bytes
 
     @cached_property
     def _table(self) -> list[bytes]:
@@ -166,30 +247,34 @@ class BytePairs(Tokenizer):
         by_number = sorted((number, word) for word, number in self._tokenizer.get_vocab().items())
         return [bytes(letters[letter] for letter in word) for _, word in by_number]
 
-    def to_json(self) -> str:
-        """Its kind, and all that `tokenizers` says of it."""
-        return json.dumps({"kind": self.kind, "tokenizer": json.loads(self._tokenizer.to_str())})
 
-    @classmethod
-    def _read(cls, fields: dict[str, Any]) -> BytePairs:
-        try:
-            found = cls(_tokenizers().Tokenizer.from_str(json.dumps(fields["tokenizer"])))
-            found._table  # noqa: B018  # whether its tokens are bytes, and numbered from 0 on
-        except CapaxError:
-            raise
-        except Exception as error:  # `tokenizers` raises nothing more special
-            raise TokenizationError(f"tokenizer: cannot be read: {type(error).__name__}: {error}") from None
-        return found
-
-    def __getstate__(self) -> str:
-        return self.to_json()
-
-    def __setstate__(self, state: str) -> None:
-        self._tokenizer = self._read(json.loads(state))._tokenizer
+KINDS: dict[str, type[ByteTokenizer]] = {kind.kind: kind for kind in (BytePairs, Bytes)}
+"""The tokenizers that are made for texts, by their names."""
 
 
-KINDS: dict[str, type[Tokenizer]] = {kind.kind: kind for kind in (BytePairs, Bytes)}
-"""The tokenizers by their names."""
+def file_of(path: Path) -> Path:
+    """The tokenizer.json that a path names: a file, or that of a folder.
+
+    Raises:
+        TokenizationError: for what is missing, no regular file, or larger than 64 MiB.
+    """
+    place = path / "tokenizer.json" if is_folder(path, "tokenizer", TokenizationError) else path
+    return regular(place, "tokenizer", TokenizationError, largest=LARGEST_TOKENIZER)
+
+
+def read_tokenizer(path: Path) -> tuple[Pretrained, str]:
+    """The tokenizer of a tokenizer.json, or of that in a folder, and the sha256 of the file.
+
+    Raises:
+        TokenizationError: as `file_of`, and for a file that holds none.
+    """
+    place = file_of(path)
+    try:
+        content = place.read_bytes()
+        text = content.decode()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise TokenizationError(f"tokenizer: cannot read {place}: {problem}") from None
+    return Pretrained.read(text, f"tokenizer: {place}"), hashlib.sha256(content).hexdigest()
 
 
 def from_json(text: str) -> Tokenizer:
@@ -205,13 +290,14 @@ def from_json(text: str) -> Tokenizer:
         raise TokenizationError(f"tokenizer: should be the JSON of a tokenizer, got {text!r:.80}") from None
     if kind == Bytes.kind:
         return Bytes()
-    if kind != BytePairs.kind:
-        raise TokenizationError(f"tokenizer: one of {', '.join(KINDS)}, got {kind!r:.80}")
-    return BytePairs._read(fields)
+    known = {one.kind: one for one in (BytePairs, Pretrained)}
+    if not isinstance(kind, str) or kind not in known:
+        raise TokenizationError(f"tokenizer: one of {', '.join([*known, Bytes.kind])}, got {kind!r:.80}")
+    return known[kind].read(json.dumps(fields.get("tokenizer")))
 
 
 def _tokenizers() -> Any:
-    """The package, which only byte pairs need."""
+    """The package, which bytes do not need."""
     try:
         import tokenizers.decoders
         import tokenizers.models
@@ -220,6 +306,10 @@ def _tokenizers() -> Any:
     except ModuleNotFoundError:
         raise TokenizationError("tokenizers: is not installed; pip install 'capax[facts]'") from None
     return tokenizers
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.200}"
 
 
 def _utf8(text: str) -> bytes:

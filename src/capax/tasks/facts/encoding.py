@@ -14,8 +14,10 @@ from capax.inputs import is_folder
 from capax.specs.facts import LONGEST_ROW, Facts, FactsFile
 from capax.tasks.facts.fact import FactsError
 from capax.tasks.facts.files.read import read
+from capax.tasks.facts.rows import Rows, Strings
+from capax.tasks.facts.sentences import Sentences, sentences
 from capax.tasks.facts.table import Table, ambiguity, answers, asked, collect, guess
-from capax.tasks.tokenization import BytePairs, Bytes
+from capax.tasks.tokenization import BytePairs, Bytes, Pretrained, file_of, read_tokenizer
 
 
 @dataclass(frozen=True)
@@ -26,17 +28,14 @@ class Encoding:
     it or has to say where the key ends; then the end of an answer, where answers differ in length.
 
     Attributes:
-        flat: the tokens of all entities, one after the other.
-        starts, lengths: where each entity's are.
+        entities: the tokens of each.
         base: tokens of the entities' vocabulary.
         relations: tokens of relations; none where lengths are alike and there is one relation.
         ends: whether each answer has an end token.
         text: what makes tokens of text; None where entities have tokens of their own.
     """
 
-    flat: Int[np.ndarray, " tokens"]
-    starts: Int[np.ndarray, " entities"]
-    lengths: Int[np.ndarray, " entities"]
+    entities: Strings
     base: int
     relations: int
     ends: bool
@@ -52,10 +51,14 @@ class Encoding:
         """What fills up a row: the last token, which is the end where there is one."""
         return self.vocab_size - 1
 
+    @property
+    def lengths(self) -> Int[np.ndarray, " entities"]:
+        """Tokens of each entity."""
+        return self.entities.lengths
+
     def tokens_of(self, entity: int) -> list[int]:
         """An entity's tokens."""
-        start = self.starts[entity]
-        return [int(token) for token in self.flat[start : start + self.lengths[entity]]]
+        return self.entities.tokens(entity)
 
     def rows(self, table: Table, width: int) -> Rows:
         """The rows of some facts, filled up to a width."""
@@ -63,10 +66,10 @@ class Encoding:
         begin = keys + (self.relations > 0)
         stop = begin + answers + self.ends
         tokens = np.full((len(table), width), self.padding, dtype=np.int64)
-        self._put(tokens, np.zeros_like(begin), table.keys)
+        self.entities.put(tokens, np.zeros_like(begin), table.keys)
         if self.relations:
             tokens[np.arange(len(table)), keys] = self.base + table.relation
-        self._put(tokens, begin, table.answers)
+        self.entities.put(tokens, begin, table.answers)
         return Rows(tokens, begin, stop)
 
     def widest(self, table: Table) -> tuple[int, int]:
@@ -74,46 +77,58 @@ class Encoding:
         answers = self.lengths[table.answers] + self.ends
         return int((self.lengths[table.keys] + (self.relations > 0) + answers).max()), int(answers.max())
 
-    def _put(self, tokens: np.ndarray, at: np.ndarray, which: np.ndarray) -> None:
-        """Write the tokens of entities into rows, from a place on in each."""
-        lengths = self.lengths[which]
-        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        rows = np.repeat(np.arange(len(which)), lengths)
-        tokens[rows, at[rows] + within] = self.flat[np.repeat(self.starts[which], lengths) + within]
+    def question(self, table: Table, key: str, relation: int) -> list[int]:
+        """The tokens of a question; of text any key has tokens.
+
+        Raises:
+            FactsError: for a key that has none.
+        """
+        named = [self.base + relation] if self.relations else []
+        if self.text is not None:
+            return [*self.text.encode([key])[0].tolist(), *named]
+        if key not in table.entities:
+            raise FactsError(
+                f"key: {key!r:.80} is no entity of the file's facts that were asked, so that it has no tokens"
+            )
+        return [*self.tokens_of(table.entities.index(key)), *named]
+
+    def over(self, table: Table, relation: int, said: list[int]) -> bool:
+        """Whether an answer ends here."""
+        return self.ends and said[-1] == self.padding
+
+    def words(self, table: Table, said: list[int]) -> str:
+        """An answer in words; tokens that stand for nothing are shown as they are."""
+        answer = said[:-1] if self.ends and said[-1:] == [self.padding] else said
+        if self.text is not None:
+            if all(token < self.base for token in answer):
+                return self.text.decode(answer)
+        else:
+            rows = np.flatnonzero((self.entities.flat.reshape(-1, int(self.lengths[0])) == answer).all(1))
+            if len(rows):
+                return table.entities[rows[0]]
+        return f"no entity (tokens {' '.join(map(str, answer))})"
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Facts as tokens.
-
-    Attributes:
-        begin, stop: where each answer begins, and where it and its end token are over.
-    """
-
-    tokens: Int[np.ndarray, "facts seq_len"]
-    begin: Int[np.ndarray, " facts"]
-    stop: Int[np.ndarray, " facts"]
-
-
-def encoding(spec: Facts, table: Table) -> Encoding:
+def encoding(spec: Facts, table: Table, pretrained: Pretrained | None = None) -> Encoding | Sentences:
     """How a spec puts the facts of a table into tokens.
 
+    Args:
+        pretrained: in whose tokens they are sentences.
+
     Raises:
-        FactsError: where a row would be too long.
+        FactsError: where a row would be too long, and as `sentences`.
     """
+    if pretrained is not None:
+        return sentences(table, pretrained, spec.template)
     entities, relations = len(table.entities), len(table.relations)
     if spec.tokenization in ("words", "code"):
         length = 1 if spec.tokenization == "words" else spec.code_len
         flat, base = _codes(entities, length)
         named = relations if table.named_relations else 0
         each = np.arange(entities)
-        return Encoding(flat, each * length, np.full(entities, length), base, named, ends=False)
+        return Encoding(Strings(flat, each * length, np.full(entities, length)), base, named, ends=False)
     text = Bytes() if spec.tokenization == "bytes" else BytePairs.trained(table.entities, spec.bpe_size)
-    parts = text.encode(table.entities)
-    lengths = np.array([len(part) for part in parts])
-    made = Encoding(
-        np.concatenate(parts), np.cumsum(lengths) - lengths, lengths, text.vocab_size, relations, ends=True, text=text
-    )
+    made = Encoding(Strings.of(text.encode(table.entities)), text.vocab_size, relations, ends=True, text=text)
     if (longest := made.widest(table)[0]) > LONGEST_ROW:
         raise FactsError(f"library: a fact takes {longest} tokens; at most {LONGEST_ROW} are read")
     return made
@@ -138,35 +153,51 @@ class Prepared:
         repeats: lines that said a fact again.
         sha256: of the whole file's facts.
         width: tokens of the longest row.
+        tokenizer_sha256: of the tokenizer's file, where there is one.
     """
 
     table: Table
-    encoding: Encoding
+    encoding: Encoding | Sentences
     sha256: str
     width: int
     answer_len: int
+    tokenizer_sha256: str | None = None
 
 
 def prepared(spec: Facts) -> Prepared:
-    """The facts of a spec's file; it is read once while it does not change.
+    """The facts of a spec's file, in the tokens of its tokenizer; files are read once while they do not change.
 
     Raises:
         FactsError: for what `read` or `encoding` refuse.
+        TokenizationError: for a tokenizer that cannot be read.
     """
     path = Path(spec.library)
     files = sorted(path.glob("data.*")) if is_folder(path, "facts", FactsError) else [path]
-    state = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.exists())
-    names = ("key", "relation", "answer", "weight", "tokenization", "code_len", "bpe_size", "ambiguous")
-    return _prepared(path, state, tuple((name, getattr(spec, name)) for name in names))
+    tokens = None
+    if spec.tokenizer is not None and spec.tokenization == "bpe":
+        place = file_of(Path(spec.tokenizer))
+        tokens = (place, _state([place]))
+    names = ("key", "relation", "answer", "weight", "tokenization", "code_len", "bpe_size", "ambiguous", "template")
+    return _prepared(path, _state(files), tokens, tuple((name, getattr(spec, name)) for name in names))
+
+
+def _state(files: list[Path]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.exists())
 
 
 @lru_cache(maxsize=4)
-def _prepared(path: Path, state: Any, fields: tuple[tuple[str, Any], ...]) -> Prepared:
+def _prepared(path: Path, state: Any, tokens: tuple[Path, Any] | None, fields: tuple[tuple[str, Any], ...]) -> Prepared:
     given: Any = dict(fields)
     table = _table(path, state, *(given[name] for name in ("key", "relation", "answer", "weight")))
     chosen = asked(table, given["ambiguous"])
-    made = encoding(Facts.model_construct(**given), chosen)
-    return Prepared(chosen, made, table.content_hash(), *made.widest(chosen))
+    pretrained, content = (None, None) if tokens is None else _pretrained(*tokens)
+    made = encoding(Facts.model_construct(**given), chosen, pretrained)
+    return Prepared(chosen, made, table.content_hash(), *made.widest(chosen), content)
+
+
+@lru_cache(maxsize=2)
+def _pretrained(path: Path, state: Any) -> tuple[Pretrained, str]:
+    return read_tokenizer(path)
 
 
 @lru_cache(maxsize=2)
@@ -185,7 +216,10 @@ def describe(spec: Facts) -> dict[str, Any]:
     found = prepared(spec)
     information = answers(found.table)
     pairs = ambiguity(found.table)
+    given = None if spec.tokenizer is None else str(Path(spec.tokenizer).resolve())
     return {
+        "tokenizer": given,
+        "tokenizer_sha256": found.tokenizer_sha256,
         "library": str(Path(spec.library).resolve()),
         "library_sha256": found.sha256,
         "file": FactsFile(

@@ -30,11 +30,13 @@ def draw(spec: Facts, size: int, generator: np.random.Generator) -> Table:
         generator: chooses among them, and shuffles a control's answers.
 
     Raises:
-        LibraryError: when the file has changed.
+        LibraryError: when the file, or the tokenizer, has changed.
     """
     found = prepared(spec)
     if found.sha256 != spec.library_sha256 or len(found.table) != spec.known.facts:
         raise LibraryError(f"library: {spec.library} has changed since it was read")
+    if found.tokenizer_sha256 != spec.tokenizer_sha256:
+        raise LibraryError(f"tokenizer: {spec.tokenizer} has changed since it was read")
     table = found.table
     if size < len(table):
         table = table.take(np.sort(generator.choice(len(table), size, replace=False)))

@@ -15,6 +15,7 @@ from capax.results import FactRecall, Measurement
 from capax.tasks.facts.encoding import Encoding, prepared
 from capax.tasks.facts.fact import FactsError
 from capax.tasks.facts.library import draw
+from capax.tasks.facts.sentences import Sentences
 from capax.tasks.facts.table import Table
 
 
@@ -25,7 +26,7 @@ class FactMemory:
     run: Measurement
     model: TokenEnsemble[Any]
     library: Table
-    encoding: Encoding
+    encoding: Encoding | Sentences
 
     @classmethod
     def of(cls, run: Measurement, model: TokenEnsemble[Any], generator: np.random.Generator) -> FactMemory:
@@ -56,23 +57,25 @@ class FactMemory:
         table, encoding = self.library, self.encoding
         key = unicodedata.normalize("NFC", key.strip())
         number = self._relation(unicodedata.normalize("NFC", relation.strip()))
-        row = self._key(key)
-        if encoding.relations:
-            row.append(encoding.base + number)
-        answer: list[int] = []
+        if not key:
+            raise FactsError("key: is empty")
+        row = encoding.question(table, key, number)
         nats, width = 0.0, self.run.spec.task.sizes()["context"]
-        longest = encoding.lengths[table.answers].max() + encoding.ends
+        if len(row) > width:
+            raise FactsError(f"key: with its relation at most {width} tokens, got {len(row)}")
+        answer: list[int] = []
+        longest = encoding.widest(table)[1]
         while len(answer) < longest and len(row) <= width:
             filled = row + [encoding.padding] * (width - len(row))
             with torch.no_grad():
                 logits = self.model.logits(torch.tensor(filled).view(1, 1, -1), "all")[0, 0, len(row) - 1]
             token = int(logits.argmax())
             nats -= float(logits.double().log_softmax(-1)[token])
-            if encoding.ends and token == encoding.padding:
-                break
             row.append(token)
             answer.append(token)
-        said = self._said(answer)
+            if encoding.over(table, number, answer):
+                break
+        said = encoding.words(table, answer)
         known = self._known(key, number)
         return FactRecall(
             answer=said,
@@ -91,35 +94,6 @@ class FactMemory:
             some = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
             raise FactsError(f"relation: one of {some}, got {relation!r:.80}")
         return names.index(relation)
-
-    def _key(self, key: str) -> list[int]:
-        encoding, entities = self.encoding, self.library.entities
-        if not key:
-            raise FactsError("key: is empty")
-        if encoding.text is not None:
-            found = encoding.text.encode([key])[0].tolist()
-            room = self.run.spec.task.sizes()["context"] - 1
-            if len(found) > room:
-                raise FactsError(f"key: at most {room} tokens, got {len(found)}")
-            return found
-        if key not in entities:
-            raise FactsError(
-                f"key: {key!r:.80} is no entity of the file's facts that were asked, so that it has no tokens"
-            )
-        return encoding.tokens_of(entities.index(key))
-
-    def _said(self, answer: list[int]) -> str:
-        """The answer in words; tokens that stand for nothing are shown as they are."""
-        encoding = self.encoding
-        if encoding.text is not None:
-            if all(token < encoding.base for token in answer):
-                return encoding.text.decode(answer)
-        else:
-            length = int(encoding.lengths[0])
-            rows = np.flatnonzero((encoding.flat.reshape(-1, length) == answer).all(1))
-            if len(rows):
-                return self.library.entities[rows[0]]
-        return f"no entity (tokens {' '.join(map(str, answer))})"
 
     def _known(self, key: str, relation: int) -> tuple[str, ...]:
         table = self.library
