@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
+from torch import nn
 
-from benchmarks.step import BATCH, HEADS, MEMBERS, WIDTH
-from capax.specs import HuggingFace, Model, Sequences, Training, Transformer, XTransformers
-from capax.training.pack import Pack
-from capax.training.prepare import prepare
+from benchmarks.step import HEADS, MEMBERS, WIDTH, Step, capax_step, plain_step, seconds
+from capax.specs import HuggingFace, Model, Transformer, XTransformers
 
 CHANNELS = 64
 GOALS = {"last": 10, "all": 1.5}
@@ -27,10 +24,7 @@ SHAPE = {"n_layers": 1, "n_heads": HEADS, "d_model": WIDTH, "d_head": CHANNELS}
 
 
 @dataclass(frozen=True)
-class Case:
-    loss: str
-    vocab_size: int
-    seq_len: int
+class Case(Step):
     tables: str = "frozen"
 
 
@@ -67,54 +61,13 @@ def native(case: Case) -> Model:
     )
 
 
-def plain_step(model: Model, case: Case) -> Callable[[], None]:
-    """One step of the plain loop, as a user would write it."""
-    module = model.torch_module({"vocab_size": case.vocab_size, "context": case.seq_len - 1}, 0)
+def module(model: Model, case: Case) -> nn.Module:
+    """What the library builds, with frozen tables where the case has them."""
+    made = model.torch_module({"vocab_size": case.vocab_size, "context": case.seq_len - 1}, 0)
     if case.tables == "frozen":
-        for name, parameter in module.named_parameters():
+        for name, parameter in made.named_parameters():
             parameter.requires_grad_(not any(part in name for part in ("token_emb", "to_logits", "embed", "lm_head")))
-    optimizer = torch.optim.Adam([p for p in module.parameters() if p.requires_grad])
-    tokens = torch.randint(case.vocab_size, (BATCH, case.seq_len))
-
-    def step() -> None:
-        logits = module(tokens[:, :-1])
-        if case.loss == "last":
-            loss = F.cross_entropy(logits[:, -1], tokens[:, -1])
-        else:
-            loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
-
-
-def capax_step(model: Model, case: Case) -> Callable[[], None]:
-    """One step of capax's own learner, the whole of it: batch order, losses, gradients, Adam."""
-    members = MEMBERS[case.loss]
-    task = Sequences(seq_len=case.seq_len, vocab_size=case.vocab_size, library_size=BATCH, loss=case.loss)
-    pack = Pack(
-        task,
-        model,
-        Training(batch_size=BATCH),
-        (0,) * members,
-        tuple(range(members)),
-        (BATCH,) * members,
-        BATCH,
-        mixed=False,
-        one_library=False,
-    )
-    learner = prepare(pack)
-    return lambda: void(learner.step())
-
-
-def void(_: object) -> None: ...
-
-
-def seconds(step: Callable[[], None]) -> float:
-    started = time.process_time()
-    step()
-    return time.process_time() - started
+    return made
 
 
 def main(pairs: int = 7) -> list[dict[str, object]]:
@@ -122,13 +75,11 @@ def main(pairs: int = 7) -> list[dict[str, object]]:
     rows = []
     for case in CASES:
         for library, model in libraries(case.seq_len).items():
-            members = MEMBERS[case.loss]
-            steps = [plain_step(model, case), capax_step(model, case), capax_step(native(case), case)]
-            for step in steps * 2:
+            by_capax = [(capax_step(one, case), MEMBERS[case.loss]) for one in (model, native(case))]
+            steps = [(plain_step(module(model, case), case), 1), *by_capax]
+            for step, _ in steps * 2:
                 step()
-            times = [
-                (seconds(steps[0]), seconds(steps[1]) / members, seconds(steps[2]) / members) for _ in range(pairs)
-            ]
+            times = [[seconds(step, time.process_time) / members for step, members in steps] for _ in range(pairs)]
             plain, adapter, ours = (statistics.median(column) * 1e3 for column in zip(*times, strict=True))
             ratio = statistics.median(one[0] / one[2] for one in times)
             print(

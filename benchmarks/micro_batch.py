@@ -6,7 +6,7 @@ import statistics
 
 import torch
 
-from benchmarks.step import Case, capax_step, seconds
+from benchmarks.step import MODEL, Step, capax_step, seconds
 from capax.training import ensemble
 
 SIZES = [2**18, 2**19, 2**20, 2**21, 2**22]
@@ -15,7 +15,7 @@ SIZES = [2**18, 2**19, 2**20, 2**21, 2**22]
 def main(rounds: int = 7) -> None:
     torch.set_num_threads(1)
     chosen = ensemble.CACHE_FLOATS
-    step = capax_step(Case("all", 16, 32, 1.5))
+    step = capax_step(MODEL, Step("all", 16, 32))
     times: dict[int, list[float]] = {size: [] for size in SIZES}
     for _ in range(rounds):
         for size in SIZES:

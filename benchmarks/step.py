@@ -10,24 +10,31 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 from x_transformers import Decoder, TransformerWrapper
 
-from capax.specs import Sequences, Training, Transformer
-from capax.training.pack import Pack
+from capax.specs import Model, Sequences, Training, Transformer
+from capax.testing.trained import pack
 from capax.training.prepare import prepare
 
 BATCH, WIDTH, HEADS = 512, 64, 2
 MEMBERS = {"last": 4, "all": 1}
+MODEL = Transformer(n_heads=HEADS, d_model=WIDTH)
 
 
 @dataclass(frozen=True)
-class Case:
+class Step:
     loss: str
     vocab_size: int
     seq_len: int
+
+
+@dataclass(frozen=True)
+class Case(Step):
     goal: float
     precision: str = "float32"
     compile: bool = False
@@ -45,13 +52,18 @@ CASES = [
 ]
 
 
-def plain_step(case: Case) -> Callable[[], None]:
-    """One step of the plain loop, as a user would write it."""
+def theirs(case: Step) -> nn.Module:
+    """The model by x-transformers, with frozen tables."""
     model = TransformerWrapper(
         num_tokens=case.vocab_size, max_seq_len=case.seq_len - 1, attn_layers=Decoder(dim=WIDTH, depth=1, heads=HEADS)
     )
     model.token_emb.emb.weight.requires_grad_(False)
     model.to_logits.weight.requires_grad_(False)
+    return model
+
+
+def plain_step(model: nn.Module, case: Step) -> Callable[[], None]:
+    """One step of the plain loop, as a user would write it."""
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad])
     tokens = torch.randint(case.vocab_size, (BATCH, case.seq_len))
 
@@ -68,24 +80,10 @@ def plain_step(case: Case) -> Callable[[], None]:
     return step
 
 
-def capax_step(case: Case) -> Callable[[], None]:
+def capax_step(model: Model, case: Step, **training: Any) -> Callable[[], None]:
     """One step of capax's own learner, the whole of it: batch order, losses, gradients, Adam."""
-    members = MEMBERS[case.loss]
     task = Sequences(seq_len=case.seq_len, vocab_size=case.vocab_size, library_size=BATCH, loss=case.loss)
-    model = Transformer(n_heads=HEADS, d_model=WIDTH)
-    training = Training(batch_size=BATCH, precision=case.precision, compile=case.compile)
-    pack = Pack(
-        task,
-        model,
-        training,
-        (0,) * members,
-        tuple(range(members)),
-        (BATCH,) * members,
-        BATCH,
-        mixed=False,
-        one_library=False,
-    )
-    learner = prepare(pack)
+    learner = prepare(pack(task, model, Training(batch_size=BATCH, **training), range(MEMBERS[case.loss])))
 
     def step() -> None:
         learner.step()
@@ -95,29 +93,30 @@ def capax_step(case: Case) -> Callable[[], None]:
     return step
 
 
-def seconds(step: Callable[[], None]) -> float:
-    started = time.perf_counter()
+def seconds(step: Callable[[], None], clock: Callable[[], float] = time.perf_counter) -> float:
+    started = clock()
     step()
-    return time.perf_counter() - started
+    return clock() - started
 
 
 def main(pairs: int = 9) -> list[dict[str, object]]:
     torch.set_num_threads(1)
     rows = []
     for case in CASES:
-        plain, ours = plain_step(case), capax_step(case)
+        plain = plain_step(theirs(case), case)
+        ours = capax_step(MODEL, case, precision=case.precision, compile=case.compile)
         for step in (plain, ours, plain, ours):
             step()
         times = [(seconds(plain), seconds(ours) / MEMBERS[case.loss]) for _ in range(pairs)]
-        ratio = statistics.median(theirs / mine for theirs, mine in times)
-        theirs, mine = (statistics.median(column) * 1e3 for column in zip(*times, strict=True))
+        ratio = statistics.median(one / other for one, other in times)
+        other, mine = (statistics.median(column) * 1e3 for column in zip(*times, strict=True))
         how = case.precision + (", compiled" if case.compile else "")
         print(
             f"step  loss {case.loss:4}  vocab {case.vocab_size:3}  seq_len {case.seq_len:3}  {how:18}  "
-            f"x-transformers {theirs:7.1f} ms  capax {mine:6.2f} ms  ratio {ratio:6.1f}  (goal {case.goal:g})",
+            f"x-transformers {other:7.1f} ms  capax {mine:6.2f} ms  ratio {ratio:6.1f}  (goal {case.goal:g})",
             flush=True,
         )
-        rows.append({**vars(case), "x_transformers_ms": theirs, "capax_ms": mine, "ratio": ratio})
+        rows.append({**vars(case), "x_transformers_ms": other, "capax_ms": mine, "ratio": ratio})
     return rows
 
 

@@ -50,7 +50,7 @@ def take(folder: Path) -> None:
         (FOLDER / f"{study}.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
-def reference() -> str:
+def reference() -> bytes:
     """The full networks, as the table that plans take."""
     lines = ["# Full networks with their weights rounded (docs/quantize.py): share of the bits that is left"]
     lines.append("d_model,tables,precision,group,networks,file_bits_per_parameter,left,bits_per_byte")
@@ -61,7 +61,7 @@ def reference() -> str:
             cells = (model["d_model"], model["embeddings"], row.name, row.group or "", one.networks)
             numbers = (row.file_bits_per_parameter, row.left.value, row.bits_per_byte.value)
             lines.append(",".join([*map(str, cells), *(f"{number:.6g}" for number in numbers)]))
-    return "\n".join(lines) + "\n"
+    return ("\n".join(lines) + "\n").encode()
 
 
 def said(value: Mean, form: str) -> str:
@@ -186,7 +186,7 @@ def main() -> None:
     """Write all of it."""
     if len(sys.argv) > 1:
         take(Path(sys.argv[1]))
-    REFERENCE.write_text(reference())
+    REFERENCE.write_bytes(reference())
     draw(figure(), FOLDER / "quantization.png")
     PAGE.write_text(page(PAGE.read_text()))
 

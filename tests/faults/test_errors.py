@@ -1,18 +1,13 @@
-"""What cannot be printed, an interrupt at any moment and what Python is given wrong: one line that says it."""
+"""What cannot be printed, on any terminal, and names that no text holds: one line that says it."""
 
 from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -21,23 +16,13 @@ import numpy as np
 import pytest
 from cyclopts import App
 from invocations import WITHOUT_LAW
+from smallest import MODEL, TASK, TRAINING, ended
 
 import capax
-from capax import machine
-from capax.cli import command_line, main, streams
+from capax.cli import command_line, streams
 from capax.errors import LONGEST, CapaxError, one_line
-from capax.interrupts import INTERRUPTED
 from capax.store import tables
-from capax.store.merge import merge
-from capax.sweeps import executors
-from capax.sweeps.packs import whole_pack
-from capax.theory.construct.matrices import save_matrices
-from capax.training import loop
-from capax.training.workers import Workers
 
-TASK = capax.Sequences(seq_len=3, vocab_size=4, library_size=4)
-MODEL = capax.Transformer(d_model=4, d_head=2)
-TRAINING = capax.Training(max_epochs=1)
 TINY = "--d-model 4 --d-head 2 --restarts 1 --workers 1 --store more.db"
 
 COMMANDS = {
@@ -141,12 +126,6 @@ def nobody_reads() -> io.TextIOWrapper:
     reading, writing = os.pipe()
     os.close(reading)
     return open(writing, "w")
-
-
-def ended(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as exit_:
-        main(arguments)
-    return int(exit_.value.code or 0)
 
 
 SINKS = {full: "No space left on device", nobody_reads: "nobody reads it"}
@@ -254,142 +233,6 @@ def test_any_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any, c
     assert max(map(len, out.splitlines())) < streams.LARGEST_SCREEN
 
 
-INTERRUPTING = """
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background are started to ignore it
-number = signal.SIGINT
-del sys.modules["signal"]
-
-class Interrupting:
-    def find_spec(self, name, path, target=None):
-        if name == "{module}":
-            os.kill(os.getpid(), number)
-
-sys.meta_path.insert(0, Interrupting())
-sys.argv = ["capax", "predict", "--n-heads", "1", "--d-model", "16", "--seq-len", "8", "--law", "reference:power"]
-from capax.__main__ import main
-main()
-"""
-
-
-@pytest.mark.parametrize("module", ["signal", "capax.cli", "cyclopts", "capax.cli.plan"])
-def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> None:
-    """At the first moment, before the command is known, in a library, and in a command, which keeps no runs."""
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTING.format(module=module)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", "capax: interrupted\n")
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [("info", ""), ("report s.db", ""), ("measure sequences --store s.db", "; finished runs are saved")],
-)
-def test_an_interrupt_speaks_of_saved_runs_where_there_are_any(
-    command: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    capax.Store("s.db").close()
-
-    def interrupts(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    for path in ("capax.machine.versions", "capax.store.store.Store.each", "capax.protocols.measure.perform"):
-        monkeypatch.setattr(path, interrupts)
-    assert ended(command.split()) == INTERRUPTED
-    assert capsys.readouterr().err == f"capax: interrupted{said}\n"
-
-
-def test_the_entry_imports_next_to_nothing_before_it_answers_interrupts() -> None:
-    code = "import sys; before = set(sys.modules); import capax.__main__; print(*sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    light = {"__future__", "capax", "capax.__main__", "warnings"}
-    assert {name for name in done.stdout.split() if not name.startswith("importlib")} <= light
-
-
-@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has no masks")
-def test_workers_never_hear_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From their first moment on: one that is interrupted while it imports torch prints a traceback."""
-    code = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
-    with machine.starting_workers():
-        done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
-    blocked: list[bool] = []
-
-    def submit(*_: Any) -> Future[Any]:
-        blocked.append(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
-        future: Future[Any] = Future()
-        future.set_result([])
-        return future
-
-    monkeypatch.setattr(executors.ProcessPoolExecutor, "submit", submit)
-    with executors.Processes(1) as processes:
-        processes.submit(executors.Job(()))
-    pack = whole_pack((capax.Run(task=TASK, model=MODEL, training=TRAINING, protocol=capax.Mac(), seed=0),), "cpu")
-    Workers(2)._in_pool([pack], lambda _: None, None, 1)
-    assert blocked == [True, True]
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-
-
-class Lost:
-    """Interrupts that are lost: in the callback of a weak reference, as in each import, and made another error."""
-
-    def in_a_callback(self, _: Any = None) -> None:
-        watched = Lost()
-        reference = weakref.ref(watched, lambda _: signal.raise_signal(signal.SIGINT))
-        del watched
-        assert reference() is None
-
-    def as_an_error(self, _: Any = None) -> None:
-        try:
-            signal.raise_signal(signal.SIGINT)
-        except KeyboardInterrupt:
-            raise RuntimeError("Error calling __set_name__") from None
-
-
-@pytest.mark.parametrize("lost", [Lost().in_a_callback, Lost().as_an_error])
-def test_an_interrupt_that_is_lost_in_a_training_ends_it_a_little_later(
-    monkeypatch: pytest.MonkeyPatch, lost: Callable[..., None]
-) -> None:
-    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
-    monkeypatch.setattr(loop, "REPORT_SECONDS", -1.0)
-    steps: list[int] = []
-
-    def progress(_: Any) -> None:
-        steps.append(0)
-        if len(steps) == 3:
-            lost()
-
-    with pytest.raises(KeyboardInterrupt):
-        capax.measure(TASK, MODEL, TRAINING.replace(max_epochs=20), restarts=1, progress=progress)
-    assert len(steps) == 3
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_a_step_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt in an import may be lost, and the first step of a process would take half a second longer."""
-    monkeypatch.setitem(sys.modules, "torch.fx.experimental.symbolic_shapes", None)  # and with it sympy
-    assert capax.measure(TASK, MODEL, TRAINING, restarts=1).epochs == 1
-
-
-def test_an_interrupt_never_stops_a_pool_halfway(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in the midst of its start, nor where it holds locks: ended in between it would be waited for forever."""
-    submitted: list[Future[Any]] = []
-
-    def submit(*_: Any) -> Future[Any]:
-        signal.raise_signal(signal.SIGINT)
-        submitted.append(Future())
-        return submitted[-1]
-
-    monkeypatch.setattr(executors.ProcessPoolExecutor, "submit", submit)
-    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)  # another thread than the main one may hear it
-    pack = whole_pack((capax.Run(task=TASK, model=MODEL, training=TRAINING, protocol=capax.Mac(), seed=0),), "cpu")
-    with pytest.raises(KeyboardInterrupt):
-        Workers(2)._in_pool([pack], lambda _: None, None, 1)
-    assert len(submitted) == 1
-    assert not submitted[0]._waiters  # type: ignore[attr-defined]
-
-
 def test_a_long_message_is_cut_in_the_middle() -> None:
     said = str(CapaxError(f"store: {'x' * 5000}/{'y' * 5000}: it is not there"))
     assert len(said) <= LONGEST
@@ -432,80 +275,6 @@ def test_control_characters_of_the_user_are_shown_and_not_obeyed(
         assert out.replace("\n", "").isprintable()
 
 
-NUMBERS = (10**30, 10**400, 10**5000, -1, -(10**400), math.nan, math.inf, -math.inf)
-PATHS = ("missing", "folder", "x" * 5000, "a\0b", "\ud800", f"folder/{'y' * 300}", "file/in")
-
-
-OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
-    **{
-        f"bounds.{name}": lambda value, name=name: capax.bounds(capax.Transformer(), **{name: value})
-        for name in ("seq_len", "vocab_size", "context_size", "n_items", "n_edges", "library_size", "bits")
-    },
-    **{
-        f"plan.{name}": lambda value, name=name: capax.plan(
-            "reference:power", **{"target": 9, "seq_len": 8, name: value}
-        )
-        for name in ("target", "seq_len", "vocab_size", "probability", "multiple")
-    },
-    **{
-        f"plan.{name}": lambda value, name=name: capax.plan("reference:power", 9, seq_len=8, **{name: [value]})
-        for name in ("n_heads", "n_layers", "d_model")
-    },
-    **{
-        f"predict.{name}": lambda value, name=name: capax.predict(
-            "reference:power", n_heads=1, d_model=32, extrapolate=True, **{"seq_len": 8, name: value}
-        )
-        for name in ("seq_len", "vocab_size", "level")
-    },
-    "check_model.seed": lambda value: capax.check_model(MODEL, TASK, seed=value),
-    "Run.seed": lambda value: capax.Run(task=TASK, model=MODEL, training=TRAINING, protocol=capax.Mac(), seed=value),
-    "measure.seed": lambda value: capax.measure(TASK, MODEL, TRAINING, restarts=1, seed=value),
-    "measure.workers": lambda value: capax.measure(TASK, MODEL, TRAINING, restarts=1, workers=value),
-    "sweep.retries": lambda value: list(capax.sweep([], "s.db", retries=value)),
-}
-
-
-@pytest.mark.parametrize("name", OF_NUMBERS)
-def test_python_says_which_number_cannot_be(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No OverflowError and no ValueError: an error of capax that names the field, at once."""
-    monkeypatch.chdir(tmp_path)
-    checked = name.startswith(("bounds.", "measure.workers"))  # in tests, for their types
-    for value in (value for value in NUMBERS if isinstance(value, int) or not checked):
-        with pytest.raises(CapaxError) as error:
-            OF_NUMBERS[name](value)
-        assert {"target": "items"}.get(name.partition(".")[2], name.partition(".")[2]) in str(error.value)
-        assert len(str(error.value)) <= LONGEST
-
-
-OF_PATHS: dict[str, Callable[[str], Any]] = {
-    "library": lambda path: capax.Associations(library=path),
-    "library:": lambda path: capax.Sequences(library=path),
-    "graph": lambda path: capax.Relations(graph=path),
-    "store": lambda path: capax.read(path),
-    "store:": lambda path: capax.load("0", path),
-    "store: ": lambda path: capax.measure(TASK, MODEL, TRAINING, restarts=1, store=f"{path}/s.db"),
-    "store:  ": lambda path: list(capax.sweep([], f"{path}/s.db")),
-    "law": lambda path: capax.load_law(path),
-    "law:": lambda path: capax.plan(path, 9, seq_len=8),
-    "out": lambda path: capax.save_law(capax.load_law(), f"{path}/law.json"),
-    "out:": lambda path: merge(["s.db"], f"{path}/merged.db"),
-    "save": lambda path: save_matrices(Path(f"{path}/w.safetensors"), {}),
-}
-
-
-@pytest.mark.parametrize("name", OF_PATHS)
-def test_python_says_which_path_cannot_be(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No OSError and no ValueError, however long or strange the name is."""
-    monkeypatch.chdir(tmp_path)
-    Path("file").touch()
-    for path in PATHS:
-        with pytest.raises(CapaxError) as error:
-            OF_PATHS[name](path)
-        assert name.strip(": ") in str(error.value)
-        assert len(str(error.value)) <= LONGEST
-        assert str(error.value).isprintable()
-
-
 def test_a_library_whose_name_is_no_text_is_refused_before_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -514,14 +283,3 @@ def test_a_library_whose_name_is_no_text_is_refused_before_the_training(
     (tmp_path / "\udcff.txt").write_text("1 2 3\n2 3 1\n")
     assert ended(["measure", "sequences", "--library", "\udcff.txt", "--vocab-size", "4"]) == 2
     assert capsys.readouterr().err == "capax: library: should be text in UTF-8, got '\\udcff.txt'\n"
-
-
-def test_a_law_says_which_number_cannot_be() -> None:
-    law = capax.load_law()
-    row = {"seq_len": [8], "n_heads": [1], "d_model": [16]}
-    for level in NUMBERS:
-        with pytest.raises(CapaxError, match="level"):
-            law.predict_interval(row, level)
-    for ask in (law.predict, law.predict_interval):
-        with pytest.raises(CapaxError, match="d_model"):
-            ask({**row, "d_model": [10**400]})

@@ -16,7 +16,8 @@ import numpy as np
 import polars as pl
 import pytest
 from bad_files import STUDY, WRONG_STUDIES, make
-from invocations import BASES, FILES, LEARNED, SLOW, WITHOUT_LAW, Server, draw, table
+from forks import Server
+from invocations import BASES, FILES, LEARNED, SLOW, WITHOUT_LAW, draw, table
 
 import capax
 from capax import machine

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from capax.cli import main
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    assert ended.value.code == 2
-    return capsys.readouterr().err
+from smallest import refused
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 import warnings
 from pathlib import Path
 from typing import Any
@@ -286,15 +285,3 @@ def test_recipes_are_not_mixed_and_no_other_law_is_of_curves(capsys: pytest.Capt
     code, _, err = run(capsys, "predict", "--exposures", "100", "--seq-len", "8")
     assert code == 2
     assert "exposures: no such size" in err
-
-
-def test_what_ships_is_of_the_stores() -> None:
-    script = runpy.run_path(str(DOCS / "exposures.py"))
-    assert script["REFERENCE"].read_bytes() == script["reference"](), "run python docs/exposures.py"
-
-
-@pytest.mark.slow
-def test_the_page_is_of_the_stores() -> None:
-    script = runpy.run_path(str(DOCS / "exposures.py"))
-    text = (DOCS / "laws.md").read_text(encoding="utf-8")
-    assert script["page"](text) == text, "run python docs/exposures.py"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import runpy
 from importlib.resources import files
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -18,7 +16,6 @@ from capax.errors import LawError, TableError
 from capax.results import Standing
 from capax.store import published, tables
 
-DOCS = Path(__file__).parents[2] / "docs"
 SOURCES = [f"published:{name}" for name in published.TABLES]
 
 
@@ -145,8 +142,3 @@ def test_what_is_derived_follows_from_what_is_read() -> None:
         fewer = model.parameter_counts(**sizes)["trainable"] - model.effective_parameters(**sizes)
         fewer += row["n_layers"] * (4 * row["d_model"] + 1)
         assert row["total_parameters"] - row["effective_parameters"] == fewer
-
-
-def test_the_page_is_made_of_the_tables() -> None:
-    text = (DOCS / "laws.md").read_text(encoding="utf-8")
-    assert runpy.run_path(str(DOCS / "published.py"))["page"](text) == text, "run python docs/published.py"

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from capax.models.transformer import TransformerEnsemble
 from capax.specs import Transformer
+from capax.testing.trained import assert_same as assert_same
 
 Member = dict[str, Tensor]
 
@@ -253,11 +254,3 @@ def stacked(spec: Transformer, members: list[Member]) -> TransformerEnsemble:
     names = members[0].keys()
     parameters = {n: torch.stack([member[n] for member in members]).detach().requires_grad_() for n in names}
     return TransformerEnsemble(spec, parameters)
-
-
-def assert_same(received: Tensor, expected: Tensor, tolerance: float, what: str) -> None:
-    """Equal up to `tolerance` of the largest expected number (at least 1e-3: rounding is not relative to zero)."""
-    assert received.shape == expected.shape, what
-    difference = (received - expected).abs().max().item()
-    scale = max(expected.abs().max().item(), 1e-3)
-    assert difference <= tolerance * scale, f"{what}: differs by {difference:.3g}, largest number {scale:.3g}"

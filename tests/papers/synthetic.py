@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from capax.papers.recipe import Scale, Verdict, recipes
-from capax.results import Interval, Measurement, Parameters
-from capax.specs import Run, Sequences
+from capax.results import HeadCount, Interval, KeyDimensionSearch, Measurement, Parameters, ShatterEpochs
+from capax.specs import Mls, Run, Sequences
 
 
 def measurement(run: Run, counts: Sequence[float], **more: Any) -> Measurement:
@@ -58,3 +58,82 @@ def verdicts(paper: str, figure: str, made: Made, scale: Scale = "demo") -> tupl
     (recipe,) = recipes(paper, figure)
     generator = np.random.default_rng(0)
     return recipe.judge({run.key(): made(run, generator) for run in recipe.runs(scale)}, scale)
+
+
+def searched(low: float, high: float | None, mac: float) -> Made:
+    """The interval of a search, and another count by protocol mac."""
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        return (
+            measurement(run, [low], interval=interval(low, high))
+            if isinstance(run.protocol, Mls)
+            else measurement(run, [mac * 0.99 + run.task.library_size / 100])
+        )
+
+    return made
+
+
+def shattered(draw: Callable[[np.random.Generator], np.ndarray]) -> Made:
+    """Epochs that trials took, as they are drawn."""
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        epochs = tuple(int(epoch) for epoch in draw(rng))
+        whole = ShatterEpochs(
+            epochs=epochs, censored=(), completed_share=interval(0.9, 1), median=float(np.median(epochs)), fit=None
+        )
+        return measurement(run, [16], shatter=whole)
+
+    return made
+
+
+def f1(value: Callable[[int, int], float]) -> Made:
+    """F1 as a function of heads and total key dimension."""
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        mean = value(run.model.n_heads, run.model.total_key_dim)  # type: ignore[union-attr, arg-type]
+        return measurement(run, [10], metrics={"f1": float(np.clip(mean + 0.003 * rng.normal(), 0, 1))})
+
+    return made
+
+
+def cells(total: Callable[[int, int], float], heads: Callable[[int, int], int], one_fails: bool = True) -> Made:
+    """Total key dimension and best head count as functions of items and width."""
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        m, d = run.task.library_size, run.model.d_model  # type: ignore[union-attr]
+        count = heads(m, d)
+        found = max(1, round(total(m, d) * np.exp(0.02 * rng.normal())))
+        each = tuple(
+            HeadCount(
+                n_heads=number,
+                d_head=None if fails else 4,
+                total_key_dim=None if fails else 4 * number,
+                interval=interval(1, 2),
+                f1=0.5,
+                trainings=9,
+            )
+            for number in run.protocol.head_counts  # type: ignore[union-attr]
+            for fails in [one_fails and number == 1 and m > d]
+        )
+        return measurement(
+            run,
+            [m],
+            metrics={"f1": 0.995},
+            search=KeyDimensionSearch(
+                n_heads=count,
+                d_head=found,
+                total_key_dim=found,
+                interval=interval(0.9 * found, 1.1 * found),
+                per_heads=each,
+            ),
+        )
+
+    return made
+
+
+def law(m: int, d: int) -> float:
+    return 8 * m * np.log2(m) / d
+
+
+def right_heads(m: int, d: int) -> int:
+    return 1 if m <= d else m // d

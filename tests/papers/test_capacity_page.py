@@ -1,50 +1,34 @@
-"""What docs/capacity.md and the README show came out of runs that are kept in docs/; the reference data are theirs."""
+"""What the README shows and docs/capacity.md says is so of the runs that are kept in docs/."""
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-from typing import Any
-
 import pytest
+from doc_scripts import DOCS, script
 
 import capax
 from capax.cli.demo import CELLS
 from capax.store import tables
 from capax.sweeps.grid import read_study
 
-DOCS = Path(__file__).parents[2] / "docs"
-AGAIN = "run python docs/capacity.py"
-
 
 @pytest.fixture(scope="module")
-def script() -> dict[str, Any]:
-    return runpy.run_path(str(DOCS / "capacity.py"))
+def runs() -> list[capax.Measurement]:
+    return script("capacity")["runs"]()
 
 
-@pytest.fixture(scope="module")
-def runs(script: dict[str, Any]) -> list[capax.Measurement]:
-    return script["runs"]()
-
-
-def test_the_page_is_made_of_the_runs(script: dict[str, Any]) -> None:
-    text = (DOCS / "capacity.md").read_text(encoding="utf-8")
-    assert script["page"](text) == text, AGAIN
-
-
-def test_the_readme_shows_the_networks_of_the_demonstration(script: dict[str, Any]) -> None:
+def test_the_readme_shows_the_networks_of_the_demonstration() -> None:
+    made = script("capacity")
     text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    assert script["readme"](text) == text, AGAIN
-    assert len(script["demonstrated"]()) == len(CELLS)
-    assert script["DEMO"].is_file()
+    assert made["readme"](text) == text, "run python docs/capacity.py"
+    assert len(made["demonstrated"]()) == len(CELLS)
+    assert made["DEMO"].is_file()
 
 
-def test_the_pictures_are_there(script: dict[str, Any]) -> None:
-    assert {path.name for path in script["FOLDER"].glob("*.png")} == {"capacity.png", "convergence.png"}
+def test_the_pictures_are_there() -> None:
+    assert {path.name for path in (DOCS / "capacity").glob("*.png")} == {"capacity.png", "convergence.png"}
 
 
-def test_the_reference_data_are_the_runs(script: dict[str, Any]) -> None:
-    assert script["REFERENCE"].read_bytes() == script["reference"](), AGAIN
+def test_the_reference_data_have_their_columns() -> None:
     rows = tables.from_file("reference:capacity")
     assert {"capacity_bits", "capacity_low", "capacity_high", "effective_parameters", "converged"} <= set(rows.columns)
 

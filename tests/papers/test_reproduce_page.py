@@ -1,35 +1,18 @@
-"""docs/reproduce.md says what there is, docs/reproduced.md what came out of the runs that are kept beside it."""
+"""Every paper's runs are kept beside docs/reproduced.md, and give the verdicts that it shows."""
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from doc_scripts import DOCS
 
 from capax.figures.runs import read
 from capax.papers.recipe import PAPERS, recipes
 from capax.papers.reproduce import Reproduction
 
-DOCS = Path(__file__).parents[2] / "docs"
 KEPT = sorted((DOCS / "reproduced").glob("*.json"))
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize(("name", "page"), [("recipes", "reproduce.md"), ("reproduced", "reproduced.md")])
-def test_generated_tables_are_current(name: str, page: str) -> None:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    assert script(name).page(text) == text, f"python docs/{name}.py"
 
 
 DEMO = ("morris2025", "allenzhu2024", "changalidis2025")

@@ -1,109 +1,24 @@
-"""The report's page in a real browser: it draws, sorts, filters, plans and downloads, and needs no network."""
+"""The report's page in a real browser: it draws, sorts, filters and downloads, and needs no network."""
 
 import csv
 import json
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from browsing import COPIES, Opened
 
 import capax
-from capax.errors import CapaxError
 from capax.figures import interactive, looks
 from capax.laws.files import load_law
-from capax.planning.bits import usual_widths
-from capax.planning.results import Frontier
 from capax.reports import report
-from capax.reports.carried import WIDEST, carried, size_in_words
-from capax.store import tables
 from capax.store.schema import Failure
 
 HOSTILE = (
     "<script>document.title='harmed'</script>\"'`&</title></script><img src=x onerror=alert(1)>\u2028" + "x" * 10_000
 )
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-COPIES = 30
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if found is None:
-        pytest.skip("no Chromium here; on Debian: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        root = hasattr(os, "geteuid") and os.geteuid() == 0
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"] if root else [])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def runs() -> tuple[capax.Measurement, ...]:
-    """Four real runs, and each again under other seeds, so that the table is longer than the page shows at first."""
-    real = [
-        capax.measure(
-            capax.Sequences(seq_len=4, vocab_size=9, library_size=20),
-            capax.Transformer(n_heads=n_heads, d_model=d_model, d_head=2),
-            capax.Training(max_epochs=2),
-            restarts=2,
-        )
-        for n_heads in (1, 2)
-        for d_model in (4, 8)
-    ]
-    return tuple(
-        run.model_copy(update={"key": spec.key(), "spec": spec, "memorized": run.memorized + seed % 3})
-        for seed in range(COPIES)
-        for run in real
-        for spec in (run.spec.replace(seed=seed),)
-    )
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory, runs: tuple[capax.Measurement, ...]) -> Path:
-    path = tmp_path_factory.mktemp("plain") / "report.html"
-    report.write(report.build(report.Content("Capacity", ("a.db",), runs, (), load_law("reference:power"))), path)
-    return path
-
-
-class Opened:
-    """A page, and all that it said or asked for."""
-
-    def __init__(self, browser: Any, path: Path, **context: Any) -> None:
-        self.page = browser.new_context(**context).new_page()
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(path.as_uri())
-
-    def draw_all(self) -> int:
-        """Scroll to every figure; how many there are."""
-        plots = self.page.locator("[data-figure], #plan-plot")
-        for place in range(plots.count()):
-            plots.nth(place).scroll_into_view_if_needed()
-            plots.nth(place).locator("svg.main-svg").first.wait_for()
-        return plots.count()
-
-    def column(self, name: str) -> list[str]:
-        names = self.page.locator("#table thead th").all_text_contents()
-        place = [one.rstrip(" ▲▼") for one in names].index(name) + 1
-        return self.page.locator(f"#table tbody td:nth-child({place})").all_text_contents()
-
-
-@pytest.fixture(scope="module")
-def shared(browser: Any, plain: Path) -> Iterator[Opened]:
-    opened = Opened(browser, plain, viewport={"width": 1200, "height": 900}, color_scheme="light")
-    yield opened
-    opened.page.context.close()
 
 
 def test_it_draws_alone_and_says_nothing(shared: Opened, plain: Path) -> None:
@@ -330,157 +245,6 @@ def test_colours_are_told_apart_by_the_colour_blind(colours: tuple[str, ...]) ->
         lab = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116) @ to_lab.T
         apart = np.linalg.norm(lab[:, None] - lab[None], axis=2) + 1000 * np.eye(len(colours))
         assert apart.min() > 12, name
-
-
-def held(page: Any) -> list[list[str]]:
-    """Heads, width, trainable parameters and bytes of the planner's table."""
-    lines = page.locator("#plan-table tbody tr")
-    cells = [lines.nth(place).locator("td").all_text_contents() for place in range(lines.count())]
-    return [[line[2], line[3], line[4].replace(",", ""), line[6]] for line in cells]
-
-
-def slide(page: Any, name: str, value: float) -> None:
-    """Move a slider to a value that it offers."""
-    slider = page.locator(f"#plan-{name}")
-    slider.fill(str(json.loads(slider.get_attribute("data-values")).index(value)))
-
-
-def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
-    page = shared.page
-    page.get_by_label("sequences", exact=True).fill("150")
-    slide(page, "seq_len", 20)
-    slide(page, "probability", 0.8)
-    page.get_by_label("n_heads to choose from").fill("2, 4")
-    expected = capax.plan("reference:power", 150, seq_len=20, n_heads=[2, 4], probability=0.8).architectures
-    page.wait_for_function("document.querySelectorAll('#plan-table tbody tr').length == 2")
-    assert held(page) == [
-        [str(a.n_heads), str(a.d_model), str(a.trainable_parameters), size_in_words(a.bytes)] for a in expected
-    ]
-    assert page.locator("#plan-table th").all_text_contents()[-2:] == ["+head", "+width"]
-    page.locator("#plan-seq_len").focus()
-    page.keyboard.press("Home")
-    assert page.locator("label[for=plan-seq_len] output").text_content() == "4"
-    page.wait_for_selector("#plan-answer.refused")
-    assert "in the law's domain" in page.locator("#plan-answer").text_content()
-    page.get_by_label("extrapolate").check()
-    page.wait_for_selector("#plan-answer:not(.refused)")
-    assert "seq_len 4 is outside 8 to 32" in page.locator("#plan-answer").text_content()
-    page.get_by_label("extrapolate").uncheck()
-    slide(page, "seq_len", 8)
-    budget = page.get_by_label("trainable parameters, at most", exact=True)
-    budget.fill("100")
-    page.wait_for_selector("#plan-answer.refused")
-    assert "budget_parameters: at least" in page.locator("#plan-answer").text_content()
-    budget.fill("")
-    page.get_by_label("n_heads to choose from").fill("one")
-    page.wait_for_selector("#plan-answer.refused")
-    assert "n_heads: integers" in page.locator("#plan-answer").text_content()
-    page.get_by_label("n_heads to choose from").fill("")
-    page.wait_for_selector("#plan-answer:not(.refused)")
-
-
-def test_the_planner_of_a_page_without_a_law_answers_at_any_size(
-    browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
-) -> None:
-    """It plans by what networks hold at convergence, and says how far outside the law's domain that is."""
-    path = tmp_path / "report.html"
-    report.write(report.build(report.Content("Capacity", ("a.db",), runs[:2], (), None)), path)
-    opened = Opened(browser, path, viewport={"width": 1200, "height": 900})
-    page = opened.page
-    page.get_by_label("sequences", exact=True).fill("20000")
-    for name, value in (("seq_len", 16), ("vocab_size", 1024), ("embeddings", "frozen")):
-        slide(page, name, value)
-    page.get_by_label("n_layers to choose from").fill("1, 4")
-    widths = [width for width in usual_widths(8) if width <= WIDEST]
-    sizes = {"seq_len": 16, "vocab_size": 1024, "n_layers": [1, 4], "d_model": widths, "embeddings": "frozen"}
-    expected = capax.plan("reference", 20000, **sizes).architectures
-    page.wait_for_function("document.querySelectorAll('#plan-table tbody tr').length == 2")
-    lines = page.locator("#plan-table tbody tr")
-    cells = [lines.nth(place).locator("td").all_text_contents() for place in range(2)]
-    assert [[line[3], line[4].replace(",", "")] for line in cells] == [
-        [str(one.d_model), str(one.trainable_parameters)] for one in expected
-    ]
-    assert "outside the law's domain: effective_parameters" in page.locator("#plan-answer").text_content()
-    page.get_by_label("extrapolate").uncheck()
-    page.wait_for_function("document.querySelector('#plan-answer').textContent.includes('The nearest holds')")
-    opened.draw_all()
-    assert opened.said == []
-    page.context.close()
-
-
-def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
-    """A question that the page offers."""
-    some = [None, None, None, [1, 2], [3], [4, 2, 12], [10]]
-    return {
-        "target": int(10 ** rng.uniform(0.5, 3.3)),
-        "sizes": {name: values[rng.integers(len(values))] for name, values in table["asked"].items()},
-        "lists": {name: some[rng.integers(len(some))] for name in table["axes"] if name in ("n_heads", "n_layers")},
-        "probability": float(rng.choice(table["probabilities"])),
-        "budget_parameters": None if rng.random() < 0.6 else int(10 ** rng.uniform(3.2, 5.2)),
-        "extrapolate": table["extrapolates"] and bool(rng.random() < 0.4),
-    }
-
-
-def test_plans_of_every_kind_of_law_are_those_of_capax(browser: Any) -> None:
-    rng = np.random.default_rng(8)
-    depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files(["reference", "reference:depth"]))
-    laws = [load_law(f"reference:{name}") for name in ("power", "ecm", "association", "capacity")]
-    laws.append(depth)
-    page = browser.new_page()
-    page.add_script_tag(path=Path(report.__file__).parent / "templates" / "planner.js")
-    found, refused = 0, 0
-    for law in laws:
-        law.draws_ = law.bootstrap()[:60]  # fewer make capax's own plans quicker
-        table = carried(law)
-        asked = [question(rng, table) for _ in range(9)]
-        answers = page.evaluate(
-            """(text) => { const [law, asked] = JSON.parse(text); return asked.map((question) => {
-                try { return capaxPlanner.plan(law, question); } catch (error) { return error.message; }
-            }); }""",
-            json.dumps([table, asked], allow_nan=False),  # as in a page; playwright takes seconds for so many objects
-        )
-        for one, answer in zip(asked, answers, strict=True):
-            expected = planned(law, one, table["grid"])
-            assert isinstance(answer, str) == isinstance(expected, str), one
-            if isinstance(expected, str):
-                refused += 1
-                continue
-            compare(answer, expected)
-            found += len(expected.architectures) > 0
-    page.close()
-    assert found >= 15
-    assert refused >= 4
-
-
-def planned(law: Any, asked: dict[str, Any], grid: dict[str, list[int]]) -> Frontier | str:
-    """What capax plans of the page's grid, or why it does not."""
-    ranges, choices = law.domain_.ranges, {}
-    for name, values in grid.items():
-        low, high = ranges.get(name, (min(values), max(values)))
-        kept = [one for one in values if asked["extrapolate"] or law.travels or low <= one <= high]
-        some = asked["lists"].get(name)
-        choices[name] = kept if some is None else [one for one in some if one in kept]
-    try:
-        options = {name: asked[name] for name in ("probability", "budget_parameters", "extrapolate")}
-        return capax.plan(law, asked["target"], **choices, **asked["sizes"], **options)
-    except CapaxError as error:
-        return str(error)
-
-
-def compare(answer: dict[str, Any], expected: Frontier) -> None:
-    pairs = list(zip(answer["architectures"], expected.architectures, strict=True))
-    assert (answer["nearest"] is None) == (expected.nearest is None)
-    pairs += [(answer["nearest"], expected.nearest)] if expected.nearest else []
-    for ours, theirs in pairs:
-        told = theirs.model_dump()
-        assert list(told.pop("outside", ours["outside"])) == ours["outside"]
-        shown = {name: value for name, value in told.items() if name in ours and value is not None}
-        assert {"n_heads", "d_model", "d_head", "trainable_parameters", "memorized", "at_least"} <= shown.keys()
-        assert {"efficient", *(name for name in told if name.startswith("gain_of_"))} <= ours.keys()
-        assert all(ours[name] is None for name, value in told.items() if name.startswith("gain_of_") and value is None)
-        assert ours["size"] == size_in_words(theirs.bytes)
-        for name, value in shown.items():
-            assert ours[name] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-7)), name
 
 
 def test_a_hostile_name_does_no_harm_on_a_phone(

@@ -1,0 +1,100 @@
+"""Numbers and paths that Python is given wrong: an error of capax that names the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from smallest import MODEL, TASK, TRAINING
+
+import capax
+from capax.errors import LONGEST, CapaxError
+from capax.store.merge import merge
+from capax.theory.construct.matrices import save_matrices
+
+NUMBERS = (10**30, 10**400, 10**5000, -1, -(10**400), math.nan, math.inf, -math.inf)
+PATHS = ("missing", "folder", "x" * 5000, "a\0b", "\ud800", f"folder/{'y' * 300}", "file/in")
+
+
+OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    **{
+        f"bounds.{name}": lambda value, name=name: capax.bounds(capax.Transformer(), **{name: value})
+        for name in ("seq_len", "vocab_size", "context_size", "n_items", "n_edges", "library_size", "bits")
+    },
+    **{
+        f"plan.{name}": lambda value, name=name: capax.plan(
+            "reference:power", **{"target": 9, "seq_len": 8, name: value}
+        )
+        for name in ("target", "seq_len", "vocab_size", "probability", "multiple")
+    },
+    **{
+        f"plan.{name}": lambda value, name=name: capax.plan("reference:power", 9, seq_len=8, **{name: [value]})
+        for name in ("n_heads", "n_layers", "d_model")
+    },
+    **{
+        f"predict.{name}": lambda value, name=name: capax.predict(
+            "reference:power", n_heads=1, d_model=32, extrapolate=True, **{"seq_len": 8, name: value}
+        )
+        for name in ("seq_len", "vocab_size", "level")
+    },
+    "check_model.seed": lambda value: capax.check_model(MODEL, TASK, seed=value),
+    "Run.seed": lambda value: capax.Run(task=TASK, model=MODEL, training=TRAINING, protocol=capax.Mac(), seed=value),
+    "measure.seed": lambda value: capax.measure(TASK, MODEL, TRAINING, restarts=1, seed=value),
+    "measure.workers": lambda value: capax.measure(TASK, MODEL, TRAINING, restarts=1, workers=value),
+    "sweep.retries": lambda value: list(capax.sweep([], "s.db", retries=value)),
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_python_says_which_number_cannot_be(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No OverflowError and no ValueError: an error of capax that names the field, at once."""
+    monkeypatch.chdir(tmp_path)
+    checked = name.startswith(("bounds.", "measure.workers"))  # in tests, for their types
+    for value in (value for value in NUMBERS if isinstance(value, int) or not checked):
+        with pytest.raises(CapaxError) as error:
+            OF_NUMBERS[name](value)
+        assert {"target": "items"}.get(name.partition(".")[2], name.partition(".")[2]) in str(error.value)
+        assert len(str(error.value)) <= LONGEST
+
+
+OF_PATHS: dict[str, Callable[[str], Any]] = {
+    "library": lambda path: capax.Associations(library=path),
+    "library:": lambda path: capax.Sequences(library=path),
+    "graph": lambda path: capax.Relations(graph=path),
+    "store": lambda path: capax.read(path),
+    "store:": lambda path: capax.load("0", path),
+    "store: ": lambda path: capax.measure(TASK, MODEL, TRAINING, restarts=1, store=f"{path}/s.db"),
+    "store:  ": lambda path: list(capax.sweep([], f"{path}/s.db")),
+    "law": lambda path: capax.load_law(path),
+    "law:": lambda path: capax.plan(path, 9, seq_len=8),
+    "out": lambda path: capax.save_law(capax.load_law(), f"{path}/law.json"),
+    "out:": lambda path: merge(["s.db"], f"{path}/merged.db"),
+    "save": lambda path: save_matrices(Path(f"{path}/w.safetensors"), {}),
+}
+
+
+@pytest.mark.parametrize("name", OF_PATHS)
+def test_python_says_which_path_cannot_be(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No OSError and no ValueError, however long or strange the name is."""
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    for path in PATHS:
+        with pytest.raises(CapaxError) as error:
+            OF_PATHS[name](path)
+        assert name.strip(": ") in str(error.value)
+        assert len(str(error.value)) <= LONGEST
+        assert str(error.value).isprintable()
+
+
+def test_a_law_says_which_number_cannot_be() -> None:
+    law = capax.load_law()
+    row = {"seq_len": [8], "n_heads": [1], "d_model": [16]}
+    for level in NUMBERS:
+        with pytest.raises(CapaxError, match="level"):
+            law.predict_interval(row, level)
+    for ask in (law.predict, law.predict_interval):
+        with pytest.raises(CapaxError, match="d_model"):
+            ask({**row, "d_model": [10**400]})

@@ -1,0 +1,178 @@
+"""Verdicts on the claims of Härmä 2024: on made-up measurements that agree and on those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from synthetic import Made, measurement, searched, shattered, verdicts
+
+from capax.papers.harma2024 import judges as harma2024
+from capax.papers.harma2024.arithmetic import width_of
+from capax.papers.recipe import SCALES, recipes
+from capax.results import Measurement
+from capax.specs import Mac, Run
+
+
+def grid(count: Callable[[int, int, int], float]) -> Made:
+    """Counts above chance as a function of length, heads and width, with 2 % of noise."""
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        above = count(run.task.seq_len, run.model.n_heads, run.model.d_model)  # type: ignore[union-attr]
+        noisy = above * np.exp(0.02 * rng.normal(size=run.protocol.restarts))  # type: ignore[union-attr]
+        return measurement(run, list(noisy * 0.99 + run.task.library_size / 100))
+
+    return made
+
+
+def as_law(n: int, heads: int, width: int) -> float:
+    return 24 * width / (n - 1) ** (1.13 - 0.13 * heads)
+
+
+@pytest.mark.parametrize(
+    ("figure", "claim", "agreeing", "differing"),
+    [
+        ("figure-7", 0, as_law, lambda n, h, b: as_law(n, h, b) * b / 16),
+        ("figure-7", 1, as_law, lambda n, h, b: 60 + 10 * h + (b - 14) ** 2 - 3 * (n - 8) * (b - 16)),
+        ("figure-8", 0, as_law, lambda n, h, b: 8 * 40 ** ((n // 4 + h + b // 8) % 2)),
+        ("figure-9", 0, as_law, lambda n, h, b: 5 * h * b),
+        ("figure-9", 0, as_law, lambda n, h, b: h * b * n),
+        ("figure-9", 1, as_law, lambda n, h, b: 300 * b / (n - 1) ** 2),
+        ("figure-9", 2, as_law, lambda n, h, b: 24 * b / (n - 1) ** (0.7 + 0.2 * h)),
+        ("figure-10", 0, as_law, lambda n, h, b: 200 - 45 * h + b + 3 * n),
+        ("table-1", 1, lambda n, h, b: 500, as_law),
+    ],
+)
+def test_grid(
+    figure: str,
+    claim: int,
+    agreeing: Callable[[int, int, int], float],
+    differing: Callable[[int, int, int], float],
+) -> None:
+    answer = "cannot be judged" if figure == "table-1" else "agrees"
+    assert verdicts("harma2024", figure, grid(agreeing))[claim].answer == answer
+    other = verdicts("harma2024", figure, grid(differing))[claim]
+    assert other.answer == "differs" or (figure == "figure-9" and claim == 0 and other.answer == "cannot be judged")
+
+
+def test_table_1_is_judged_at_the_papers_scale_alone() -> None:
+    assert verdicts("harma2024", "table-1", grid(as_law))[0].answer == "cannot be judged"
+
+
+def test_parameters_of_other_networks_differ() -> None:
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        return measurement(run, [20], parameters={"trainable": 5, "total": 5})
+
+    assert verdicts("harma2024", "figure-3", made)[0].answer == "differs"
+    assert verdicts("harma2024", "figure-1", made)[0].answer == "differs"
+    assert verdicts("harma2024", "figure-1", grid(as_law))[0].answer == "agrees"
+
+
+def test_the_row_of_two_layers_is_unusable_and_figure_11_does_not_follow() -> None:
+    assert verdicts("harma2024", "table-1", grid(as_law))[2].answer == "differs"
+    (recipe,) = recipes("harma2024", "figure-11")
+    runs = {run.key(): measurement(run, [20, 21, 22]) for run in recipe.runs("demo")}
+    verdict = recipe.judge(runs, "demo")[0]
+    assert verdict.answer == "differs"
+    numbers = [float(part) for part in (verdict.measured or "").split(" and ")]
+    assert numbers == pytest.approx([1031, 2672], rel=0.01)  # by hand from the printed table
+
+
+def test_figure_11_compares_heads_of_as_many_coefficients() -> None:
+    (recipe,) = recipes("harma2024", "figure-11")
+    for scale, amount in zip(SCALES, (25_000, 80_000, 2_000_000), strict=True):
+        widths = {run.model.n_heads: run.model.d_model for run in recipe.runs(scale)}  # type: ignore[union-attr]
+        assert widths == {heads: width_of(amount, heads) for heads in (2, 4)}
+
+    def made(sign: int) -> Made:
+        return lambda run, rng: measurement(run, 300 + sign * 20 * run.model.n_heads + rng.normal(size=5))
+
+    assert verdicts("harma2024", "figure-11", made(1), "paper")[1].answer == "agrees"
+    assert verdicts("harma2024", "figure-11", made(-1), "paper")[1].answer == "differs"
+    small = verdicts("harma2024", "figure-11", made(-1))[1]
+    assert (small.answer, "is below" in small.reason) == ("cannot be judged", True)
+
+
+def ffn(at_small: float, at_large: float) -> Made:
+    """Counts with the FFN trained are 100; the identity's are given, at widths of up to 16 and above."""
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        small = run.model.d_model <= 16  # type: ignore[union-attr]
+        trained = run.model.ffn == "mlp"  # type: ignore[union-attr]
+        restarts = run.protocol.restarts  # type: ignore[union-attr]
+        above = (100 if trained else at_small if small else at_large) + 2 * rng.normal(size=restarts)
+        return measurement(run, above * 0.99 + run.task.library_size / 100)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "answers"),
+    [
+        (ffn(100, 150), ["agrees", "agrees"]),
+        (ffn(50, 60), ["differs", "differs"]),
+        (ffn(120, 100), ["cannot be judged", "cannot be judged"]),
+    ],
+)
+def test_figure_2(made: Made, answers: list[str]) -> None:
+    assert [verdict.answer for verdict in verdicts("harma2024", "figure-2", made, "paper")] == answers
+    few = verdicts("harma2024", "figure-2", made)[1]
+    assert few.answer == "cannot be judged"
+    assert "24" in few.reason
+
+
+@pytest.mark.parametrize(
+    ("made", "answers"),
+    [
+        (searched(300, 400, 350), ["agrees", "cannot be judged"]),
+        (searched(300, 400, 200), ["differs", "agrees"]),
+        (searched(300, 400, 900), ["differs", "differs"]),
+        (searched(300, None, 900), ["cannot be judged", "cannot be judged"]),
+    ],
+)
+def test_figure_4(made: Made, answers: list[str]) -> None:
+    assert [verdict.answer for verdict in verdicts("harma2024", "figure-4", made, "paper")] == answers
+    assert verdicts("harma2024", "figure-4", made)[1].answer == "cannot be judged"
+
+
+def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harma2024, "FITS", 39)
+    drawn = shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6)
+    assert verdicts("harma2024", "figure-5", drawn)[0].answer == "agrees"
+    two_kinds = shattered(lambda rng: np.repeat([50, 400], 30) + rng.integers(0, 5, 60))
+    assert verdicts("harma2024", "figure-5", two_kinds)[0].answer == "differs"
+    few = shattered(lambda rng: np.full(5, 50))
+    assert verdicts("harma2024", "figure-5", few)[0].answer == "cannot be judged"
+
+
+@pytest.mark.parametrize(
+    ("levels", "answers"),
+    [
+        ((50, 100, 100), ("agrees", "agrees")),
+        ((100, 50, 100), ("differs", "differs")),
+    ],
+)
+def test_figure_6(levels: tuple[int, int, int], answers: tuple[str, str]) -> None:
+    by_size = dict(zip((16, 64, 200), levels, strict=True))
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        return measurement(run, by_size[run.training.batch_size] + rng.normal(size=5), stop_reason="plateau")
+
+    assert tuple(verdict.answer for verdict in verdicts("harma2024", "figure-6", made)) == answers
+
+
+def test_batches_that_a_budget_cut_short_are_not_compared() -> None:
+    found = verdicts(
+        "harma2024", "figure-6", lambda run, rng: measurement(run, run.training.batch_size + rng.normal(size=5))
+    )
+    assert [verdict.answer for verdict in found] == ["cannot be judged"] * 2
+    assert "budget" in found[0].reason
+
+
+def test_the_papers_scale_has_its_sizes() -> None:
+    runs = [run for recipe in recipes("harma2024") for run in recipe.runs("paper")]
+    assert {run.task.library_size for run in runs if isinstance(run.protocol, Mac)} == {16_000}
+    (grid,) = (recipe.runs("paper") for recipe in recipes("harma2024", "figure-7"))
+    assert {run.protocol.restarts for run in grid} == {5}  # type: ignore[union-attr]
+    assert {run.training.batch_size for run in grid} == {512}

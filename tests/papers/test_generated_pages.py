@@ -1,0 +1,28 @@
+"""What docs show of runs, and the data that ship, are what their scripts make of the runs that are kept."""
+
+from __future__ import annotations
+
+import pytest
+from doc_scripts import DOCS, script
+
+PAGES = sorted(path.stem for path in DOCS.glob("*.py") if "\ndef page(" in path.read_text("utf-8"))
+DATA = sorted(name for name in PAGES if "\ndef reference(" in (DOCS / f"{name}.py").read_text("utf-8"))
+SLOW = ("exposures",)  # laws of every form are fitted for it
+
+
+def test_all_scripts_are_found() -> None:
+    assert {"capacity", "exposures", "quantize"} <= set(DATA)
+    assert {"facts", "published", "recipes", "reproduced", "variants"} <= set(PAGES)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in PAGES])
+def test_a_page_is_what_its_script_writes(name: str) -> None:
+    made = script(name)
+    text = made["PAGE"].read_text("utf-8")
+    assert made["page"](text) == text, f"run python docs/{name}.py"
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_data_that_ship_are_those_of_the_runs(name: str) -> None:
+    made = script(name)
+    assert made["REFERENCE"].read_bytes() == made["reference"](), f"run python docs/{name}.py"

@@ -1,0 +1,116 @@
+"""Rows from elsewhere, and stores in one: what comes in lies below the runs, or nothing comes in."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from stores import THEIRS, set_times
+
+import capax
+from capax.errors import ReportError, StoreError, TableError
+from capax.results import Measurement
+from capax.store import Store
+from capax.store.merge import merge
+
+
+def test_imports_lie_below_the_runs(tmp_path: Path, three: list[Measurement]) -> None:
+    path = tmp_path / "s.db"
+    with Store(path) as store:
+        store.add(three[0])
+        assert "source" not in capax.read(path).columns
+        assert store.import_rows(THEIRS, "a paper") == 2
+        assert store.import_rows(THEIRS.head(1), "a thesis") == 1
+        assert store.import_rows(THEIRS.tail(1), "a paper") == 1
+        assert store.sources() == {"a thesis": 1, "a paper": 1}
+    rows = capax.read(path)
+    assert rows["source"].to_list() == [None, "a thesis", "a paper"]
+    assert rows["memorized"].to_list() == [three[0].memorized, 100.5, 200.0]
+    assert rows["key"].to_list() == [three[0].key, None, None]
+    assert rows["lr"].to_list() == [1e-3, 0.1, None]
+
+
+def test_imports_alone_are_a_table(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        store.import_rows(THEIRS.with_columns(pl.lit(float("inf")).alias("loss_left")), "a paper")
+    rows = capax.read(tmp_path / "s.db")
+    assert rows.drop("source", "loss_left").equals(THEIRS)
+    assert rows["loss_left"].null_count() == 2
+
+
+def test_numbers_as_text_are_imported_as_numbers(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        store.import_rows(THEIRS.cast({"memorized": pl.String}), "a paper")
+    assert capax.read(tmp_path / "s.db")["memorized"].to_list() == [100.5, 200.0]
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), None, "many", True, [1]])
+@pytest.mark.parametrize("column", ["seq_len", "memorized"])
+def test_bad_imports_name_column_and_row(tmp_path: Path, column: str, value: Any) -> None:
+    first = {"many": "1", True: True}.get(value, 1) if not isinstance(value, list) else [1]
+    bad = THEIRS.with_columns(pl.Series(column, [first, value], strict=False))
+    row = 1 if isinstance(first, bool | list) else 2
+    with Store(tmp_path / "s.db") as store:
+        store.import_rows(THEIRS, "a paper")
+        with pytest.raises(TableError, match=rf"^{column}: row {row} "):
+            store.import_rows(bad, "a paper")
+        with pytest.raises(TableError, match=f"^{column}: "):
+            store.import_rows(THEIRS.drop(column), "a paper")
+        assert store.sources() == {"a paper": 2}
+
+
+def test_imports_that_do_not_fit_each_other(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        store.import_rows(THEIRS, "a paper")
+        store.import_rows(THEIRS.with_columns(lr=pl.lit([1])), "lists")
+    with pytest.raises(TableError, match=r"^store: .*fit"):
+        capax.read(tmp_path / "s.db")
+
+
+def test_merge(tmp_path: Path, three: list[Measurement]) -> None:
+    a, b, c = (tmp_path / f"{name}.db" for name in "abc")
+    keys = [run.key for run in three]
+    newer = three[0].model_copy(update={"seconds": 99.0})
+    with Store(a) as store:
+        store.add(newer)
+        store.add(three[1])
+        store.fail(three[2].spec, "older")
+        store.import_rows(THEIRS, "a paper")
+    with Store(b) as store:
+        store.add(three[0])
+        store.fail(three[1].spec, "done elsewhere")
+        store.fail(three[2].spec, "newer")
+        store.import_rows(THEIRS.head(1), "a paper")
+    set_times(a, "runs", "finished", {keys[0]: "2026-03-01T00:00:00+00:00", keys[1]: "2026-01-01T00:00:00+00:00"})
+    set_times(b, "runs", "finished", {keys[0]: "2026-02-01T00:00:00+00:00"})
+    set_times(a, "failures", "failed", {keys[2]: "2026-01-01T00:00:00+00:00"})
+    set_times(b, "failures", "failed", {keys[2]: "2026-01-02T00:00:00+00:00"})
+    for order in ([a, b], [b, a]):
+        assert merge(order, c) == 2
+        with Store(c, create=False) as store:
+            assert store.runs() == [three[1], newer]
+            assert [summary.seconds for summary in store.summaries()] == [three[1].seconds, 99.0]
+            (failure,) = store.failures()
+            assert (failure.key, failure.error, failure.attempts) == (keys[2], "newer", 2)
+            assert failure.failed == "2026-01-02T00:00:00+00:00"
+            assert store.sources() == {"a paper": 1 if order == [a, b] else 2}
+        with pytest.raises(StoreError, match=r"^out: .*exists"):
+            merge([a], c)
+        c.unlink()
+
+
+def test_a_merge_that_fails_leaves_nothing(tmp_path: Path, three: list[Measurement]) -> None:
+    with Store(tmp_path / "a.db") as store:
+        store.add(three[0])
+    (tmp_path / "b.db").write_text("dear diary, " * 100)
+    for bad, said in (("b.db", "not a database"), ("none.db", "no such file")):
+        with pytest.raises(StoreError, match=said):
+            merge([tmp_path / "a.db", tmp_path / bad], tmp_path / "c.db")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.db", "b.db"]
+    (tmp_path / "c.db-wal").write_bytes(b"of a store that was deleted")
+    with pytest.raises(StoreError, match=r"c\.db-wal exists"):
+        merge([tmp_path / "a.db"], tmp_path / "c.db")
+    with pytest.raises(StoreError, match="at least one"):
+        merge([], tmp_path / "c.db")
+    with pytest.raises(ReportError, match="no such folder"):
+        merge([tmp_path / "a.db"], tmp_path / "no" / "c.db")
