@@ -14,7 +14,12 @@ from capax.specs import Run
 KIND = ("task", "model", "protocol", "library", "graph", "contexts", "labels", "channel")
 """Fields that say what other fields there are, or mean: groups that differ in one are told apart by it alone."""
 
-CONTENTS = {"factory": "source_sha256", "weights": "weights_sha256", "tokenizer": "tokenizer_sha256"}
+CONTENTS = {
+    "library": "library_sha256",
+    "factory": "source_sha256",
+    "weights": "weights_sha256",
+    "tokenizer": "tokenizer_sha256",
+}
 """Fields that name files, and those that hold their content."""
 
 _NOT = object()  # a module's argument that another's does not have
@@ -37,9 +42,7 @@ def fields_of(spec: Run, varied: Collection[str]) -> dict[str, Any]:
     """Everything that a run was asked for, but its seed and what is varied; a user's file by its name and content."""
     parts = (spec.task, spec.model, spec.training, spec.protocol)
     fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
-    contents = {name: fields.pop(name) for name in ("library_sha256", *CONTENTS.values()) if name in fields}
-    for name in spec.task.files:
-        fields[name] = f"{Path(fields[name]).name} {contents['library_sha256']:.8}"
+    contents = {name: fields.pop(name) for name in CONTENTS.values() if name in fields}
     for name, content in CONTENTS.items():
         if contents.get(content) is not None:
             fields[name] = f"{Path(fields[name]).name} {contents[content]:.8}"

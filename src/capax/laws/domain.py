@@ -218,7 +218,11 @@ def _without(value: Any, names: Sequence[str]) -> Any:
     """A cell, of a JSON object without some of its names."""
     if not isinstance(value, str) or not value.startswith("{"):
         return value
-    return json.dumps({name: one for name, one in json.loads(value).items() if name not in names}, sort_keys=True)
+    try:
+        found = json.loads(value)
+    except ValueError:  # other text, such as the template of a sentence
+        return value
+    return json.dumps({name: one for name, one in found.items() if name not in names}, sort_keys=True)
 
 
 def _choice(table: Any, name: str) -> str:

@@ -174,6 +174,11 @@ class Facts(Task):
         return min(self.known.facts, LARGEST_LIBRARY)
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The file of facts, and the tokenizer."""
+        return super().files if self.tokenizer is None else (*super().files, "tokenizer")
+
+    @property
     def targets_drawn(self) -> bool:
         """Never: answers are the file's."""
         return False
@@ -224,11 +229,6 @@ class Facts(Task):
         fields = super().columns()
         found = fields.pop("file") or {}
         return fields | {name: value for name, value in found.items() if name not in ("facts", "recallable")}
-
-    def canonical(self) -> dict[str, Any]:
-        """As of every spec; a tokenizer counts by its content, not its path."""
-        fields = super().canonical()
-        return fields if self.tokenizer is None else fields | {"tokenizer": "file"}
 
     def kept_with_weights(self) -> dict[str, str]:
         """The tokenizer, where there is one."""

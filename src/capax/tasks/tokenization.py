@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -147,12 +148,8 @@ class Pretrained(Tokenizer):
 
     def encode(self, texts: Sequence[str]) -> list[Int[np.ndarray, " length"]]:
         """The tokens of each text, of many texts at once."""
-        try:
+        with _one_line("tokenizer: cannot encode"):
             found = self._tokenizer.encode_batch_fast(list(map(_checked, texts)), add_special_tokens=False)
-        except CapaxError:
-            raise
-        except Exception as error:  # `tokenizers` raises nothing more special
-            raise TokenizationError(f"tokenizer: cannot encode: {_said(error)}") from None
         return [np.array(one.ids, dtype=np.int64) for one in found]
 
     def encode_on(self, texts: Sequence[str]) -> list[Int[np.ndarray, " length"]]:
@@ -165,7 +162,8 @@ class Pretrained(Tokenizer):
 
     def decode(self, tokens: Tokens) -> str:
         """The text of tokens, special ones too."""
-        return str(self._tokenizer.decode(_known(tokens, self._vocab_size), skip_special_tokens=False))
+        with _one_line("tokenizer: cannot decode"):
+            return str(self._tokenizer.decode(_known(tokens, self._vocab_size), skip_special_tokens=False))
 
     def to_json(self) -> str:
         """Its kind, and all that `tokenizers` says of it."""
@@ -181,13 +179,9 @@ class Pretrained(Tokenizer):
         Raises:
             TokenizationError: for anything else.
         """
-        try:
+        with _one_line(f"{of}: cannot be read as a tokenizer"):
             found = cls(_tokenizers().Tokenizer.from_str(text))
             found._verify()
-        except CapaxError:
-            raise
-        except Exception as error:  # `tokenizers` raises nothing more special
-            raise TokenizationError(f"{of}: cannot be read as a tokenizer: {_said(error)}") from None
         return found
 
     def _verify(self) -> None:
@@ -308,8 +302,17 @@ def _tokenizers() -> Any:
     return tokenizers
 
 
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.200}"
+@contextmanager
+def _one_line(of: str) -> Iterator[None]:
+    """What `tokenizers` raises, which has no class of its own, in a line; a panic of its Rust is no Exception."""
+    try:
+        yield
+    except CapaxError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise TokenizationError(f"{of}: {type(error).__name__}: {str(error).partition(chr(10))[0]:.200}") from None
 
 
 def _utf8(text: str) -> bytes:
