@@ -1,6 +1,6 @@
 """Facts of the form of Nguyen 2026, "Attribute a of e is v", whose values are one token each of a given tokenizer.
 
-    python examples/lora/attributes.py BASE/tokenizer.json RELATIONS FACTS attributes.tsv
+python examples/lora/attributes.py BASE/tokenizer.json RELATIONS FACTS attributes.tsv
 """
 
 from __future__ import annotations
