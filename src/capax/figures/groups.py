@@ -19,8 +19,12 @@ CONTENTS = {
     "factory": "source_sha256",
     "weights": "weights_sha256",
     "tokenizer": "tokenizer_sha256",
+    "base": "base_sha256",
+    "held_out": "held_out_sha256",
 }
 """Fields that name files, and those that hold their content."""
+FOLLOW = ("file", "network")
+"""Fields that say what is in such a file."""
 
 _NOT = object()  # a module's argument that another's does not have
 Fields = Mapping[str, Any]
@@ -42,9 +46,9 @@ def fields_of(spec: Run, varied: Collection[str]) -> dict[str, Any]:
     """Everything that a run was asked for, but its seed and what is varied; a user's file by its name and content."""
     parts = (spec.task, spec.model, spec.training, spec.protocol)
     fields = {name: value for part in parts for name, value in part.model_dump(mode="json").items()}
-    contents = {name: fields.pop(name) for name in CONTENTS.values() if name in fields}
-    for name, content in CONTENTS.items():
-        if contents.get(content) is not None:
+    contents = {name: fields.pop(name) for name in {*CONTENTS.values(), *FOLLOW} if name in fields}
+    for name, content in (CONTENTS | {name: CONTENTS.get(name, "library_sha256") for name in spec.task.files}).items():
+        if name in fields and contents.get(content) is not None:
             fields[name] = f"{Path(fields[name]).name} {contents[content]:.8}"
     if (options := spec.model.options) is not None:
         given = fields.pop(options)

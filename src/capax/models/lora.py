@@ -108,6 +108,7 @@ def check(spec: Lora) -> None:
     for name, value in {
         "base": str(folder),
         "network": network,
+        "base_sha256": network.weights_sha256,
         "base_vocab_size": huggingface.vocabulary(folder),
         "held_out": str(held_out.resolve()),
         "held_out_sha256": _content(held_out),
@@ -221,7 +222,7 @@ def _content(path: Path) -> str:
 
 def remarks(spec: Lora, vocab_size: int) -> Iterator[str]:
     """What a measurement says of an adapter: its base, the share of it that is trained, and the tokens that count."""
-    yield f"base: {Path(spec.base).name} (sha256 {spec.frozen.weights_sha256:.8}…), frozen, by {spec.frozen.library}"
+    yield f"base: {Path(spec.base).name} (sha256 {spec.base_sha256:.8}…), frozen, by {spec.frozen.library}"
     if vocab_size < spec.known_tokens:
         yield f"tokens: the first {vocab_size} of the base's {spec.known_tokens}"
 

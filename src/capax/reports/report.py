@@ -30,6 +30,7 @@ from capax.reports.caveats import caveats
 from capax.reports.groups import broken_down
 from capax.reports.planner import planner
 from capax.results import Measurement
+from capax.specs import Model, Run, Task
 from capax.store import tables
 from capax.store.schema import Failure
 
@@ -202,11 +203,9 @@ def parts(content: Content) -> Iterator[str]:
 def without_folders(content: Content) -> Content:
     """The same, with the names of the user's files instead of their paths: a page is sent to others."""
     runs = tuple(
-        run.model_copy(update={"spec": run.spec.model_copy(update={"task": task.model_copy(update=names)})})
-        if (names := {name: _file_name(getattr(task, name)) for name in task.files})
-        else run
+        run.model_copy(update={"spec": run.spec.model_copy(update={"task": task, "model": model})})
         for run in content.runs
-        for task in (run.spec.task,)
+        for task, model in (_without_folders(run.spec),)
     )
     failures = []
     for failure in content.failures:
@@ -216,6 +215,11 @@ def without_folders(content: Content) -> Content:
                 error = error.replace(value, _file_name(value))
         failures.append(replace(failure, error=error))
     return replace(content, runs=runs, failures=tuple(failures))
+
+
+def _without_folders(spec: Run) -> tuple[Task, Model]:
+    task = spec.task.model_copy(update={name: _file_name(getattr(spec.task, name)) for name in spec.task.files})
+    return task, spec.model.without_folders(_file_name)
 
 
 def _file_name(path: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator
 
@@ -88,6 +89,10 @@ class HuggingFace(LibraryModel):
     def columns(self) -> dict[str, Any]:
         """Its fields, and what of the config is a number or a truth value as columns of their own."""
         return {name: value for name, value in super().columns().items() if name != "set"}  # it is in the config
+
+    def without_folders(self, name: Callable[[str], str]) -> Self:
+        """A copy whose weights are named without their folder."""
+        return self if self.weights is None else self.model_copy(update={"weights": name(self.weights)})
 
     def canonical(self) -> dict[str, Any]:
         """As of every spec; weights count by their content, not their path."""

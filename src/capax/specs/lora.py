@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -63,11 +63,10 @@ class Lora(LibraryModel):
             "folder when not given. Read in the tokens of its tokenizer.json."
         ),
     ] = None
+    base_sha256: Annotated[str | None, filled_in("Content of its weights: read with them, checked when used.")] = None
     base_vocab_size: Annotated[int | None, filled_in("Tokens that the base knows.")] = None
     held_out_sha256: Annotated[str | None, filled_in("Content of the held-out text.")] = None
-    network: Annotated[HuggingFace | None, filled_in("The base: its config, sizes and the content of its weights.")] = (
-        None
-    )
+    network: Annotated[HuggingFace | None, filled_in("The base as a model of its own.")] = None
 
     @field_validator("targets", mode="before")
     @classmethod
@@ -134,6 +133,13 @@ class Lora(LibraryModel):
         network = fields.pop("network", None) or {}
         sizes = {name: network.get(name) for name in ("n_layers", "n_heads", "d_model", "d_head")}
         return fields | {name: size for name, size in sizes.items() if size is not None}
+
+    def without_folders(self, name: Callable[[str], str]) -> Self:
+        """A copy whose base and held-out text are named without their folders."""
+        network = self.frozen.without_folders(name)
+        return self.model_copy(
+            update={"base": name(self.base), "held_out": name(self.held_out or ""), "network": network}
+        )
 
     def canonical(self) -> dict[str, Any]:
         """As of every spec; the base counts by its content, not its path."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from capax.specs.plugins import Registry, resolve
@@ -265,6 +265,14 @@ class Model(Tagged):
     def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Fields that a plan chose, with those that follow from them; None stands for what is to be filled in."""
         return fields
+
+    def without_folders(self, name: Callable[[str], str]) -> Self:
+        """A copy whose files are named without their folders, as for others' eyes.
+
+        Args:
+            name: of a file, by its path.
+        """
+        return self
 
     def columns(self) -> dict[str, Any]:
         """Its columns in a table: its fields."""

@@ -22,9 +22,9 @@ MOST_POINTS = 50_000
 """Values of one axis."""
 LARGEST_END = 2.0**63
 """Of a range; its ends are in a ratio below this, too."""
-FOLDERS = ("config", "weights", "tokenizer")
-BESIDE = ("library", *FOLDERS)
-"""Fields that may name what lies beside the study; all but a library may name a folder."""
+FOLDERS = ("config", "weights", "tokenizer", "base")
+BESIDE = ("library", "held_out", *FOLDERS)
+"""Fields that may name what lies beside the study, and those of them that may name a folder."""
 NO_AXES = ("task", "model", "protocol")
 Parts = dict[str, type[Spec]]
 KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change")
@@ -255,7 +255,7 @@ def _change(
 
 
 def _beside(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is named that lies beside the study: a library, a tokenizer, a model's config or its weights."""
+    """What is named that lies beside the study: a library, a tokenizer, a model's config, its weights or its base."""
     found = {}
     for name in BESIDE:
         if isinstance(value := values.get(name), str):

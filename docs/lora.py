@@ -1,0 +1,119 @@
+"""Writes the reference data of adapters, and what how-to/lora.md shows of them: `python docs/lora.py [FOLDER]`.
+
+In the folder lie the stores that `capax sweep` wrote of examples/lora/*.toml. A test compares the page.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import polars
+
+from capax.errors import LawError
+from capax.figures.runs import read
+from capax.planning.adapters import PLACES, Load, load, rows, study
+from capax.reports.report import content, without_folders
+from capax.results import LEVEL, Measurement
+from capax.specs import Lora
+from capax.store import Store
+
+FOLDER = Path(__file__).with_name("lora")
+PAGE = Path(__file__).parent / "how-to" / "lora.md"
+REFERENCE = Path(__file__).parents[1] / "src/capax/data/reference/lora.csv"
+RECALLS = (0.9, 0.99)
+BEGIN, END = "<!-- measured: python docs/lora.py -->\n", "<!-- end of measured -->\n"
+
+
+def runs() -> list[Measurement]:
+    """All that is kept."""
+    return list(read([FOLDER / "lora.db"]).runs)
+
+
+def kept() -> polars.DataFrame:
+    """A row for each run on facts."""
+    return rows(runs())
+
+
+def strings() -> list[str]:
+    """What adapters hold of random tokens."""
+    lines = [
+        "| adapter | layers | trained | effective | bits held (95 %) | per trained number | base's loss, after |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for run in sorted(runs(), key=lambda one: (one.spec.model.columns().get("targets", ""), one.parameters.trainable)):
+        model, found = run.spec.model, run.capacity
+        if not isinstance(model, Lora) or found is None:
+            continue
+        ends = "not converged" if found.interval is None else f"{found.interval.low:.0f} to {found.interval.high:.0f}"
+        losses = [run.metrics[name] for name in ("base_loss", "base_loss_after")]
+        lines.append(
+            f"| {model.kind}, rank {model.rank} | {model.targets} | {run.parameters.trainable} | "
+            f"{run.parameters.effective} | {found.extrapolated or found.bits:.0f} ({ends}) | "
+            f"{found.per_trainable_parameter:.2f} | {losses[0]:.2f}, {losses[1]:.2f} |"
+        )
+    return lines
+
+
+def facts() -> list[str]:
+    """What adapters recall of facts in sentences."""
+    lines = [
+        "| layers | " + " | ".join(f"bits at {recall:.0%} recalled ({LEVEL:.0%})" for recall in RECALLS) + " |",
+        "| --- |" + " --- |" * len(RECALLS),
+    ]
+    there = set(study()["targets"])
+    return lines + [
+        f"| {targets} | " + " | ".join(_said(targets, recall) for recall in RECALLS) + " |"
+        for targets in PLACES
+        if targets in there
+    ]
+
+
+def _said(targets: str, recall: float) -> str:
+    try:
+        found: Load = load(study(), targets, recall)
+    except LawError:
+        return "–"
+    low, high = found.quantile((1 - LEVEL) / 2), found.quantile((1 + LEVEL) / 2)
+    return f"{found.bits:.2f} ({low:.2f} to {high:.2f}; {found.files} files)"
+
+
+def shown() -> str:
+    """The tables of the page."""
+    return "\n".join(
+        [
+            "### Random tokens",
+            "",
+            *strings(),
+            "",
+            "### Facts in sentences",
+            "",
+            "Bits of the facts, by the entropy of their answers, that an effective parameter of the adapter takes:",
+            "",
+            *facts(),
+            "",
+        ]
+    )
+
+
+def page(text: str) -> str:
+    """The page with the tables of today."""
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + shown() + END + rest.split(END)[1]
+
+
+def take(folder: Path) -> None:
+    """Keep the runs of a folder's stores, in one store, with the names of their files in place of paths."""
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / "lora.db").unlink(missing_ok=True)
+    with Store(FOLDER / "lora.db") as store:
+        for run in without_folders(content(sorted(folder.glob("*.db")))).runs:
+            store.add(run)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        take(Path(sys.argv[1]))
+    REFERENCE.write_text("# Facts in sentences that low-rank adapters recall (docs/lora.py)\n" + kept().write_csv())
+    study.cache_clear()
+    PAGE.write_text(page(PAGE.read_text()))
