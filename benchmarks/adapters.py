@@ -11,6 +11,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from capax.models.hf_files import quiet
 from capax.models.module import ModuleEnsemble, stack
 from capax.specs import HuggingFace, Lora
 from capax.tasks.tokenization import BytePairs
@@ -31,7 +33,9 @@ def base(folder: Path) -> Path:
     """A checkpoint of random weights, with a tokenizer and a held-out text."""
     shape = {"num_hidden_layers": 4, "num_attention_heads": 4, "hidden_size": 64, "intermediate_size": 192}
     spec = HuggingFace(config={"model_type": "llama", **shape}, set={})
-    spec.torch_module({"vocab_size": TOKENS, "context": CONTEXT}, 0).network.save_pretrained(folder)
+    module = spec.torch_module({"vocab_size": TOKENS, "context": CONTEXT}, 0)
+    with quiet():
+        module.network.save_pretrained(folder)
     told = json.loads(BytePairs.trained([TEXT], TOKENS).to_json())["tokenizer"]
     (folder / "tokenizer.json").write_text(json.dumps(told))
     (folder / "held-out.txt").write_text(TEXT)
@@ -64,7 +68,7 @@ def main(pairs: int = 7) -> list[dict[str, object]]:
                 for one, trained, row in zip(modules, own, t, strict=True):
                     step(one, trained, row)
 
-            ways = [*(lambda p=pack, t=tokens: step(p.logits, list(leaves.values()), t) for pack in packs), plain]
+            ways = [*(partial(step, pack.logits, list(leaves.values()), tokens) for pack in packs), plain]
             for way in ways * 2:
                 way()
             times = []
