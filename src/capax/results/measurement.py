@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from capax.errors import CapaxError, SpecError
+from capax.results.recall import Breakdown
+from capax.results.result import Interval, Result
+from capax.results.searches import KeyDimensionSearch, Search, ShatterEpochs
 from capax.specs import Run
 from capax.specs.plugins import UnknownTag
 
@@ -15,106 +18,9 @@ SCHEMA_VERSION: Literal[1] = 1
 
 StopReason = Literal["complete", "plateau", "converged", "budget", "diverged"]
 
-Standing = Literal["read", "secondary", "derived", "reconstructed", "ours"]
-"""How we know what a source says: `capax.papers.recipe.STANDINGS` has it in words."""
-
 
 class ResultError(CapaxError):
     """A JSON text is not a measurement of this version."""
-
-
-class Result(BaseModel):
-    """Base of the parts of a result: frozen, unknown fields refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Recall(Result):
-    """What a kept memory predicts after a prefix, and what its library has there."""
-
-    token: Annotated[int, Field(description="The most probable next token.")]
-    probability: float
-    library_token: Annotated[int | None, Field(description="Target of the library's item with this prefix, if any.")]
-    agrees: Annotated[
-        bool | None, Field(description="Whether both say the same; None if the library lacks the prefix.")
-    ]
-
-
-class FactRecall(Result):
-    """What a kept memory of facts answers, and what the file says."""
-
-    answer: Annotated[str, Field(description="The most probable answer, token by token.")]
-    probability: Annotated[float, Field(description="Of the whole answer.")]
-    file_answers: Annotated[tuple[str, ...], Field(description="What the facts that it learned say; empty if nothing.")]
-    agrees: Annotated[bool | None, Field(description="Whether it is one of them; None where they say nothing.")]
-
-
-class GroupRecall(Result):
-    """How many items of a group are recalled."""
-
-    by: Annotated[str, Field(description="What the groups differ in: relation, frequency, answer_len, ...")]
-    of: Annotated[str, Field(description="The group.")]
-    items: int
-    recalled: Annotated[int, Field(description="By the training that counts.")]
-    weight: Annotated[
-        float | None,
-        Field(
-            description="Mean weight of its items in the loss, 1 over all: exposures of such an item by epochs. "
-            "None where all weigh the same."
-        ),
-    ] = None
-
-
-class Breakdown(Result):
-    """What is recalled, group by group, and what is missed."""
-
-    groups: tuple[GroupRecall, ...]
-    missed: Annotated[
-        tuple[str, ...], Field(description="Items that most restarts miss, those that all miss first, in words.")
-    ]
-
-
-class Info(Result):
-    """Versions, device and threads."""
-
-    versions: dict[str, str]
-    platform: str
-    cores: int
-    torch_threads: int
-    device: Literal["cpu", "cuda"]
-    gpu: str | None
-    bfloat16: Annotated[
-        Literal["native", "emulated"], Field(description="How the device multiplies in bfloat16; emulated is slow.")
-    ]
-    packs: Annotated[
-        Literal["bit for bit", "to rounding"],
-        Field(description="How a member's results agree across packs of two and more on this processor."),
-    ]
-
-
-class SweepSummary(Result):
-    """How a sweep ended."""
-
-    study: str
-    store: str
-    runs: Annotated[int, Field(description="Of the study.")]
-    stored: Annotated[int, Field(description="Of these, in the store before.")]
-    done: int
-    failed: int
-    seconds: float
-
-
-LEVEL = 0.95
-"""Of every interval, where nothing else is said."""
-
-
-class Interval(Result):
-    """A range and what it is of."""
-
-    low: float
-    high: Annotated[float | None, Field(description="None where the data set no upper end.")]
-    level: float
-    of: str
 
 
 class Parameters(Result):
@@ -219,67 +125,11 @@ class Member(Result):
     stop_reason: StopReason
     d_head: Annotated[int | None, Field(description="Its head size, where a search varies it.")] = None
     unreachable: Annotated[tuple[int, ...], Field(description="Targets that its frozen read-out can never put first.")]
-    metrics: Annotated[dict[str, float], Field(description="What else the task measures, at the best evaluation.")] = {}
+    metrics: Annotated[dict[str, float], Field(description="What else the task measures, at the best evaluation.")] = {}  # noqa: RUF012 (pydantic copies it)
     curve: Curve
     cycles: Annotated[
         tuple[Cycle, ...], Field(description="The ends of the cycles of its learning rate, where that has any.")
     ] = ()
-
-
-class Search(Result):
-    """How the largest library that is memorized whole was found (protocol mls)."""
-
-    threshold: Annotated[float, Field(description="Library size at which half of the trainings succeed.")]
-    slope: Annotated[float, Field(description="Steepness of the logistic in log library size.")]
-    largest_sure: Annotated[int | None, Field(description="Largest size up to which every training succeeded.")]
-    stop_reason: Literal["precise", "budget", "all_succeeded", "all_failed"]
-
-
-class NegativeBinomial(Result):
-    """Eq. 9 fitted to epochs until the library is memorized whole; trials that never were enter as censored."""
-
-    r: int
-    p: float
-    r_interval: tuple[float, float]
-    p_interval: tuple[float, float]
-    mean: float
-    log_likelihood: float
-    distance: Annotated[
-        float, Field(description="Largest distance between Kaplan-Meier estimate and fitted distribution.")
-    ]
-
-
-class ShatterEpochs(Result):
-    """Epochs until a library is memorized whole, over trials (protocol shatter)."""
-
-    epochs: Annotated[tuple[int, ...], Field(description="Of the trials that completed.")]
-    censored: Annotated[tuple[int, ...], Field(description="Epochs after which the others were given up.")]
-    completed_share: Interval
-    median: float | None
-    fit: NegativeBinomial | None
-
-
-class HeadCount(Result):
-    """The smallest key dimension of one number of heads (protocol budget)."""
-
-    n_heads: int
-    d_head: Annotated[int | None, Field(description="None where none up to d_model was enough.")]
-    total_key_dim: int | None
-    interval: Interval
-    f1: Annotated[
-        float, Field(description="Mean of the trainings at that head size, or the best where none was enough.")
-    ]
-    trainings: int
-
-
-class KeyDimensionSearch(Result):
-    """The smallest total key dimension that suffices, over head counts (protocol budget)."""
-
-    n_heads: Annotated[int | None, Field(description="The best number of heads; None where none was enough.")] = None
-    d_head: int | None = None
-    total_key_dim: Annotated[int | None, Field(description="n_heads · d_head (D_K*).")] = None
-    interval: Interval | None = None
-    per_heads: Annotated[tuple[HeadCount, ...], Field(description="The search of each head count, in order.")]
 
 
 SIGNIFICANCE = 0.01
@@ -373,7 +223,7 @@ class Measurement(Result):
     ] = ()
     metrics: Annotated[
         dict[str, float], Field(description="What else the task measures, of the training that counts.")
-    ] = {}
+    ] = {}  # noqa: RUF012 (pydantic copies it)
     parameters: Parameters
     epochs: Annotated[int, Field(description="Of the training that counts; of the longest for mls and shatter.")]
     steps: int

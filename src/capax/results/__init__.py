@@ -1,0 +1,30 @@
+"""Results: a measurement and its parts, and what commands report beside it; all of them immutable, and JSON."""
+
+from capax.results.commands import Info as Info
+from capax.results.commands import SweepSummary as SweepSummary
+from capax.results.measurement import SCHEMA_VERSION as SCHEMA_VERSION
+from capax.results.measurement import SIGNIFICANCE as SIGNIFICANCE
+from capax.results.measurement import Amount as Amount
+from capax.results.measurement import CapacityEstimate as CapacityEstimate
+from capax.results.measurement import Curve as Curve
+from capax.results.measurement import Cycle as Cycle
+from capax.results.measurement import Measurement as Measurement
+from capax.results.measurement import Member as Member
+from capax.results.measurement import Parameters as Parameters
+from capax.results.measurement import ResultError as ResultError
+from capax.results.measurement import StopReason as StopReason
+from capax.results.measurement import UnitName as UnitName
+from capax.results.measurement import beyond_luck as beyond_luck
+from capax.results.recall import Breakdown as Breakdown
+from capax.results.recall import FactRecall as FactRecall
+from capax.results.recall import GroupRecall as GroupRecall
+from capax.results.recall import Recall as Recall
+from capax.results.result import LEVEL as LEVEL
+from capax.results.result import Interval as Interval
+from capax.results.result import Result as Result
+from capax.results.result import Standing as Standing
+from capax.results.searches import HeadCount as HeadCount
+from capax.results.searches import KeyDimensionSearch as KeyDimensionSearch
+from capax.results.searches import NegativeBinomial as NegativeBinomial
+from capax.results.searches import Search as Search
+from capax.results.searches import ShatterEpochs as ShatterEpochs
