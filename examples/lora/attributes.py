@@ -5,6 +5,7 @@ python examples/lora/attributes.py BASE/tokenizer.json RELATIONS FACTS attribute
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -16,11 +17,12 @@ SPACE = "Ġ"
 RELATIONS = ("name", "house", "king", "land", "word", "work", "law", "way")
 
 
-def write(tokenizer: Path, relations: int, facts: int, out: Path) -> None:
+def write(base: Path, relations: int, facts: int, out: Path) -> None:
     """Entities are two words, values one; all drawn uniformly, each question once."""
     generator = np.random.default_rng(0)
-    vocabulary = sorted(Tokenizer.from_file(str(tokenizer)).get_vocab())
-    words = [token[1:] for token in vocabulary if token[0] == SPACE and token[1:].isalpha() and len(token) > 3]
+    vocabulary = Tokenizer.from_file(str(base / "tokenizer.json")).get_vocab()
+    text = (base / "held-out.txt").read_text(encoding="utf-8")
+    words = sorted({word for word in re.findall(r" ([A-Za-z]{3,})\b", text) if SPACE + word in vocabulary})
     entities = -(-facts // relations)
     pairs = generator.choice(len(words) ** 2, entities, replace=False)
     lines = ["key\trelation\tanswer"]
