@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from made_base import SHAPE, write_base
 
 import capax
 from capax.laws.files import load_law, save_law
@@ -118,7 +119,11 @@ def _stores(folder: Path) -> dict[str, str]:
             ),
         )
     ]
+    llama = capax.HuggingFace(config={"model_type": "llama", **SHAPE}, set={})
+    task = capax.Sequences(seq_len=3, vocab_size=9, library_size=6)
     keys = {run.spec.task.task: run.key for run in runs}
+    keys["hf"] = capax.measure(task, llama, short, restarts=1, store=good, keep_weights=True).key
+    write_base(folder / "base")
     key = keys["sequences"]
 
     def altered(name: str, *statements: str) -> None:

@@ -47,6 +47,7 @@ BASES: dict[str, list[str]] = {
     "plan": ["--items", "300", "--seq-len", "8", "--vocab-size", "100"],
     "plan sequences": ["--items", "300", "--seq-len", "8", "--vocab-size", "100"],
     "plan facts": ["facts.tsv"],
+    "plan lora": ["facts.tsv", "--base", "base", "--recall", "0.9"],
     "plan associations": ["--items", "30", "--context-size", "8"],
     "plan relations": ["--items", "64"],
     "size": ["config.json"],
@@ -64,6 +65,7 @@ BASES: dict[str, list[str]] = {
     "runs recall": ["KEY", "--store", "s.db", *PREFIX],
     "runs memorization": ["KEY", "--store", "s.db"],
     "runs probe": ["KEY", "--store", "s.db", "--trials", "5"],
+    "runs checkpoint": ["KEY", "written", "--store", "s.db"],
     "quantize": ["KEY", "--store", "s.db", "--bits", "8,2"],
     "construct associations": ASSOCIATIONS[2:],
     "construct relations": ["--n-items", "5", "--d-model", "4"],
@@ -76,7 +78,7 @@ BASES: dict[str, list[str]] = {
 }
 """A small invocation of each command; of those that are slow whatever is asked, one that ends at once."""
 
-LEARNED = {"check saturation": "associations", "runs memorization": "text"}
+LEARNED = {"runs checkpoint": "hf", "check saturation": "associations", "runs memorization": "text"}
 """Tasks of the runs that commands take the key of; of the others, sequences."""
 
 SLOW = ("demo", "reproduce", "calibrate")

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from cyclopts import App
 from invocations import WITHOUT_LAW
+from made_base import SHAPE, write_base
 from smallest import MODEL, TASK, TRAINING, ended
 
 import capax
@@ -55,6 +56,8 @@ COMMANDS = {
     "runs recall": "{sequences} 0,1 --store s.db",
     "runs memorization": "{text} --store s.db",
     "runs probe": "{sequences} --store s.db --trials 2",
+    "runs checkpoint": "{hf} out --store s.db",
+    "plan lora": "facts.tsv --base base --recall 0.9",
     "quantize": "{sequences} --store s.db --bits 4",
     "construct associations": "--n-heads 1 --context-size 2 --d-head 2 --d-model 4 --n-classes 2",
     "construct relations": "--n-items 6 --d-model 4",
@@ -83,7 +86,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "letters.txt").write_text("".join(chr(97 + n * n % 26) for n in range(80)))
     letters = capax.Text(library=str(place / "letters.txt"), tokenization="bytes", seq_len=4)
     text = capax.measure(letters, MODEL, TRAINING, **options)
-    keys = {"sequences": sequences.key, "associations": associations.key, "text": text.key}
+    llama = capax.HuggingFace(config={"model_type": "llama", **SHAPE}, set={})
+    hf = capax.measure(TASK, llama, TRAINING, **options)
+    write_base(place / "base")
+    keys = {"sequences": sequences.key, "associations": associations.key, "text": text.key, "hf": hf.key}
     (place / "keys.json").write_text(json.dumps(keys))
     shutil.copy(place / "s.db", place / "spare.db")
     (place / "theirs.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,100\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import warnings
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import torch.nn.functional as F
+from made_base import TEXT, TOKENS, write_base
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
@@ -19,9 +19,8 @@ import capax
 from capax.errors import SpecError
 from capax.models import lora
 from capax.models.module import ModuleEnsemble, stack
-from capax.specs import HuggingFace, Lora, Run, Sequences, Training
+from capax.specs import Lora, Run, Sequences, Training
 from capax.specs.model import freedom
-from capax.tasks.tokenization import BytePairs
 from capax.testing import ModelSuite
 from capax.testing.trained import pack
 from capax.training.loop import Course
@@ -29,22 +28,6 @@ from capax.training.loop import Course
 TASK = Sequences(seq_len=5, vocab_size=9, library_size=12, loss="all")
 SIZES = {"vocab_size": 9, "context": 4}
 SHORT = Training(max_epochs=3, lr=0.01)
-TEXT = "In the beginning was the word, and nothing else was there. " * 30
-TOKENS = 280
-SHAPE = {
-    **{"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 24},
-    **{"max_position_embeddings": 64, "num_key_value_heads": 1},
-}
-
-
-def write_base(folder: Path, kind: str = "llama", **fields: Any) -> Path:
-    """A small checkpoint of random weights, with a tokenizer and held-out text."""
-    spec = HuggingFace(config={"model_type": kind, **(fields or SHAPE)}, set={})
-    spec.torch_module({"vocab_size": TOKENS, "context": 64}, 3).network.save_pretrained(folder)
-    told = json.loads(BytePairs.trained([TEXT], TOKENS).to_json())["tokenizer"]
-    (folder / "tokenizer.json").write_text(json.dumps(told))
-    (folder / "held-out.txt").write_text(TEXT)
-    return folder
 
 
 @pytest.fixture(scope="module")
