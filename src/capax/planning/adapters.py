@@ -29,7 +29,7 @@ STUDY = "lora.csv"
 PLACES = ("attention", "mlp", "attention,mlp")
 """Targets that a plan chooses from where nothing is said."""
 BITS_A_PARAMETER = 2.0
-"""Of the rule that a parameter holds so many bits."""
+"""Of the rule that a parameter of an adapter holds so many bits (Schulman 2025)."""
 BY_SAMPLES = ((1_000, 8), (10_000, 16), (100_000, 32), (math.inf, 64))
 """The rule of ranks by how many samples there are, each up to so many."""
 FEWEST = 3
@@ -319,13 +319,13 @@ def _rules(
     bits, per_fact, samples = asked
     most = max(map(min, layers.shapes))
     ranks: dict[tuple[str, Standing], int | None] = {
-        (f"{BITS_A_PARAMETER:g} bits a parameter", "secondary"): layers.rank(
+        (f"{BITS_A_PARAMETER:g} bits a parameter (Schulman 2025)", "read"): layers.rank(
             lambda r: layers.trainable(r) * BITS_A_PARAMETER >= bits
         ),
         ("rank by samples (8, 16, 32, 64)", "secondary"): min(
             next(rank for limit, rank in BY_SAMPLES if samples <= limit), most
         ),
-        ("Nguyen 2026, refitted", "derived"): layers.rank(
+        ("law refitted to Nguyen 2026", "derived"): layers.rank(
             lambda r: published_bits(base_parameters, layers.trainable(r)) >= bits
         ),
     }
