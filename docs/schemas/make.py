@@ -16,9 +16,11 @@ from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.papers.recipe import RecipeList
 from capax.papers.reproduce import Reproduction
+from capax.planning.adapters import AdapterPlan
 from capax.planning.facts import FactsPlan
 from capax.planning.results import BitsFrontier, Frontier, Prediction
 from capax.planning.size import ModelSize
+from capax.probes.checkpoint import Checkpoint
 from capax.probes.memorization import Memorization
 from capax.probes.probe import Probes
 from capax.probes.quantization import Quantization
@@ -51,6 +53,8 @@ PRINTED: dict[str, Any] = {
     "plan": BitsFrontier | Frontier,  # capax plan … --json
     "size": ModelSize,  # capax size … --json
     "plan_facts": FactsPlan,  # capax plan facts … --json
+    "plan_lora": AdapterPlan,  # capax plan lora … --json
+    "checkpoint": Checkpoint,  # capax runs checkpoint … --json
     "reproduction": Reproduction,  # capax reproduce PAPER --json
     "recipes": RecipeList,  # capax reproduce --list --json
     "check_saturation": Saturation,  # capax check saturation --json

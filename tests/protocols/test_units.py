@@ -114,3 +114,19 @@ def test_intervals_are_scaled_as_their_amounts(memorized: int, ends: list[float]
     assert by_name["bits"].interval.high == pytest.approx(4 * units.above_chance(high, 31.25, 500))
     assert by_name["tokens"].per_parameter == by_name["tokens"].per_trainable_parameter / 2
     assert np.isfinite([unit.amount for unit in found]).all()
+
+
+def test_a_search_counts_each_size_as_a_library_that_is_whole() -> None:
+    """Its interval is of library sizes: of one that is memorized whole every item is above chance."""
+    run = capax.measure(
+        capax.Sequences(seq_len=3, vocab_size=3),
+        capax.Transformer(d_model=8, d_head=4),
+        capax.Training(max_epochs=30, lr=0.01),
+        protocol=capax.Mls(seeds=3, max_trainings=12),
+    )
+    found = {unit.name: unit for unit in run.units}["items_above_chance"]
+    assert run.interval is not None
+    assert found.interval is not None
+    assert found.interval.low == pytest.approx(run.interval.low, rel=1e-12)
+    assert found.interval.low > 0
+    assert found.amount == pytest.approx(run.memorized)

@@ -58,7 +58,7 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
             task,
             count.memorized,
             count.interval,
-            lambda items: units.above_chance(items, lucky, count.of),
+            lambda items: units.above_chance(items, *_luck_of(items, count, lucky, one_library)),
             _information(run, count),
             parameters,
             worth,
@@ -80,6 +80,16 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
         key=run.key(),
         versions=machine.versions(),
     )
+
+
+def _luck_of(items: float, count: Count, lucky: float, one_library: bool) -> tuple[float, float]:
+    """What luck recalls of the library that a number of items is counted in, and its size.
+
+    Of a search for the largest library that is memorized whole, each number is a library of its own.
+    """
+    if one_library or count.memorized < count.of:
+        return lucky, count.of
+    return lucky * items / count.of, items
 
 
 def _breakdown(run: Run, count: Count) -> Breakdown | None:
