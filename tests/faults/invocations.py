@@ -65,7 +65,7 @@ BASES: dict[str, list[str]] = {
     "runs recall": ["KEY", "--store", "s.db", *PREFIX],
     "runs memorization": ["KEY", "--store", "s.db"],
     "runs probe": ["KEY", "--store", "s.db", "--trials", "5"],
-    "runs checkpoint": ["KEY", "written", "--store", "s.db"],
+    "runs checkpoint": ["KEY", "written", "--store", "hf.db"],
     "quantize": ["KEY", "--store", "s.db", "--bits", "8,2"],
     "construct associations": ASSOCIATIONS[2:],
     "construct relations": ["--n-items", "5", "--d-model", "4"],

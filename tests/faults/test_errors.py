@@ -56,7 +56,7 @@ COMMANDS = {
     "runs recall": "{sequences} 0,1 --store s.db",
     "runs memorization": "{text} --store s.db",
     "runs probe": "{sequences} --store s.db --trials 2",
-    "runs checkpoint": "{hf} out --store s.db",
+    "runs checkpoint": "{hf} out --store hf.db",
     "plan lora": "facts.tsv --base base --recall 0.9",
     "quantize": "{sequences} --store s.db --bits 4",
     "construct associations": "--n-heads 1 --context-size 2 --d-head 2 --d-model 4 --n-classes 2",
@@ -87,7 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     letters = capax.Text(library=str(place / "letters.txt"), tokenization="bytes", seq_len=4)
     text = capax.measure(letters, MODEL, TRAINING, **options)
     llama = capax.HuggingFace(config={"model_type": "llama", **SHAPE}, set={})
-    hf = capax.measure(TASK, llama, TRAINING, **options)
+    hf = capax.measure(TASK, llama, TRAINING, **{**options, "store": place / "hf.db"})
     write_base(place / "base")
     keys = {"sequences": sequences.key, "associations": associations.key, "text": text.key, "hf": hf.key}
     (place / "keys.json").write_text(json.dumps(keys))

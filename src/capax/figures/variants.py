@@ -7,6 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,13 @@ def _bits(run: Measurement) -> float:
 
 
 def _ratios(base: Sequence[Measurement], others: Sequence[Sequence[Measurement]], unit: str) -> list[Any]:
-    logs = [np.log([_bits(run) / UNITS[unit](run) for run in members]) for members in (base, *others)]
+    return _compared(tuple(tuple(_bits(run) / UNITS[unit](run) for run in members) for members in (base, *others)))
+
+
+@lru_cache(maxsize=16)
+def _compared(densities: tuple[tuple[float, ...], ...]) -> list[Any]:
+    """Ratios to the first with their intervals; Dunnett's are integrated at random, which takes seconds."""
+    logs = [np.log(some) for some in densities]
     means = [float(np.exp(one.mean() - logs[0].mean())) for one in logs[1:]]
     if all(len(one) < 2 for one in logs):
         return [(mean,) for mean in means]

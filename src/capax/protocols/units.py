@@ -36,7 +36,7 @@ def worth_of_item(task: Task, entropy: float | None) -> float:
     return uniform if entropy is None or task.targets_drawn else min(uniform, entropy)
 
 
-def above_chance(memorized: float, chance: float, library_size: int) -> float:
+def above_chance(memorized: float, chance: float, library_size: float) -> float:
     """(memorized − chance) / (1 − chance / library_size): a complete library counts whole, pure luck counts zero.
 
     Where luck alone recalls everything, nothing is above it.
