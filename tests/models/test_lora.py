@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import warnings
 from pathlib import Path
@@ -10,17 +11,19 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import torch.nn.functional as F
-from made_base import TEXT, TOKENS, write_base
+from made_base import SHAPE, TEXT, TOKENS, write_base
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 import capax
+from capax.cli import main
 from capax.errors import SpecError
 from capax.models import lora
 from capax.models.module import ModuleEnsemble, stack
 from capax.specs import Lora, Run, Sequences, Training
 from capax.specs.model import freedom
+from capax.sweeps.grid import read_study
 from capax.testing import ModelSuite
 from capax.testing.trained import pack
 from capax.training.loop import Course
@@ -249,3 +252,74 @@ def test_a_base_without_its_parts_is_refused(base: Path, tmp_path: Path) -> None
         made(folder)
     with pytest.raises(SpecError, match=r"vocab_size: the base in .* knows 280 tokens, got 300"):
         capax.measure(TASK.replace(vocab_size=300), made(base), SHORT)
+
+
+def test_a_study_names_a_base_beside_it(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / "base")
+    (tmp_path / "s.toml").write_text(
+        '[task]\nlibrary_size = 8\n[model]\nmodel = "lora"\nbase = "base"\n[grid]\n'
+        'lora = [{r = 1}, {r = 2, use_dora = true}]\ntargets = ["mlp", "attention"]\n'
+    )
+    runs = read_study(tmp_path / "s.toml").runs
+    models: list[Any] = [run.model for run in runs]
+    assert [(one.rank, one.kind, one.targets) for one in models] == [
+        (1, "LoRA", "mlp"),
+        (1, "LoRA", "attention"),
+        (2, "DoRA", "mlp"),
+        (2, "DoRA", "attention"),
+    ]
+    assert {one.base for one in models} == {str(tmp_path / "base")}
+    assert len({run.key() for run in runs}) == 4
+
+
+def test_others_see_names_without_folders(base: Path) -> None:
+    seen = made(base).without_folders(lambda path: Path(path).name)
+    assert str(base.parent) not in seen.model_dump_json()
+    assert seen.canonical() == made(base).canonical()
+
+
+def test_the_flag_of_a_base_chooses_the_model_and_its_tokens(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "f.tsv").write_text("key\tanswer\n" + "".join(f"k{n}\ta{n}\n" for n in range(9)))
+    given = ["measure", "facts", str(tmp_path / "f.tsv"), "--base", str(base), "--lora", "r=2", "--max-epochs", "1"]
+    given += ["--restarts", "1", "--workers", "1", "--store", str(tmp_path / "s.db"), "--json"]
+
+    def spec(*more: str) -> dict[str, Any]:
+        with pytest.raises(SystemExit) as ended:
+            main([*given, *more])
+        out, err = capsys.readouterr()
+        assert ended.value.code == 0, err
+        found: dict[str, Any] = json.loads(out)["spec"]
+        return found
+
+    first = spec()
+    assert (first["model"]["model"], first["model"]["lora"]) == ("lora", {"r": 2})
+    assert (first["task"]["tokenization"], first["task"]["tokenizer"]) == ("bpe", str(base))
+    assert first["training"]["lr"] == 0.01
+    assert spec("--tokenization", "code", "--lr", "0.5")["task"]["tokenizer"] is None
+    with pytest.raises(SystemExit) as ended:
+        main([*given, "--lora", "r=3"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "capax: lora: r is given twice\n"
+
+
+def test_a_kept_model_becomes_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(TEXT + TEXT[::-1])
+    text = capax.Text(library=str(tmp_path / "text.txt"), bpe_size=280, seq_len=8)
+    model = capax.HuggingFace(config={"model_type": "llama", **SHAPE}, set={})
+    store = tmp_path / "s.db"
+    run = capax.measure(text, model, Training(max_epochs=3), restarts=1, store=store, keep_weights=True)
+    written = capax.checkpoint(run.key, tmp_path / "out", store)
+    assert written.files == ("config.json", "model.safetensors", "held-out.txt", "tokenizer.json")
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    memory: Any = capax.load(run.key, store)
+    tokens = torch.from_numpy(memory.library[:3, :-1])
+    with torch.no_grad():
+        expected = memory.model.logits(tokens[None], "all")[0]
+        assert torch.allclose(theirs(input_ids=tokens).logits, expected, atol=1e-5)
+    again = Lora(base=str(tmp_path / "out"), lora={"r": 1}, held_out=str(tmp_path / "text.txt"))
+    assert again.known_tokens == text.vocab_size + 1
+    plain = capax.measure(TASK, capax.Transformer(d_model=8), SHORT, restarts=1, store=store, keep_weights=True)
+    with pytest.raises(capax.CapaxError, match=r"key: run .* should be of model 'hf', got 'transformer'"):
+        capax.checkpoint(plain.key, tmp_path / "out", store)

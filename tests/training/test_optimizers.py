@@ -17,7 +17,7 @@ from capax.specs import KeyQueryChannel, Relations, Run, Sequences, Training, Tr
 from capax.testing.trained import outcomes, pack
 from capax.training.optimizers import Adam, optimizer
 from capax.training.optimizers.muon import COEFFICIENTS, LEAST_NORM, orthogonalized
-from capax.training.optimizers.soap import LONGEST_SIDE
+from capax.training.optimizers.soap import LONGEST_SIDE, _eigenbases
 from capax.training.prepare import prepare
 from capax.training.room import COPIES, in_bases, refuse_too_large
 
@@ -369,3 +369,20 @@ def test_they_learn_in_lower_precision(precision: str, optimizer: str) -> None:
     losses = [learner.step(0.02)[0] for _ in range(30)]
     assert (losses[-1] < losses[0] / 1.2).all()
     assert {value.dtype for name, value in learner.tensors().items() if name.startswith("optimizer")} == {torch.float32}
+
+
+def test_bases_are_found_where_single_precision_gives_up_and_the_others_keep_every_bit() -> None:
+    """A table of which a batch has few tokens, some much rarer than others: LAPACK fails on its average."""
+    generator = torch.Generator().manual_seed(0)
+    table = torch.zeros(281, 16)
+    rows = torch.randperm(281, generator=generator)[:35]
+    sizes = 10.0 ** torch.randn(35, 1, generator=generator)
+    table[rows] = 1e-3 * torch.randn(35, 16, generator=generator) * sizes
+    other = torch.randn(281, 281, generator=generator)
+    hard, easy = table @ table.T, other @ other.T
+    bases = _eigenbases(torch.stack([easy, hard]))
+    assert torch.equal(bases[0], _eigenbases(easy[None])[0])
+    turned = bases[1].double().T @ hard.double() @ bases[1].double()
+    assert torch.allclose(turned, turned.diagonal().diag(), atol=1e-5 * float(hard.abs().max()))
+    assert torch.allclose(bases[1].T @ bases[1], torch.eye(281), atol=1e-5)
+    assert (turned.diagonal()[:-1] >= turned.diagonal()[1:] - 1e-5 * float(hard.abs().max())).all()

@@ -127,7 +127,21 @@ def _eigenbases(averages: Tensor) -> Tensor:
     """
     finite = averages.isfinite().all(-1).all(-1)[..., None, None]
     identity = torch.eye(averages.shape[-1], dtype=averages.dtype, device=averages.device)
-    return torch.linalg.eigh(torch.where(finite, averages, identity))[1].flip(-1)
+    return _eigenvectors(torch.where(finite, averages, identity)).flip(-1)
+
+
+def _eigenvectors(averages: Tensor) -> Tensor:
+    """Of each symmetric matrix, in ascending order of its eigenvalues.
+
+    LAPACK gives up in single precision on some whose rows are of very different sizes, such as those of a table of which
+    a batch has few tokens. Those alone are solved in double precision: the others keep every bit.
+    """
+    try:
+        return torch.linalg.eigh(averages)[1]
+    except torch.linalg.LinAlgError:
+        if averages.dim() == 2:
+            return torch.linalg.eigh(averages.double())[1].to(averages.dtype)
+        return torch.stack([_eigenvectors(one) for one in averages])
 
 
 def _touched(averages: Tensor) -> Tensor:
