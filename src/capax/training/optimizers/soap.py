@@ -133,12 +133,12 @@ def _eigenbases(averages: Tensor) -> Tensor:
 def _eigenvectors(averages: Tensor) -> Tensor:
     """Of each symmetric matrix, in ascending order of its eigenvalues.
 
-    LAPACK gives up in single precision on some whose rows are of very different sizes, such as those of a table of which
-    a batch has few tokens. Those alone are solved in double precision: the others keep every bit.
+    LAPACK gives up in single precision on some whose rows are of very different sizes, such as those of a table that a
+    batch has few tokens of. Those alone are solved in double precision: the others keep every bit.
     """
     try:
         return torch.linalg.eigh(averages)[1]
-    except torch.linalg.LinAlgError:
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
         if averages.dim() == 2:
             return torch.linalg.eigh(averages.double())[1].to(averages.dtype)
         return torch.stack([_eigenvectors(one) for one in averages])
