@@ -58,12 +58,14 @@ def strings() -> list[str]:
 def facts() -> list[str]:
     """What adapters recall of facts in sentences."""
     lines = [
-        "| layers | " + " | ".join(f"bits at {recall:.0%} recalled ({LEVEL:.0%})" for recall in RECALLS) + " |",
-        "| --- |" + " --- |" * len(RECALLS),
+        "| layers | "
+        + " | ".join(f"bits at {recall:.0%} recalled ({LEVEL:.0%})" for recall in RECALLS)
+        + " | most bits known |",
+        "| --- |" + " --- |" * (len(RECALLS) + 1),
     ]
     there = set(study()["targets"])
     return lines + [
-        f"| {targets} | " + " | ".join(_said(targets, recall) for recall in RECALLS) + " |"
+        f"| {targets} | " + " | ".join(_said(targets, recall) for recall in RECALLS) + f" | {_most(targets):.2f} |"
         for targets in PLACES
         if targets in there
     ]
@@ -76,6 +78,12 @@ def _said(targets: str, recall: float) -> str:
         return "–"
     low, high = found.quantile((1 - LEVEL) / 2), found.quantile((1 + LEVEL) / 2)
     return f"{found.bits:.2f} ({low:.2f} to {high:.2f}; {found.files} files)"
+
+
+def _most(targets: str) -> float:
+    """Bits known per effective parameter of the fullest adapter."""
+    of = study().filter(polars.col("targets") == targets)
+    return float((of["known_bits"] / of["effective_parameters"]).to_numpy().max())
 
 
 def shown() -> str:

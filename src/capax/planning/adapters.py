@@ -145,7 +145,7 @@ def study() -> polars.DataFrame:
 
 
 def curves(table: polars.DataFrame, targets: str) -> list[Measured]:
-    """What a study says of each file, base and number of facts: shares recalled by bits per effective parameter.
+    """What a study says of each file and adapter: shares recalled, by bits of the facts per effective parameter.
 
     Args:
         targets: of these layers, or of any where the study has none of them.
@@ -153,7 +153,7 @@ def curves(table: polars.DataFrame, targets: str) -> list[Measured]:
     of_these = table.filter(polars.col("targets") == targets)
     found = []
     for (name, *_), some in (of_these if len(of_these) else table).group_by(
-        "file", "base", "facts", "targets", "kind", maintain_order=True
+        "file", "base", "targets", "kind", "r", maintain_order=True
     ):
         loads = (some["entropy_bits"] / some["effective_parameters"]).to_numpy()
         order = np.argsort(loads)
