@@ -226,7 +226,7 @@ def test_a_run_is_known_by_the_content_of_its_base(base: Path, tmp_path: Path) -
         ({"lora": {"r": 2, "lora_alpha": "much"}}, "lora: peft"),
         ({"targets": "heads"}, "targets: 'heads' matches no layer.*attention, mlp"),
         ({"targets": "lm_head"}, "targets: 'lm_head' matches no layer"),
-        ({"base": "/nowhere"}, "weights: no such file or folder '/nowhere'"),
+        ({"base": "/nowhere"}, "base: no such file or folder '/nowhere'"),
         ({"held_out": "/nowhere.txt"}, "held_out: no such file"),
     ],
 )
@@ -240,7 +240,7 @@ def test_a_base_without_its_parts_is_refused(base: Path, tmp_path: Path) -> None
     for name, match in {
         "held-out.txt": "held_out: is required",
         "tokenizer.json": "held_out: .*no tokenizer.json",
-        "model.safetensors": "weights: no .safetensors",
+        "model.safetensors": "base: no .safetensors",
     }.items():
         folder = shutil.copytree(base, tmp_path / name)
         (folder / name).unlink()

@@ -39,6 +39,8 @@ HELD_OUT = "held-out.txt"
 """Text beside a checkpoint that its model never saw."""
 WINDOW, MOST_WINDOWS = 64, 256
 """Tokens of a held-out window, and the windows that are read at most."""
+AT_ONCE = 8
+"""Held-out windows whose scores are in memory together: a large vocabulary has many."""
 OF_CAPAX = (
     *("target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "target_parameters"),
     *("peft_type", "task_type", "inference_mode", "auto_mapping", "peft_version", "revision", "runtime_config"),
@@ -71,14 +73,20 @@ class Adapters(TriedModules):
         self.template.eval()
         whole = Scores(network)  # all tokens of the base, whatever the task's are
         found = held_out_tokens(spec).to(next(iter(weights.values())).device)
+
+        def loss() -> float:
+            nats = [self._nats(whole, weights, rows) for rows in found.split(AT_ONCE)]
+            return float(torch.cat(nats).double().mean())
+
+        after = loss()
+        with network.disable_adapter():
+            return {"base_loss": loss(), "base_loss_after": after}
+
+    def _nats(self, whole: Scores, weights: Mapping[str, Tensor], rows: Int[Tensor, "b n"]) -> Tensor:
+        """Cross-entropy of each token after the first of some windows."""
         with torch.no_grad():
-            after = functional_call(whole, (dict(weights), self.common), (found,))
-            with network.disable_adapter():
-                before = functional_call(whole, (dict(weights), self.common), (found,))
-        losses = (
-            float(cross_entropy(one[None, :, :-1], found[None, :, 1:]).double().mean()) for one in (before, after)
-        )
-        return dict(zip(("base_loss", "base_loss_after"), losses, strict=True))
+            scores = functional_call(whole, (dict(weights), self.common), (rows,))
+            return cross_entropy(scores[None, :, :-1], rows[None, :, 1:]).flatten()
 
 
 def check(spec: Lora) -> None:
@@ -95,7 +103,10 @@ def check(spec: Lora) -> None:
     rank = spec.lora.get("r")
     if type(rank) is not int or rank < 1:
         raise SpecError(f"lora: r=RANK is required, a whole number from 1 on, got {shown(rank)}")
-    network = HuggingFace(weights=spec.base, set={})
+    try:
+        network = HuggingFace(weights=spec.base, set={})
+    except SpecError as error:  # which names its own fields
+        raise SpecError(f"base: {str(error).removeprefix('weights: ')}") from None
     folder = Path(spec.base).resolve()
     if network.d_model is not None and rank > network.d_model:
         raise SpecError(f"lora: r: at most the base's width {network.d_model}, got {rank}")
@@ -190,11 +201,12 @@ def held_out_tokens(spec: Lora) -> Int[Tensor, "windows n"]:
     path = Path(spec.held_out)
     if _content(path) != spec.held_out_sha256:
         raise SpecError(f"held_out: {path} has changed since the run was made")
-    return _windows(path, Path(spec.base), spec.known_tokens, str(spec.held_out_sha256))
+    longest: Any = (spec.frozen.config or {}).get("max_position_embeddings", WINDOW)
+    return _windows(path, Path(spec.base), spec.known_tokens, min(WINDOW, longest), str(spec.held_out_sha256))
 
 
 @lru_cache(maxsize=4)
-def _windows(path: Path, base: Path, known: int, sha256: str) -> Int[Tensor, "windows n"]:
+def _windows(path: Path, base: Path, known: int, length: int, sha256: str) -> Int[Tensor, "windows n"]:
     try:
         from tokenizers import Tokenizer
     except ModuleNotFoundError:
@@ -210,10 +222,10 @@ def _windows(path: Path, base: Path, known: int, sha256: str) -> Int[Tensor, "wi
         raise SpecError(f"held_out: {file} cannot be read ({said(error)})") from None
     if tokens and max(tokens) >= known:
         raise SpecError(f"held_out: {file} has tokens that the base, which knows {known}, does not have")
-    windows = min(len(tokens) // WINDOW, MOST_WINDOWS)
+    windows = min(len(tokens) // length, MOST_WINDOWS)
     if not windows:
-        raise SpecError(f"held_out: {path} has {len(tokens)} tokens; at least {WINDOW} are needed")
-    return torch.tensor(tokens[: windows * WINDOW]).view(windows, WINDOW)
+        raise SpecError(f"held_out: {path} has {len(tokens)} tokens; at least {length} are needed")
+    return torch.tensor(tokens[: windows * length]).view(windows, length)
 
 
 def _content(path: Path) -> str:

@@ -24,7 +24,7 @@ class Lora(LibraryModel):
     The base is a local checkpoint (.safetensors), the same for all members, which share its weights; what is trained,
     and kept, is the adapter. `lora` is told to peft's `LoraConfig` by its own names: `r`, `lora_alpha`, `use_dora`
     (Liu et al. 2024, arXiv 2402.09353), `use_rslora` (Kalajdzievski 2023, arXiv 2312.03732) and all others but those
-    that say where it goes. The alphabet is the task's: of the base's scores those of the first tokens count.
+    that say where it goes. The vocabulary is the task's: of the base's scores those of its first tokens count.
 
     What the base loses elsewhere is measured with it: its mean cross-entropy on text that it never saw, before
     (`base_loss`) and with the adapter (`base_loss_after`), in nats per token.
@@ -106,7 +106,7 @@ class Lora(LibraryModel):
         return "DoRA" if self.lora.get("use_dora") else "rsLoRA" if self.lora.get("use_rslora") else "LoRA"
 
     def remarks(self, **sizes: int) -> tuple[str, ...]:
-        """How much of the base's vocabulary counts."""
+        """The base, and how much of its vocabulary counts."""
         return tuple(resolve("capax.models.lora:remarks")(self, sizes["vocab_size"]))
 
     def effective_parameters(self, **sizes: int) -> int:
