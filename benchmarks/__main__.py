@@ -5,6 +5,7 @@ import sys
 import torch
 
 from benchmarks import (
+    adapters,
     adapt,
     associations,
     capacity,
@@ -30,6 +31,7 @@ from capax import machine
 BENCHMARKS = {
     "step": step.main,
     "libraries": libraries.main,
+    "adapters": adapters.main,
     "shatter": shatter.main,
     "workers": workers.main,
     "memory": memory.main,
