@@ -5,8 +5,8 @@ import sys
 import torch
 
 from benchmarks import (
-    adapters,
     adapt,
+    adapters,
     associations,
     capacity,
     construction,
