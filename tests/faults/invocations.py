@@ -47,7 +47,7 @@ BASES: dict[str, list[str]] = {
     "plan": ["--items", "300", "--seq-len", "8", "--vocab-size", "100"],
     "plan sequences": ["--items", "300", "--seq-len", "8", "--vocab-size", "100"],
     "plan facts": ["facts.tsv"],
-    "plan lora": ["facts.tsv", "--base", "base", "--recall", "0.9"],
+    "plan lora": ["facts.tsv", "--base", "base"],
     "plan associations": ["--items", "30", "--context-size", "8"],
     "plan relations": ["--items", "64"],
     "size": ["config.json"],

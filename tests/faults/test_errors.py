@@ -57,7 +57,7 @@ COMMANDS = {
     "runs memorization": "{text} --store s.db",
     "runs probe": "{sequences} --store s.db --trials 2",
     "runs checkpoint": "{hf} out --store hf.db",
-    "plan lora": "facts.tsv --base base --recall 0.9",
+    "plan lora": "facts.tsv --base base",
     "quantize": "{sequences} --store s.db --bits 4",
     "construct associations": "--n-heads 1 --context-size 2 --d-head 2 --d-model 4 --n-classes 2",
     "construct relations": "--n-items 6 --d-model 4",

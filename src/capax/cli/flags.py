@@ -244,7 +244,7 @@ def command(function: Callable[..., None], *parts: Part) -> Callable[..., None]:
     def run(*places: Any, **given: Any) -> None:
         given |= {flag.name: value for flag, value in zip(positional, places, strict=False)}
         if "base" in given and "tokenizer" in names and not {"tokenizer", "tokenization"} & given.keys():
-            given["tokenizer"] = given["base"]  # facts are said in the tokens of the model that learns them
+            given["tokenizer"] = str(given["base"])  # facts are said in the tokens of the model that learns them
         with output.reading():
             specs = [part.spec(given) for part in parts]
         function(*specs, **given)

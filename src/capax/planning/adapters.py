@@ -56,7 +56,11 @@ class Rule(Result):
     standing: Standing
     adapter: Adapter
     expected_recall: Annotated[
-        float, Field(description="Share of the facts that it recalls, by the study: the mean of its files.")
+        float,
+        Field(
+            description="Share of the facts that it recalls, by the study: the mean of its files; an adapter fuller "
+            "than any that was measured is taken to recall as many facts as the fullest."
+        ),
     ]
     size: Annotated[float | None, Field(description="Its parameters by those of the plan's first; None without one.")]
 
@@ -175,8 +179,14 @@ def load(table: polars.DataFrame, targets: str, recall: float) -> Load:
 
 
 def expected_recall(table: polars.DataFrame, targets: str, bits: float) -> float:
-    """The share that is recalled of so many bits per effective parameter: the mean of the study's files."""
-    shares = [np.interp(math.log(bits), np.log(one.fills), one.recalls) for one in curves(table, targets)]
+    """The share that is recalled of so many bits per effective parameter: the mean of the study's files.
+
+    An adapter that is fuller than any of a file's is taken to recall as many facts as the fullest.
+    """
+    shares = []
+    for one in curves(table, targets):
+        share = float(np.interp(math.log(bits), np.log(one.fills), one.recalls))
+        shares.append(share * min(1.0, float(one.fills[-1]) / bits))
     return float(np.mean(shares))
 
 
