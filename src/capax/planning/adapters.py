@@ -52,8 +52,15 @@ class Adapter(Result):
 class Rule(Result):
     """The rank that a rule people use says, and what comes of it by what was measured."""
 
-    name: str
+    name: Annotated[
+        str,
+        Field(
+            description="2 bits a parameter (Schulman 2025); the number of samples (ranks 8, 16, 32, 64); or the law "
+            "that is refitted to the adapters of Nguyen 2026."
+        ),
+    ]
     standing: Standing
+    enough: Annotated[bool, Field(description="Whether any rank is enough by it; else it is the largest there is.")]
     adapter: Adapter
     expected_recall: Annotated[
         float,
@@ -329,13 +336,11 @@ def _rules(
     bits, per_fact, samples = asked
     most = max(map(min, layers.shapes))
     ranks: dict[tuple[str, Standing], int | None] = {
-        (f"{BITS_A_PARAMETER:g} bits a parameter (Schulman 2025)", "read"): layers.rank(
+        (f"{BITS_A_PARAMETER:g} bits a parameter", "read"): layers.rank(
             lambda r: layers.trainable(r) * BITS_A_PARAMETER >= bits
         ),
-        ("rank by samples (8, 16, 32, 64)", "secondary"): min(
-            next(rank for limit, rank in BY_SAMPLES if samples <= limit), most
-        ),
-        ("law refitted to Nguyen 2026", "derived"): layers.rank(
+        ("number of samples", "secondary"): min(next(rank for limit, rank in BY_SAMPLES if samples <= limit), most),
+        ("Nguyen, refitted", "derived"): layers.rank(
             lambda r: published_bits(base_parameters, layers.trainable(r)) >= bits
         ),
     }
@@ -344,6 +349,7 @@ def _rules(
         adapter = _adapter(layers, targets, rank or most, found, per_fact, probability, precision)
         yield Rule(
             name=name,
+            enough=rank is not None,
             standing=standing,
             adapter=adapter,
             expected_recall=expected_recall(table, targets, bits / adapter.effective_parameters),
