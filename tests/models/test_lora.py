@@ -21,6 +21,7 @@ from capax.cli import main
 from capax.errors import SpecError
 from capax.models import lora
 from capax.models.module import ModuleEnsemble, stack
+from capax.planning.facts import promised
 from capax.specs import Lora, Run, Sequences, Training
 from capax.specs.model import freedom
 from capax.sweeps.grid import read_study
@@ -323,3 +324,18 @@ def test_a_kept_model_becomes_a_checkpoint(tmp_path: Path) -> None:
     plain = capax.measure(TASK, capax.Transformer(d_model=8), SHORT, restarts=1, store=store, keep_weights=True)
     with pytest.raises(capax.CapaxError, match=r"key: run .* should be of model 'hf', got 'transformer'"):
         capax.checkpoint(plain.key, tmp_path / "out", store)
+
+
+def test_a_report_of_adapters_on_facts_is_written(base: Path, tmp_path: Path) -> None:
+    """No plan of networks that learn from scratch speaks of them; paths stay at home."""
+    (tmp_path / "f.tsv").write_text("key\tanswer\n" + "".join(f"k{n}\ta{n}\n" for n in range(9)))
+    task = capax.Facts(library=str(tmp_path / "f.tsv"), tokenizer=str(base))
+    for rank in (1, 2):
+        capax.measure(task, made(base, lora={"r": rank}), SHORT, restarts=1, store=tmp_path / "s.db")
+    with pytest.raises(capax.CapaxError, match="model: one that plans are made of"):
+        promised(task, made(base), 0.9)
+    capax.report([tmp_path / "s.db"], out=tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "LoRA of rank 1" in page
+    assert str(tmp_path) not in page
+    assert str(base.parent) not in page

@@ -271,6 +271,8 @@ def promised(facts: Facts, model: Any, recall: float, law: Law | str = "referenc
     Raises:
         LawError: where the law, or the study of facts, does not speak of it.
     """
+    if not isinstance(model, facts.learner):
+        raise LawError(f"model: one that plans are made of, {facts.learner.__name__}, got {type(model).__name__}")
     law = law if isinstance(law, Law) else load_law(law)
     fields = {name: getattr(model, name) for name in ("n_layers", "n_heads", "d_head", "d_model")}
     kinds = {name: getattr(model, name) for name in law.coded if name in type(model).model_fields}
