@@ -399,6 +399,15 @@ def test_a_checkpoint_of_another_processor_is_taken_up_and_told(
 # Ends from outside
 
 
+@pytest.fixture
+def _heeded() -> Iterator[None]:
+    """SIGHUP as a terminal leaves it: tests that run under nohup inherit that it is ignored, as the command does."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("_heeded")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signals_that_end_a_process_leave_a_checkpoint(
     tmp_path: Path, at_step: Any, capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
