@@ -60,7 +60,7 @@ def facts() -> list[str]:
     lines = [
         "| layers | "
         + " | ".join(f"bits at {recall:.0%} recalled ({LEVEL:.0%})" for recall in RECALLS)
-        + " | most bits known |",
+        + " | most bits known (at least) |",
         "| --- |" + " --- |" * (len(RECALLS) + 1),
     ]
     there = set(study()["targets"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
@@ -15,8 +17,11 @@ from capax.cli.numbers import integers
 from capax.planning.cost import Accelerator
 from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
 from capax.planning.results import Smallest
+from capax.results import Result
 from capax.specs import Facts
 from capax.text import counted, duration
+
+Plan = TypeVar("Plan", bound=Result)
 
 
 def _plan(
@@ -105,15 +110,33 @@ def _plan(
         smallest=smallest,
         **given,
     )
+    check = partial(verify_facts, task, found, store=store, seed=seed) if verify else None
+    emit(found, _show, check, _show_verified, workers=workers, as_json=as_json)
+
+
+def emit(
+    found: Plan,
+    show: Callable[[Plan], None],
+    check: Callable[..., Result] | None,
+    show_verified: Callable[[Plan], None],
+    *,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Print a plan, and what came of it where it is verified.
+
+    Args:
+        check: trains the plan's first, with workers and progress of `measure`; None where it is not verified.
+    """
     if not as_json:
-        _show(found)
-    if verify:
+        show(found)
+    if check is not None:
         processes = min(machine.cores(), 8) if workers is None else workers
         with output.progress_bar() as progress:
-            checked = verify_facts(task, found, store=store, seed=seed, workers=processes, progress=progress)
+            checked = check(workers=processes, progress=progress)
         found = found.model_copy(update={"verification": checked})
         if not as_json:
-            _show_verified(found)
+            show_verified(found)
     if as_json:
         print(found.model_dump_json())
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from capax import machine
 from capax.cli import output
-from capax.cli.facts import in_words
+from capax.cli.facts import emit, in_words
 from capax.cli.families import amount
 from capax.cli.flags import Flag, Json, Part, command
 from capax.planning.adapters import PLACES, Adapter, AdapterPlan, plan_lora, verify_lora
@@ -60,19 +60,8 @@ def _plan(
     found = plan_lora(
         task, base, recall=recall, probability=probability, targets=targets, precision=precision, held_out=held_out
     )
-    if not as_json:
-        _show(found)
-    if verify:
-        processes = min(machine.cores(), 8) if workers is None else workers
-        with output.progress_bar() as progress:
-            checked = verify_lora(
-                task, found, held_out=held_out, store=store, seed=seed, workers=processes, progress=progress
-            )
-        found = found.model_copy(update={"verification": checked})
-        if not as_json:
-            _show_verified(found)
-    if as_json:
-        print(found.model_dump_json())
+    check = partial(verify_lora, task, found, held_out=held_out, store=store, seed=seed) if verify else None
+    emit(found, _show, check, _show_verified, workers=workers, as_json=as_json)
 
 
 plan = command(_plan, Part.task(Facts))

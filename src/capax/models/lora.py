@@ -27,7 +27,7 @@ from capax.models.libraries import build, refuse_unknown
 from capax.models.module_traits import TriedModules, some
 from capax.models.operations import cross_entropy
 from capax.specs.huggingface import HuggingFace
-from capax.specs.lora import PLACES, Lora
+from capax.specs.lora import HELD_OUT, PLACES, Lora
 
 peft: Any
 try:
@@ -35,8 +35,6 @@ try:
 except ImportError:
     peft = None
 
-HELD_OUT = "held-out.txt"
-"""Text beside a checkpoint that its model never saw."""
 WINDOW, MOST_WINDOWS = 64, 256
 """Tokens of a held-out window, and the windows that are read at most."""
 AT_ONCE = 8

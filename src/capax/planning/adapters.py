@@ -32,6 +32,8 @@ BITS_A_PARAMETER = 2.0
 """Of the rule that a parameter of an adapter holds so many bits (Schulman 2025)."""
 BY_SAMPLES = ((1_000, 8), (10_000, 16), (100_000, 32), (math.inf, 64))
 """The rule of ranks by how many samples there are, each up to so many."""
+ADAPTER = ("base", "targets", "kind", "r")
+"""Columns of a model that is an adapter."""
 FEWEST = 3
 """Files of a study that reach a share before a plan speaks of it."""
 
@@ -120,22 +122,22 @@ def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
     """A row for each run of an adapter on facts: its file, its base, and what of the file is recalled."""
     found = []
     for run in runs:
-        model, task = run.spec.model, run.spec.task
-        if not isinstance(model, Lora) or not isinstance(task, Facts):
+        if run.spec.task.promise is None:
+            continue
+        model, task = run.spec.model.columns(), run.spec.task.columns()
+        if not set(ADAPTER) <= set(model):
             continue
         found.append(
             {
-                "file": Path(task.library).stem,
-                "base": Path(model.base).name,
+                "file": Path(task["library"]).stem,
+                "base": Path(model["base"]).name,
                 "base_parameters": run.parameters.total - run.parameters.trainable,
-                "targets": model.targets,
-                "kind": model.kind,
-                "r": model.rank,
+                **{name: model[name] for name in ("targets", "kind", "r")},
                 "effective_parameters": run.parameters.effective,
                 "trainable_parameters": run.parameters.trainable,
                 "facts": run.library_size,
                 "recalled": run.memorized,
-                "entropy_bits": round(run.library_size * task.known.entropy_per_fact, 1),
+                "entropy_bits": round(run.library_size * task["entropy_per_fact"], 1),
                 "known_bits": round(next((one.amount for one in run.units if one.name == "morris_bits"), 0.0), 1),
                 "base_loss": round(run.metrics["base_loss"], 4),
                 "base_loss_after": round(run.metrics["base_loss_after"], 4),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -13,16 +12,9 @@ from capax import memory, outputs
 from capax.errors import SpecError
 from capax.models.hf_files import quiet
 from capax.results import Result
-from capax.specs import HuggingFace, Text
 from capax.store import DEFAULT
-from capax.tasks.text import control
-from capax.tasks.text_windows import tokenizer
 
 WRITTEN = ("config.json", "model.safetensors")
-HELD_OUT = "held-out.txt"
-"""Text that a checkpoint's model never saw, beside its weights."""
-MOST_WINDOWS = 256
-"""Of held-out text."""
 
 
 class Checkpoint(Result):
@@ -39,7 +31,7 @@ def checkpoint(key: str, folder: Path | str, store: Path | str = DEFAULT) -> Che
     """Write the kept weights of a Hugging Face model as a checkpoint: config.json and model.safetensors.
 
     Of a run on text also tokenizer.json, whose tokens the model knows (byte pairs), and held-out.txt: windows of the
-    half that it did not learn. Files of these names are replaced.
+    half that it did not learn (`Task.beside_checkpoint`). Files of these names are replaced.
 
     Args:
         key: of a run of model `hf` that was measured with `keep_weights`, or its beginning.
@@ -52,7 +44,7 @@ def checkpoint(key: str, folder: Path | str, store: Path | str = DEFAULT) -> Che
     """
     run, (path, *_) = memory.find(key, store)
     spec = run.spec.model
-    if not isinstance(spec, HuggingFace):
+    if not spec.pretrained:
         raise SpecError(f"key: run {run.key[:12]} should be of model 'hf', got {spec.model!r}")
     folder = Path(folder)
     outputs.check_folder(folder, "folder")
@@ -64,8 +56,7 @@ def checkpoint(key: str, folder: Path | str, store: Path | str = DEFAULT) -> Che
     with TemporaryDirectory() as made, quiet():
         module.network.save_pretrained(made)
         content = {name: (Path(made) / name).read_bytes() for name in WRITTEN}
-    if isinstance(run.spec.task, Text):
-        content |= _of_text(run.spec.task)
+    content |= run.spec.task.beside_checkpoint()
     for name, data in content.items():
         outputs.write(folder / name, data, "folder")
     return Checkpoint(
@@ -75,11 +66,3 @@ def checkpoint(key: str, folder: Path | str, store: Path | str = DEFAULT) -> Che
         parameters=run.parameters.total,
         vocab_size=sizes["vocab_size"],
     )
-
-
-def _of_text(task: Text) -> dict[str, bytes]:
-    """The tokenizer, where transformers could read it, and held-out text."""
-    made = tokenizer(task)
-    told = json.loads(made.to_json()).get("tokenizer")
-    text = "\n".join(made.decode(window) for window in control(task)[:MOST_WINDOWS])
-    return {HELD_OUT: text.encode(), **({} if told is None else {"tokenizer.json": json.dumps(told).encode()})}

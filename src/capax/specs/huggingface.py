@@ -40,6 +40,7 @@ class HuggingFace(LibraryModel):
     extra: ClassVar[str] = "hf"
     home: ClassVar[str] = "capax.models.huggingface"
     options: ClassVar[str] = "config"
+    pretrained: ClassVar[bool] = True
     axes: ClassVar[tuple[str, ...]] = ("n_layers", "n_heads", "d_model")
 
     model: Literal["hf"] = "hf"

@@ -16,6 +16,8 @@ from capax.specs.spec import filled_in
 
 PLACES = ("attention", "mlp")
 """Where adapters are put, by what capax calls it."""
+HELD_OUT = "held-out.txt"
+"""Text beside a checkpoint that its model never saw."""
 
 
 class Lora(LibraryModel):
@@ -128,11 +130,11 @@ class Lora(LibraryModel):
         return (4 * counts["total"] + 2 * counts["trainable"]) * sizes["context"]
 
     def columns(self) -> dict[str, Any]:
-        """Its fields, options that are numbers or truth values, and the sizes of the base."""
+        """Its fields, options that are numbers or truth values, what it is called, and the sizes of the base."""
         fields = super().columns()
         network = fields.pop("network", None) or {}
         sizes = {name: network.get(name) for name in ("n_layers", "n_heads", "d_model", "d_head")}
-        return fields | {name: size for name, size in sizes.items() if size is not None}
+        return fields | {"kind": self.kind} | {name: size for name, size in sizes.items() if size is not None}
 
     def without_folders(self, name: Callable[[str], str]) -> Self:
         """A copy whose base and held-out text are named without their folders."""

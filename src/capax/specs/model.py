@@ -83,6 +83,7 @@ class Model(Tagged):
             fields, by the rule of now.
         shares_frozen: whether all members have the same numbers in what is not trained, which is then there once, and
             no parameter of an ensemble.
+        pretrained: whether its modules have a `network` that `save_pretrained` writes as a checkpoint.
         usual_lr: learning rates by the optimizer, in place of the task's or the protocol's, where nothing else is said.
         planner: a command of `capax plan` of its own, as `package.module:name`; None where it has none.
         options: the field that holds what it is made with by other names than its fields; None where there is none.
@@ -99,6 +100,7 @@ class Model(Tagged):
     exact: ClassVar[bool] = True
     counts_anew: ClassVar[bool] = False
     shares_frozen: ClassVar[bool] = False
+    pretrained: ClassVar[bool] = False
     usual_lr: ClassVar[Mapping[str, float]] = {}
     planner: ClassVar[str | None] = None
     options: ClassVar[str | None] = None

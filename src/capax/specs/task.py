@@ -170,6 +170,10 @@ class Task(Tagged):
         """Texts that weights are of no use without, such as a tokenizer."""
         return {}
 
+    def beside_checkpoint(self) -> dict[str, bytes]:
+        """Files that a checkpoint of a model that learned it has beside its weights, by their names."""
+        return {}
+
     def rows(self, library_size: int) -> int:
         """Rows of a library, which batches are made of."""
         return library_size

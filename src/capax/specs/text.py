@@ -123,6 +123,11 @@ class Text(Task):
         """The tokenizer."""
         return {"tokenizer": resolve("capax.tasks.text_windows:tokenizer")(self).to_json()}
 
+    def beside_checkpoint(self) -> dict[str, bytes]:
+        """The tokenizer, where transformers could read it, and text of the half that is held out."""
+        found: dict[str, bytes] = resolve("capax.tasks.text:beside_checkpoint")(self)
+        return found
+
     def scored(self, purpose: Purpose) -> Scored:
         """Every position; recall counts those after the prefix alone."""
         return "all"

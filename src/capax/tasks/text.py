@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from capax.specs.lora import HELD_OUT
 from capax.tasks.library import Evaluation
 from capax.tasks.sequences import recallable_from
-from capax.tasks.text_windows import HALVES, among, halves
+from capax.tasks.text_windows import HALVES, among, halves, tokenizer
 from capax.tasks.tokens import TokenLibrary
 
 
@@ -26,6 +28,18 @@ def control(spec: Any) -> Int[np.ndarray, "items seq_len"]:
     found = halves(spec)[1]
     other = found[HALVES[1 - HALVES.index(spec.half)]].tokens[: spec.library_size]
     return other[~among(other, found[spec.half].tokens)]
+
+
+MOST_WINDOWS = 256
+"""Of held-out text beside a checkpoint."""
+
+
+def beside_checkpoint(spec: Any) -> dict[str, bytes]:
+    """The tokenizer, where it is one of byte pairs, and windows of the half that is held out."""
+    made = tokenizer(spec)
+    told = json.loads(made.to_json()).get("tokenizer")
+    text = "\n".join(made.decode(window) for window in control(spec)[:MOST_WINDOWS])
+    return {HELD_OUT: text.encode(), **({} if told is None else {"tokenizer.json": json.dumps(told).encode()})}
 
 
 class TextLibrary(TokenLibrary):
