@@ -225,7 +225,7 @@ def test_a_run_is_known_by_the_content_of_its_base(base: Path, tmp_path: Path) -
         ({"lora": {"r": 2, "alpha": 3}}, "lora: .*no option 'alpha'.*lora_alpha"),
         ({"lora": {"r": 2, "target_modules": "q_proj"}}, "lora: .*no option 'target_modules'"),
         ({"lora": {"r": 2, "lora_alpha": "much"}}, "lora: peft"),
-        ({"targets": "heads"}, "targets: 'heads' matches no layer.*attention, mlp"),
+        ({"targets": "heads"}, "^targets: 'heads' matches no layer.*attention, mlp"),
         ({"targets": "lm_head"}, "targets: 'lm_head' matches no layer"),
         ({"base": "/nowhere"}, "base: no such file or folder '/nowhere'"),
         ({"held_out": "/nowhere.txt"}, "held_out: no such file"),
@@ -299,10 +299,14 @@ def test_the_flag_of_a_base_chooses_the_model_and_its_tokens(
     assert (first["task"]["tokenization"], first["task"]["tokenizer"]) == ("bpe", str(base))
     assert first["training"]["lr"] == 0.01
     assert spec("--tokenization", "code", "--lr", "0.5")["task"]["tokenizer"] is None
-    with pytest.raises(SystemExit) as ended:
-        main([*given, "--lora", "r=3"])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == "capax: lora: r is given twice\n"
+    for more, line in {
+        ("--lora", "r=3"): "lora: r is given twice",
+        ("--base", "/nowhere"): "base: no such file or folder '/nowhere' (nothing is downloaded)",
+    }.items():
+        with pytest.raises(SystemExit) as ended:
+            main([*(word for word in given if more[0] == "--lora" or word not in ("--base", str(base))), *more])
+        assert ended.value.code == 2
+        assert capsys.readouterr().err == f"capax: {line}\n"
 
 
 def test_a_kept_model_becomes_a_checkpoint(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -17,7 +18,7 @@ from pydantic.fields import FieldInfo
 from capax.cli import output
 from capax.cli.path import search_here
 from capax.errors import OF_A_PLUGIN, SpecError, shown
-from capax.inputs import json_object
+from capax.inputs import exists, json_object
 from capax.specs import PROTOCOLS, Model, Module, Spec, Task, Training, XTransformers
 from capax.specs.plugins import load_installed
 from capax.specs.spec import is_filled_in
@@ -243,7 +244,8 @@ def command(function: Callable[..., None], *parts: Part) -> Callable[..., None]:
 
     def run(*places: Any, **given: Any) -> None:
         given |= {flag.name: value for flag, value in zip(positional, places, strict=False)}
-        if "base" in given and "tokenizer" in names and not {"tokenizer", "tokenization"} & given.keys():
+        chosen = {"tokenizer", "tokenization"} & given.keys()
+        if "tokenizer" in names and not chosen and "base" in given and exists(Path(given["base"]), "base", SpecError):
             given["tokenizer"] = str(given["base"])  # facts are said in the tokens of the model that learns them
         with output.reading():
             specs = [part.spec(given) for part in parts]

@@ -147,11 +147,10 @@ def _adapted(spec: Lora, base: nn.Module, vocab_size: int) -> nn.Module:
     if vocab_size > spec.known_tokens:
         raise SpecError(f"vocab_size: the base in {spec.base} knows {spec.known_tokens} tokens, got {vocab_size}")
     network: Any = base.network
+    layers = _targets(spec, base)
     with quiet(), _no_advice():
         try:
-            made = peft.get_peft_model(
-                network, peft.LoraConfig(**spec.lora, target_modules=_targets(spec, base), task_type=None)
-            )
+            made = peft.get_peft_model(network, peft.LoraConfig(**spec.lora, target_modules=layers, task_type=None))
         except Exception as error:  # of several libraries that check it
             raise SpecError(f"lora: {spec.library} refuses it ({said(error)})") from None
     return AdaptedScores(made, vocab_size)
