@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from doc_scripts import DOCS, script
 
 PAGES = sorted(path.stem for path in DOCS.glob("*.py") if "\ndef page(" in path.read_text("utf-8"))
 DATA = sorted(name for name in PAGES if "\ndef reference(" in (DOCS / f"{name}.py").read_text("utf-8"))
 SLOW = ("exposures",)  # laws of every form are fitted for it
+FITTED = ("published",)
+"""Pages of laws that do not suit the rows: their fits run along a valley, and end where the processor's rounding says."""
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 def test_all_scripts_are_found() -> None:
@@ -19,7 +24,16 @@ def test_all_scripts_are_found() -> None:
 def test_a_page_is_what_its_script_writes(name: str) -> None:
     made = script(name)
     text = made["PAGE"].read_text("utf-8")
-    assert made["page"](text) == text, f"run python docs/{name}.py"
+    again = made["page"](text)
+    if name in FITTED:
+        assert NUMBER.sub("#", again) == NUMBER.sub("#", text), f"run python docs/{name}.py"
+        assert numbers(again) == pytest.approx(numbers(text), rel=0.05)
+    else:
+        assert again == text, f"run python docs/{name}.py"
+
+
+def numbers(text: str) -> list[float]:
+    return [float(one.replace(",", "")) for one in NUMBER.findall(text)]
 
 
 @pytest.mark.parametrize("name", DATA)

@@ -219,10 +219,10 @@ def test_the_interval_of_a_trend_holds_the_mean_of_all_restarts() -> None:
 @pytest.mark.parametrize("limit", [{"max_steps": 130}, {"time_limit": 1e-9}])
 def test_a_training_that_ends_within_a_cycle_counts_what_it_recalls_there(limit: dict[str, float]) -> None:
     """Not what it recalled at the end of the cycle before, which may be far less."""
-    task = capax.Sequences(seq_len=3, vocab_size=20, library_size=60)
+    task = capax.Sequences(seq_len=3, vocab_size=20, library_size=120)
     model = capax.Transformer(d_model=16, d_head=8)
     training = capax.Training(
-        optimizer="soap", lr=0.02, schedule="cycles", cycle_steps=100, eval_steps=10, stop_when_complete=False, **limit
+        optimizer="soap", lr=0.005, schedule="cycles", cycle_steps=100, eval_steps=10, stop_when_complete=False, **limit
     )
     run = capax.measure(task, model, training, restarts=1)
     (member,) = run.members

@@ -35,6 +35,7 @@ class Soap(Adam):
             if len(shape) > 2  # (e, n) is a vector of each member
         }
         self._averages: dict[tuple[str, str], Tensor] = {}
+        # rows side by side, as checkpoints have them: some processors round products otherwise in another layout
         self._bases: dict[tuple[str, str], Tensor] = {}
         self._steps = 0  # as `step` of the state, which may be on a GPU
         self._holed: list[tuple[str, str]] = []
@@ -87,7 +88,7 @@ class Soap(Adam):
             turned = average @ basis
             # descending, as power iterations leave them
             order = (basis * turned).sum(-2).argsort(dim=-1, descending=True, stable=True)
-            self._bases[name, side] = torch.linalg.qr(_in_order(turned, order, -1))[0]
+            self._bases[name, side] = torch.linalg.qr(_in_order(turned, order, -1))[0].contiguous()
             squares[name].copy_(_in_order(squares[name], order, SIDES[side]))
         self._turn(means)
 
@@ -127,7 +128,7 @@ def _eigenbases(averages: Tensor) -> Tensor:
     """
     finite = averages.isfinite().all(-1).all(-1)[..., None, None]
     identity = torch.eye(averages.shape[-1], dtype=averages.dtype, device=averages.device)
-    return _eigenvectors(torch.where(finite, averages, identity)).flip(-1)
+    return _eigenvectors(torch.where(finite, averages, identity)).flip(-1).contiguous()
 
 
 def _eigenvectors(averages: Tensor) -> Tensor:
