@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import warnings
 from pathlib import Path
@@ -216,9 +217,32 @@ def test_a_run_is_known_by_the_content_of_its_base(base: Path, tmp_path: Path) -
         capax.measure(TASK, there.model, SHORT)
 
 
+def test_a_random_base_is_a_control_that_all_runs_share(base: Path, tmp_path: Path) -> None:
+    """Its shape and tokens are the checkpoint's, its weights are not, and no seed changes them."""
+    spec, theirs = made(base, base_weights="random"), made(base)
+    modules = [one.torch_module(SIZES, seed) for one, seed in ((spec, 0), (spec, 1), (theirs, 0))]
+    frozen = [{n: p for n, p in one.named_parameters() if not p.requires_grad} for one in modules]
+    assert frozen[0].keys() == frozen[2].keys()
+    drawn = [name for name, tensor in frozen[0].items() if tensor.std() > 0]
+    assert len(drawn) > 5
+    for name in drawn:
+        assert torch.equal(frozen[0][name], frozen[1][name])
+        assert frozen[0][name].shape == frozen[2][name].shape
+        assert not torch.equal(frozen[0][name], frozen[2][name])
+    keys = {Run(task=TASK, model=one).key() for one in (spec, theirs, made(base, base_weights="checkpoint"))}
+    assert len(keys) == 2
+    assert spec.effective_parameters(**SIZES) == theirs.effective_parameters(**SIZES)
+    run = capax.measure(TASK, spec, SHORT, restarts=2, store=tmp_path / "s.db")
+    assert run.metrics["base_loss"] > 0.9 * math.log(TOKENS)  # it knows nothing of the text
+    assert any("random weights" in note for note in run.notes)
+    assert "random weights" in run.spec.model.name
+    assert capax.read(tmp_path / "s.db")["base_weights"].to_list() == ["random"]
+
+
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
+        ({"base_weights": "none"}, "base_weights: "),
         ({"lora": {}}, "lora: r=RANK is required"),
         ({"lora": {"r": 0}}, "lora: r=RANK is required"),
         ({"lora": {"r": 17}}, "lora: r: at most the base's width 16, got 17"),
@@ -325,6 +349,15 @@ def test_a_kept_model_becomes_a_checkpoint(tmp_path: Path) -> None:
         assert torch.allclose(theirs(input_ids=tokens).logits, expected, atol=1e-5)
     again = Lora(base=str(tmp_path / "out"), lora={"r": 1}, held_out=str(tmp_path / "text.txt"))
     assert again.known_tokens == text.vocab_size + 1
+    half = capax.checkpoint(run.key, tmp_path / "half", store, precision="bfloat16")
+    assert half.parameters == written.parameters
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("out", "half")]
+    assert sizes[1] < 0.6 * sizes[0]
+    rounded = AutoModelForCausalLM.from_pretrained(tmp_path / "half", dtype=torch.float32).state_dict()
+    for name, tensor in theirs.state_dict().items():
+        assert torch.equal(rounded[name], tensor.bfloat16().float())
+    with pytest.raises(capax.CapaxError, match="precision: float32 or bfloat16, got 'int8'"):
+        capax.checkpoint(run.key, tmp_path / "half", store, precision="int8")  # type: ignore[arg-type]
     plain = capax.measure(TASK, capax.Transformer(d_model=8), SHORT, restarts=1, store=store, keep_weights=True)
     with pytest.raises(capax.CapaxError, match=r"key: run .* should be of model 'hf', got 'transformer'"):
         capax.checkpoint(plain.key, tmp_path / "out", store)

@@ -18,7 +18,8 @@ def measurement(run: Run, counts: Sequence[float], **more: Any) -> Measurement:
     each = tuple(int(min(max(round(count), 0), library)) for count in counts)
     chance = library / run.task.vocab_size if isinstance(run.task, Sequences) else 0.0
     best = max(each)
-    sizes = run.model.replace(d_head=run.model.d_head or 1).parameter_counts(**run.task.sizes())
+    searched = {"d_head": 1} if getattr(run.model, "d_head", 1) is None else {}
+    sizes = run.model.replace(**searched).parameter_counts(**run.task.sizes())
     return Measurement(
         **{
             "memorized": best,

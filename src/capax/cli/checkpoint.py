@@ -7,11 +7,13 @@ from pathlib import Path
 from capax.cli import output
 from capax.cli.flags import Json
 from capax.cli.runs import CAPAX_DB
-from capax.probes.checkpoint import Checkpoint
+from capax.probes.checkpoint import Checkpoint, Stored
 from capax.probes.checkpoint import checkpoint as write
 
 
-def checkpoint(key: str, folder: Path, /, *, store: Path = CAPAX_DB, as_json: Json = False) -> None:
+def checkpoint(
+    key: str, folder: Path, /, *, precision: Stored = "float32", store: Path = CAPAX_DB, as_json: Json = False
+) -> None:
     """Write the kept weights of a Hugging Face model as a checkpoint: config.json and model.safetensors.
 
     Of a run on text also tokenizer.json and held-out.txt, text of the half that it did not learn.
@@ -22,10 +24,12 @@ def checkpoint(key: str, folder: Path, /, *, store: Path = CAPAX_DB, as_json: Js
         Key of a run of --model hf that was measured with --keep-weights, or its beginning.
     folder
         Made where it is not there; files of these names are replaced.
+    precision
+        Numbers that weights are written as; bfloat16 has half the bytes.
     store
         SQLite file that the run was stored in.
     """
-    output.emit(write(key, folder, store), _show, as_json=as_json)
+    output.emit(write(key, folder, store, precision=precision), _show, as_json=as_json)
 
 
 def _show(found: Checkpoint) -> None:

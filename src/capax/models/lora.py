@@ -101,10 +101,11 @@ def check(spec: Lora) -> None:
     rank = spec.lora.get("r")
     if type(rank) is not int or rank < 1:
         raise SpecError(f"lora: r=RANK is required, a whole number from 1 on, got {shown(rank)}")
+    source = {"weights": spec.base} if spec.base_weights == "checkpoint" else {"config": spec.base}
     try:
-        network = HuggingFace(weights=spec.base, set={})
+        network = HuggingFace(**source, set={})
     except SpecError as error:  # which names its own fields
-        raise SpecError(f"base: {str(error).removeprefix('weights: ')}") from None
+        raise SpecError(f"base: {str(error).removeprefix('weights: ').removeprefix('config: ')}") from None
     folder = Path(spec.base).resolve()
     if network.d_model is not None and rank > network.d_model:
         raise SpecError(f"lora: r: at most the base's width {network.d_model}, got {rank}")
@@ -231,7 +232,8 @@ def _content(path: Path) -> str:
 
 def remarks(spec: Lora, vocab_size: int) -> Iterator[str]:
     """What a measurement says of an adapter: its base, the share of it that is trained, and the tokens that count."""
-    yield f"base: {Path(spec.base).name} (sha256 {spec.base_sha256:.8}…), frozen, by {spec.frozen.library}"
+    weights = "random weights" if spec.base_sha256 is None else f"sha256 {spec.base_sha256:.8}…"
+    yield f"base: {Path(spec.base).name} ({weights}), frozen, by {spec.frozen.library}"
     if vocab_size < spec.known_tokens:
         yield f"tokens: the first {vocab_size} of the base's {spec.known_tokens}"
 

@@ -24,8 +24,8 @@ MOST_POSITIONS = 64
 """Positions whose token is exchanged to see which scores it reaches."""
 NAMED = 6
 """So many are named in a sentence."""
-TRIAL = 3
-"""Members of the trial of `torch.vmap`."""
+TRIAL, FEWER = 3, 2
+"""Members of the trial of `torch.vmap`, and of a smaller pack in which they should be the same: none has fewer."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ def _why_apart(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[i
     """Why members cannot be computed together; empty where a trial went well.
 
     It asks that scores and gradients are those of the members computed one by one (to rounding), and that a member's do
-    not depend on how many there are (bit for bit), in train and in eval mode.
+    not depend on how many there are, from two on (bit for bit), in train and in eval mode.
     """
     modules = [made(seed) for seed in range(TRIAL)]
     stacked, common = stack(modules[0], modules[1:], spec)
@@ -313,7 +313,7 @@ def _why_apart(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[i
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", message=".*performance drop.*")  # torch.vmap would loop, too
-                joined, first = (asked(members, True, training) for members in (slice(None), slice(1)))
+                joined, fewer = (asked(members, True, training) for members in (slice(None), slice(FEWER)))
         except Exception as error:  # torch.func says in many ways what it cannot do
             return f"torch.vmap: {said(error.__context__ or error)}"
         if len(joined) != len(apart):
@@ -322,6 +322,6 @@ def _why_apart(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[i
             allowed = max(tolerance(b) for b in apart[group])
             if any(float((a - b).abs().max()) > allowed for a, b in zip(joined[group], apart[group], strict=True)):
                 return "torch.vmap gives other numbers"
-        if not all(torch.equal(a[:1], b) for a, b in zip(joined, first, strict=True)):
+        if not all(torch.equal(a[:FEWER], b) for a, b in zip(joined, fewer, strict=True)):
             return "by torch.vmap, rounding would depend on how many there are"
     return ""

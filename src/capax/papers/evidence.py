@@ -37,6 +37,48 @@ class Estimate:
         return self.low <= number <= self.high
 
 
+@dataclass(frozen=True)
+class Density:
+    """Bits a parameter that a network holds: extrapolated where it converged, else what it reached, a lower bound."""
+
+    value: float
+    low: float
+    high: float | None
+    converged: bool
+
+    def __str__(self) -> str:
+        if not self.converged:
+            return f"{self.value:.3g} bits a parameter reached, not converged"
+        high = "∞" if self.high is None else f"{self.high:.3g}"
+        return f"{self.value:.3g} bits a parameter ({self.low:.3g} to {high}), extrapolated from {self.low:.3g} or more"
+
+    @property
+    def most(self) -> float:
+        """The upper end; infinite where it did not converge."""
+        return math.inf if self.high is None else self.high
+
+
+def density(run: Measurement, parameters: int) -> Density:
+    """Of a run of protocol capacity, over so many of its parameters.
+
+    Raises:
+        Unjudged: for a run of another protocol.
+    """
+    found = run.capacity
+    if found is None:
+        raise Unjudged(f"run {run.key[:12]} is not of protocol capacity")
+    if found.extrapolated is None or found.interval is None:
+        reached = found.bits / parameters
+        return Density(reached, reached, None, converged=False)
+    high = found.interval.high
+    return Density(
+        found.extrapolated / parameters,
+        found.interval.low / parameters,
+        None if high is None else high / parameters,
+        converged=True,
+    )
+
+
 def field(run: Measurement, name: str) -> Any:
     """A field of a run's task or model, whichever has it."""
     return getattr(run.spec.task if name in type(run.spec.task).model_fields else run.spec.model, name)

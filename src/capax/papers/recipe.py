@@ -24,7 +24,10 @@ Scale = Literal["demo", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("demo", "small", "paper")
 PAPERS = {
     name: Path(__file__).parent / name
-    for name in ("harma2024", "mahdavi2024", "adler2025", "morris2025", "allenzhu2024", "changalidis2025")
+    for name in (
+        *("harma2024", "mahdavi2024", "adler2025", "morris2025", "allenzhu2024", "changalidis2025"),
+        "lora2026",
+    )
 }
 """The folder of each paper, by the paper's name."""
 
@@ -131,6 +134,8 @@ class ScaledStudy(Result):
         seconds: expected on two cores, by scale: of demo and small as a whole call took, of paper from timed steps,
             which tell little where trainings end at a plateau. At a scale that is missing nothing is run.
         left_out: why, where a scale is missing.
+        library: the model of a library that it needs (`LibraryModel`); without the library nothing is run. In TOML its
+            full name.
         law: the paper's law (`Law`), which is fitted to the runs, drawn beside them and planned with. In TOML its full
             name.
     """
@@ -140,11 +145,23 @@ class ScaledStudy(Result):
     files: tuple[str, ...] = ()
     seconds: dict[Scale, float]
     left_out: str | None = None
+    library: ImportString[Any] = None
     law: ImportString[Any] = None
 
-    def runs(self, scale: Scale) -> tuple[Run, ...]:
-        """The runs at a scale; none where it is left out."""
+    def why_none(self, scale: Scale) -> str | None:
+        """Why nothing is run at a scale; None where something is."""
         if scale not in self.seconds:
+            return self.left_out
+        if self.library is not None:
+            try:
+                self.library.installed()
+            except SpecError as error:
+                return str(error)
+        return None
+
+    def runs(self, scale: Scale) -> tuple[Run, ...]:
+        """The runs at a scale; none where it is left out, or a library is missing."""
+        if self.why_none(scale) is not None:
             return ()
         files = (self.folder / f"{file}-{scale}.toml" for file in self.files or (self.name,))
         return tuple(run for file in files for run in _runs(file))
@@ -188,8 +205,8 @@ class Recipe(Result):
 
     def judge(self, measured: Mapping[str, Measurement], scale: Scale) -> tuple[Verdict, ...]:
         """A verdict for each claim, by the measurements of its runs (by key) that are there."""
-        if self.study is not None and scale not in self.study.seconds:
-            return (cannot(f"nothing is run at scale {scale}: {self.study.left_out}"),) * len(self.claims)
+        if self.study is not None and (why := self.study.why_none(scale)) is not None:
+            return (cannot(f"nothing is run at scale {scale}: {why}"),) * len(self.claims)
         runs = self.of(measured, scale)
         missing = len(self.runs(scale)) - len(runs)
         return tuple(claim.verdict(Evidence(runs, scale), missing) for claim in self.claims)

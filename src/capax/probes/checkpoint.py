@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
+import torch
 from pydantic import Field
 
 from capax import memory, outputs
-from capax.errors import SpecError
+from capax.errors import SpecError, shown
 from capax.models.hf_files import quiet
 from capax.results import Result
 from capax.store import DEFAULT
 
 WRITTEN = ("config.json", "model.safetensors")
+Stored = Literal["float32", "bfloat16"]
+"""Numbers that weights are written as."""
 
 
 class Checkpoint(Result):
@@ -25,9 +28,12 @@ class Checkpoint(Result):
     files: tuple[str, ...]
     parameters: int
     vocab_size: int
+    precision: Stored
 
 
-def checkpoint(key: str, folder: Path | str, store: Path | str = DEFAULT) -> Checkpoint:
+def checkpoint(
+    key: str, folder: Path | str, store: Path | str = DEFAULT, *, precision: Stored = "float32"
+) -> Checkpoint:
     """Write the kept weights of a Hugging Face model as a checkpoint: config.json and model.safetensors.
 
     Of a run on text also tokenizer.json, whose tokens the model knows (byte pairs), and held-out.txt: windows of the
@@ -36,12 +42,15 @@ def checkpoint(key: str, folder: Path | str, store: Path | str = DEFAULT) -> Che
     Args:
         key: of a run of model `hf` that was measured with `keep_weights`, or its beginning.
         folder: made where it is not there.
+        precision: that of the run, or bfloat16: half the bytes, each number rounded to 8 bits.
 
     Raises:
         StoreError: when the store has no such run, or it kept no weights.
-        SpecError: for a run of another model.
+        SpecError: for a run of another model, or another precision.
         ReportError: for a folder that cannot be written.
     """
+    if precision not in get_args(Stored):
+        raise SpecError(f"precision: {' or '.join(get_args(Stored))}, got {shown(precision)}")
     run, (path, *_) = memory.find(key, store)
     spec = run.spec.model
     if not spec.pretrained:
@@ -54,7 +63,7 @@ def checkpoint(key: str, folder: Path | str, store: Path | str = DEFAULT) -> Che
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         tensor.data.copy_(weights[name].data)
     with TemporaryDirectory() as made, quiet():
-        module.network.save_pretrained(made)
+        module.network.to(getattr(torch, precision)).save_pretrained(made)
         content = {name: (Path(made) / name).read_bytes() for name in WRITTEN}
     content |= run.spec.task.beside_checkpoint()
     for name, data in content.items():
@@ -65,4 +74,5 @@ def checkpoint(key: str, folder: Path | str, store: Path | str = DEFAULT) -> Che
         files=tuple(content),
         parameters=run.parameters.total,
         vocab_size=sizes["vocab_size"],
+        precision=precision,
     )

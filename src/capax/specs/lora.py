@@ -12,7 +12,7 @@ from capax.specs.huggingface import HuggingFace
 from capax.specs.libraries import LibraryModel, Options
 from capax.specs.model import Scored, freedom
 from capax.specs.plugins import resolve
-from capax.specs.spec import filled_in
+from capax.specs.spec import filled_in, since
 
 PLACES = ("attention", "mlp")
 """Where adapters are put, by what capax calls it."""
@@ -65,6 +65,13 @@ class Lora(LibraryModel):
             "folder when not given. Read in the tokens of its tokenizer.json."
         ),
     ] = None
+    base_weights: Annotated[
+        Literal["checkpoint", "random"],
+        since(
+            "0.1",
+            description="Weights of the base: its checkpoint's, or as a control random ones, the same for all runs.",
+        ),
+    ] = "checkpoint"
     base_sha256: Annotated[str | None, filled_in("Content of its weights: read with them, checked when used.")] = None
     base_vocab_size: Annotated[int | None, filled_in("Tokens that the base knows.")] = None
     held_out_sha256: Annotated[str | None, filled_in("Content of the held-out text.")] = None
@@ -100,7 +107,8 @@ class Lora(LibraryModel):
     def name(self) -> str:
         """The adapter, and over what."""
         sizes = self.frozen.name.removesuffix(f", from {Path(self.base).name}")
-        return f"{self.kind} of rank {self.rank} on {self.targets} over {Path(self.base).name} ({sizes})"
+        over = Path(self.base).name + (", random weights" if self.base_weights == "random" else "")
+        return f"{self.kind} of rank {self.rank} on {self.targets} over {over} ({sizes})"
 
     @property
     def kind(self) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from capax.papers import evidence as ev
-from capax.papers.evidence import Estimate, field
+from capax.papers.evidence import Density, Estimate, field
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.specs import Sequences, Transformer
@@ -39,42 +38,9 @@ def rows() -> dict[tuple[int, int], tuple[int, float]]:
     }
 
 
-@dataclass(frozen=True)
-class Density:
-    """Bits a parameter that a network holds: extrapolated where it converged, else what it reached, a lower bound."""
-
-    value: float
-    low: float
-    high: float | None
-    converged: bool
-
-    def __str__(self) -> str:
-        if not self.converged:
-            return f"{self.value:.3g} bits a parameter reached, not converged"
-        high = "∞" if self.high is None else f"{self.high:.3g}"
-        return f"{self.value:.3g} bits a parameter ({self.low:.3g} to {high}), extrapolated from {self.low:.3g} or more"
-
-
 def density(run: Measurement) -> Density:
-    """Of a run of protocol capacity.
-
-    Raises:
-        Unjudged: for a run of another protocol.
-    """
-    found = run.capacity
-    if found is None:
-        raise Unjudged(f"run {run.key[:12]} is not of protocol capacity")
-    parameters = run.parameters.total
-    if found.extrapolated is None or found.interval is None:
-        reached = found.bits / parameters
-        return Density(reached, reached, None, converged=False)
-    high = found.interval.high
-    return Density(
-        found.extrapolated / parameters,
-        found.interval.low / parameters,
-        None if high is None else high / parameters,
-        converged=True,
-    )
+    """Bits that a run holds for each of all its parameters."""
+    return ev.density(run, run.parameters.total)
 
 
 def held(run: Measurement) -> float:
