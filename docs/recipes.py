@@ -29,7 +29,7 @@ def tables() -> str:
             claims = "<br>".join(
                 f"{claim.says}{f': {claim.value}' if claim.value else ''} ({claim.standing})" for claim in recipe.claims
             )
-            counts = " / ".join(str(len(recipe.runs(scale))) for scale in SCALES)
+            counts = " / ".join(str(recipe.count(scale)) for scale in SCALES)
             runs = "none" if recipe.study is None else f"{recipe.study.name}: {counts}"
             lines.append(f"| `{recipe.figure}` | {recipe.title} | {claims} | {runs} |")
         lines.append("")

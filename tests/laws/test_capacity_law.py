@@ -100,7 +100,7 @@ def test_the_density_of_what_is_left_out_is_that_of_a_bayesian_line() -> None:
     rng = np.random.default_rng(4)
     design = np.column_stack([np.ones(20), rng.standard_normal(20)])
     y = design @ [1.0, 2.0] + 0.1 * rng.standard_normal(20)
-    fit = Regression.of((0, 1), design[:15], y[:15])
+    (fit,) = Regression.of([(0, 1)], design[:15], y[:15])
     assert fit is not None
     line = stats.linregress(design[:15, 1], y[:15])
     x, mean = design[15:, 1], design[:15, 1].mean()

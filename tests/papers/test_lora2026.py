@@ -133,10 +133,13 @@ def test_placements_have_as_many_parameters_and_one_control_each(scale: Any) -> 
 
 
 @pytest.mark.parametrize("scale", ["demo", "small"])
-def test_a_base_is_small_and_knows_its_language(scale: str) -> None:
-    """Its loss on text that it never saw is far below a guess of its tokens' frequencies."""
-    base = FOLDER / f"base-{scale}"
-    assert sum(path.stat().st_size for path in base.iterdir()) < 1_000_000
+def test_a_base_is_small(scale: str) -> None:
+    assert sum(path.stat().st_size for path in (FOLDER / f"base-{scale}").iterdir()) < 1_000_000
+
+
+def test_a_base_knows_its_language_and_the_control_does_not() -> None:
+    """By the loss on text that it never saw; a guess has 7.6 nats a token."""
+    base = FOLDER / "base-demo"
     task = Facts(library=str(FOLDER / "studies" / "attributes.tsv"), tokenizer=str(base), library_size=20)
     short = capax.Training(max_steps=1)
     losses = [

@@ -15,7 +15,7 @@ from capax.papers.reproduce import Reproduction
 KEPT = sorted((DOCS / "reproduced").glob("*.json"))
 
 
-DEMO = ("morris2025", "allenzhu2024", "changalidis2025")
+DEMO = ("morris2025", "allenzhu2024", "changalidis2025", "lora2026")
 """Papers whose demo is kept, as small takes up to an hour of each."""
 
 

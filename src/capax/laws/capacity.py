@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -85,19 +85,30 @@ class Regression:
     dof: int
 
     @classmethod
-    def of(cls, places: tuple[int, ...], design: np.ndarray, y: Vector) -> Regression | None:
-        """The regression; None where the rows do not determine it."""
-        chosen, dof = design[:, places], len(y) - len(places)
-        if dof < FREEDOM:
-            return None
+    def of(cls, subsets: Collection[tuple[int, ...]], design: np.ndarray, y: Vector) -> list[Regression | None]:
+        """The regression on each subset of the columns; None where the rows do not determine it."""
+        found: dict[tuple[int, ...], Regression | None] = dict.fromkeys(subsets)
+        for width, group in itertools.groupby(sorted(found, key=len), key=len):
+            some, dof = list(group), len(y) - width
+            if dof >= FREEDOM:
+                found |= zip(some, cls._alike(some, design, y, dof), strict=True)
+        return [found[places] for places in subsets]
+
+    @classmethod
+    def _alike(
+        cls, subsets: list[tuple[int, ...]], design: np.ndarray, y: Vector, dof: int
+    ) -> Iterator[Regression | None]:
+        """Of subsets of as many columns, which are computed together: there are hundreds."""
+        chosen = np.moveaxis(design[:, np.array(subsets)], 0, 1)
         orthogonal, triangle = np.linalg.qr(chosen)
-        size = np.abs(np.diag(triangle))
-        if size.min() < 1e-9 * size.max():
-            return None
-        root = np.linalg.inv(triangle)
-        beta = root @ (orthogonal.T @ y)
-        residuals = y - chosen @ beta
-        return cls(places, beta, root, max(float(np.sqrt(residuals @ residuals / dof)), 1e-9), dof)
+        size = np.abs(np.diagonal(triangle, axis1=1, axis2=2))
+        told = size.min(1) >= 1e-9 * size.max(1)
+        root = np.linalg.inv(np.where(told[:, None, None], triangle, np.eye(triangle.shape[-1])))
+        beta = (root @ (orthogonal.mT @ y)[..., None])[..., 0]
+        residuals = y - (chosen @ beta[..., None])[..., 0]
+        spread = np.maximum(np.sqrt((residuals**2).sum(1) / dof), 1e-9)
+        for place, places in enumerate(subsets):
+            yield cls(places, beta[place], root[place], float(spread[place]), dof) if told[place] else None
 
     def log_density(self, design: np.ndarray, y: Vector) -> Vector:
         """Of new measurements: Student's t about the line; `scipy.stats` says the same ten times slower."""
@@ -224,13 +235,16 @@ class CapacityLaw(Product):
             )
         densities, larger = [np.empty((len(subsets), 0))], [np.empty(0, dtype=bool)]
         for kept, left_out, travels in _folds(design):
-            simplest = Regression.of((0,), design[kept], y[kept])
+            (simplest,) = Regression.of([(0,)], design[kept], y[kept])
             if simplest is None:
                 continue
             varies = {0, *np.flatnonzero(np.ptp(design[kept], axis=0) > 0).tolist()}
             told = [tuple(place for place in places if place in varies) for places in subsets]
-            fits = [Regression.of(places, design[kept], y[kept]) or simplest for places in told]
-            densities.append(np.stack([fit.log_density(design[left_out], y[left_out]) for fit in fits]))
+            fits = dict(zip(told, Regression.of(told, design[kept], y[kept]), strict=True))
+            found = {
+                places: (fit or simplest).log_density(design[left_out], y[left_out]) for places, fit in fits.items()
+            }
+            densities.append(np.stack([found[places] for places in told]))
             larger.append(np.full(int(left_out.sum()), travels))
         density = np.concatenate(densities, axis=1)
         if not density.size:  # of one architecture
@@ -279,7 +293,7 @@ class CapacityLaw(Product):
         """The regressions to all rows, weighted; lower bounds at what is expected above them."""
         bounds, y = rows.complete, y.copy()
         for _ in range(IMPUTED if bounds.any() else 1):
-            fits = [Regression.of(places, design, y) for places in subsets]
+            fits = Regression.of(subsets, design, y)
             share = np.array([0.0 if fit is None else weight for fit, weight in zip(fits, weights, strict=True)])
             share = np.where(share < 1e-3 * share.max(), 0.0, share)
             share /= share.sum()
@@ -342,7 +356,7 @@ class CapacityLaw(Product):
                 mean, spread = design[bounds] @ fitted[0], fitted[1]
                 low = (self._bounds(rows, design) - mean) / spread
                 y[bounds] = scipy.stats.truncnorm.rvs(low, np.inf, mean, spread, random_state=generator)
-                fit = Regression.of(fit.places, design, y) or fit
+                fit = Regression.of([fit.places], design, y)[0] or fit
             beta, spread = fitted = fit.drawn(len(usual), generator)
             draws[number] = [*(usual + beta), spread]
         draws[:, 0] = np.exp(draws[:, 0])

@@ -18,7 +18,7 @@ from pydantic import Field, ImportString, model_validator
 from capax.errors import CapaxError, SpecError
 from capax.results import Measurement, Result, Standing
 from capax.specs import Run
-from capax.sweeps.grid import read_study
+from capax.sweeps.grid import combinations, read_study
 
 Scale = Literal["demo", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("demo", "small", "paper")
@@ -163,8 +163,14 @@ class ScaledStudy(Result):
         """The runs at a scale; none where it is left out, or a library is missing."""
         if self.why_none(scale) is not None:
             return ()
-        files = (self.folder / f"{file}-{scale}.toml" for file in self.files or (self.name,))
-        return tuple(run for file in files for run in _runs(file))
+        return tuple(run for file in self._files(scale) for run in _runs(file))
+
+    def count(self, scale: Scale) -> int:
+        """How many runs it has at a scale, whatever is installed; no combination of a paper's study repeats another."""
+        return sum(combinations(file) for file in self._files(scale)) if scale in self.seconds else 0
+
+    def _files(self, scale: Scale) -> list[Path]:
+        return [self.folder / f"{file}-{scale}.toml" for file in self.files or (self.name,)]
 
 
 @cache
@@ -194,6 +200,10 @@ class Recipe(Result):
     def runs(self, scale: Scale) -> tuple[Run, ...]:
         """What is to be measured for it."""
         return () if self.study is None else self.study.runs(scale)
+
+    def count(self, scale: Scale) -> int:
+        """How many runs it has; none is made."""
+        return 0 if self.study is None else self.study.count(scale)
 
     def seconds(self, scale: Scale) -> float:
         """Expected time of its runs alone."""
@@ -302,7 +312,7 @@ def listed(name: str | None = None, figure: str | None = None) -> RecipeList:
             title=recipe.title,
             study=None if recipe.study is None else recipe.study.name,
             claims=tuple(claim.says for claim in recipe.claims),
-            runs={scale: len(recipe.runs(scale)) for scale in SCALES},
+            runs={scale: recipe.count(scale) for scale in SCALES},
             seconds={scale: recipe.seconds(scale) for scale in SCALES},
             command=f"capax reproduce {recipe.paper} {recipe.figure}",
         )

@@ -74,6 +74,20 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
         raise StudyError(f"{path}: {error}") from None
 
 
+def combinations(path: Path | str) -> int:
+    """How many combinations of its axes a study file has; none is made, and no model looked at.
+
+    Raises:
+        StudyError: as `read_study`, for what can be seen without making a run.
+    """
+    tables = _parse(Path(path))
+    try:
+        parts = _parts(tables)
+        return math.prod(len(axis) for axis in _axes(tables, _fields(parts), parts))
+    except SpecError as error:
+        raise StudyError(f"{path}: {error}") from None
+
+
 def _parse(path: Path) -> dict[str, Any]:
     try:
         text = regular(path, "study", StudyError, largest=LARGEST_TEXT).read_text(encoding="utf-8")
