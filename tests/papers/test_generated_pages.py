@@ -11,7 +11,7 @@ PAGES = sorted(path.stem for path in DOCS.glob("*.py") if "\ndef page(" in path.
 DATA = sorted(name for name in PAGES if "\ndef reference(" in (DOCS / f"{name}.py").read_text("utf-8"))
 SLOW = ("exposures",)  # laws of every form are fitted for it
 FITTED = ("published",)
-"""Pages of laws that do not suit the rows: their fits run along a valley, and end where the processor's rounding says."""
+"""Pages of laws that do not suit the rows: a fit runs along a valley, and ends where the rounding of products says."""
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
