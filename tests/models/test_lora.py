@@ -216,9 +216,9 @@ def test_a_run_is_known_by_the_content_of_its_base(base: Path, tmp_path: Path) -
         capax.measure(TASK, there.model, SHORT)
 
 
-def test_a_random_base_is_a_control_that_all_runs_share(base: Path, tmp_path: Path) -> None:
-    """Its shape and tokens are the checkpoint's, its weights are not, and no seed changes them."""
-    spec, theirs = made(base, base_weights="random"), made(base)
+def test_a_shuffled_base_is_a_control_that_all_runs_share(base: Path, tmp_path: Path) -> None:
+    """Its shape, tokens and numbers are the checkpoint's, in another order that no seed changes."""
+    spec, theirs = made(base, base_weights="shuffled"), made(base)
     modules = [one.torch_module(SIZES, seed) for one, seed in ((spec, 0), (spec, 1), (theirs, 0))]
     frozen = [{n: p for n, p in one.named_parameters() if not p.requires_grad} for one in modules]
     assert frozen[0].keys() == frozen[2].keys()
@@ -228,14 +228,15 @@ def test_a_random_base_is_a_control_that_all_runs_share(base: Path, tmp_path: Pa
         assert torch.equal(frozen[0][name], frozen[1][name])
         assert frozen[0][name].shape == frozen[2][name].shape
         assert not torch.equal(frozen[0][name], frozen[2][name])
+        assert torch.equal(frozen[0][name].flatten().sort()[0], frozen[2][name].flatten().sort()[0])
     keys = {Run(task=TASK, model=one).key() for one in (spec, theirs, made(base, base_weights="checkpoint"))}
     assert len(keys) == 2
     assert spec.effective_parameters(**SIZES) == theirs.effective_parameters(**SIZES)
     run = capax.measure(TASK, spec, SHORT, restarts=2, store=tmp_path / "s.db")
-    assert run.metrics["base_loss"] > 0.9 * math.log(TOKENS)  # it knows nothing of the text
-    assert any("random weights" in note for note in run.notes)
-    assert "random weights" in run.spec.model.name
-    assert capax.read(tmp_path / "s.db")["base_weights"].to_list() == ["random"]
+    assert run.metrics["base_loss"] > 0.9 * math.log(TOKENS)
+    assert any("weights shuffled" in note for note in run.notes)
+    assert "weights shuffled" in run.spec.model.name
+    assert capax.read(tmp_path / "s.db")["base_weights"].to_list() == ["shuffled"]
 
 
 @pytest.mark.parametrize(

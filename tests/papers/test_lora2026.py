@@ -49,7 +49,7 @@ def holding(density: Callable[[Any, Lora], float | None], width: float = 0.05, l
 def as_published(task: Any, model: Lora) -> float:
     """Both sources right: facts take a tenth."""
     less = 0.1 * model.rank**0.08 if isinstance(task, Facts) else 1.0
-    control = 0.5 if model.base_weights == "random" else 1.0
+    control = 0.5 if model.base_weights == "shuffled" else 1.0
     return less * control * {"attention": 1.3, "mlp": 2.43, "attention,mlp": 2.2}[model.targets]
 
 
@@ -112,9 +112,9 @@ def test_one_base(density: Any, expected: list[str]) -> None:
     assert answers("one-base", holding(density)) == expected
 
 
-def test_a_random_base_that_holds_more_differs_and_so_does_a_base_that_is_spared() -> None:
+def test_a_shuffled_base_that_holds_more_differs_and_so_does_a_base_that_is_spared() -> None:
     def more(task: Any, model: Lora) -> float:
-        return 2.0 if model.base_weights == "random" else 1.0
+        return 2.0 if model.base_weights == "shuffled" else 1.0
 
     assert answers("one-base", holding(more, lost=0.5)) == ["agrees", "differs", "differs", "differs"]
 
@@ -129,7 +129,7 @@ def test_placements_have_as_many_parameters_and_one_control_each(scale: Any) -> 
         counts.setdefault(place, set()).add(run.model.parameter_counts(**run.task.sizes())["trainable"])
     for task in ("sequences", "facts"):
         assert counts[task, "checkpoint", "attention"] & counts[task, "checkpoint", "mlp"]
-        assert counts[task, "random", "mlp"] <= counts[task, "checkpoint", "mlp"]
+        assert counts[task, "shuffled", "mlp"] <= counts[task, "checkpoint", "mlp"]
 
 
 @pytest.mark.parametrize("scale", ["demo", "small"])
@@ -144,9 +144,9 @@ def test_a_base_knows_its_language_and_the_control_does_not() -> None:
     short = capax.Training(max_steps=1)
     losses = [
         capax.measure(task, Lora(base=str(base), lora={"r": 1}, base_weights=weights), short, restarts=1).metrics
-        for weights in ("checkpoint", "random")
+        for weights in ("checkpoint", "shuffled")
     ]
-    assert losses[0]["base_loss"] < 5 < 7 < losses[1]["base_loss"]
+    assert losses[0]["base_loss"] < 5 < 7.6 < losses[1]["base_loss"]
 
 
 def test_without_the_library_nothing_is_run_and_the_verdicts_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,11 +101,10 @@ def check(spec: Lora) -> None:
     rank = spec.lora.get("r")
     if type(rank) is not int or rank < 1:
         raise SpecError(f"lora: r=RANK is required, a whole number from 1 on, got {shown(rank)}")
-    source = {"weights": spec.base} if spec.base_weights == "checkpoint" else {"config": spec.base}
     try:
-        network = HuggingFace(**source, set={})
+        network = HuggingFace(weights=spec.base, set={})
     except SpecError as error:  # which names its own fields
-        raise SpecError(f"base: {str(error).removeprefix('weights: ').removeprefix('config: ')}") from None
+        raise SpecError(f"base: {str(error).removeprefix('weights: ')}") from None
     folder = Path(spec.base).resolve()
     if network.d_model is not None and rank > network.d_model:
         raise SpecError(f"lora: r: at most the base's width {network.d_model}, got {rank}")
@@ -141,7 +140,17 @@ def make(spec: Lora, vocab_size: int, context: int) -> nn.Module:
         SpecError: for a base that has changed, or knows fewer tokens than the task has.
     """
     base = build(spec.frozen, spec.known_tokens, context, 0)
+    if spec.base_weights == "shuffled":
+        _shuffle(base)
     return _adapted(spec, base, vocab_size)
+
+
+def _shuffle(base: nn.Module) -> None:
+    """Put the numbers of each tensor in a random order, always the same one."""
+    generator = torch.Generator().manual_seed(0)
+    for tensor in base.parameters():
+        order = torch.randperm(tensor.numel(), generator=generator)
+        tensor.data = tensor.data.flatten()[order].view_as(tensor)
 
 
 def _adapted(spec: Lora, base: nn.Module, vocab_size: int) -> nn.Module:
@@ -232,8 +241,8 @@ def _content(path: Path) -> str:
 
 def remarks(spec: Lora, vocab_size: int) -> Iterator[str]:
     """What a measurement says of an adapter: its base, the share of it that is trained, and the tokens that count."""
-    weights = "random weights" if spec.base_sha256 is None else f"sha256 {spec.base_sha256:.8}…"
-    yield f"base: {Path(spec.base).name} ({weights}), frozen, by {spec.frozen.library}"
+    shuffled = ", its weights shuffled" if spec.base_weights == "shuffled" else ""
+    yield f"base: {Path(spec.base).name} (sha256 {spec.base_sha256:.8}…), frozen{shuffled}, by {spec.frozen.library}"
     if vocab_size < spec.known_tokens:
         yield f"tokens: the first {vocab_size} of the base's {spec.known_tokens}"
 

@@ -66,10 +66,11 @@ class Lora(LibraryModel):
         ),
     ] = None
     base_weights: Annotated[
-        Literal["checkpoint", "random"],
+        Literal["checkpoint", "shuffled"],
         since(
             "0.1",
-            description="Weights of the base: its checkpoint's, or as a control random ones, the same for all runs.",
+            description="Weights of the base: the checkpoint's, or as a control the numbers of each of its tensors in "
+            "random order, the same one for all runs: the scale is its own, what it knows is gone.",
         ),
     ] = "checkpoint"
     base_sha256: Annotated[str | None, filled_in("Content of its weights: read with them, checked when used.")] = None
@@ -107,7 +108,7 @@ class Lora(LibraryModel):
     def name(self) -> str:
         """The adapter, and over what."""
         sizes = self.frozen.name.removesuffix(f", from {Path(self.base).name}")
-        over = Path(self.base).name + (", random weights" if self.base_weights == "random" else "")
+        over = Path(self.base).name + (", weights shuffled" if self.base_weights == "shuffled" else "")
         return f"{self.kind} of rank {self.rank} on {self.targets} over {over} ({sizes})"
 
     @property

@@ -167,25 +167,25 @@ def both_tasks(of: Evidence) -> Verdict:
 
 
 def _knowledge(of: Evidence, task: type) -> Verdict:
-    """The base's own weights against random ones."""
-    control = _of(of, task, "random")[0]
+    """The base's own weights against the same numbers shuffled."""
+    control = _of(of, task, "shuffled")[0]
     there = [
         run
         for run in _of(of, task, targets=str(control.spec.model.columns()["targets"]))
         if _rank(run) == _rank(control)
     ]
     if not there:
-        raise Unjudged("no adapter like that over the random base")
+        raise Unjudged("no adapter like that over the shuffled base")
     return _more(there[0], control, "the trained base's")
 
 
 def knowledge_for_sentences(of: Evidence) -> Verdict:
-    """Sentences over the trained base and over a random one."""
+    """Sentences over the trained base and over its shuffled weights."""
     return _knowledge(of, Facts)
 
 
 def knowledge_for_tokens(of: Evidence) -> Verdict:
-    """Random tokens over the trained base and over a random one."""
+    """Random tokens over the trained base and over its shuffled weights."""
     return _knowledge(of, Sequences)
 
 
