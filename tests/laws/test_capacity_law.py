@@ -11,8 +11,8 @@ from scipy import stats
 
 import capax
 from capax.errors import LawError, TableError
-from capax.laws.capacity import Regression
 from capax.laws.domain import OutsideDomainWarning
+from capax.laws.regression import FREEDOM, Regression
 from capax.store import tables
 
 ALL = ["n_layers", "attention", "d_model", "vocab_size", "seq_len"]
@@ -94,6 +94,28 @@ def test_one_regression_is_the_textbooks() -> None:
     assert law.predict({"effective_parameters": [1000.0]})[0] == pytest.approx(np.exp(logs.mean()), rel=1e-10)
     ends = law.predict_interval({"effective_parameters": [1000.0]})
     assert np.log(np.ravel(ends)) == pytest.approx([logs.mean() - half, logs.mean() + half], abs=0.02 * half)
+
+
+def test_regressions_that_are_computed_together_are_those_of_least_squares() -> None:
+    """Of every subset, in the order asked for; none where the rows do not tell the columns, or are too few."""
+    generator = np.random.default_rng(0)
+    design = np.column_stack([np.ones(9), generator.normal(size=(9, 3))])
+    design = np.column_stack([design, design[:, 1] + design[:, 2]])
+    y = generator.normal(size=9)
+    subsets = [(0, 1, 3), (0,), (0, 1, 2, 4), (0, 2), (0, 1, 2), (0,)]
+    for places, fit in zip(subsets, Regression.of(subsets, design, y), strict=True):
+        if places == (0, 1, 2, 4):
+            assert fit is None
+            continue
+        assert fit is not None
+        beta, rest, *_ = np.linalg.lstsq(design[:, places], y)
+        assert fit.places == places
+        assert fit.beta == pytest.approx(beta, rel=1e-10)
+        assert fit.dof == 9 - len(places)
+        assert fit.spread**2 * fit.dof == pytest.approx(rest[0], rel=1e-10)
+        covariance = np.linalg.inv(design[:, places].T @ design[:, places])
+        assert fit.root @ fit.root.T == pytest.approx(covariance, rel=1e-9, abs=1e-12)
+    assert Regression.of([(0, 1), (0,)], design[: 1 + FREEDOM], y[: 1 + FREEDOM])[0] is None
 
 
 def test_the_density_of_what_is_left_out_is_that_of_a_bayesian_line() -> None:
