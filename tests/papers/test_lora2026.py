@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from doc_scripts import DOCS
 from synthetic import Made, interval, measurement, verdicts
 
 import capax
+from capax.cli import main
 from capax.errors import SpecError
-from capax.papers.recipe import PAPERS, recipes
+from capax.papers.recipe import PAPERS, listed, recipes
 from capax.results import CapacityEstimate, Measurement
 from capax.specs import Facts, Lora, Run
 
@@ -27,7 +30,7 @@ def holding(density: Callable[[Any, Lora], float | None], width: float = 0.05, l
         assert isinstance(run.model, Lora)
         said = density(run.task, run.model)
         trainable = run.model.parameter_counts(**run.task.sizes())["trainable"]
-        bits = (said or 1.0) * trainable * rng.normal(1, 0.002)
+        bits = (1.0 if said is None else said) * trainable * rng.normal(1, 0.002)
         capacity = CapacityEstimate(
             bits=0.95 * bits,
             extrapolated=None if said is None else bits,
@@ -85,12 +88,34 @@ def test_random_tokens(density: Any, expected: list[str]) -> None:
     ("density", "expected"),
     [
         (as_published, ["agrees", "agrees", UNJUDGED, "agrees"]),
-        (alike, ["differs", "differs", UNJUDGED, UNJUDGED]),  # the power is 1, and well known
+        (alike, ["differs", "agrees", UNJUDGED, UNJUDGED]),  # 1 is within the densities' error of 1.08
         (unknown, ["differs", UNJUDGED, UNJUDGED, UNJUDGED]),  # a lower bound of one bit is above 0.44
     ],
 )
 def test_sentences(density: Any, expected: list[str]) -> None:
     assert answers("sentences", holding(density)) == expected
+
+
+@pytest.mark.parametrize("figure", ["tokens", "sentences", "one-base"])
+def test_wide_intervals_and_adapters_that_hold_nothing_agree_with_nothing(figure: str) -> None:
+    """Restarts far apart have an interval from zero on; one that learned nothing reached no bits."""
+
+    def nothing(task: Any, model: Lora) -> float:
+        return 0.0
+
+    for made in (holding(as_published, width=1.0, lost=0.0), holding(nothing, lost=0.0)):
+        assert "agrees" not in answers(figure, made)
+
+
+def test_a_ratio_that_may_be_one_is_not_the_published_one() -> None:
+    def somewhat(task: Any, model: Lora) -> float:
+        return 1.4 if model.targets == "mlp" else 1.0
+
+    assert answers("tokens", holding(somewhat, width=0.18))[1:3] == [UNJUDGED] * 2
+
+
+def test_an_exponent_is_no_better_known_than_the_densities() -> None:
+    assert answers("sentences", holding(alike, width=0.3))[1] in ("agrees", UNJUDGED)
 
 
 def test_capacity_that_grows_otherwise_differs() -> None:
@@ -105,7 +130,7 @@ def test_capacity_that_grows_otherwise_differs() -> None:
     [
         (as_published, ["differs", "agrees", "agrees", "agrees"]),
         (alike, ["agrees", UNJUDGED, UNJUDGED, "agrees"]),
-        (unknown, [UNJUDGED] * 3 + ["agrees"]),
+        (unknown, [UNJUDGED] * 4),
     ],
 )
 def test_one_base(density: Any, expected: list[str]) -> None:
@@ -149,7 +174,9 @@ def test_a_base_knows_its_language_and_the_control_does_not() -> None:
     assert losses[0]["base_loss"] < 5 < 7.6 < losses[1]["base_loss"]
 
 
-def test_without_the_library_nothing_is_run_and_the_verdicts_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_nothing_is_run_and_the_verdicts_say_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def missing() -> str:
         raise SpecError("model: needs peft: pip install 'capax[lora]'")
 
@@ -159,11 +186,14 @@ def test_without_the_library_nothing_is_run_and_the_verdicts_say_so(monkeypatch:
         for verdict in recipe.judge({}, "demo"):
             assert verdict.answer == UNJUDGED
             assert verdict.reason == "nothing is run at scale demo: model: needs peft: pip install 'capax[lora]'"
+    rows = listed("lora2026").recipes
+    assert {row.missing for row in rows} == {"model: needs peft: pip install 'capax[lora]'"}
+    with pytest.raises(SystemExit):
+        main(["reproduce", "lora2026", "--list"])
+    assert "not run here: model: needs peft" in capsys.readouterr().out
 
 
 def test_the_facts_are_what_their_script_makes(tmp_path: Path) -> None:
-    import runpy
-
-    write = runpy.run_path("examples/lora/attributes.py")["write"]
+    write = runpy.run_path(str(DOCS.parent / "examples" / "lora" / "attributes.py"))["write"]
     write(FOLDER / "base-small", 1, 3000, tmp_path / "again.tsv")
     assert (tmp_path / "again.tsv").read_bytes() == (FOLDER / "studies" / "attributes.tsv").read_bytes()

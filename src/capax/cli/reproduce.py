@@ -44,7 +44,7 @@ def reproduce(
     Parameters
     ----------
     paper
-        harma2024, mahdavi2024, adler2025, morris2025, allenzhu2024, changalidis2025, or all.
+        harma2024, mahdavi2024, adler2025, morris2025, allenzhu2024, changalidis2025, lora2026, or all.
     figure
         One figure, table or theorem of the paper; --list names them. [default: all]
     scale
@@ -154,13 +154,17 @@ def _show_list(rows: RecipeList) -> None:
         table.add_column("what", ratio=1)
         if screen.width >= STUDY_WIDTH:
             table.add_column("study", no_wrap=True, min_width=max(len(row.study or "") for row in rows.recipes))
+        missing = None
         for scale in rows.seconds:
             table.add_column(scale, justify="right", no_wrap=True, min_width=TIME_WIDTH)
         for row in group:
             study = [row.study or "–"] if screen.width >= STUDY_WIDTH else []
             times = (duration(seconds) if seconds else "–" for seconds in row.seconds.values())
             table.add_row(row.figure, row.title, *study, *times)
+            missing = row.missing or missing
         screen.print(table)
+        if missing:
+            screen.print(f"not run here: {missing}")
         screen.print()
     total = ", ".join(f"{scale} {duration(seconds)}" for scale, seconds in rows.seconds.items())
     screen.print(

@@ -40,11 +40,11 @@ class Regression:
         for width, group in itertools.groupby(sorted(found, key=len), key=len):
             some, dof = list(group), len(y) - width
             if dof >= FREEDOM:
-                found |= zip(some, cls._alike(some, design, y, dof), strict=True)
+                found |= zip(some, cls._of_width(some, design, y, dof), strict=True)
         return [found[places] for places in subsets]
 
     @classmethod
-    def _alike(
+    def _of_width(
         cls, subsets: list[tuple[int, ...]], design: np.ndarray, y: Vector, dof: int
     ) -> Iterator[Regression | None]:
         """Of subsets of as many columns, which are computed together: there are hundreds."""

@@ -25,7 +25,7 @@ MOST_POSITIONS = 64
 NAMED = 6
 """So many are named in a sentence."""
 TRIAL, FEWER = 3, 2
-"""Members of the trial of `torch.vmap`, and of a smaller pack in which they should be the same: none has fewer."""
+"""Members of the trial of `torch.vmap`, and of a smaller pack in which they should be the same to the last bit."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,8 @@ def _why_apart(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[i
     """Why members cannot be computed together; empty where a trial went well.
 
     It asks that scores and gradients are those of the members computed one by one (to rounding), and that a member's do
-    not depend on how many there are, from two on (bit for bit), in train and in eval mode.
+    not depend on how many there are, from two on (bit for bit), in train and in eval mode. One by itself may be
+    rounded otherwise, as of every model (`Pack`).
     """
     modules = [made(seed) for seed in range(TRIAL)]
     stacked, common = stack(modules[0], modules[1:], spec)

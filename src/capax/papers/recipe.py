@@ -148,16 +148,20 @@ class ScaledStudy(Result):
     library: ImportString[Any] = None
     law: ImportString[Any] = None
 
+    @property
+    def missing(self) -> str | None:
+        """What has to be installed before anything is run; None where all is there."""
+        if self.library is None:
+            return None
+        try:
+            self.library.installed()
+        except SpecError as error:
+            return str(error)
+        return None
+
     def why_none(self, scale: Scale) -> str | None:
         """Why nothing is run at a scale; None where something is."""
-        if scale not in self.seconds:
-            return self.left_out
-        if self.library is not None:
-            try:
-                self.library.installed()
-            except SpecError as error:
-                return str(error)
-        return None
+        return (self.left_out or "no study") if scale not in self.seconds else self.missing
 
     def runs(self, scale: Scale) -> tuple[Run, ...]:
         """The runs at a scale; none where it is left out, or a library is missing."""
@@ -288,6 +292,9 @@ class RecipeRow(Result):
     runs: dict[Scale, int]
     seconds: Annotated[dict[Scale, float], Field(description="Expected on two cores, of its study alone.")]
     command: str
+    missing: Annotated[
+        str | None, Field(description="What has to be installed before its study is run; None where all is there.")
+    ]
 
 
 class RecipeList(Result):
@@ -315,6 +322,7 @@ def listed(name: str | None = None, figure: str | None = None) -> RecipeList:
             runs={scale: recipe.count(scale) for scale in SCALES},
             seconds={scale: recipe.seconds(scale) for scale in SCALES},
             command=f"capax reproduce {recipe.paper} {recipe.figure}",
+            missing=None if recipe.study is None else recipe.study.missing,
         )
         for recipe in chosen
     )

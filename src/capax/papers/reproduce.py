@@ -84,7 +84,7 @@ def reproduce(
     runs, and their reasons say so.
 
     Args:
-        paper: harma2024, mahdavi2024, adler2025, morris2025, allenzhu2024 or changalidis2025.
+        paper: harma2024, mahdavi2024, adler2025, morris2025, allenzhu2024, changalidis2025 or lora2026.
         figure: one of its recipes; all when not given.
         scale: demo (minutes), small (an hour or so on two cores) or paper (a cluster).
         folder: where to write; made where it is not there.

@@ -125,7 +125,7 @@ def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
         if run.spec.task.promise is None:
             continue
         model, task = run.spec.model.columns(), run.spec.task.columns()
-        if not set(ADAPTER) <= set(model) or model["base_weights"] == "shuffled":  # a control
+        if not set(ADAPTER) <= set(model) or model.get("base_weights") == "shuffled":  # a control
             continue
         found.append(
             {

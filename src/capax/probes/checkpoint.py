@@ -42,7 +42,7 @@ def checkpoint(
     Args:
         key: of a run of model `hf` that was measured with `keep_weights`, or its beginning.
         folder: made where it is not there.
-        precision: that of the run, or bfloat16: half the bytes, each number rounded to 8 bits.
+        precision: float32, or bfloat16: half the bytes, 8 significant bits.
 
     Raises:
         StoreError: when the store has no such run, or it kept no weights.

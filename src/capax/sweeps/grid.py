@@ -75,13 +75,14 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
 
 
 def combinations(path: Path | str) -> int:
-    """How many combinations of its axes a study file has; none is made, and no model looked at.
+    """How many combinations of its axes a study file has; no run is made.
 
     Raises:
-        StudyError: as `read_study`, for what can be seen without making a run.
+        StudyError: as `read_study`, but for runs that are not allowed, and changes.
     """
     tables = _parse(Path(path))
     try:
+        _refuse_unknown(tables)
         parts = _parts(tables)
         return math.prod(len(axis) for axis in _axes(tables, _fields(parts), parts))
     except SpecError as error:
@@ -102,13 +103,17 @@ def _parse(path: Path) -> dict[str, Any]:
     return tables
 
 
-def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
+def _refuse_unknown(tables: Mapping[str, Any]) -> None:
     for name in tables:
         if name not in KNOWN:
             raise SpecError(f"{name}: unknown table; allowed are {', '.join(KNOWN)}")
     for name in ("task", "model", "training", "protocol", "grid"):
         if not isinstance(tables.get(name, {}), dict):
             raise SpecError(f"{name}: should be a table, got {tables[name]!r}")
+
+
+def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
+    _refuse_unknown(tables)
     store = tables.get("store")
     if store is not None and not isinstance(store, str):
         raise SpecError(f"store: should be a file name, got {store!r}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from capax.papers import evidence as ev
-from capax.papers.evidence import Density
+from capax.papers.evidence import Density, Estimate
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.specs import Facts, Lora, Sequences
@@ -16,10 +16,12 @@ TOKENS = 1.71, 2.75
 """Bits a parameter of Tan et al. 2026: rank 1 on their smaller base, and rank 16 (as others state them)."""
 PLACES = 1.30, 2.43
 """Of adapters on attention alone and on the FFN alone, 37,000 parameters each (as others state them)."""
-SENTENCES = 0.05, 0.44
-"""Bits a parameter of Nguyen 2026: on the smallest of its bases, and on the largest (read in its data)."""
+SENTENCES = 0.044, 0.44
+"""Bits a parameter of Nguyen 2026: rank 16 on the smallest base, rank 16 on the largest (read in its data)."""
 BY_PARAMETERS = 1.08
-"""The power of an adapter's parameters that its capacity grows by, of Nguyen 2026."""
+"""Exponent of capacity in the adapter's parameters, of Nguyen 2026."""
+NARROW = 2.0
+"""An interval whose ends are further apart than this factor agrees with nothing (ours)."""
 ALIKE = 2.0
 """Two tasks are alike that differ by no more than this factor (ours)."""
 RUINED = 1.0
@@ -46,26 +48,47 @@ def _of(of: Evidence, task: type, weights: str = "checkpoint", targets: str | No
         and targets in (None, run.spec.model.targets)
     ]
     if not runs:
-        raise Unjudged(f"no adapter{'' if targets is None else f' on {targets}'} learned {task.__name__.lower()}")
+        place = "" if targets is None else f" on {targets}"
+        raise Unjudged(f"no adapter{place} over the base ({weights} weights) learned {task.__name__.lower()}")
     return sorted(runs, key=lambda run: run.parameters.trainable)
 
 
+def _adapter(run: Measurement) -> tuple[str, int]:
+    """Layers and rank."""
+    model = run.spec.model
+    assert isinstance(model, Lora)
+    return model.targets, model.rank
+
+
 def _said(runs: Sequence[Measurement]) -> str:
-    return "; ".join(f"{run.spec.model.columns()['targets']} rank {_rank(run)}: {density(run)}" for run in runs)
+    return "; ".join(f"{_adapter(run)[0]} rank {_adapter(run)[1]}: {density(run)}" for run in runs)
 
 
-def _rank(run: Measurement) -> int:
-    return int(run.spec.model.columns()["r"])
+def _ratio(a: float, b: float) -> float:
+    """Of two numbers of bits; nothing is infinitely less than something."""
+    return a / b if b else math.inf
+
+
+def _times(a: Density, b: Density) -> Estimate:
+    """How many times as much one holds as another, across their intervals.
+
+    Raises:
+        Unjudged: where one did not converge.
+    """
+    if not (a.converged and b.converged):
+        raise Unjudged(f"an adapter did not converge: {a} against {b}")
+    return Estimate(_ratio(a.value, b.value), _ratio(a.low, b.most), _ratio(a.most, b.low))
 
 
 def _within(runs: Sequence[Measurement], low: float, high: float) -> Verdict:
     """Whether each adapter's interval meets a published range."""
     found, measured = [density(run) for run in runs], _said(runs)
+    which = counted(len(runs), "adapter") + " of this base"
     if any(one.low > high or one.most < low for one in found):
-        return differs(f"the interval of an adapter is outside of {low} to {high}", measured)
-    if not all(one.converged and one.high is not None for one in found):
-        return cannot("an adapter did not converge, or has no upper end", measured)
-    return agrees(f"the interval of every adapter meets {low} to {high}", measured)
+        return differs(f"an interval is outside of {low} to {high}, {which}", measured)
+    if any(one.most > NARROW * one.low for one in found):
+        return cannot(f"an adapter did not converge, or its interval is wider than a factor of {NARROW:g}", measured)
+    return agrees(f"every interval meets {low} to {high}, {which}", measured)
 
 
 def tokens(of: Evidence) -> Verdict:
@@ -87,12 +110,15 @@ def _placed(of: Evidence, task: type) -> tuple[Measurement, Measurement]:
 
 
 def _more(larger: Measurement, smaller: Measurement, what: str) -> Verdict:
-    """Whether one adapter holds more than another, by intervals that do not meet."""
-    a, b, measured = density(larger), density(smaller), f"{density(larger)} against {density(smaller)}"
+    """Whether one adapter holds more than another, by intervals that do not meet; what was reached is a lower bound."""
+    a, b = density(larger), density(smaller)
+    measured = f"{a} against {b}"
     if a.low > b.most:
         return agrees(f"the interval of {what} is above the other's", measured)
     if a.most < b.low:
         return differs(f"the interval of {what} is below the other's", measured)
+    if not (a.converged and b.converged):
+        return cannot("an adapter did not converge", measured)
     return cannot("the intervals meet", measured)
 
 
@@ -111,14 +137,12 @@ def sentences_by_place(of: Evidence) -> Verdict:
 def ratio_of_places(of: Evidence) -> Verdict:
     """How many times as much the FFN's adapter holds of random tokens."""
     attention, ffn = map(density, _placed(of, Sequences))
-    expected = PLACES[1] / PLACES[0]
-    low, high = ffn.low / attention.most, ffn.most / attention.low
-    measured = f"{ffn.value / attention.value:.3g} ({low:.3g} to {high:.3g})"
-    if not low <= expected <= high:
-        return differs(f"the range of the ratio does not hold {expected:.2f}", measured)
-    if not math.isfinite(high) or high > 2 * low:
-        return cannot("the range of the ratio is wider than a factor of two", measured)
-    return agrees(f"the range of the ratio holds {expected:.2f}", measured)
+    expected, found = PLACES[1] / PLACES[0], _times(ffn, attention)
+    if not found.holds(expected):
+        return differs(f"the intervals do not allow {expected:.2f}", str(found))
+    if found.holds(1.0):
+        return cannot(f"the intervals allow {expected:.2f}, and 1 as well", str(found))
+    return agrees(f"the intervals allow {expected:.2f}, and not 1", str(found))
 
 
 def sentences(of: Evidence) -> Verdict:
@@ -127,12 +151,29 @@ def sentences(of: Evidence) -> Verdict:
 
 
 def by_parameters(of: Evidence) -> Verdict:
-    """The exponent of what adapters hold of sentences in their parameters, attention and FFN each at its own level."""
-    runs = [run for run in _of(of, Facts) if density(run).converged]
-    groups = [run.spec.model.columns()["targets"] for run in runs]
-    held = [density(run).value * run.parameters.trainable for run in runs]
-    power = ev.exponent([run.parameters.trainable for run in runs], held, groups)
-    return ev.has_exponent(power, BY_PARAMETERS, f"capacity in parameters, {counted(len(runs), 'adapter')},")
+    """The exponent of what adapters hold of sentences in their parameters, attention and FFN each at its own level.
+
+    Its range is that of the values' own t-interval and of what the adapters' intervals allow: small ones at one end,
+    large ones at the other.
+    """
+    every = [run for run in _of(of, Facts) if _adapter(run)[0] in ("attention", "mlp")]
+    runs = [run for run in every if math.isfinite(density(run).most)]
+    if len(runs) < len(every):
+        raise Unjudged(f"{len(every) - len(runs)} of {len(every)} adapters did not converge")
+    groups = [_adapter(run)[0] for run in runs]
+    counts = [run.parameters.trainable for run in runs]
+    middle = sum(map(math.log, counts)) / len(counts)
+
+    def power(small: str, large: str) -> Estimate:
+        ends = [
+            getattr(density(run), small if math.log(n) < middle else large) for run, n in zip(runs, counts, strict=True)
+        ]
+        return ev.exponent(counts, [end * n for end, n in zip(ends, counts, strict=True)], groups)
+
+    found = power("value", "value")
+    low, high = power("most", "low").value, power("low", "most").value
+    whole = Estimate(found.value, min(found.low, low), max(found.high, high))
+    return ev.has_exponent(whole, BY_PARAMETERS, f"capacity in parameters ({counted(len(runs), 'adapter')})")
 
 
 def _same(of: Evidence) -> list[tuple[Measurement, Measurement]]:
@@ -141,12 +182,8 @@ def _same(of: Evidence) -> list[tuple[Measurement, Measurement]]:
     Raises:
         Unjudged: where there are none.
     """
-    pairs = [
-        (one, other)
-        for one in _of(of, Sequences)
-        for other in _of(of, Facts)
-        if one.spec.model.columns()["targets"] == other.spec.model.columns()["targets"] and _rank(one) == _rank(other)
-    ]
+    learned = {_adapter(run): run for run in _of(of, Facts)}
+    pairs = [(run, learned[_adapter(run)]) for run in _of(of, Sequences) if _adapter(run) in learned]
     if not pairs:
         raise Unjudged("no adapter learned both tasks")
     return pairs
@@ -154,29 +191,22 @@ def _same(of: Evidence) -> list[tuple[Measurement, Measurement]]:
 
 def both_tasks(of: Evidence) -> Verdict:
     """Random tokens against sentences, adapter by adapter."""
-    found = [(density(one), density(other)) for one, other in _same(of)]
-    ratios = [one.value / other.value for one, other in found]
-    low = min(one.low / other.most for one, other in found)
-    high = max(one.most / other.low for one, other in found)
-    measured = f"{', '.join(f'{ratio:.3g}' for ratio in ratios)} times ({low:.3g} to {high:.3g} over all ends)"
-    if max(high, 1 / low if low else math.inf) <= ALIKE:
-        return agrees(f"all ends of all intervals are within a factor of {ALIKE:g}", measured)
-    if any(one.low > ALIKE * other.most or one.most * ALIKE < other.low for one, other in found):
+    found = [_times(density(one), density(other)) for one, other in _same(of)]
+    measured = "; ".join(f"{one} times" for one in found)
+    if any(one.low > ALIKE or one.high < 1 / ALIKE for one in found):
         return differs(f"the intervals of an adapter are further apart than a factor of {ALIKE:g}", measured)
-    return cannot(f"intervals hold ratios within a factor of {ALIKE:g} and beyond", measured)
+    if all(one.high <= ALIKE and one.low >= 1 / ALIKE for one in found):
+        return agrees(f"all intervals are within a factor of {ALIKE:g}", measured)
+    return cannot(f"intervals allow ratios within a factor of {ALIKE:g}, and beyond", measured)
 
 
 def _knowledge(of: Evidence, task: type) -> Verdict:
     """The base's own weights against the same numbers shuffled."""
-    control = _of(of, task, "shuffled")[0]
-    there = [
-        run
-        for run in _of(of, task, targets=str(control.spec.model.columns()["targets"]))
-        if _rank(run) == _rank(control)
-    ]
-    if not there:
-        raise Unjudged("no adapter like that over the shuffled base")
-    return _more(there[0], control, "the trained base's")
+    (control, *_) = _of(of, task, "shuffled")
+    for run in _of(of, task):
+        if _adapter(run) == _adapter(control):
+            return _more(run, control, "the trained base's")
+    raise Unjudged("no adapter like the control's over the base's own weights")
 
 
 def knowledge_for_sentences(of: Evidence) -> Verdict:
@@ -190,12 +220,13 @@ def knowledge_for_tokens(of: Evidence) -> Verdict:
 
 
 def ruins(of: Evidence) -> Verdict:
-    """What the base loses on text that it never saw, by every adapter."""
-    said = [run.metrics for run in (*_of(of, Sequences), *_of(of, Facts)) if "base_loss_after" in run.metrics]
-    if not said:
-        raise Unjudged("no run says what its base lost")
-    lost = [one["base_loss_after"] - one["base_loss"] for one in said]
-    measured = f"{min(lost):.2f} to {max(lost):.2f} nats a token more, {counted(len(said), 'adapter')}"
+    """What the base loses on text that it never saw, by every adapter that holds all it can."""
+    full = [run for run in (*_of(of, Sequences), *_of(of, Facts)) if density(run).converged]
+    losses = [(run.metrics.get("base_loss", math.nan), run.metrics.get("base_loss_after", math.nan)) for run in full]
+    if not losses or not all(math.isfinite(after - before) for before, after in losses):
+        raise Unjudged("no adapter converged, or one does not say what its base lost")
+    lost = [after - before for before, after in losses]
+    measured = f"{min(lost):.2f} to {max(lost):.2f} nats a token more, {counted(len(lost), 'adapter')}"
     if min(lost) >= RUINED:
-        return agrees(f"at least {RUINED:g} nat a token by every adapter", measured)
+        return agrees(f"at least {RUINED:g} nat a token by every adapter that converged", measured)
     return differs(f"less than {RUINED:g} nat a token by one", measured)
