@@ -74,8 +74,8 @@ def test_every_study_file_is_a_study_and_is_used() -> None:
         assert all(read_study(folder / "studies" / name).repeated == 0 for name in files)
 
 
-def test_demo_of_all_fits_in_twenty_five_minutes() -> None:
-    assert seconds(EVERY, "demo") <= 25 * 60
+def test_demo_of_all_fits_in_half_an_hour() -> None:
+    assert seconds(EVERY, "demo") <= 30 * 60
 
 
 def test_names_are_distinct_and_every_claim_has_its_standing() -> None:
