@@ -27,7 +27,7 @@ COUNTS = {
     "morris2025": {"demo": 10, "small": 9, "paper": 22},
     "allenzhu2024": {"demo": 8, "small": 10, "paper": 48},
     "changalidis2025": {"demo": 6, "small": 24},
-    "lora2026": {"demo": 8, "small": 13},
+    "lora2026": {"demo": 7, "small": 13},
 }
 RUN = [(paper, scale) for paper, scales in COUNTS.items() for scale in scales]
 """Papers and the scales at which they are run."""
