@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from made import made
 import capax
 from capax.errors import ReportError
 from capax.figures.capacity import MOST_RUNS, bits_by_parameters, convergence
+from capax.figures.chart import Chart, Series
 from capax.figures.drawing import draw
 from capax.figures.interactive import figure
+from capax.figures.runs import read
 from capax.reports import report
 from capax.reports.caveats import caveats
 from capax.results import Cycle, Interval
@@ -153,3 +156,19 @@ def test_a_report_has_both_figures_and_a_row_for_each_run(runs: list[capax.Measu
     assert "capacity_reached" in told
     assert "1 run did not converge" in told
     assert not any("capacity_bits" in line for line in caveats([made(3, 4)]))
+
+
+def test_adapters_of_all_ranks_share_a_figure_and_a_control_has_its_own(tmp_path: Path) -> None:
+    kept = Path(__file__).parents[2] / "docs" / "reproduced" / "lora2026-demo.db"
+    runs = read([Path(shutil.copy(kept, tmp_path))]).runs
+    drawn = {chart.title: sum(len(one.x) for one in points(chart)) for chart in bits_by_parameters(runs, None)}
+    assert drawn == {
+        "Capacity against effective parameters (sequences, base_weights checkpoint)": 3,
+        "Capacity against effective parameters (facts, base_weights checkpoint)": 2,
+        "Capacity against effective parameters (sequences, base_weights shuffled)": 1,
+        "Capacity against effective parameters (facts, base_weights shuffled)": 1,
+    }
+
+
+def points(chart: Chart) -> list[Series]:
+    return [one for one in chart.panels[0].series if one.kind == "points"]

@@ -25,8 +25,8 @@ PUBLISHED_IN_WORDS = (
 )
 MOST_RUNS = 8
 """Runs whose trainings are told apart in one figure."""
-OWN = frozenset(("task", "model", "library", "graph", "contexts", "labels", "channel"))
-"""Fields of tasks and models that say what others mean."""
+OWN = frozenset(("task", "model", "library", "graph", "contexts", "labels", "channel", "base_weights"))
+"""Fields of tasks and models that say what others mean, and the control of one."""
 NONE = "no run by protocol capacity"
 
 
@@ -58,8 +58,8 @@ def _groups(runs: Sequence[Measurement]) -> list[Group]:
     taken = [run for run in runs if run.capacity is not None and any(member.cycles for member in run.members)]
     if not taken:
         raise ReportError(NONE)
-    fields = {name for run in taken for part in (run.spec.task, run.spec.model) for name in type(part).model_fields}
-    return alike(taken, fields - OWN)
+    parts = [type(part) for run in taken for part in (run.spec.task, run.spec.model)]
+    return alike(taken, {name for part in parts for name in (*part.model_fields, *part.axes)} - OWN)
 
 
 def _found(run: Measurement) -> CapacityEstimate:
