@@ -16,6 +16,9 @@ from capax.tasks.sequences import recallable_from
 from capax.tasks.text_windows import HALVES, among, halves, tokenizer
 from capax.tasks.tokens import TokenLibrary
 
+MOST_WINDOWS = 256
+"""Of held-out text beside a checkpoint."""
+
 
 def before(spec: Any, windows: Int[np.ndarray, "items seq_len"]) -> Int[np.ndarray, "items tokens"]:
     """Windows as a model of the task reads them: after the token that is no other."""
@@ -28,10 +31,6 @@ def control(spec: Any) -> Int[np.ndarray, "items seq_len"]:
     found = halves(spec)[1]
     other = found[HALVES[1 - HALVES.index(spec.half)]].tokens[: spec.library_size]
     return other[~among(other, found[spec.half].tokens)]
-
-
-MOST_WINDOWS = 256
-"""Of held-out text beside a checkpoint."""
 
 
 def beside_checkpoint(spec: Any) -> dict[str, bytes]:
