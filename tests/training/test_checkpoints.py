@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -185,6 +186,23 @@ train(pickle.loads(Path(sys.argv[2]).read_bytes()), checkpoint=Path(sys.argv[1])
     path.with_name(path.name + ".partial").touch()  # as a kill in the midst of writing leaves it
     assert_equal(train(long, checkpoint=folder), train(long))
     assert [file.name for file in folder.iterdir()] == [f"{digest(long)}.outcomes.json"]
+
+
+def test_what_is_being_written_has_one_name(tmp_path: Path) -> None:
+    """So that whoever comes after a kill knows what to remove."""
+    one, seen, stopped = pack(), set[str](), threading.Event()
+
+    def watch() -> None:
+        while not stopped.is_set():
+            seen.update(os.listdir(tmp_path))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for _ in range(10):
+        Checkpoint(tmp_path, one).save(Snapshot({"weights": torch.ones(2_000_000)}, {"records": [{"steps": 1}]}))
+    stopped.set()
+    watcher.join()
+    assert seen == {f"{digest(one)}.safetensors", f"{digest(one)}.safetensors.partial"}
 
 
 @pytest.mark.parametrize("keep_weights", [False, True])

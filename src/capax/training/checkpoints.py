@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from capax import devices, machine
@@ -222,7 +222,8 @@ class Checkpoint:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in snapshot.tensors.items()}
         tensors[STATE] = torch.frombuffer(bytearray(json.dumps(snapshot.state).encode()), dtype=torch.uint8)
         header = {"header": json.dumps(self._header(_checksum(tensors), steps))}
-        self._replace(path, lambda partial: save_file(tensors, partial, header))
+        # Not save_file: it writes to a file of its own first, by a name at random, which a kill would leave behind.
+        self._replace(path, lambda partial: partial.write_bytes(save(tensors, header)))
 
     def _replace(self, path: Path, write: Callable[[Path], object]) -> None:
         """Put a file in the place of another, so that a crash at any moment leaves one of the two."""
