@@ -87,6 +87,12 @@ class OutsideDomain(LawError):
     """A law is not asked outside its domain, unless told to extrapolate."""
 
 
+class NoPlan(CapaxError):
+    """Nothing that a plan may choose from holds the target; what comes nearest was shown."""
+
+    exit_code = 3
+
+
 class ReportError(CapaxError):
     """A figure or a report cannot be drawn or written."""
 

@@ -33,6 +33,17 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     return err
 
 
+def without_answer(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[str, str]:
+    """What a plan that holds nothing prints, and its line on stderr."""
+    with pytest.raises(SystemExit) as exit_:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 3, err
+    assert err.startswith("capax: plan: no ")
+    assert err.count("\n") == 1
+    return out, err
+
+
 def narrow(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     """What is printed is for a terminal of so many columns."""
     console = partial(Console, highlight=False, markup=False, emoji=False, width=width)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from commands import narrow, refused, run
+from commands import narrow, refused, run, without_answer
 
 import capax
 
@@ -64,8 +64,25 @@ def test_from_a_store_to_a_law(capsys: pytest.CaptureFixture[str]) -> None:
     assert parameters["r"]["low"] < parameters["r"]["value"] < parameters["r"]["high"]
     one = json.loads(run(capsys, "fit", "--law", "bits", "--where", "n_heads=2", "--json"))
     assert (one["n_rows"], one["options"]["loss"]) == (3, "last")
-    assert "6 parameters" not in refused(capsys, "fit")  # the ecm: one length only
-    assert "two lengths" in refused(capsys, "fit")
+    assert json.loads(run(capsys, "fit", "--json")) == found  # as without a law
+    assert "6 parameters" not in refused(capsys, "fit", "--law", "ecm")  # one length only
+    assert "two lengths" in refused(capsys, "fit", "--law", "ecm")
+
+
+@pytest.mark.parametrize(
+    ("options", "law"),
+    [
+        (("--data", "reference:associations"), "association"),
+        (("--data", "reference:relations"), "relation"),
+        (("--data", "reference:capacity"), "capacity"),
+        (("--data", "reference"), "power"),
+        (("--data", "reference", "--degree", "2"), "polynomial"),
+    ],
+)
+def test_the_usual_law_is_that_of_the_rows(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], law: str
+) -> None:
+    assert json.loads(run(capsys, "fit", *options, "--json"))["law"] == law
 
 
 def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,9 +174,35 @@ def test_plan_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["n_heads"] for row in rows] == [4, 2]
     assert rows[0]["trainable_parameters"] < rows[1]["trainable_parameters"]
     assert all(row["at_least"] >= 1000 for row in rows)
-    nothing = run(capsys, "plan", "--items", "1000000", "--seq-len", "32", "--law", "reference:power")
-    assert "No architecture in the domain" in nothing
-    assert "The nearest:" in nothing
+
+
+def test_a_plan_without_an_answer_has_a_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ("plan", "--items", "20000", "--seq-len", "8", "--law", "reference:power")
+    shown, told = without_answer(capsys, *ask)
+    assert "No architecture in the domain" in shown
+    assert "The nearest:" in shown
+    assert "--extrapolate" in told
+    assert json.loads(without_answer(capsys, *ask, "--json")[0])["architectures"] == []
+    larger = json.loads(run(capsys, *ask, "--extrapolate", "--json"))["architectures"]
+    assert larger
+    assert all(row["d_model"] > 64 and row["at_least"] >= 20_000 for row in larger)
+    far = ("--items", str(10**7), "--seq-len", "32", "--n-heads", "1", *ask[-2:], "--extrapolate")
+    told = without_answer(capsys, "plan", *far)[1]
+    assert "--extrapolate" not in told
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ("predict", "relations", "--n-edges", "100000", "--d-model", "32"),
+        ("plan", "relations", "--items", "100000"),
+        ("plan", "associations", "--items", "300", "--context-size", "1000"),
+    ],
+)
+def test_every_law_of_counts_asks_before_it_leaves_its_domain(
+    capsys: pytest.CaptureFixture[str], ask: tuple[str, ...]
+) -> None:
+    assert "--extrapolate" in refused(capsys, *ask)
 
 
 def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:

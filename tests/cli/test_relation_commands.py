@@ -231,15 +231,18 @@ def test_the_largest_library_has_no_meaning_for_relations() -> None:
         capax.measure(Relations(n_items=5), KeyQueryChannel(d_head=2), protocol="mls")
 
 
-def test_the_law_that_ships_answers_outside_its_domain_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_law_that_ships_leaves_its_domain_when_told_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     asked = ("predict", "relations", "--n-items", "1000", "--n-edges", "5000", "--d-model", "64")
+    assert "outside the domain" in refused(capsys, *asked)
+    asked = (*asked, "--extrapolate")
     found = json.loads(run(capsys, *asked, "--json"))
     assert not found["inside_domain"]
     assert found["outside"] == ["n_edges 5000 is outside 32 to 256"]
     assert found["interval"]["low"] < found["value"] < found["interval"]["high"]
     assert found["n_heads"] * found["d_head"] >= found["value"]
     assert "OUTSIDE its domain" in run(capsys, *asked)
-    assert "outside the domain" in refused(capsys, *asked, "--no-extrapolate")
     assert "n_edges: at most 90" in refused(capsys, *asked[:2], "--n-items", "10", "--n-edges", "91", "--d-model", "64")
 
 

@@ -157,7 +157,7 @@ def test_the_default_law_and_the_published_one() -> None:
     ("changes", "said"),
     [
         ({"target": 0}, "items: .*0"),
-        ({"target": None}, "items: .*None"),
+        ({"target": None}, "items: is required"),
         ({"seq_len": 1}, "seq_len: .*2.*got 1"),
         ({"seq_len": None}, "seq_len: is required"),
         ({"seq_len": 64}, "seq_len 64 is outside 8 to 32"),

@@ -82,7 +82,7 @@ def command_line(listed: bool = False) -> App:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run one command and exit: 0 done, 2 bad input, 130 interrupted (by SIGTERM 143, by SIGHUP 129).
+    """Run one command and exit: 0 done, 2 bad input, 3 no plan, 130 interrupted (by SIGTERM 143, by SIGHUP 129).
 
     1 for what could not be written, for a run that could not be saved or trained, and for a calibration that failed.
     """

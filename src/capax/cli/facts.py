@@ -14,6 +14,7 @@ from capax.cli import output
 from capax.cli.families import amount, columns, file_size, network
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
+from capax.errors import NoPlan
 from capax.planning.cost import Accelerator
 from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
 from capax.planning.results import Smallest
@@ -110,8 +111,10 @@ def _plan(
         smallest=smallest,
         **given,
     )
-    check = partial(verify_facts, task, found, store=store, seed=seed) if verify else None
+    check = partial(verify_facts, task, found, store=store, seed=seed) if verify and found.networks else None
     emit(found, _show, check, _show_verified, workers=workers, as_json=as_json)
+    if not found.networks:
+        raise NoPlan(f"plan: no network that was tried recalls {recall:.6g} of them")
 
 
 def emit(
@@ -152,8 +155,6 @@ def _show(found: FactsPlan) -> None:
         f"To recall {found.recall:.6g} of {counted(found.file.asked, 'fact')}, with probability "
         f"{found.probability:.0%}; law: {found.law} ({found.source})"
     )
-    if not found.networks:
-        screen.print("No network that is tried recalls so many.")
     rows = [
         one
         for kind in dict.fromkeys(one.tokenization for one in found.networks)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
+import polars as pl
 from cyclopts import Parameter
 from rich.table import Table
 
@@ -21,6 +22,7 @@ from capax.laws.files import LAWS, LawName, save_law
 from capax.laws.law import Law
 from capax.laws.report import FitReport, report
 from capax.laws.rows import saying
+from capax.specs import Task
 from capax.store import published, tables
 from capax.store.curves import curves
 
@@ -62,8 +64,9 @@ def fit(
         ecm: Härmä et al. 2024; polynomial: its rival there; exponential, logistic: forms that the paper rejects; bits:
         constant bits per parameter; power: powers of length, heads and width, or of other columns (--axes); depth:
         power with layers; capacity: bits held at convergence; exposure: bits known after so many exposures, from the
-        curves of the store's trainings; association, relation: those of associations and relations. [default: ecm; of
-        published data the law that they are there for, with its axes, target and rows]
+        curves of the store's trainings; association, relation: those of associations and relations. [default: that of
+        the rows' task; of sequences capacity where all rows are of that protocol, and else power; of published data the
+        law that they are there for, with its axes, target and rows]
     axes
         The columns that the power law depends on, "seq_len,n_heads,n_kv_heads"; or the terms that the capacity law may
         have. [default: seq_len, n_heads, d_model; all terms]
@@ -99,13 +102,14 @@ def fit(
         raise LawError(f"level: between 0 and 1, got {level}")
     shelf = str(data[0]) if len(data) == 1 and str(data[0]).startswith(published.PREFIX) else None
     suggested = published.usual_fit(shelf) if shelf else {}
-    law = law or suggested.get("law", "ecm")
-    stored = tables.read if LAWS[law].along is None else curves
+    law = law or suggested.get("law")
+    stored = tables.read if law is None or LAWS[law].along is None else curves
     rows = tables.from_files(data) if data else stored(store)
     if rows.is_empty():
         raise TableError(f"store: {store} holds no runs")
     chosen_rows = [f"{name}={value}" for name, value in suggested.get("where", {}).items() if not _named(name, where)]
     rows = tables.where(rows, [*where, *chosen_rows])
+    law = law or _usual(rows, {"method": method, "as_printed": as_printed, "degree": degree})
     target = target or suggested.get("target")
     if law == suggested.get("law"):
         axes = axes or ",".join(suggested["axes"])
@@ -150,6 +154,17 @@ def fit(
     if out is not None:
         save_law(fitted, out)
     output.emit(found, _show_fit, as_json=as_json, law=out, figure=figure)
+
+
+def _usual(rows: pl.DataFrame, options: Mapping[str, Any]) -> LawName:
+    """The law that has the options that were given, or that of the rows' task; of sequences that of their protocol."""
+    given = {name for name, value in options.items() if value}
+    said = {name: set(rows[name].unique()) for name in ("task", "protocol") if name in rows.columns}
+    units = {kind.unit for tag, kind in Task.registry.items() if tag in said.get("task", ())}
+    for name, kind in LAWS.items():
+        if (given and given <= kind().get_params().keys()) or (not given and kind.items in units - {Law.items}):
+            return cast(LawName, name)
+    return "capacity" if said.get("protocol") == {"capacity"} else "power"
 
 
 def _named(column: str, conditions: Iterable[str]) -> bool:

@@ -12,6 +12,7 @@ from capax.cli import output
 from capax.cli.facts import emit, in_words
 from capax.cli.families import amount
 from capax.cli.flags import Flag, Json, Part, command
+from capax.errors import NoPlan
 from capax.planning.adapters import PLACES, Adapter, AdapterPlan, plan_lora, verify_lora
 from capax.specs import Facts
 from capax.text import counted, duration
@@ -60,8 +61,14 @@ def _plan(
     found = plan_lora(
         task, base, recall=recall, probability=probability, targets=targets, precision=precision, held_out=held_out
     )
-    check = partial(verify_lora, task, found, held_out=held_out, store=store, seed=seed) if verify else None
+    check = (
+        partial(verify_lora, task, found, held_out=held_out, store=store, seed=seed)
+        if verify and found.adapters
+        else None
+    )
     emit(found, _show, check, _show_verified, workers=workers, as_json=as_json)
+    if not found.adapters:
+        raise NoPlan(f"plan: no rank is enough to recall {recall:.6g} of them")
 
 
 plan = command(_plan, Part.task(Facts))
@@ -80,8 +87,6 @@ def _show(found: AdapterPlan) -> None:
         (rule.adapter, rule.name, f"{'' if rule.enough else '>'}{rule.adapter.r}", f"{rule.expected_recall:.0%}")
         for rule in found.rules
     ]
-    if not found.adapters:
-        screen.print("No rank is enough.")
     output.show_lines(
         {
             "by": [name for _, name, _, _ in shown],

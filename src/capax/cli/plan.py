@@ -14,7 +14,7 @@ from capax.cli import output
 from capax.cli.families import amount, show_bits, show_verified
 from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
-from capax.errors import LawError
+from capax.errors import LawError, NoPlan
 from capax.laws.files import LAWS, load_law, reference_of
 from capax.laws.law import Law
 from capax.planning.cost import Accelerator
@@ -54,7 +54,7 @@ def _predict(
     level
         Level of the interval.
     extrapolate
-        Answer outside the domain of the law, too. [default: only a law of what is needed, or capacity]
+        Answer outside the domain of the law, too. [default: only a law that travels: capacity]
     """
     asked = _law(kind, law)
     given = {**sizes, **_further(size, single=True)}
@@ -116,7 +116,7 @@ def _plan(
         A file of `capax fit --out`; reference (reference:NAME), fitted to the study that ships with capax; or
         published:harma2024. [default: the one that ships for the task]
     extrapolate
-        Go outside the domain of the law. [default: only a law of what is needed, or capacity]
+        Go outside the domain of the law. [default: only a law that travels: capacity]
     verify
         Train the first architecture on a library of that size, and say whether it holds.
     seed
@@ -155,6 +155,12 @@ def _plan(
         print(frontier.model_copy(update={"verification": checked}).model_dump_json())
     elif checked is not None:
         _show_verification(checked)
+    if not frontier.architectures:
+        raise NoPlan(f"plan: no architecture that was tried holds them{'' if extrapolate else _wider(frontier)}")
+
+
+def _wider(frontier: Frontier) -> str:
+    return "" if isinstance(frontier, BitsFrontier) else "; --extrapolate tries larger ones than were measured"
 
 
 def _verified(law: Law, frontier: Frontier, store: Path, seed: int, workers: int | None) -> Verification:

@@ -36,6 +36,9 @@ from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.training.workers import Workers
 
+REACHES = tuple(2**power for power in range(8))
+"""How many times beyond the domain's end the last axis goes, in turn, until something holds the target."""
+
 
 def predict(
     law: Law | str = DEFAULT, *, level: float = 0.95, extrapolate: bool | None = None, **sizes: int | None
@@ -45,8 +48,8 @@ def predict(
     Args:
         law: a fitted law, or its name (`load_law`).
         level: probability with which a new measurement falls into the interval.
-        extrapolate: answer outside the law's domain, too; by default only a law of what is needed does, and one that
-            travels (`Law.travels`), such as capacity.
+        extrapolate: answer outside the law's domain, too; by default only a law that travels does (`Law.travels`), such
+            as capacity.
         sizes: those of the task and of the model by name: `seq_len=8, n_heads=2, d_model=32`. What all the law's data
             had in common may be left out.
 
@@ -125,8 +128,8 @@ def plan(
         accelerator: on which the training is reckoned, too.
         smallest: what is to be small, `parameters` or, of a law in bits, `bytes` of the file: then the precision of
             the weights is chosen, too, by a study of what rounding leaves, and `precision` does not count.
-        extrapolate: go outside the law's domain where the given sizes lead there; by default only a law of what is
-            needed does, and one that travels, such as capacity.
+        extrapolate: go outside the law's domain, where the given sizes lead there or nothing in it holds the target; by
+            default only a law that travels does, such as capacity.
         sizes: those of the task by name, and values of the model's to choose from: `seq_len=8, n_heads=[1, 2]`; those
             of the law's domain where none are given.
 
@@ -140,7 +143,9 @@ def plan(
             f"law: {law.name} says what is known after so many {law.along}; a plan needs one of what is held"
         )
     in_bits = law.target in IN_BITS
-    if target is not None or not in_bits:
+    if target is None and not in_bits:
+        raise LawError("items: is required, how many are to be held")
+    if target is not None:
         whole("items", target, error=LawError)
     budget = bits.checked_budget(
         budget_parameters,
@@ -174,24 +179,23 @@ def plan(
             extrapolate=extrapolate,
         )
     assert target is not None
-    grid = question.grid(multiple)
-    ends = [{**question.given, **{name: end(values) for name, values in grid.items()}} for end in (min, max)]
-    outside = question.outside(ends, extrapolate)
-    models = question.models(grid, probability)
-    table = question.table(models)
-    size, total = table["trainable_parameters"], table["total_parameters"]
-    kept = np.full(len(models), True) if outside or extrapolate else law.inside_domain(table)
-    if budget_parameters is not None:
-        kept &= size <= budget_parameters
-    if not kept.any():
-        raise LawError(
-            f"budget_parameters: at least {size.min()} for the smallest architecture to choose from, "
-            f"got {budget_parameters}"
-        )
-    margin = _margin(law, table, target, 1 - probability)
+    for reach in REACHES if extrapolate else REACHES[:1]:
+        table, kept, outside = _candidates(question, multiple, reach, probability, extrapolate)
+        size, total = table["trainable_parameters"], table["total_parameters"]
+        if budget_parameters is not None:
+            kept &= size <= budget_parameters
+        if not kept.any():
+            raise LawError(
+                f"budget_parameters: at least {size.min()} for the smallest architecture to choose from, "
+                f"got {budget_parameters}"
+            )
+        margin = _margin(law, table, target, 1 - probability)
+        enough = np.flatnonzero(kept & (margin >= 1)).tolist()
+        if enough:
+            break
     keys = list(zip(*(table[name].tolist() for name in question.axes), strict=True))
     narrowest: dict[tuple[int, ...], int] = {}
-    for place in np.flatnonzero(kept & (margin >= 1)).tolist():
+    for place in enough:
         narrowest.setdefault(keys[place][:-1], place)
     places = sorted(narrowest.values(), key=lambda place: (size[place], total[place]))
     nearest = [] if places else [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
@@ -206,6 +210,19 @@ def plan(
         nearest=found[0] if nearest else None,
         **_about(law, outside),
     )
+
+
+def _candidates(
+    question: Question, multiple: int | None, reach: int, probability: float, extrapolate: bool | None
+) -> tuple[Columns, np.ndarray, tuple[str, ...]]:
+    """The architectures to choose from, which of them count, and why some lie outside the law's domain."""
+    grid = question.grid(multiple, reach)
+    ends = [{**question.given, **{name: end(values) for name, values in grid.items()}} for end in (min, max)]
+    outside = question.outside(ends, extrapolate)
+    models = question.models(grid, probability)
+    table = question.table(models)
+    kept = np.full(len(models), True) if outside or extrapolate else question.law.inside_domain(table)
+    return table, kept, outside
 
 
 def _described(

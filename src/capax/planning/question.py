@@ -126,8 +126,12 @@ class Question:
         told = self.told.get(name)
         return told if isinstance(told, int) else None
 
-    def choices(self, name: str, multiple: int) -> list[int]:
-        """Values of one of the model's sizes: those that were given, or what the law's domain holds, rising."""
+    def choices(self, name: str, multiple: int, reach: int = 1) -> list[int]:
+        """Values of one of the model's sizes: those that were given, or what the law's domain holds, rising.
+
+        Args:
+            reach: how many times beyond the domain's end they go.
+        """
         given = self.sizes.get(name)
         if given is not None:
             values = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
@@ -137,6 +141,7 @@ class Question:
         field, domain = self.model.model_fields.get(name), self.law.domain_
         if name in domain.ranges:
             low, high = domain.ranges[name]
+            high *= reach
             if (high - low) / multiple > MOST_CHOICES:
                 raise LawError(f"{name}: {low:g} to {high:g} are too many to choose from; give the values")
             if found := list(range(math.ceil(low / multiple) * multiple, math.floor(high) + 1, multiple)):
@@ -153,11 +158,16 @@ class Question:
         names = [name for name in dict.fromkeys(("n_heads", self.axes[-1])) if name in self.axes]
         return {f"gain_of_{GAINS.get(name, name)}": name for name in names}
 
-    def grid(self, multiple: int | None = None) -> dict[str, list[int]]:
-        """Values of each axis; of a law of what is needed without the sizes that follow from that."""
+    def grid(self, multiple: int | None = None, reach: int = 1) -> dict[str, list[int]]:
+        """Values of each axis; of a law of what is needed without the sizes that follow from that.
+
+        Args:
+            multiple: what those of the last axis are multiples of.
+            reach: how many times beyond the domain's end the last axis goes.
+        """
         names = [name for name in self.axes if name in self.sizes or name not in self.law.found]
         by = dict(self.model.steps) | ({} if multiple is None else {names[-1]: multiple})
-        return {name: self.choices(name, by.get(name, 1)) for name in names}
+        return {name: self.choices(name, by.get(name, 1), reach if name == names[-1] else 1) for name in names}
 
     def models(self, grid: Mapping[str, Sequence[int]], probability: float | None = None) -> list[Any]:
         """A model for each combination of a grid that there can be, of the kind of the law's data.
@@ -232,12 +242,10 @@ class Question:
         """Why some rows lie outside the law's domain.
 
         Raises:
-            OutsideDomain: unless it may be left, as it may be where nothing is said by a law of what is needed, and by
-                one that travels.
+            OutsideDomain: unless it may be left, as it may be where nothing is said by a law that travels.
         """
         found = tuple(dict.fromkeys(reason for end in ends for reason in self.law.domain_.outside_in_words(end)))
-        usual = self.law.needed_for is not None or self.law.travels
-        if found and not (usual if extrapolate is None else extrapolate):
+        if found and not (self.law.travels if extrapolate is None else extrapolate):
             raise OutsideDomain(
                 f"outside the domain of {self.law.name} ({self.law.source_}): {'; '.join(found)}; "
                 "choose another law, or extrapolate all the same"
