@@ -189,7 +189,7 @@ def test_seed_and_protocol_change_the_key() -> None:
 def test_defaults_count_as_if_they_were_given() -> None:
     plain = Run(task=Sequences(), model=Transformer())
     spelled = Run(
-        task=Sequences(seq_len=8, vocab_size=100, library="random", library_size=16_000),
+        task=Sequences(seq_len=8, vocab_size=100, library="random", library_size=1000),
         model=Transformer(n_heads=1, d_value=None),
         training=Training(lr=1e-3),
         protocol=Mac(restarts=5),

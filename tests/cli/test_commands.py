@@ -12,7 +12,7 @@ import pytest
 from commands import refused, run
 from rich.console import Console
 
-from capax.cli import main, output
+from capax.cli import main, output, progress
 from capax.protocols.progress import Progress
 from capax.results import Info, Measurement
 from capax.store import Store
@@ -156,7 +156,7 @@ def test_a_line_of_progress_fits(monkeypatch: pytest.MonkeyPatch, columns: int, 
     console = Console(file=screen, force_terminal=True, width=columns, color_system=None)
     monkeypatch.setattr(output, "console", lambda stderr: console)
     status = Status(0, 0, 2000, 12345, 1234, 0.123, None, 9)
-    with output.progress_bar(label="18/36: 2 heads") as show:
+    with progress.training(label="18/36: 2 heads") as show:
         assert show is not None
         show(Progress((status,), 100, 60.0, 5400.0))
     assert "…" not in screen.getvalue()

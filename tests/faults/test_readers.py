@@ -18,7 +18,7 @@ from markupsafe import escape
 from matplotlib import rc_context
 
 import capax
-from capax.cli import main, output
+from capax.cli import main, output, progress
 from capax.errors import FigureFailed, LawError, ReportError
 from capax.figures import curves, drawing, interactive, registry, saturation
 from capax.figures.chart import Axis, Chart, Heat, Panel, Series
@@ -204,7 +204,7 @@ def test_what_a_terminal_shows_has_no_commands_in_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("COLUMNS", "200")
     output.console().print(f"[/red]{NAME}", soft_wrap=True)
     assert f"[/red]{NAME}" in capsys.readouterr().out
-    with output.progress_bar(label=f"[/red]{NAME}") as told:
+    with progress.training(label=f"[/red]{NAME}") as told:
         assert told is not None
         told(Progress((Status(0, 0, 20, 4, 1, 0.1, None, 9),), 100, 60.0, 5400.0))
     assert f"[/red]{NAME}" in capsys.readouterr().err

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import Field
 
+from capax import working
 from capax.checks.independence import Probe, Rank, probe_subsets, rank, scaled, share_below
 from capax.errors import LibraryError
 from capax.results import Result
@@ -291,7 +292,7 @@ def _evidence(found: Probe, share: float, sets: tuple[tuple[int, ...], ...]) -> 
 
 
 def _contexts(contexts: Float[np.ndarray, "g tokens channels"], eps: float) -> Check:
-    found: list[Rank] = [rank(context, eps) for context in contexts]
+    found: list[Rank] = [rank(context, eps) for context in working.through(contexts, "ranks of contexts")]
     size = contexts.shape[1]
     dependent = [at for at, one in enumerate(found, start=1) if one.rank < size]
     sure = [at for at in dependent if not found[at - 1].close]

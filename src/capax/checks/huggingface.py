@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
+from capax import working
 from capax.checks.assumptions import AssumptionReport, Precision, report
 from capax.errors import EmbeddingError
 from capax.inputs import regular
@@ -217,7 +218,10 @@ def _tokenized(model: Path, lines: list[str], context_size: int | None) -> tuple
         )
 
         def ids(most: int | None) -> list[list[int]]:
-            return [list(tokenizer(line, truncation=most is not None, max_length=most)["input_ids"]) for line in lines]
+            return [
+                list(tokenizer(line, truncation=most is not None, max_length=most)["input_ids"])
+                for line in working.through(lines, "lines in tokens")
+            ]
 
         rows = ids(context_size)
         if context_size is None:
@@ -257,7 +261,7 @@ def _run(
     hooks = [module.register_forward_hook(taken(name, side), with_kwargs=True) for name, module, side in watched]
     try:
         with torch.no_grad():
-            for batch in torch.from_numpy(tokens).split(BATCH):
+            for batch in working.through(torch.from_numpy(tokens).split(BATCH), "batches of lines through the model"):
                 network(input_ids=batch)
     except UNREADABLE as error:
         raise EmbeddingError(f"hf: a {type(network).__name__} cannot run on these tokens: {_line(error)}") from None

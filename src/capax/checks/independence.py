@@ -15,6 +15,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
+from capax import working
+
 EXACT_SUBSETS = 20_000
 """Up to this many subsets all are tested; of more, a sample."""
 ENOUGH_DEPENDENT = 50
@@ -193,6 +195,7 @@ def probe_subsets(rows: Rows, size: int, eps: float, samples: int, seed: int) ->
     named = 0
     subsets = combinations(range(len(rows)), size) if found.every else _drawn(len(rows), size, samples, seed)
     for subset in subsets:
+        working.say("subsets tested", found.tested, total if found.every else samples)
         chosen = list(subset)
         decided = rank(rows[chosen], eps)
         found.tested += 1

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from cyclopts import Parameter
 
 from capax import machine
-from capax.cli import output
+from capax.cli import output, progress
 from capax.cli.families import amount, columns, file_size, network
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
@@ -135,8 +135,8 @@ def emit(
         show(found)
     if check is not None:
         processes = min(machine.cores(), 8) if workers is None else workers
-        with output.progress_bar() as progress:
-            checked = check(workers=processes, progress=progress)
+        with progress.training() as watch:
+            checked = check(workers=processes, progress=watch)
         found = found.model_copy(update={"verification": checked})
         if not as_json:
             show_verified(found)

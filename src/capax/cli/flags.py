@@ -15,7 +15,7 @@ from cyclopts import Group, Parameter, Token
 from pydantic import SkipValidation
 from pydantic.fields import FieldInfo
 
-from capax.cli import output
+from capax.cli import progress
 from capax.cli.path import search_here
 from capax.errors import OF_A_PLUGIN, SpecError, shown
 from capax.inputs import exists, json_object
@@ -247,7 +247,7 @@ def command(function: Callable[..., None], *parts: Part) -> Callable[..., None]:
         chosen = {"tokenizer", "tokenization"} & given.keys()
         if "tokenizer" in names and not chosen and "base" in given and exists(Path(given["base"]), "base", SpecError):
             given["tokenizer"] = str(given["base"])  # facts are said in the tokens of the model that learns them
-        with output.reading():
+        with progress.under_way():
             specs = [part.spec(given) for part in parts]
         function(*specs, **given)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,10 +10,12 @@ from cyclopts import App, Parameter
 
 import capax
 from capax import machine
-from capax.cli import measurement, output, sensitivity
+from capax.cli import measurement, output, progress, sensitivity
 from capax.cli.flags import GROUPS, Flag, Json, Part, command, first_line, made, tasks
 from capax.errors import SpecError
+from capax.protocols.measure import run_of
 from capax.specs import Model, Task, Training
+from capax.specs.papers import as_in
 from capax.specs.protocols import Protocol
 
 HELP = "Train a model on a task and count what it remembers."
@@ -24,6 +27,7 @@ def _measure(
     training: Training,
     protocol: Protocol,
     *,
+    paper: str | None = None,
     seed: int = 0,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     workers: int | None = None,
@@ -40,6 +44,8 @@ def _measure(
 
     Parameters
     ----------
+    paper
+        harma2024 or mahdavi2024: what is not given is as that paper states it. [default: as this page says]
     seed
         Names all random draws; the same seed gives the same result.
     device
@@ -63,6 +69,8 @@ def _measure(
     quiet
         No progress and no table.
     """
+    if paper is not None:
+        task, model, training, protocol = as_in(paper, task, model, training, protocol)
     options: dict[str, Any] = {
         "protocol": protocol,
         "seed": seed,
@@ -80,8 +88,9 @@ def _measure(
     if figure is not None:
         raise SpecError("figure: only with --sensitivity")
     output.warn(device, training.precision)
-    with output.progress_bar(hidden=quiet) as progress:
-        found = capax.measure(task, model, training, keep_weights=keep_weights, progress=progress, **options)
+    run = run_of(task, model, training, protocol, None, seed)
+    with progress.training(hidden=quiet, about=partial(measurement.about, run)) as show:
+        found = capax.measure(task, model, training, keep_weights=keep_weights, progress=show, **options)
     output.emit(found, measurement.show, as_json=as_json, quiet=quiet)
 
 

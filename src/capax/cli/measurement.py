@@ -12,6 +12,7 @@ from capax.specs import Run, Training
 from capax.text import duration
 
 if TYPE_CHECKING:
+    from capax.protocols.progress import Progress
     from capax.training.stopping import StopReason
 
 STOPPED = {
@@ -39,6 +40,21 @@ def show(run: Measurement) -> None:
 def setting(spec: Run) -> str:
     """Model and task in words."""
     return f"{spec.model.words(spec.protocol)}; {spec.task.words()}"
+
+
+USUAL_EPOCHS = 500
+"""After so many a training without a budget often ends; those of the usual transformer take 450 to 700."""
+
+
+def about(run: Run, state: Progress) -> str:
+    """What is measured, and how long it is likely to take, when it has just begun."""
+    what = f"{setting(run)}; {run.protocol.words()}"
+    epochs = sum(member.epoch for member in state.members)
+    if state.seconds_in_all is None or epochs == 0:
+        return what
+    if run.training.budget(run.task.library_size) is None:
+        return f"{what}; often {duration(state.seconds * USUAL_EPOCHS * state.total / epochs)}"
+    return f"{what}; {'at most' if run.protocol.one_library else 'about'} {duration(state.seconds_in_all)}"
 
 
 def ended(reason: StopReason, training: Training) -> str:

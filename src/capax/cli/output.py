@@ -5,79 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from pydantic import BaseModel
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from capax.cli import streams
 from capax.errors import FigureFailed, printable
 from capax.specs.plugins import resolve
 from capax.store.schema import Failure, Summary
-from capax.text import duration
-
-if TYPE_CHECKING:
-    from capax.protocols import progress as measuring
 
 PIPE_WIDTH = 200
-WIDE = 110
-"""Columns from which on a line of progress holds all of it."""
 LONGEST_ERROR = 140
-
-
-@contextmanager
-def progress_bar(hidden: bool = False, label: str = "") -> Iterator[measuring.Callback | None]:
-    """A callback that draws on stderr, gone when the measurement is over; None when hidden or stderr is no terminal."""
-    screen = console(stderr=True)
-    if hidden or not screen.is_terminal:
-        yield None
-        return
-    narrow = screen.width < WIDE
-    label_column, state_column = (
-        TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[state]}")
-    )
-    with Progress(label_column, BarColumn(8 if narrow else 24), state_column, console=screen, transient=True) as bar:
-        task = bar.add_task(label or "training", total=None, state="")
-
-        def show(state: measuring.Progress) -> None:
-            leader = state.leader
-            bar.update(
-                task, total=leader.library_size, completed=leader.memorized, state=_state_in_words(state, narrow)
-            )
-
-        yield show
-
-
-MANY = 100_000
-"""Facts of a file from which it is shown that they are read."""
-
-
-@contextmanager
-def reading() -> Iterator[None]:
-    """Count on stderr the facts that are read of a file, where they are many and stderr is a terminal."""
-    screen = console(stderr=True)
-    if not screen.is_terminal:
-        yield
-        return
-    watched: ContextVar[Callable[[int], None] | None] = resolve("capax.tasks.facts.table:WATCH")
-    bar = Progress(TextColumn("{task.description}", markup=False), console=screen, transient=True)
-    task = bar.add_task("")
-
-    def show(number: int) -> None:
-        if number >= MANY:
-            bar.start()
-            bar.update(task, description=f"{number} facts read")
-
-    token = watched.set(show)
-    try:
-        yield
-    finally:
-        watched.reset(token)
-        bar.stop()
 
 
 Found = TypeVar("Found", bound=BaseModel)
@@ -122,19 +63,6 @@ def warn(device: str, *precisions: str) -> None:
         caveat = resolve("capax.devices:caveat")(precision, where)
         if caveat is not None:
             streams.tell(f"capax: {caveat}")
-
-
-def _state_in_words(state: measuring.Progress, narrow: bool) -> str:
-    leader = state.leader
-    parts = [
-        f"{leader.memorized} of {leader.library_size}{'' if narrow else ' recalled'}",
-        f"epoch {leader.epoch}",
-        *([] if leader.loss is None or narrow else [f"loss {leader.loss:.3f}"]),
-        f"{state.done}/{state.total} done",
-    ]
-    if state.seconds_left is not None:
-        parts.append(f"{duration(state.seconds_left)} left{' or more' if narrow else ' unless it improves'}")
-    return " · ".join(parts)
 
 
 class Screen(Console):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from capax import machine
-from capax.cli import output
+from capax.cli import output, progress
 from capax.cli.families import amount, show_bits, show_verified
 from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
@@ -165,8 +165,8 @@ def _wider(frontier: Frontier) -> str:
 
 def _verified(law: Law, frontier: Frontier, store: Path, seed: int, workers: int | None) -> Verification:
     processes = min(machine.cores(), 8) if workers is None else workers
-    with output.progress_bar() as progress:
-        return verify(law, frontier, store=store, seed=seed, workers=processes, progress=progress)
+    with progress.training() as watch:
+        return verify(law, frontier, store=store, seed=seed, workers=processes, progress=watch)
 
 
 def _law(kind: type[Any], name: str | None) -> Law:

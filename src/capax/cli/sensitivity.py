@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 import capax
-from capax.cli import measurement, output
+from capax.cli import measurement, output, progress
 from capax.errors import SpecError
 from capax.probes.choices import Source, Value, text
 from capax.specs import Model, Task, Training
@@ -67,7 +67,7 @@ def run(
     if figure is not None:
         resolve("capax.figures.drawing:check_writable")(figure, "figure")
     found = capax.sensitivity(
-        *specs, choices=choices, announce=lambda name: output.progress_bar(hidden=quiet, label=name), **options
+        *specs, choices=choices, announce=lambda name: progress.training(hidden=quiet, label=name), **options
     )
     if figure is not None:
         _draw(found, figure)

@@ -20,6 +20,7 @@ from capax.protocols.progress import Callback, Tracker
 from capax.protocols.shatter import shatter
 from capax.results import Measurement
 from capax.specs import PROTOCOLS, Budget, Capacity, Mac, Mls, Model, Run, Shatter, Task, Training
+from capax.specs.papers import as_in
 from capax.specs.protocols import Protocol, ProtocolName
 from capax.store import Store
 from capax.training.pack import Outcome, Pack
@@ -43,6 +44,7 @@ def measure(
     *,
     protocol: ProtocolName | Protocol = "mac",
     restarts: int | None = None,
+    paper: str | None = None,
     seed: int = 0,
     store: Store | Path | str | None = None,
     fresh: bool = False,
@@ -60,6 +62,7 @@ def measure(
         training: how it learns; what it leaves open is as in the task's paper.
         protocol: `"mac"`, `"mls"`, `"shatter"`, `"budget"`, `"capacity"`, or their specs for more than the defaults.
         restarts: restarts of `"mac"` (5 when not given) and `"capacity"` (3).
+        paper: `"harma2024"` or `"mahdavi2024"`: what is not given is as that paper states it (`capax.specs.papers`).
         seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
         store: where finished runs are kept; a run that is already there is returned, not repeated.
         fresh: measure again even so, and replace it.
@@ -80,7 +83,7 @@ def measure(
         StoreError: for a store that cannot be opened; `StoreWriteError` when the finished run cannot be saved (the
             error's `unsaved` holds it).
     """
-    run = run_of(task, model, training, protocol, restarts, seed)
+    run = run_of(task, model, training, protocol, restarts, seed, paper)
     where = devices.choose_device(device)
     if keep_weights and not run.protocol.one_library:
         raise SpecError(f"keep_weights: only for protocols 'mac' and 'capacity', got {run.protocol.protocol!r}")
@@ -119,6 +122,7 @@ def run_of(
     protocol: ProtocolName | Protocol,
     restarts: int | None,
     seed: int,
+    paper: str | None = None,
 ) -> Run:
     """The run that `measure` does when it is given these.
 
@@ -133,7 +137,10 @@ def run_of(
         if not protocol.one_library:
             raise SpecError(f"restarts: only for protocols 'mac' and 'capacity', got protocol {protocol.protocol!r}")
         protocol = protocol.replace(restarts=restarts)
-    return Run(task=task, model=model, training=training or Training(), protocol=protocol, seed=seed)
+    training = training or Training()
+    if paper is not None:
+        task, model, training, protocol = as_in(paper, task, model, training, protocol)
+    return Run(task=task, model=model, training=training, protocol=protocol, seed=seed)
 
 
 def perform(

@@ -26,6 +26,11 @@ class Progress:
     seconds_left: float | None
 
     @property
+    def seconds_in_all(self) -> float | None:
+        """Those since it began and those that are left."""
+        return None if self.seconds_left is None else self.seconds + self.seconds_left
+
+    @property
     def done(self) -> int:
         """Members that have stopped."""
         return sum(status.stop_reason is not None for status in self.members)

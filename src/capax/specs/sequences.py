@@ -51,10 +51,10 @@ class Sequences(Task):
         int,
         Field(
             ge=1,
-            description="Sequences to remember; with 'all' or a file it follows from them. The paper's: 16000; when "
-            "not given, never more than there are prefixes.",
+            description="Sequences to remember (ours; the paper's: 16000); with 'all' or a file it follows from them; "
+            "when not given, never more than there are prefixes.",
         ),
-    ] = 16_000
+    ] = 1000
     loss: Annotated[
         Literal["all", "last"], Field(description="Positions that the training loss covers (default ours).")
     ] = "all"

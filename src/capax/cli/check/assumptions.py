@@ -8,7 +8,7 @@ from typing import Literal
 from rich.table import Table
 
 from capax.checks.assumptions import AssumptionReport, Precision, check_assumptions
-from capax.cli import output
+from capax.cli import output, progress
 from capax.cli.flags import Json
 from capax.errors import CapaxError, LibraryError
 from capax.inputs import read_npy
@@ -60,16 +60,17 @@ def assumptions(
     if (hf is None) != (text is None):
         raise CapaxError("text: needed with --hf, and only there")
     if hf is not None and text is not None:
-        found = resolve("capax.checks.huggingface:check_blocks")(
-            hf,
-            text,
-            layer=1 if layer is None else layer,
-            query=query,
-            context_size=context_size,
-            precision=precision or "float32",
-            samples=samples,
-            seed=seed,
-        )
+        with progress.under_way():
+            found = resolve("capax.checks.huggingface:check_blocks")(
+                hf,
+                text,
+                layer=1 if layer is None else layer,
+                query=query,
+                context_size=context_size,
+                precision=precision or "float32",
+                samples=samples,
+                seed=seed,
+            )
     else:
         for name, value in (("layer", layer), ("query", query), ("context_size", context_size)):
             if value is not None:
@@ -77,9 +78,10 @@ def assumptions(
         assert queries is not None
         assert contexts is not None
         arrays = read_npy(queries, "queries", LibraryError), read_npy(contexts, "contexts", LibraryError)
-        found = check_assumptions(
-            *arrays, samples=samples, seed=seed, precision=precision, source=f"{queries}, {contexts}"
-        )
+        with progress.under_way():
+            found = check_assumptions(
+                *arrays, samples=samples, seed=seed, precision=precision, source=f"{queries}, {contexts}"
+            )
     output.emit(found, _show, as_json=as_json)
 
 

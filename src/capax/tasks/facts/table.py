@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections.abc import Callable, Iterable
-from contextvars import ContextVar
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -14,17 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from capax import working
 from capax.specs.facts import Ambiguous
 from capax.tasks.facts.fact import Fact, FactsError
 
 LONGEST_WORDS = 60
 """Letters of a name, where a fact is said in words."""
 
-WATCH: ContextVar[Callable[[int], None] | None] = ContextVar("watch", default=None)
-"""Who is told now and then how many facts of a file have been read."""
-
 REPORT_EVERY = 20_000
-"""Facts between two calls of who watches."""
+"""Facts after which it is said how many have been read."""
 
 
 @dataclass(frozen=True)
@@ -110,15 +107,14 @@ def collect(facts: Iterable[Fact]) -> Table:
     """
     entities: dict[str, int] = {}
     relations: dict[str, int] = {}
-    watch = WATCH.get()
     keys, relation, answers, weights = array("q"), array("q"), array("q"), array("d")
     for number, fact in enumerate(facts):
         keys.append(entities.setdefault(fact.key, len(entities)))
         relation.append(relations.setdefault(fact.relation, len(relations)))
         answers.append(entities.setdefault(fact.answer, len(entities)))
         weights.append(fact.weight)
-        if watch is not None and number % REPORT_EVERY == 0:
-            watch(number)
+        if number % REPORT_EVERY == 0:
+            working.say("facts read", number)
     if not keys:
         raise FactsError("library: holds no facts")
     subject, kind, target = (np.array(column, dtype=np.int64) for column in (keys, relation, answers))
