@@ -51,6 +51,7 @@ BASES: dict[str, list[str]] = {
     "plan associations": ["--items", "30", "--context-size", "8"],
     "plan relations": ["--items", "64"],
     "size": ["config.json"],
+    "completion": ["bash"],
     "bounds": ["--seq-len", "4"],
     "check assumptions": ["q.npy", "c.npy", "--samples", "20"],
     "calibrate": ["--only", "none"],

@@ -44,6 +44,7 @@ COMMANDS = {
     "plan associations": "--items 200 --context-size 8",
     "plan relations": "--items 64",
     "size": "config.json --bits 100",
+    "completion": "bash",
     "bounds": "--seq-len 8 --vocab-size 10",
     "check assumptions": "q.npy c.npy --samples 10",
     "check model": "--seq-len 3 --vocab-size 4 --library-size 4 --d-model 4 --d-head 2",

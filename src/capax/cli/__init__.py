@@ -49,6 +49,7 @@ COMMANDS = {
         "calibrate": ("calibrate:calibrate", "Measure systems of known capacity by the same protocols."),
         "demo": ("demo:demo", "Measure a small grid, print it and draw it (under 3 minutes on two cores)."),
         "info": ("info:info", "Show versions, device and threads."),
+        "completion": ("completion:completion", "Print a script that completes commands and flags in a shell."),
     },
 }
 """Where each command is, and what it does. Its module is imported when it runs."""
