@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import capax
+from capax import machine
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("lmfit", "matplotlib", "scipy", "sklearn", "torch")
@@ -99,6 +100,18 @@ def test_every_dependency_is_pinned() -> None:
     assert {*named_dependencies(), "pip"} <= pins().keys()
 
 
+def named_pages() -> set[str]:
+    """The pages that help and errors name."""
+    sources = (path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    return {page for source in sources for page in re.findall(r"\bdocs/(?:schemas|[\w/-]+\.md)", source)}
+
+
+def test_pages_that_help_names_are_there() -> None:
+    assert len(named_pages()) > 5
+    assert not [page for page in named_pages() if not (ROOT / page).exists()]
+    assert machine.docs() == ROOT / "docs"
+
+
 @pytest.mark.slow
 def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
@@ -116,6 +129,9 @@ def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
 
     assert capax.__version__ in installed("--version")
     assert capax.__version__ in installed("info")
+    pages = Path(json.loads(installed("info", "--json"))["docs"])
+    assert pages.is_relative_to(tmp_path / "empty")
+    assert not [page for page in named_pages() if not (pages.parent / page).exists()]
     small = ("--library-size", "8", "--d-model", "16", "--restarts", "1", "--max-epochs", "5")
     measured = json.loads(installed("measure", "sequences", *small, "--json"))
     assert 0 <= measured["memorized"] <= 8

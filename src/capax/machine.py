@@ -48,6 +48,12 @@ def versions() -> dict[str, str]:
     }
 
 
+def docs() -> Path:
+    """The folder of the documentation's pages: in the package, or beside the sources."""
+    installed = Path(__file__).parent / "docs"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "docs"
+
+
 _version = cache(version)
 """Reads the package's files; every measurement and checkpoint asks."""
 

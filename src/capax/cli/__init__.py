@@ -68,7 +68,8 @@ def command_line(listed: bool = False) -> App:
         name="capax",
         help="How much can attention remember? Measure, predict and plan the memory capacity of transformers.",
         help_epilogue="Every command takes --plugin FILE, a .py file with tasks or models of yours (more than once, or "
-        f"in {PLUGINS}), and --debug, which shows where an error comes from.",
+        f"in {PLUGINS}), and --debug, which shows where an error comes from. Pages (docs/…) are in the "
+        "folder that `capax info` prints.",
         version=lambda: version("capax"),
         help_on_error=False,
         suppress_keyboard_interrupt=False,

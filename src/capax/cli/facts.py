@@ -75,8 +75,8 @@ def _plan(
     accelerator
         On which the training's hours are reckoned, too.
     smallest
-        What is to be small: parameters, or bytes of the file, whose precision is then chosen, too (docs/how-to/
-        quantize.md).
+        What is to be small: parameters, or bytes of the file, whose precision is then chosen, too (see
+        docs/how-to/quantize.md).
     law
         One in bits: a file of `capax fit --out`, or reference (reference:NAME).
     data

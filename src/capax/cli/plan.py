@@ -110,8 +110,8 @@ def _plan(
     accelerator
         On which the training's hours are reckoned, too.
     smallest
-        What is to be small: parameters, or bytes of the file, whose precision is then chosen, too (docs/how-to/
-        quantize.md).
+        What is to be small: parameters, or bytes of the file, whose precision is then chosen, too (see
+        docs/how-to/quantize.md).
     law
         A file of `capax fit --out`; reference (reference:NAME), fitted to the study that ships with capax; or
         published:harma2024. [default: the one that ships for the task]

@@ -25,6 +25,7 @@ class Info(Result):
         Literal["bit for bit", "to rounding"],
         Field(description="How a member's results agree across packs of two and more on this processor."),
     ]
+    docs: Annotated[str, Field(description="Folder of the pages that help and errors name as docs/….")]
 
 
 class SweepSummary(Result):
