@@ -98,6 +98,23 @@ def commands(text: str) -> Iterator[list[str]]:
     assert whole == "", f"unfinished: {whole}"
 
 
+NUMBER = re.compile(r"\(?(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)[%),;]*$")
+UNITS = ("s", "s;", "s)", "min", "min;", "h")
+
+
+def far_off(printed: str, shown: str) -> list[tuple[str, str]]:
+    """Numbers of a page that are not what is printed, but for a factor of two; times may be."""
+    pairs = list(zip(printed.split(), shown.split(), strict=True))
+    found = []
+    for (here, there), (following, _) in zip(pairs, [*pairs[1:], ("", "")], strict=True):
+        numbers = [NUMBER.match(word) for word in (here, there)]
+        if following not in UNITS and all(numbers):
+            one, other = (float(number[1]) for number in numbers if number)
+            if not (one == other or 0.5 <= one / (other or 1e-300) <= 2):
+                found.append((here, there))
+    return found
+
+
 def wordless(text: str) -> list[str]:
     """Words without numbers: times, and the last digits of results, differ between machines."""
     return re.sub(r"[\d.e+]+", "#", text).split()

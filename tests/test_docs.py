@@ -20,7 +20,7 @@ from types import ModuleType
 import jaxtyping
 import pytest
 from cyclopts import App
-from pages import DOCS, GENERATED, NOT_RUN, ROOT, Block, all_pages, blocks, commands, wordless
+from pages import DOCS, GENERATED, NOT_RUN, ROOT, Block, all_pages, blocks, commands, far_off, wordless
 from rich.console import Console
 
 import capax
@@ -74,6 +74,7 @@ class Reader:
             assert self.printed.split() == block.text.split()
         else:
             assert wordless(self.printed) == wordless(block.text), self.printed
+            assert far_off(self.printed, block.text) == [], self.printed
 
     def _typed(self, command: list[str]) -> str:
         program, *arguments = command
@@ -174,6 +175,11 @@ def test_what_is_untrue_fails(
         reader.does(Block(3, "sh", "capax runs --store no_such.db"))
     with pytest.raises(AssertionError, match="not a command"):
         reader.does(Block(4, "sh", "rm -r /nowhere"))
+
+
+def test_numbers_that_are_far_from_those_of_a_page_are_seen() -> None:
+    assert far_off("k 0.0916 -0.1156 to 1.615; 12 s", "k 0.11 0.0162 to 1.5; 40 s") == [("-0.1156", "0.0162")]
+    assert far_off("58 of 100 (2.5%)", "47 of 100 (1.2%)") == [("(2.5%)", "(1.2%)")]
 
 
 def test_few_blocks_are_not_run() -> None:

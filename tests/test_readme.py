@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jaxtyping
 import pytest
-from pages import ROOT, wordless
+from pages import ROOT, far_off, wordless
 
 import capax
 from capax.cli import main
@@ -93,6 +93,7 @@ def test_the_demo(said: Callable[[str], list[str]]) -> None:
 def test_measure_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
     first, stored, recalled, probed = said("--loss last --restarts 2 --keep-weights")
     assert wordless(first) == wordless(SHOWN[0])
+    assert far_off(first, SHOWN[0]) == []
     assert "memorized 300 of 300" in " ".join(first.split())
     assert "300" in stored
     assert recalled.startswith("74 ")
@@ -132,6 +133,7 @@ def test_predict_prints_what_the_readme_shows(said: Callable[[str], list[str]]) 
     _, answer, planned = said("capax predict --n-heads")
     assert Path("law.json").is_file()
     assert wordless(answer) == wordless(SHOWN[1])
+    assert far_off(answer, SHOWN[1]) == []
     assert "about 570" in answer
     assert planned
 
@@ -139,6 +141,7 @@ def test_predict_prints_what_the_readme_shows(said: Callable[[str], list[str]]) 
 def test_attention_alone_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
     built, trained, planned = said("capax construct associations")
     assert wordless(built) == wordless(SHOWN[2])
+    assert far_off(built, SHOWN[2]) == []
     assert "61 of 61 arg-max right" in built
     assert "of 200" in trained
     assert "300 associations" in planned
