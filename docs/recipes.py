@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from capax.cli.output import duration
 from capax.papers.recipe import PAPERS, SCALES, read_paper, seconds
+from capax.text import duration
 
 PAGE = Path(__file__).with_name("reproduce.md")
 BEGIN, END = "<!-- recipes: python docs/recipes.py -->\n", "<!-- end of recipes -->\n"

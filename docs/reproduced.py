@@ -6,15 +6,15 @@ test judges the stores anew and compares the page.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from PIL import Image
 
 from capax.figures.drawing import draw
 from capax.figures.runs import read
-from capax.papers.recipe import recipes
-from capax.papers.reproduce import Reproduction, figures, fitted
+from capax.papers.recipe import KINDS, recipes
+from capax.papers.reproduce import JudgedClaim, JudgedRecipe, Reproduction, figures, fitted
 
 FOLDER = Path(__file__).with_name("reproduced")
 PAGE = Path(__file__).with_name("reproduced.md")
@@ -48,31 +48,37 @@ def _picture(one: Reproduction, figure: str) -> Path:
 
 def section(one: Reproduction) -> list[str]:
     """A paper at a scale: what it says, how we know, the verdict, what was found; then the pictures of its runs."""
-    counts = Counter(claim.answer for recipe in one.recipes for claim in recipe.claims)
     lines = [
         f"## {one.source}, scale {one.scale}",
         "",
-        f"{', '.join(f'{counts[answer]} {answer}' for answer in MARKS)}. `capax reproduce {one.paper} --scale "
-        f"{one.scale}`: {one.seconds / 60:.0f} min of processes; capax {one.versions['capax']}, torch "
-        f"{one.versions['torch']}. The runs: [{one.store}](reproduced/{one.store}).",
-        "",
-        "| figure | the paper says (how we know) | verdict | found |",
-        "| --- | --- | --- | --- |",
+        f"Of the paper's claims: {', '.join(f'{one.count(answer)} {answer}' for answer in MARKS)}. `capax reproduce "
+        f"{one.paper} --scale {one.scale}`: {one.seconds / 60:.0f} min of processes; capax {one.versions['capax']}, "
+        f"torch {one.versions['torch']}. The runs: [{one.store}](reproduced/{one.store}).",
     ]
+    for kind, words in KINDS.items():
+        if claims := one.claims(kind):
+            lines += ["", f"### {words}", "", *_rows(claims)]
     pictures = []
     for recipe in one.recipes:
-        for claim in recipe.claims:
-            value = f": {claim.value}" if claim.value else ""
-            said = f"{claim.says}{value} ({claim.standing})"
-            told = "; ".join(part for part in (claim.measured, claim.reason) if part)
-            cells = (f"`{recipe.figure}`", said, MARKS[claim.answer], told)
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         path = _picture(one, recipe.figure)
         if path.exists():
             with Image.open(path) as image:
                 title, caption = image.info["Title"], image.info["Description"]
             pictures += ["", f"![{title}](reproduced/{path.name})", "", f"**{title}.** {caption}"]
     return [*lines, *pictures, ""]
+
+
+def _rows(claims: Sequence[tuple[JudgedRecipe, JudgedClaim]]) -> Iterator[str]:
+    yield from (
+        "| figure | says (how we know) | verdict | found | what would change it |",
+        "| --- | --- | --- | --- | --- |",
+    )
+    for recipe, claim in claims:
+        value = f": {claim.value}" if claim.value else ""
+        said = f"{claim.says}{value} ({claim.standing})"
+        told = "; ".join(part for part in (claim.measured, claim.reason) if part)
+        cells = (f"`{recipe.figure}`", said, MARKS[claim.answer], told, claim.changes or "–")
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def page(text: str) -> str:

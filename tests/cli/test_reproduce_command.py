@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from commands import narrow, refused, run
 
-from capax.cli.output import duration
 from capax.cli.reproduce import _announced
 from capax.papers.recipe import PAPERS, RecipeList, listed, recipes
 from capax.papers.reproduce import Reproduction
 from capax.sweeps.under_way import SweepProgress
+from capax.text import duration
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +42,8 @@ def test_the_list_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatc
 
 def test_what_needs_no_runs_is_judged_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = run(capsys, "reproduce", "harma2024", "hopfield", "-o", tmp_path, "--quiet")
-    assert "2 agree, 1 differs, 0 cannot be judged" in out
+    assert "of the paper's claims 0 agree, 1 differs, 0 cannot be judged" in out
+    assert out.index("What the paper says") < out.index("couplings") < out.index("Self-checks") < out.index("500e9")
     assert str(tmp_path / "harma2024-hopfield-demo.json") in out.splitlines()
     assert "expected to take" not in out
     assert "runs took" not in out

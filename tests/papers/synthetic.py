@@ -68,7 +68,7 @@ def searched(low: float, high: float | None, mac: float) -> Made:
         return (
             measurement(run, [low], interval=interval(low, high))
             if isinstance(run.protocol, Mls)
-            else measurement(run, [mac * 0.99 + run.task.library_size / 100])
+            else measurement(run, [mac * 0.99 * share + run.task.library_size / 100 for share in (0.99, 1, 1.01)])
         )
 
     return made

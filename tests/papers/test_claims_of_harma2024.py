@@ -30,30 +30,61 @@ def as_law(n: int, heads: int, width: int) -> float:
     return 24 * width / (n - 1) ** (1.13 - 0.13 * heads)
 
 
+def full(n: int, heads: int, width: int) -> float:
+    """The same at a level at which the largest networks know their libraries."""
+    return 2.5 * as_law(n, heads, width)
+
+
+Counted = Callable[[int, int, int], float]
+
+
 @pytest.mark.parametrize(
     ("figure", "claim", "agreeing", "differing"),
     [
-        ("figure-7", 0, as_law, lambda n, h, b: as_law(n, h, b) * b / 16),
-        ("figure-7", 1, as_law, lambda n, h, b: 60 + 10 * h + (b - 14) ** 2 - 3 * (n - 8) * (b - 16)),
+        ("figure-7", 0, full, lambda n, h, b: full(n, h, b) * b / 16),
+        ("figure-7", 1, full, lambda n, h, b: 90 + 20 * h + 1.5 * (b - 14) ** 2 - 6 * (n - 8) * (b - 16)),
+        ("figure-7", 2, full, lambda n, h, b: 30 * b * np.exp((0.1 * h - 0.4) * n)),
+        ("figure-7", 3, full, lambda n, h, b: 900 / (1 + np.exp(-(b - 20) / 2)) / n**0.3),
         ("figure-8", 0, as_law, lambda n, h, b: 8 * 40 ** ((n // 4 + h + b // 8) % 2)),
         ("figure-9", 0, as_law, lambda n, h, b: 5 * h * b),
         ("figure-9", 0, as_law, lambda n, h, b: h * b * n),
         ("figure-9", 1, as_law, lambda n, h, b: 300 * b / (n - 1) ** 2),
         ("figure-9", 2, as_law, lambda n, h, b: 24 * b / (n - 1) ** (0.7 + 0.2 * h)),
-        ("figure-10", 0, as_law, lambda n, h, b: 200 - 45 * h + b + 3 * n),
+        ("figure-10", 2, as_law, lambda n, h, b: 200 - 45 * h + b + 3 * n),
+        ("equation-12", 0, as_law, lambda n, h, b: b**3 / 40),
+        ("equation-12", 1, lambda n, h, b: 5 * h**2 * b, lambda n, h, b: b**2),
         ("table-1", 1, lambda n, h, b: 500, as_law),
     ],
 )
-def test_grid(
-    figure: str,
-    claim: int,
-    agreeing: Callable[[int, int, int], float],
-    differing: Callable[[int, int, int], float],
-) -> None:
+def test_grid(figure: str, claim: int, agreeing: Counted, differing: Counted) -> None:
     answer = "cannot be judged" if figure == "table-1" else "agrees"
     assert verdicts("harma2024", figure, grid(agreeing))[claim].answer == answer
     other = verdicts("harma2024", figure, grid(differing))[claim]
     assert other.answer == "differs" or (figure == "figure-9" and claim == 0 and other.answer == "cannot be judged")
+
+
+def test_where_no_width_saturates_the_line_is_not_judged() -> None:
+    for verdict in verdicts("harma2024", "figure-7", grid(as_law)):
+        assert verdict.answer == "cannot be judged"
+        assert "no width of the grid saturates" in verdict.reason
+        assert verdict.measured
+
+
+def test_an_error_that_depends_on_the_widths_that_are_kept_is_not_judged() -> None:
+    (verdict,) = verdicts("harma2024", "figure-8", grid(lambda n, h, b: as_law(n, h, b) * (b / 8) ** (2 * (h % 2))))
+    assert verdict.answer == "cannot be judged"
+    assert "depends on the widths" in verdict.reason
+
+
+@pytest.mark.parametrize(("of_three", "answer"), [(1.0, "cannot be judged"), (2.0, "agrees"), (0.5, "agrees")])
+def test_figure_10_says_to_which_side_it_errs(of_three: float, answer: str) -> None:
+    made = grid(lambda n, h, b: as_law(n, h, b) * (of_three if h == 3 else 1))
+    inside, beyond, _ = verdicts("harma2024", "figure-10", made)
+    assert beyond.answer == answer
+    if answer == "agrees":
+        assert beyond.reason.startswith("over" if of_three < 1 else "under")
+    else:
+        assert inside.answer == "agrees"
 
 
 def test_table_1_is_judged_at_the_papers_scale_alone() -> None:
@@ -136,6 +167,18 @@ def test_figure_4(made: Made, answers: list[str]) -> None:
     assert verdicts("harma2024", "figure-4", made)[1].answer == "cannot be judged"
 
 
+def test_widths_whose_read_out_cannot_give_a_target_are_left_out_of_figure_4() -> None:
+    made = searched(300, 400, 350)
+    found = verdicts(
+        "harma2024",
+        "figure-4",
+        lambda run, rng: made(run, rng).model_copy(update={"unreachable": (3,) if run.model.d_model < 32 else None}),
+        "paper",
+    )
+    assert "width 16" not in (found[0].measured or "")
+    assert "width 32" in (found[0].measured or "")
+
+
 def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harma2024, "FITS", 39)
     drawn = shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6)
@@ -144,6 +187,19 @@ def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdicts("harma2024", "figure-5", two_kinds)[0].answer == "differs"
     few = shattered(lambda rng: np.full(5, 50))
     assert verdicts("harma2024", "figure-5", few)[0].answer == "cannot be judged"
+
+
+def test_what_depends_on_vocabulary_and_loss_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harma2024, "FITS", 39)
+    drawn = shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6)
+    two_kinds = shattered(lambda rng: np.repeat([50, 400], 30) + rng.integers(0, 5, 60))
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        return (drawn if run.task.sizes()["vocab_size"] == 10 else two_kinds)(run, rng)
+
+    (verdict,) = verdicts("harma2024", "figure-5", made)
+    assert verdict.answer == "cannot be judged"
+    assert "not stated" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -160,6 +216,17 @@ def test_figure_6(levels: tuple[int, int, int], answers: tuple[str, str]) -> Non
         return measurement(run, by_size[run.training.batch_size] + rng.normal(size=5), stop_reason="plateau")
 
     assert tuple(verdict.answer for verdict in verdicts("harma2024", "figure-6", made)) == answers
+
+
+def test_batches_that_depend_on_the_end_of_training_are_not_judged() -> None:
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        equal = run.training.patience is None
+        level = 50 if run.training.batch_size == (16 if equal else 64) else 100
+        return measurement(run, level + rng.normal(size=5), stop_reason="budget" if equal else "plateau")
+
+    verdict = verdicts("harma2024", "figure-6", made)[0]
+    assert verdict.answer == "cannot be judged"
+    assert "depends on when a training ends" in verdict.reason
 
 
 def test_batches_that_a_budget_cut_short_are_not_compared() -> None:

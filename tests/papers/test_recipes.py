@@ -21,7 +21,7 @@ from capax.sweeps.grid import read_study
 
 EVERY = [recipe for paper in PAPERS for recipe in recipes(paper)]
 COUNTS = {
-    "harma2024": {"demo": 41, "small": 67, "paper": 185},
+    "harma2024": {"demo": 47, "small": 77, "paper": 206},
     "mahdavi2024": {"demo": 63, "small": 70, "paper": 340},
     "adler2025": {"demo": 69, "small": 237, "paper": 325},
     "morris2025": {"demo": 10, "small": 9, "paper": 22},
@@ -126,7 +126,13 @@ def test_nothing_finished_cannot_be_judged() -> None:
 def test_a_verdict_that_cannot_fail_is_a_self_check() -> None:
     """It says so: what it shows is of capax, not of the paper."""
     claim = Claim(says="so", standing="ours", judge=lambda of: agrees("it is"), self_check=True)
+    assert claim.kind == "a self-check"
     assert "self-check" in claim.verdict(Evidence((), "demo"), 0).reason
+
+
+def test_every_claim_of_the_three_papers_says_what_would_change_its_verdict() -> None:
+    for recipe in (recipe for paper in ("harma2024", "mahdavi2024", "adler2025") for recipe in recipes(paper)):
+        assert all(claim.changes for claim in recipe.claims), recipe.figure
 
 
 def test_a_claim_has_a_judge_or_a_reason_why_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +17,7 @@ from capax.cli.flags import Flag, Json
 from capax.cli.sweep import progress_bar
 from capax.errors import SpecError, SweepFailed
 from capax.papers import reproduce as papers
-from capax.papers.recipe import PAPERS, Answer, RecipeList, Scale, listed, read_paper, recipes, seconds
+from capax.papers.recipe import KINDS, PAPERS, Answer, RecipeList, Scale, listed, read_paper, recipes, seconds
 from capax.sweeps.under_way import SweepProgress, Watch
 from capax.text import duration
 
@@ -110,23 +111,30 @@ def _table() -> Table:
     return table
 
 
+def _claims(claims: Sequence[tuple[papers.JudgedRecipe, papers.JudgedClaim]]) -> Table:
+    table = _table()
+    table.add_column("says", ratio=3)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("found", ratio=4)
+    for recipe, claim in claims:
+        value = f" [{claim.value}]" if claim.value else ""
+        changes = f"; would change it: {claim.changes}" if claim.changes else ""
+        table.add_row(
+            recipe.figure,
+            Text(f"{claim.says}{value} ({claim.standing})"),
+            Text(claim.answer, style=STYLES[claim.answer]),
+            Text("; ".join(filter(None, (claim.measured, claim.reason))) + changes),
+        )
+    return table
+
+
 def _show(result: papers.Reproduction, files: list[Path]) -> None:
     screen = output.console()
     screen.print(f"\n{result.source}, scale {result.scale}", style="bold")
-    table = _table()
-    table.add_column("the paper says", ratio=3)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("found", ratio=4)
-    for recipe in result.recipes:
-        for claim in recipe.claims:
-            value = f" [{claim.value}]" if claim.value else ""
-            table.add_row(
-                recipe.figure,
-                Text(f"{claim.says}{value} ({claim.standing})"),
-                Text(claim.answer, style=STYLES[claim.answer]),
-                Text("; ".join(filter(None, (claim.measured, claim.reason)))),
-            )
-    screen.print(table)
+    for kind, words in KINDS.items():
+        if claims := result.claims(kind):
+            screen.print(f"\n{words}", style="bold")
+            screen.print(_claims(claims))
     for recipe in result.recipes:
         if recipe.command:
             screen.print(f"{recipe.figure}, on data of your own: {recipe.command}")
@@ -136,8 +144,8 @@ def _show(result: papers.Reproduction, files: list[Path]) -> None:
             screen.print(f"({standing}) {words}", style="dim")
     agree, differ = result.count("agrees"), result.count("differs")
     screen.print(
-        f"{agree} agree{'s' * (agree == 1)}, {differ} differ{'s' * (differ == 1)}, {result.count('cannot be judged')} "
-        "cannot be judged"
+        f"of the paper's claims {agree} agree{'s' * (agree == 1)}, {differ} differ{'s' * (differ == 1)}, "
+        f"{result.count('cannot be judged')} cannot be judged"
     )
     if result.seconds:
         screen.print(f"runs took {duration(result.seconds)}, added up over processes and earlier calls")

@@ -78,6 +78,14 @@ class Evidence:
 
 Judge = Callable[[Evidence], Verdict]
 
+Kind = Literal["the paper's", "ours", "a self-check"]
+KINDS: dict[Kind, str] = {
+    "the paper's": "What the paper says",
+    "ours": "What we expect beside it",
+    "a self-check": "Self-checks: only a fault in capax would differ, so they say nothing of the paper",
+}
+"""What a claim is, and what a list of such claims is called."""
+
 
 class Claim(Result):
     """One thing that a paper says.
@@ -89,6 +97,7 @@ class Claim(Result):
         judge: from the measurements to the verdict; raises `Unjudged`. In TOML the function's full name.
         unjudged: why nothing of ours can judge it, where there is no judge.
         scaled: whether a verdict may differ because other sizes than the paper's were run; not of arithmetic.
+        changes: what would change the verdict.
         self_check: whether it would differ only if capax itself were wrong: its verdict says nothing of the paper.
     """
 
@@ -98,6 +107,7 @@ class Claim(Result):
     judge: ImportString[Judge] | None = None
     unjudged: str | None = None
     scaled: bool = True
+    changes: str | None = None
     self_check: bool = False
 
     @model_validator(mode="after")
@@ -105,6 +115,13 @@ class Claim(Result):
         if (self.judge is None) == (self.unjudged is None):
             raise ValueError(f"judge: either it or unjudged is given, of {self.says!r}")
         return self
+
+    @property
+    def kind(self) -> Kind:
+        """The paper's, ours, or a self-check, which counts for neither."""
+        if self.self_check:
+            return "a self-check"
+        return "ours" if self.standing == "ours" else "the paper's"
 
     def verdict(self, evidence: Evidence, missing: int) -> Verdict:
         """The verdict on the runs that are there, with a note on those that are missing."""

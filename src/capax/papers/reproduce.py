@@ -16,7 +16,7 @@ from capax.figures.chart import Chart
 from capax.figures.registry import FIGURES, Drawn, Figure
 from capax.figures.runs import read
 from capax.laws.law import Law
-from capax.papers.recipe import SCALES, STANDINGS, Answer, Recipe, Scale, read_paper, recipes, seconds
+from capax.papers.recipe import SCALES, STANDINGS, Answer, Kind, Recipe, Scale, read_paper, recipes, seconds
 from capax.reports import report
 from capax.results import Measurement, Result, Standing
 from capax.store import Store, tables
@@ -30,6 +30,8 @@ class JudgedClaim(Result):
     says: str
     value: Annotated[str | None, Field(description="The paper's; None where it has none, or none is known.")]
     standing: Annotated[Standing, Field(description="How we know what the paper says.")]
+    kind: Annotated[Kind, Field(description="Self-checks, and what we expect, are no claims of the paper.")]
+    changes: Annotated[str | None, Field(description="What would change the verdict.")]
     answer: Answer
     measured: Annotated[str | None, Field(description="Ours, with its interval.")]
     reason: str
@@ -62,9 +64,13 @@ class Reproduction(Result):
     versions: dict[str, str]
     schema_version: Literal[1] = 1
 
-    def count(self, answer: Answer) -> int:
-        """How many claims have a verdict."""
-        return sum(claim.answer == answer for recipe in self.recipes for claim in recipe.claims)
+    def claims(self, kind: Kind) -> list[tuple[JudgedRecipe, JudgedClaim]]:
+        """Those of one kind, each with its recipe."""
+        return [(recipe, claim) for recipe in self.recipes for claim in recipe.claims if claim.kind == kind]
+
+    def count(self, answer: Answer, kind: Kind = "the paper's") -> int:
+        """How many claims of a kind have a verdict."""
+        return sum(claim.answer == answer for _, claim in self.claims(kind))
 
 
 def reproduce(
@@ -136,7 +142,14 @@ def _judged(recipe: Recipe, measured: Mapping[str, Measurement], scale: Scale) -
         of=len(recipe.runs(scale)),
         command=recipe.command,
         claims=tuple(
-            JudgedClaim(says=claim.says, value=claim.value, standing=claim.standing, **dict(verdict))
+            JudgedClaim(
+                says=claim.says,
+                value=claim.value,
+                standing=claim.standing,
+                kind=claim.kind,
+                changes=claim.changes,
+                **dict(verdict),
+            )
             for claim, verdict in verdicts
         ),
     )

@@ -1,0 +1,310 @@
+"""How claims on the one-layer grid of Härmä et al. 2024 are judged: the ECM, its rivals, slopes, eq. 12."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from capax.errors import CapaxError
+from capax.laws.ecm import ECM
+from capax.laws.law import Law
+from capax.laws.polynomial import Polynomial
+from capax.laws.published import data
+from capax.laws.rejected import ExponentialLaw, LogisticLaw
+from capax.papers import evidence as ev
+from capax.papers.evidence import field
+from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
+from capax.results import Measurement
+from capax.store import tables
+
+LAW = ECM(n_bootstrap=200)
+# share of a library from which on its size, and not the model, sets the count
+SATURATED = 0.9
+# parts of a grid that are held out in turn
+FOLDS = 5
+
+
+def _rising(runs: Sequence[Measurement]) -> list[Measurement]:
+    """Runs whose count the library's size does not set, and that is above chance."""
+    kept = [run for run in runs if run.memorized < SATURATED * run.library_size and run.above_chance]
+    if not kept:
+        raise Unjudged("every library was memorized, or nothing above chance")
+    return kept
+
+
+def _spans_saturation(runs: Iterable[Measurement]) -> None:
+    """That some count is set by the library: before that nobody sees where a line ends.
+
+    Raises:
+        Unjudged: where none is.
+    """
+    most = max(run.memorized / run.library_size for run in runs)
+    if most < SATURATED:
+        raise Unjudged(f"no width of the grid saturates: at most {most:.0%} of a library is recalled")
+
+
+def _power(runs: Sequence[Measurement], of: Sequence[float], *series: str) -> ev.Estimate:
+    """The power of a size that counts grow by, with a level of its own for each series."""
+    groups = [tuple(field(run, name) for name in series) for run in runs]
+    return ev.exponent(of, [run.memorized_above_chance for run in runs], groups)
+
+
+def as_printed(of: Evidence) -> Verdict:
+    """Whether any network memorized fewer than the printed maximum says is the least."""
+    printed = data("harma2024")["table_1"]["1"]
+    least = [printed["alpha"] * field(run, "n_heads") + printed["beta"] for run in of.runs]
+    below = [
+        run
+        for run, limit in zip(of.runs, least, strict=True)
+        if run.memorized < SATURATED * min(limit, run.library_size)
+    ]
+    if not below:
+        return cannot("no network recalled less than nine tenths of its library")
+    fewest = min(below, key=lambda run: run.memorized / run.library_size)
+    return differs(
+        f"max would mean {min(least):,.0f} sequences, or the whole library, for every network; {len(below)} of "
+        f"{len(of.runs)} recalled fewer: read it as min",
+        f"{fewest.memorized} of {fewest.library_size}",
+    )
+
+
+def table_1(of: Evidence) -> Verdict:
+    """Whether our fit's intervals hold the printed parameters; only of the paper's own grid."""
+    if of.scale != "paper":
+        raise Unjudged(f"the {of.scale} grid is not the paper's: other widths, lengths and library, so another fit")
+    fitted = ECM(n_bootstrap=200).fit(tables.table(of.runs))
+    printed, ranges = data("harma2024")["table_1"]["1"], fitted.parameter_intervals()
+    ends = {name: ranges[name] for name in printed if ranges[name] != (None, None)}
+    measured = ", ".join(f"{name} {value:.3g}" for name, value in fitted.parameters_.items() if value is not None)
+    if not ends:
+        return cannot("the data determine none of the parameters", measured)
+    outside = [
+        name
+        for name, (low, high) in ends.items()
+        if not (-math.inf if low is None else low) <= printed[name] <= (math.inf if high is None else high)
+    ]
+    return ev.exactly(not outside, measured, f"outside of our 95 % intervals: {', '.join(outside) or 'none'}")
+
+
+def linear_in_width(of: Evidence) -> Verdict:
+    """The power of the width that counts grow by, before the library is full, in a grid that reaches that."""
+    runs = _rising(of.runs)
+    power = _power(runs, [field(run, "d_model") for run in runs], "seq_len", "n_heads")
+    try:
+        _spans_saturation(of.runs)
+    except Unjudged as error:
+        return cannot(f"{error}; the exponent up to there", str(power))
+    return ev.has_exponent(power, 1.0, "width")
+
+
+def constant_tokens(of: Evidence) -> Verdict:
+    """The power of N − 1 that the counts of one head fall by: −1 is a constant number of tokens."""
+    runs = [run for run in _rising(of.runs) if field(run, "n_heads") == 1]
+    lengths = [field(run, "seq_len") for run in runs]
+    if len(set(lengths)) < 3:
+        raise Unjudged("fewer than three lengths with counts below the library's size")
+    return ev.has_exponent(_power(runs, [length - 1 for length in lengths], "d_model"), -1.0, "N − 1")
+
+
+def falls_with_length(of: Evidence) -> Verdict:
+    """The power of N that counts fall by, at all head counts and widths."""
+    runs = _rising(of.runs)
+    power = _power(runs, [field(run, "seq_len") for run in runs], "n_heads", "d_model")
+    return ev.above(
+        _flipped(power),
+        f"N to the {power}",
+        "the 95 % interval is below 0",
+        "counts rise with length",
+        "the 95 % interval of the power holds 0",
+    )
+
+
+def heads_slow_the_decay(of: Evidence) -> Verdict:
+    """The sign of log N · H in log counts: positive where more heads lose less with length (b < 0)."""
+    runs = _rising(of.runs)
+    lengths = np.log([field(run, "seq_len") for run in runs])
+    heads = np.array([field(run, "n_heads") for run in runs], float)
+    interaction = ev.slopes(
+        [lengths, (lengths - lengths.mean()) * heads],
+        np.log([run.memorized_above_chance for run in runs]),
+        [(field(run, "n_heads"), field(run, "d_model")) for run in runs],
+    )[1]
+    return ev.above(
+        interaction,
+        f"{interaction} per head",
+        "more heads lose less with length",
+        "more heads lose more with length",
+        "the interval of the interaction of heads and log length holds 0",
+    )
+
+
+def _known(of: Evidence) -> list[Measurement]:
+    runs = [run for run in of.runs if run.above_chance]
+    if not runs:
+        raise Unjudged("nothing was recalled above chance")
+    return runs
+
+
+def _error(law: Law, runs: Sequence[Measurement], held: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Relative errors, with their signs, of a law fitted to some runs, on those that are held out."""
+    table = tables.table(runs)
+    rows = law.read(table)
+    fitted = law.fit_rows(rows.take(known), table.filter(known))
+    measured = np.array([run.memorized_above_chance for run in runs])[held]
+    library = np.array([run.library_size for run in runs], float)[held]
+    return (np.minimum(fitted._predict(rows.take(held).columns), library) - measured) / measured
+
+
+def _ecm() -> ECM:
+    return ECM(n_bootstrap=1)
+
+
+def _polynomial(known: int) -> Polynomial:
+    """That of the highest degree that so many networks allow.
+
+    Raises:
+        Unjudged: where they are too few for any.
+    """
+    degree = max((k for k in range(1, 6) if 2 * math.comb(k + 3, 3) <= known), default=None)
+    if degree is None:
+        raise Unjudged(f"{known} networks are too few for a polynomial")
+    return Polynomial(degree=degree, n_bootstrap=1)
+
+
+def _ecm_against(rival: Law, of: Evidence, named: str) -> Verdict:
+    """The ECM against another law in sample, on a grid that reaches saturation."""
+    runs = _known(of)
+    every = np.ones(len(runs), bool)
+    ecm, other = (np.abs(_error(law, runs, every, every)) for law in (_ecm(), rival))
+    found = ev.paired_smaller(ecm, other, "the ECM's error", f"that of {named}")
+    try:
+        _spans_saturation(runs)
+    except Unjudged as error:
+        return cannot(f"{error}; there {found.reason}", found.measured)
+    return found
+
+
+def beats_polynomial(of: Evidence) -> Verdict:
+    """ECM against the polynomial, in sample."""
+    rival = _polynomial(len(_known(of)))
+    return _ecm_against(rival, of, f"a polynomial of degree {rival.degree}")
+
+
+def beats_exponential(of: Evidence) -> Verdict:
+    """ECM against an exponential decay in length."""
+    return _ecm_against(ExponentialLaw(n_bootstrap=1), of, "an exponential decay in N")
+
+
+def beats_logistic(of: Evidence) -> Verdict:
+    """ECM against a logistic rise in width."""
+    return _ecm_against(LogisticLaw(n_bootstrap=1), of, "a logistic rise in B")
+
+
+def _most_heads(runs: Sequence[Measurement]) -> np.ndarray:
+    """Which runs are of the largest head count.
+
+    Raises:
+        Unjudged: where all are.
+    """
+    heads = np.array([field(run, "n_heads") for run in runs])
+    if len(set(heads)) < 2:
+        raise Unjudged("there is one head count only")
+    return heads == heads.max()
+
+
+def beats_polynomial_held_out(of: Evidence) -> Verdict:
+    """ECM against the polynomial on the largest head count, which neither saw."""
+    runs = _known(of)
+    held = _most_heads(runs)
+    rival = _polynomial(int((~held).sum()))
+    ecm, other = (np.abs(_error(law, runs, held, ~held)) for law in (_ecm(), rival))
+    return ev.paired_smaller(ecm, other, "the ECM's error", f"that of a polynomial of degree {rival.degree}")
+
+
+def unseen_inside_range(of: Evidence) -> Verdict:
+    """The ECM's error on networks inside the grid that it did not see, a fifth at a time, against that on all."""
+    runs, published = _known(of), data("harma2024")["mape"]["ecm"]
+    if len(runs) < 5 * FOLDS:
+        raise Unjudged(f"{len(runs)} networks are too few to hold a fifth out")
+    fold = np.arange(len(runs)) % FOLDS  # of a grid in its order: each fold has all lengths, heads and widths
+    errors = np.concatenate([np.abs(_error(_ecm(), runs, fold == one, fold != one)) for one in range(FOLDS)])
+    error = ev.mean(errors)
+    if error.high <= published:
+        return agrees(f"the interval is below {published}, the published error in sample", str(error))
+    if error.low > published:
+        return differs(f"the interval is above {published}, the published error in sample", str(error))
+    return cannot(f"the interval holds {published}, the published error in sample", str(error))
+
+
+def off_at_more_heads(of: Evidence) -> Verdict:
+    """Whether what is predicted of the largest head count, which the fit did not see, is over or under."""
+    runs = _known(of)
+    held = _most_heads(runs)
+    error = ev.mean(_error(_ecm(), runs, held, ~held))
+    if error.holds(0):
+        return cannot("the interval of the mean signed error holds 0", str(error))
+    return agrees(f"{'over' if error.value > 0 else 'under'}-estimates on the mean", str(error))
+
+
+def within_half(of: Evidence) -> Verdict:
+    """The ECM's relative error in sample against the published one, read as a fraction, whichever widths are kept."""
+    runs, published = _known(of), data("harma2024")["mape"]["ecm"]
+    widths = np.array([field(run, "d_model") for run in runs])
+    found = {}
+    for count in range(2, len(set(widths)) + 1):
+        for kept in itertools.combinations(sorted(set(widths)), count):
+            some = [run for run, width in zip(runs, widths, strict=True) if width in kept]
+            every = np.ones(len(some), bool)
+            try:
+                found[kept] = float(np.mean(np.abs(_error(_ecm(), some, every, every))))
+            except CapaxError:
+                continue  # too few networks of these widths
+    if len(found) < 2:
+        raise Unjudged("the error is known of one choice of widths only")
+    low, high = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
+    measured = f"{found[low]:.3g} of widths {_listed(low)} to {found[high]:.3g} of widths {_listed(high)}"
+    if found[low] <= published < found[high]:
+        return cannot(f"it depends on the widths that are kept, {len(found)} choices", measured)
+    return ev.exactly(found[high] <= published, measured, f"against {published}, for every choice of widths")
+
+
+def _listed(widths: Iterable[int]) -> str:
+    return ", ".join(map(str, widths))
+
+
+def small_are_efficient(of: Evidence) -> Verdict:
+    """The power of the width that memorized tokens a parameter go by."""
+    return ev.above(
+        _flipped(_per_parameter(of, "d_model")),
+        f"tokens a parameter go by width to the {_per_parameter(of, 'd_model')}",
+        "the 95 % interval is below 0",
+        "wider networks hold more a parameter",
+        "the 95 % interval holds 0",
+    )
+
+
+def heads_are_cheaper(of: Evidence) -> Verdict:
+    """Tokens a parameter by the parameters that heads add, against those that width adds."""
+    heads, width = (_per_parameter(of, name) for name in ("n_heads", "d_model"))
+    measured = f"tokens a parameter go by heads to the {heads}, by width to the {width}"
+    if heads.low > width.high:
+        return agrees("a head costs less: the intervals do not meet", measured)
+    if heads.high < width.low:
+        return differs("width costs less: the intervals do not meet", measured)
+    return cannot("the intervals meet", measured)
+
+
+def _per_parameter(of: Evidence, size: str) -> ev.Estimate:
+    """The power of a size that eq. 12, tokens a trainable parameter, goes by, the other sizes held."""
+    runs = _rising(of.runs)
+    others = [name for name in ("seq_len", "n_heads", "d_model") if name != size]
+    tokens = [field(run, "seq_len") * run.memorized_above_chance / run.parameters.trainable for run in runs]
+    groups = [tuple(field(run, name) for name in others) for run in runs]
+    return ev.exponent([field(run, size) for run in runs], tokens, groups)
+
+
+def _flipped(one: ev.Estimate) -> ev.Estimate:
+    return ev.Estimate(-one.value, -one.high, -one.low)

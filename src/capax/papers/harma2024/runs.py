@@ -1,0 +1,31 @@
+"""Runs of a study in groups, and what they count."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from capax.papers.evidence import field
+from capax.results import Measurement
+
+
+def grouped(runs: Iterable[Measurement], key: Callable[[Measurement], Any]) -> dict[Any, list[Measurement]]:
+    """Runs of each value, rising."""
+    groups = defaultdict(list)
+    for run in runs:
+        groups[key(run)].append(run)
+    return dict(sorted(groups.items()))
+
+
+def by_width(runs: Iterable[Measurement]) -> dict[int, list[Measurement]]:
+    """Runs of each width, rising."""
+    return grouped(runs, lambda run: field(run, "d_model"))
+
+
+def counts(runs: Iterable[Measurement]) -> np.ndarray:
+    """What each restart recalled, above chance."""
+    each = [(np.array(run.memorized_per_restart) - run.chance) / (1 - run.chance / run.library_size) for run in runs]
+    return np.concatenate(each) if each else np.empty(0)
