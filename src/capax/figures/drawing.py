@@ -39,6 +39,8 @@ NARROWEST = 1.6
 """Inches of a panel."""
 MARGIN = 0.4
 """Inches beside an axis x, in its panel."""
+LINES_OF_A_PANEL = 3
+"""Its title, and below its axis x the marks and the label."""
 DIGITS = ((1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 """Where marks of a logarithmic axis may be, from many to few."""
 MORE = 4
@@ -72,49 +74,67 @@ def drawn(chart: Chart, paper: Paper = USUAL) -> Figure:
 
 
 def _drawn(chart: Chart, paper: Paper, scale: float) -> Figure:
-    number = len(chart.panels)
-    wide = 3.4 if chart.share_y else 3.8
-    named = max(len(panel.y.names or ()) for panel in chart.panels)
-    most = PANELS_IN_A_ROW if paper.width is None else int(min(max(paper.width // NARROWEST, 1), PANELS_IN_A_ROW))
-    lines, columns = rows_and_columns(number, most)
-    width = 1.4 + wide * columns if number > 1 else 8.0 if named else 6.4
-    height = 1 + LINE * named if named else 3.4
-    if paper.width is not None:
-        width = paper.width
-        height = height if named else min(height, 0.3 + 0.75 * width / columns)
-    figure = Figure(figsize=(width, 1.1 * scale + height * lines), dpi=paper.dpi, layout="constrained")
+    lines, columns, width, height = _layout(chart, paper)
+    letter, line = LETTER * scale, LINE * scale
+    figure = Figure(figsize=(width, height * lines), dpi=paper.dpi, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(lines, columns, sharex=chart.share_x, sharey=chart.share_y, squeeze=False).ravel()
     handles: dict[str, Any] = {}
     expected = {series.name for panel in chart.panels for series in panel.series if series.kind == "reference"}
     for place, (axes, panel) in enumerate(zip(grid, chart.panels, strict=False)):
-        _draw_panel(figure, axes, panel, int(width / columns / (LETTER * scale)))
+        _draw_panel(figure, axes, panel, int(width / columns / letter))
         axes.tick_params(labelbottom=True)
         if not chart.share_y or place % columns == 0:
             axes.set_ylabel(panel.y.label)
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    for axes in grid[number:]:
+    for axes in grid[len(chart.panels) :]:
         axes.set_visible(False)
+    title = textwrap.wrap(chart.title, int(width / letter))
+    figure.suptitle("\n".join(title), fontsize="large" if width >= COLUMN and len(chart.title) < 60 else "medium")
+    names = sorted(handles, key=lambda name: name in expected)
+    below = _legend(figure, {name: handles[name] for name in names}, width / scale) if names else 0
+    outside = 1.1 + line * max(below - LEGEND_LINES, 0) if paper.width is None else line * (len(title) + below + 1)
+    figure.set_figheight(paper.height or height * lines + outside)
+    names_beside = max((len(name) for panel in chart.panels for name in panel.y.names or ()), default=0)
+    room = (
+        (width / columns - MARGIN) / letter - names_beside,
+        ((figure.get_figheight() / line - len(title) - below) / lines) - LINES_OF_A_PANEL,
+    )
     for axes, panel in zip(grid, chart.panels, strict=False):  # when all is drawn: axes that are shared have one end
         _from_zero(axes, panel)
-        room = (width / columns - MARGIN) / (LETTER * scale), height / (LINE * scale)
         for which, axis, free in (("x", panel.x, room[0]), ("y", panel.y, room[1])):
             if axis.log == 10 and axis.ticks is None and panel.heat is None:
                 _decades(axes, which, free)
-    if handles:
-        beside = int(width / scale / (ENTRY + LETTER * max(map(len, handles))))
-        names = sorted(handles, key=lambda name: name in expected)
-        found = [handles[name] for name in names]
-        across = max(1, min(len(names), beside))
-        below = LINE * scale * max(-(-len(names) // across) - LEGEND_LINES, 0)
-        figure.set_figheight(figure.get_figheight() + below)
-        figure.legend(found, names, loc="outside lower center", ncols=across, frameon=False)
-    title = textwrap.wrap(chart.title, int(width / (LETTER * scale)))
-    figure.suptitle("\n".join(title), fontsize="large" if width >= COLUMN and len(chart.title) < 60 else "medium")
-    if paper.height is not None:
-        figure.set_figheight(paper.height)
     return figure
+
+
+def _layout(chart: Chart, paper: Paper) -> tuple[int, int, float, float]:
+    """Rows and columns of panels, the width of the figure and the height of a row, in inches."""
+    number = len(chart.panels)
+    named = max(len(panel.y.names or ()) for panel in chart.panels)
+    height = 1 + LINE * named if named else 3.4
+    if paper.width is None:
+        lines, columns = rows_and_columns(number)
+        wide = 3.4 if chart.share_y else 3.8
+        return lines, columns, 1.4 + wide * columns if number > 1 else 8.0 if named else 6.4, height
+    lines, columns = rows_and_columns(number, int(min(max(paper.width // NARROWEST, 1), PANELS_IN_A_ROW)))
+    return lines, columns, paper.width, height if named else min(height, 0.4 + 0.75 * paper.width / columns)
+
+
+def _legend(figure: Figure, handles: Mapping[str, Any], width: float) -> int:
+    """The legend below a figure; how many lines it has.
+
+    Args:
+        width: of the figure, in inches of usual type.
+    """
+    told = ["\n".join(textwrap.wrap(name, int((width - ENTRY) / LETTER))) for name in handles]
+    across = max(1, min(len(told), int(width / (ENTRY + LETTER * max(map(len, told))))))
+    figure.legend(handles.values(), told, loc="outside lower center", ncols=across, frameon=False)
+    return max(
+        sum(name.count("\n") + 1 for name in told[start : start + -(-len(told) // across)])
+        for start in range(0, len(told), -(-len(told) // across))
+    )
 
 
 def _draw_panel(figure: Figure, axes: Axes, panel: Panel, letters: int) -> None:

@@ -125,7 +125,7 @@ def write(
         kind: the format.
         columns: those of `scatter`.
     """
-    paper = paper or Paper()
+    paper, kind = paper or Paper(), None if kind is None else kind.lower()
     asked = _asked(name, columns, law)
     if log is not None:
         check(log)

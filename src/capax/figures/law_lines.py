@@ -65,14 +65,23 @@ def between(runs: Sequence[Measurement], x: Column) -> list[Measurement]:
         model = model.model_copy(update={field: set_to})
         if model.columns().get(size) != one:
             return []
-        try:
-            counts = {} if x.of is None else model.parameter_counts(**run.spec.task.sizes())
-        except CapaxError:
+        counts = {} if x.of is None else _counts(run, model)
+        if counts is None:
             return []
         parameters = run.parameters.model_copy(update=counts)
         spec = run.spec.model_copy(update={"model": model})
         found.append(run.model_copy(update={"spec": spec, "parameters": parameters}))
     return found
+
+
+def _counts(run: Measurement, model: Model) -> dict[str, int] | None:
+    """The parameters of a model of another size; None where they do not follow from it as those of the run do."""
+    sizes = run.spec.task.sizes()
+    try:
+        same = run.spec.model.parameter_counts(**sizes)["trainable"] == run.parameters.trainable
+        return model.parameter_counts(**sizes) if same else None
+    except CapaxError:
+        return None
 
 
 def _option(model: Model, size: str, one: int) -> tuple[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capax.errors import ReportError
+from capax.errors import ReportError, shown
 
 COLORS = ("#005a94", "#b84500", "#008060", "#c9689f", "#c78700", "#2a9cd6", "#4d4d4d")
 """The hues of Okabe and Ito's palette, each with a contrast of 3 or more to white: told apart by colour-blind readers,
@@ -13,7 +13,7 @@ too."""
 PANELS_IN_A_ROW = 4
 SIDES = (1.0, 40.0)
 """Inches of a side: from a thumbnail to a poster."""
-DOTS = (30, 2400)
+DOTS = (30.0, 2400.0)
 MOST_DOTS = 20_000
 MARKED_POINTS = 32
 """Points of a line that have room for marks."""
@@ -49,14 +49,18 @@ class Paper:
     def __post_init__(self) -> None:
         """Refuse what cannot be drawn or seen, before anything is read."""
         for name, side in (("width", self.width), ("height", self.height)):
-            if side is not None and not SIDES[0] <= side <= SIDES[1]:
-                raise ReportError(f"{name}: {SIDES[0]:g} to {SIDES[1]:g} inches, got {side:g}")
-        if not DOTS[0] <= self.dpi <= DOTS[1]:
-            raise ReportError(f"dpi: {DOTS[0]} to {DOTS[1]} dots per inch, got {self.dpi:g}")
+            if side is not None and not _between(side, SIDES):
+                raise ReportError(f"{name}: {SIDES[0]:g} to {SIDES[1]:g} inches, got {shown(side)}")
+        if not _between(self.dpi, DOTS):
+            raise ReportError(f"dpi: {DOTS[0]:g} to {DOTS[1]:g} dots per inch, got {shown(self.dpi)}")
         for name, side in (("width", self.width), ("height", self.height)):
             if side is not None and side * self.dpi > MOST_DOTS:
                 dots = f"{side:g} inches at {self.dpi:g} dpi are {side * self.dpi:.0f} dots"
                 raise ReportError(f"{name}: at most {MOST_DOTS} dots, {dots}")
+
+
+def _between(value: object, ends: tuple[float, float]) -> bool:
+    return isinstance(value, int | float) and ends[0] <= value <= ends[1]
 
 
 def plain(value: float) -> str:

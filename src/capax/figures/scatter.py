@@ -22,7 +22,7 @@ from capax.figures.registry import SCATTER
 from capax.figures.runs import Runs
 from capax.figures.words import of_runs
 from capax.laws.law import Law
-from capax.results import Measurement
+from capax.results import Interval, Measurement
 from capax.store import Store, amounts, tables
 
 FITS = ("power",)
@@ -34,7 +34,10 @@ RUN = "run"
 PER = ("_per_any_parameter", "_per_effective_parameter", "_per_parameter")
 COUNTED = ("memorized", "items", "tokens", "bits", "morris_bits", "allen_zhu_bits", "capacity")
 """What columns of amounts begin with: of a library that was memorized whole they are lower bounds."""
-LABELS = {column.name: column.label for column in SIZES} | {"flops": "FLOPs of one training"}
+LABELS = {column.name: column.label for column in SIZES} | {
+    "flops": "FLOPs of one training",
+    "total_key_dim": "total key dimension",
+}
 
 Row = Mapping[str, Any]
 
@@ -56,7 +59,10 @@ class Asked:
     fit: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a fit that there is not, before anything is read."""
+        """Refuse a fit that there is not, and names that are none, before anything is read."""
+        for field in ("x", "y", "color", "panel"):
+            if not isinstance(name := getattr(self, field), str | None):
+                raise ReportError(f"{field}: a name of a column, got {shown(name)}")
         if self.fit is not None and self.fit not in FITS:
             raise ReportError(f"fit: {' or '.join(FITS)}, got {shown(self.fit)}")
 
@@ -170,7 +176,8 @@ def _numeric(rows: Sequence[Row], field: str, name: str) -> Callable[[Row], floa
     values = [value for row in rows if (value := row.get(name)) is not None]
     other = next((value for value in values if isinstance(value, bool) or not isinstance(value, int | float)), None)
     if other is not None:
-        raise ReportError(f"{field}: column {name} holds {type(other).__name__} such as {shown(other)}, not numbers")
+        kind = "truth values" if isinstance(other, bool) else "words" if isinstance(other, str) else "values"
+        raise ReportError(f"{field}: column {name} holds {kind} such as {shown(other)}, not numbers")
     if not values:
         raise ReportError(f"{field}: no run has a value of {name}")
 
@@ -193,17 +200,28 @@ def _grouping(rows: Sequence[Row], name: str | None) -> Column | None:
 def _ends(row: Row, name: str) -> Ends | None:
     """The interval of an amount: its own columns, or those of what it is a part of, to scale."""
     run = row.get(RUN)
+    own = _own_interval(run, name)
     whole = next((name.removesuffix(per) for per in PER if name.endswith(per)), name)
     low, high = f"{whole}_low", f"{whole}_high"
     if name.startswith("capacity_"):
         whole, low, high = "capacity_bits", "capacity_low", "capacity_high"
     elif run is not None and run.spec.protocol.one_library and len(run.memorized_per_restart) < FEWEST_RESTARTS:
         return None
+    if own is not None:
+        return own.low, own.high
     amount, ends = row.get(whole), (row.get(low), row.get(high))
     if name == "capacity_reached" or not amount or ends[0] is None or ends[1] is None:
         return None
     scale = row[name] / amount
     return ends[0] * scale, ends[1] * scale
+
+
+def _own_interval(run: Measurement | None, name: str) -> Interval | None:
+    """The interval that a run itself has, which runs of earlier versions have without one of a unit."""
+    if run is None or name not in ("memorized", "total_key_dim"):
+        return None
+    found = run.interval if name == "memorized" else run.key_search.interval if run.key_search else None
+    return None if found is None or found.high is None else found
 
 
 def _lower(row: Row, name: str) -> bool:
@@ -254,7 +272,9 @@ def _fitted(
 
 def _bars(shown: Shown) -> str:
     drawn = any(series.low for panel in shown.panels for series in panel.series)
-    return f"Bars: 95 % intervals, of best counts from {FEWEST_RESTARTS} restarts on." if drawn else ""
+    best = any(RUN in row and row[RUN].spec.protocol.one_library and row[RUN].capacity is None for row in shown.rows)
+    few = f", of the best of restarts from {FEWEST_RESTARTS} on" if best else ""
+    return f"Bars: 95 % intervals{few}." if drawn else ""
 
 
 def _hollow(shown: Shown) -> str:
@@ -279,7 +299,7 @@ def _differ(rows: Sequence[Row], asked: Asked) -> str:
 def _values(values: Sequence[Any]) -> str:
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return f"{min(values):g} to {max(values):g}"
-    return f"{len(values)} kinds" if len(values) > MOST_TOLD else ", ".join(str(value).lower() for value in values)
+    return f"{len(values)} kinds" if len(values) > MOST_TOLD else " / ".join(str(value).lower() for value in values)
 
 
 def _left_out(rows: Sequence[Row], kept: Sequence[Row], asked: Asked) -> str:
