@@ -182,6 +182,7 @@ def _proportional(rows: Sequence[Cell], shown: Shown, x: Of) -> Iterable[Series]
         kind="reference",
         x=ends,
         y=tuple(constant * end for end in ends),
+        group=3,  # solid: a law is dashed
     )
 
 
@@ -232,7 +233,7 @@ def _none(shown: Shown) -> str:
 def _slope(shown: Shown) -> str:
     loads, measured = zip(*((math.log(cell.load), math.log(cell.key_dim)) for cell in shown.rows), strict=True)
     return (
-        "Dashed: slope 1, as the paper's law D_K* = Θ(m' log m' / d_model) has it; the constant "
+        "Solid grey: slope 1, as the paper's law D_K* = Θ(m' log m' / d_model) has it; the constant "
         f"{_constant(shown.rows):.2g} is fitted here (the paper's is not known to us), a free line through the "
         f"logarithms has slope {np.polyfit(loads, measured, 1)[0]:.2f}."
     )
