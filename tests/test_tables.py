@@ -9,6 +9,7 @@ import pytest
 
 import capax
 from capax.errors import CapaxError, StoreError
+from capax.planning.cost import operations
 from capax.specs import (
     Associations,
     AssociativeAttention,
@@ -47,6 +48,14 @@ def test_a_row_holds_the_whole_run(store: Path) -> None:
     foreign = {field for part in others for field in part.model_fields} - of_sequences
     assert set(PROTOCOL) - foreign <= set(rows.columns)
     assert protocol_values(rows, "max_steps") == [2, 2, 2]
+
+
+def test_what_a_training_took_is_what_a_plan_reckons(store: Path) -> None:
+    rows = capax.read(store)
+    assert rows["exposures"].to_list() == [2, 2, None]  # a search has no training that counts
+    with capax.Store(store, create=False) as opened:
+        costs = [operations(run.spec.model, run.spec.task, run.library_size, run.epochs) for run in opened.runs()]
+    assert rows["flops"].to_list() == [*costs[:2], None]
 
 
 def test_files_come_back(store: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from capax.checks.model import check_model as check_model
     from capax.checks.saturation import saturation as saturation
     from capax.errors import CapaxError as CapaxError
+    from capax.figures.figure import charts as charts
     from capax.figures.figure import figure as figure
     from capax.laws.capacity import CapacityLaw as CapacityLaw
     from capax.laws.compare import compare as compare
@@ -137,6 +138,7 @@ _HOMES = {
     "bounds": "capax.theory.bounds.catalogue",
     "calibrate": "capax.calibration.calibrate",
     "channel_design": "capax.theory.relation_design",
+    "charts": "capax.figures.figure",
     "check_assumptions": "capax.checks.assumptions",
     "check_model": "capax.checks.model",
     "checkpoint": "capax.probes.checkpoint",

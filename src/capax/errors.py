@@ -101,6 +101,10 @@ class FigureFailed(UserWarning):
     """A figure of a page failed, not for want of runs; the page stands without it, and says so in its place."""
 
 
+class FurtherKinds(UserWarning):
+    """A figure shows the runs of one kind, and there are others."""
+
+
 class OutputError(ReportError):
     """What was to be written could not be: no room, no permission, nobody who reads it."""
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from commands import refused, run
+from PIL import Image
 
 import capax
 
@@ -32,17 +33,37 @@ def test_kinds_are_numbered_files(capsys: pytest.CaptureFixture[str], store: Pat
     assert "Count: the best of 2 restarts" in said
 
 
+def test_any_column_against_any_other(
+    capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "capax.db").write_bytes(store.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    size = ["--width", "3", "--height", "2.5", "--dpi", "100", "--format", "png"]
+    columns = ["--x", "flops", "--y", "exposures", "--color", "vocab_size", "--log", "x", "--where", "d_model=4"]
+    said = run(capsys, "figure", "scatter", *columns, *size)
+    assert said.startswith("Figure: scatter.png: Exposures against FLOPs of one training\nEach mark is a run")
+    with Image.open(tmp_path / "scatter.png") as image:
+        assert image.size == (300, 250)
+        assert image.info["Description"] in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["wdith", "s.db", "-o", "f.png"], "capax: figure: one of capacity, "),
         (["width", "s.db", "-o", "f.xyz"], "capax: out: should end in one of "),
         (["width", "s.db", "-o", "none/f.png"], "capax: out: cannot write none/f.png: no such folder none"),
-        (["width", "-o", "f.png"], "capax: store: at least one file"),
+        (["width", "-o", "f.png"], "capax: store: no such file: capax.db"),
         (["width", "none.db", "-o", "f.png"], "capax: store: "),
         (["width", "empty.db", "-o", "f.png"], "capax: store: no finished runs in empty.db"),
         (["shatter", "s.db", "-o", "f.png"], "capax: no run by protocol shatter"),
         (["width", "s.db", "-o", "f.png", "--law", "none.json"], "capax: law: "),
+        (["width", "s.db", "--x", "flops"], "capax: x: of figure scatter alone, width has its own columns"),
+        (["width", "s.db", "--format", "gex"], "capax: format: one of "),
+        (["width", "s.db", "--width", "0"], "capax: width: 1 to 40 inches, got 0"),
+        (["width", "s.db", "--where", "d_model=5"], "capax: where: no row has d_model=5"),
+        (["scatter", "s.db", "--x", "flops"], "capax: y: figure scatter needs a column"),
+        (["scatter", "s.db", "--x", "flop", "--y", "bits"], "capax: x: no column 'flop'; the nearest are flops"),
     ],
 )
 def test_what_cannot_be_drawn_is_one_line_and_no_file(

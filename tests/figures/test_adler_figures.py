@@ -181,8 +181,13 @@ def test_a_fitted_law_is_drawn_where_it_was_fitted(grid: list[Measurement]) -> N
     law = RelationLaw(n_bootstrap=20).fit(table, keys)
     (chart,) = key_dims.KEY_DIMENSION.shown(grid, law)
     (band,) = (series for series in chart.panels[0].series if series.x and series.kind == "band")
-    shown = {"n_edges": np.array([16.0, 32, 32]), "d_model": np.array([16.0, 32, 16])}
-    assert band.y == pytest.approx(law.predict(shown).tolist())
+    assert len(band.x) == 100
+    ends = {"n_edges": np.array([16.0, 32]), "d_model": np.array([16.0, 16])}  # of the least load, and of the largest
+    assert (band.y[0], band.y[-1]) == pytest.approx(tuple(law.predict(ends)))
+    loads = np.array(band.x)
+    with pytest.warns(UserWarning, match="outside"):  # the same loads, of one graph
+        between = law.predict({"n_edges": np.full(100, 32.0), "d_model": 32 * math.log(32) / loads})
+    assert band.y == pytest.approx(between.tolist())
     assert "the law relation" in chart.caption
     of_edges = RelationLaw(n_bootstrap=20, target="memorized").fit(table, keys)
     assert "of memorized, not of D_K*" in key_dims.KEY_DIMENSION.shown(grid, of_edges)[0].caption

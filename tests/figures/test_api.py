@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 import pytest
 from made import made, trained
+from matplotlib.figure import Figure
 
 import capax
-from capax.errors import CapaxError, FigureFailed, ReportError, SpecError
+from capax.errors import CapaxError, FigureFailed, FurtherKinds, ReportError, SpecError
 from capax.figures.registry import FIGURES
 from capax.results import Measurement
 from capax.specs import Task
@@ -21,20 +22,31 @@ def test_stores_and_measurements_have_the_same_figure(tmp_path: Path) -> None:
     with capax.Store(tmp_path / "one.db") as store:
         for run in WIDTHS:
             store.add(run)
-    charts = capax.figure(WIDTHS, "width")
-    assert capax.figure(tmp_path / "one.db", "width") == capax.figure([str(tmp_path / "one.db")], "width") == charts
-    assert capax.figure(tmp_path / "one.db", "curves") == capax.figure(WIDTHS, "curves")  # whose curves are read again
+    charts = capax.charts("width", WIDTHS)
+    assert capax.charts("width", tmp_path / "one.db") == capax.charts("width", [str(tmp_path / "one.db")]) == charts
+    assert capax.charts("curves", tmp_path / "one.db") == capax.charts("curves", WIDTHS)  # whose curves are read again
+
+
+def said(figure: Figure) -> str:
+    """The title of a figure of matplotlib, on one line."""
+    return " ".join(figure.get_suptitle().split())
 
 
 def test_further_kinds_of_runs_are_numbered(tmp_path: Path) -> None:
     others = [made(3 + width, d_model=width, vocab_size=12) for width in (4, 8)]
-    charts = capax.figure([*WIDTHS, *others], "width", out=tmp_path / "w.svg")
-    assert len(charts) == 2
+    every = [*WIDTHS, *others]
+    capax.figure("width", every, out=tmp_path / "w.svg")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["w-2.svg", "w.svg"]
+    first, second = capax.charts("width", every)
+    with pytest.warns(FurtherKinds, match=r"kind=2, \.\.\.\): .*vocab_size 12"):
+        assert said(capax.figure("width", every)) == first.title
+    assert said(capax.figure("width", every, kind=2)) == second.title
+    with pytest.raises(ReportError, match=r"^kind: 1 to 2, got 3"):
+        capax.figure("width", every, kind=3)
 
 
 def test_a_law_may_be_named() -> None:
-    (chart,) = capax.figure(WIDTHS, "width", law="reference:power")
+    (chart,) = capax.charts("width", WIDTHS, law="reference:power")
     assert "power" in chart.caption
 
 
@@ -51,12 +63,12 @@ def test_a_report_of_measurements_is_written(tmp_path: Path) -> None:
 )
 def test_what_is_no_figure_of_runs_is_refused(runs: list[Measurement | str], name: str, field: str) -> None:
     with pytest.raises((SpecError, ReportError), match=f"^{field}: "):
-        capax.figure(runs, name)
+        capax.figure(name, runs)
 
 
 def test_an_unwritable_file_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     for write in (
-        lambda out: capax.figure("missing.db", "width", out=out),
+        lambda out: capax.figure("width", "missing.db", out=out),
         lambda out: capax.report("missing.db", out),
     ):
         with pytest.raises(CapaxError, match=r"^out: "):
@@ -92,7 +104,7 @@ def test_numeric_arguments_of_a_module_are_columns(tmp_path: Path, monkeypatch: 
             model = capax.Module(factory="brought_here:tiny", arguments={"d_model": width, "kind": kind})
             spec = trained().spec.replace(model=model)
             runs.append(made(3 + width).model_copy(update={"spec": spec, "key": spec.key()}))
-    for chart, kind in zip(capax.figure(runs, "width"), ("a", "b"), strict=True):
+    for chart, kind in zip(capax.charts("width", runs), ("a", "b"), strict=True):
         assert f"kind {kind}" in chart.title
         (line,) = (series for series in chart.panels[0].series if series.kind == "line")
         assert line.x == (4, 8)
@@ -129,9 +141,9 @@ def test_a_users_task_has_figures_and_a_report(tmp_path: Path) -> None:
         for width in (4, 8)
     ]
     for name in ("width", "parameters", "curves", "units"):
-        (chart,) = capax.figure(runs, name)
+        (chart,) = capax.charts(name, runs)
         assert chart.panels[0].series[0].x
-    assert "items" in capax.figure(runs, "width")[0].title
+    assert "items" in capax.charts("width", runs)[0].title
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FigureFailed)
         capax.report(runs, tmp_path / "r.html")

@@ -145,7 +145,7 @@ def test_numbers_on_axes_are_short() -> None:
 def test_every_registered_figure_of_some_runs_is_drawn_by_both(tmp_path: Path) -> None:
     runs = [made(3 + n + w, 4, seq_len=n, d_model=w, batch_size=b) for n in (4, 8) for w in (4, 8) for b in (4, 8)][::2]
     for name in ("width", "curves"):
-        for shown in capax.figure(runs, name):
+        for shown in capax.charts(name, runs):
             assert shown.name == name
             drawing.draw(shown, tmp_path / "f.svg")
             assert interactive.figure(shown)["data"]
@@ -180,4 +180,4 @@ def test_long_names_go_on_two_lines(name: str, lines: list[str]) -> None:
 
 def test_an_unknown_figure_lists_those_there_are() -> None:
     with pytest.raises(ReportError, match=r"figure: one of capacity, .*, got 'wdith'"):
-        capax.figure([], "wdith")
+        capax.figure("wdith", [])

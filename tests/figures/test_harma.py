@@ -76,10 +76,10 @@ def test_runs_of_different_kinds_are_never_one_line() -> None:
 
 def test_the_library_is_drawn_where_a_run_comes_near_it() -> None:
     (chart,) = WIDTH_FIGURE.shown([made(w, d_model=w) for w in (4, 10)], None)
-    assert points(shown(chart, 0, "reference")["library"]) == [(4, 20), (10, 20)]
+    assert points(shown(chart, 0, "reference")["whole library"]) == [(4, 20), (10, 20)]
     assert points(shown(chart, 0, "reference")["by chance"]) == [(4, 20 / 9), (10, 20 / 9)]
     (chart,) = WIDTH_FIGURE.shown([made(w, d_model=w) for w in (4, 9)], None)
-    assert "library" not in shown(chart, 0, "reference")
+    assert "whole library" not in shown(chart, 0, "reference")
     assert "library of 20" in chart.caption
 
 
@@ -89,7 +89,7 @@ def test_limits_follow_libraries_that_differ_within_a_panel() -> None:
     drawn = Shown(Group(tuple(runs), ""), runs, None)
 
     def library(chosen: list[capax.Measurement]) -> list[list[tuple[object, object]]]:
-        return [points(part) for part in limits(chosen, drawn, Column("batch_size")) if part.name == "library"]
+        return [points(part) for part in limits(chosen, drawn, Column("batch_size")) if part.name == "whole library"]
 
     assert library(runs[:1]) == [[(8, 20), (512, 20)]]
     assert library(runs[:2]) == [[(8, 40), (512, 20)]]
@@ -246,4 +246,4 @@ def test_a_store_without_runs_is_said_to_be_one(tmp_path: Path) -> None:
     capax.Store(tmp_path / "empty.db").close()
     for name in ("width", "f1", "curves", "bounds"):
         with pytest.raises(ReportError, match=r"^store: no finished runs in empty"):
-            capax.figure(tmp_path / "empty.db", name)
+            capax.figure(name, tmp_path / "empty.db")

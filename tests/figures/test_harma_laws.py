@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made import made
+from made import changed, made
 from test_harma import points, shown
 
 import capax
@@ -16,7 +16,7 @@ from capax.figures.predicted import (
 )
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.results import Interval
+from capax.results import Interval, Parameters
 from capax.store import tables
 
 LIBRARY, VOCABULARY = 4000, 100
@@ -172,11 +172,26 @@ def test_held_out_heads_are_predicted_by_a_law_that_has_not_seen_them(runs: list
         line = shown(chart, place, "band", faint=True)["law, 3 heads"]
         with pytest.warns(UserWarning, match="outside"):
             above = fitted.predict({"seq_len": [length] * 3, "n_heads": [3] * 3, "d_model": [8, 16, 32]})
-        np.testing.assert_allclose(line.y, above * 0.99 + 40)
+        assert line.x == tuple(range(8, 33))
+        np.testing.assert_allclose([line.y[line.x.index(width)] for width in (8, 16, 32)], above * 0.99 + 40)
         assert shown(other, place, "band", faint=True)["law, 3 heads"] == line
         assert all(low < y < high for low, y, high in zip(line.low, line.y, line.high, strict=True))
     with pytest.raises(ReportError, match="differ in n_heads"):
         held_out_heads(runs[:3], None)
+
+
+def test_a_law_is_drawn_between_the_sizes_that_were_measured(runs: list[capax.Measurement], law: Law) -> None:
+    counted = [
+        run.model_copy(update={"parameters": Parameters(**run.spec.model.parameter_counts(**run.spec.task.sizes()))})
+        for run in runs
+    ]
+    (chart,) = PARAMETERS.shown(counted, law)
+    line = shown(chart, 0, "band", faint=True)["law, 2 heads"]
+    model, sizes = counted[3].spec.model, counted[3].spec.task.sizes()
+    widths = range(8, 33)
+    assert line.x == tuple(model.replace(d_model=width).parameter_counts(**sizes)["trainable"] for width in widths)
+    asked = [counted[3].model_copy(update={"spec": changed(counted[3].spec, d_model=width)}) for width in widths]
+    assert line.y == expected(law, asked).values
 
 
 def test_parameters_are_those_of_the_runs(runs: list[capax.Measurement], law: Law) -> None:

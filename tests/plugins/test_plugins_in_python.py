@@ -123,5 +123,5 @@ def test_a_power_law_over_its_own_field_plans(ours: SimpleNamespace, tmp_path: P
     assert {row.n_kv_heads for row in plan.architectures} <= {1, 2, 4}
     assert capax.verify(law, plan).measurement.spec.model.columns()["model"] == "gqa"
     for kind in "width", "curves":
-        capax.figure(found, kind, out=tmp_path / f"{kind}.png")
+        capax.figure(kind, found, out=tmp_path / f"{kind}.png")
         assert (tmp_path / f"{kind}.png").stat().st_size > 1000

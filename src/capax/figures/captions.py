@@ -33,7 +33,7 @@ def limited(shown: Shown) -> str:
     """What the lines of `limits` are."""
     sizes = sorted({run.library_size for run in shown.group.runs})
     size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    whole = "dashed: the whole library" if reached(shown.rows) else f"the library of {size} is beyond the axis"
+    whole = "solid grey: the whole library" if reached(shown.rows) else f"the library of {size} is beyond the axis"
     return f"Dotted grey: recalled by chance; {whole}."
 
 

@@ -83,4 +83,5 @@ class Chart(Result):
     title: str
     caption: Annotated[str, Field(description="What was measured and how, and what must be known to read it.")]
     panels: Annotated[tuple[Panel, ...], Field(min_length=1)]
+    share_x: Annotated[bool, Field(description="Whether axes x have the same ends in all panels.")] = False
     share_y: bool = True

@@ -69,6 +69,7 @@ class Column:
         scale: the axis that it is drawn along.
         of: how it is read, where it is none of the fields above.
         fields: the fields that differ where it does; its name when not given.
+        unknown: what is said where a row has no value.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Column:
     scale: Scale = at_each
     of: Of | None = None
     fields: tuple[str, ...] = ()
+    unknown: str = ""
 
     def __call__(self, row: Any) -> Any:
         """Its value; None where the row has none."""
@@ -116,9 +118,10 @@ def by(rows: Iterable[Any], *columns: Of) -> dict[tuple[Any, ...], list[Any]]:
 
 
 def in_words(columns: Iterable[Column], values: Iterable[Any]) -> str:
-    """Values of columns in words, of those that are known."""
+    """Values of columns in words; of one that is not known what its column says, if anything."""
     pairs = zip(columns, values, strict=True)
-    return ", ".join(column.words(value) for column, value in pairs if value is not None)
+    told = (column.unknown if value is None else column.words(value) for column, value in pairs)
+    return ", ".join(words for words in told if words)
 
 
 SEQ_LEN = Column("seq_len", "tokens seq_len", "{} tokens")

@@ -20,7 +20,8 @@ from capax.figures.columns import (
     free,
     value,
 )
-from capax.figures.lines import Lines, Measure, across, law_line, limits
+from capax.figures.law_lines import law_line
+from capax.figures.lines import Lines, Measure, across, limits
 from capax.protocols.units import scaled
 from capax.results import Amount, Interval, Measurement
 from capax.specs import Mac, Mls

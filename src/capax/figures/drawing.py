@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
+import warnings
 from collections.abc import Mapping
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +17,12 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from capax import outputs
-from capax.errors import ReportError
+from capax.errors import ReportError, shown
 from capax.figures.chart import Axis, Chart, Heat, Panel, Series
-from capax.figures.looks import COLORS, MARKED_POINTS, mark_of, plain, rows_and_columns
+from capax.figures.looks import COLORS, MARKED_POINTS, PANELS_IN_A_ROW, Paper, mark_of, plain, rows_and_columns
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINE = 0.22
@@ -27,51 +31,113 @@ LEGEND_LINES = 4
 """Of the legend, for which there is room below any figure."""
 ENTRY, LETTER = 0.7, 0.08
 """Inches that the sample of a line of the legend takes, and a letter of its name."""
+COLUMN = 5.0
+"""Inches below which a figure is for one column of a page, whose type is smaller."""
+TYPE, SMALL_TYPE = 10.0, 8.0
+"""Points."""
+NARROWEST = 1.6
+"""Inches of a panel."""
+MARGIN = 0.4
+"""Inches beside an axis x, in its panel."""
+LINES_OF_A_PANEL = 3
+"""Its title, and below its axis x the marks and the label."""
+DIGITS = ((1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
+"""Where marks of a logarithmic axis may be, from many to few."""
+MORE = 4
+SAME_FORMAT = {"jpeg": "jpg", "tiff": "tif"}
+USUAL = Paper()
 DESCRIPTION = {("pdf", "Description"): "Subject"}
 
 
-def draw(chart: Chart, path: Path, name: str = "out") -> None:
-    """Draw a chart into a file in the format of its ending (PDF, PNG, SVG).
+def draw(chart: Chart, path: Path, name: str = "out", paper: Paper = USUAL, kind: str | None = None) -> None:
+    """Draw a chart into a file.
 
     Args:
         name: of the flag that gave the path.
+        kind: the format (pdf, png, svg); that of the path's ending when not given.
 
     Raises:
-        ReportError: when it cannot be written.
+        ReportError: when it cannot be written, or has no room for what it shows.
     """
-    number = len(chart.panels)
-    lines, columns = rows_and_columns(number)
-    wide = 3.4 if chart.share_y else 3.8
-    named = max(len(panel.y.names or ()) for panel in chart.panels)
-    width = 1.4 + wide * columns if number > 1 else 8.0 if named else 6.4
-    height = 1 + LINE * named if named else 3.4
-    figure = Figure(figsize=(width, 1.1 + height * lines), layout="constrained")
+    about = {"Title": chart.title, "Description": chart.caption}
+    save(drawn(chart, paper), path, name, about=about, kind=kind)
+
+
+def drawn(chart: Chart, paper: Paper = USUAL) -> Figure:
+    """A chart as a figure of matplotlib, which is none of pyplot's."""
+    size = SMALL_TYPE if paper.width is not None and paper.width < COLUMN else TYPE
+    with rc_context({"font.size": size, "lines.markersize": 0.6 * size, "lines.linewidth": 0.15 * size}):
+        figure = _drawn(chart, paper, size / TYPE)
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    return figure
+
+
+def _drawn(chart: Chart, paper: Paper, scale: float) -> Figure:
+    lines, columns, width, height = _layout(chart, paper)
+    letter, line = LETTER * scale, LINE * scale
+    figure = Figure(figsize=(width, height * lines), dpi=paper.dpi, layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.subplots(lines, columns, sharey=chart.share_y, squeeze=False).ravel()
+    grid = figure.subplots(lines, columns, sharex=chart.share_x, sharey=chart.share_y, squeeze=False).ravel()
     handles: dict[str, Any] = {}
     expected = {series.name for panel in chart.panels for series in panel.series if series.kind == "reference"}
     for place, (axes, panel) in enumerate(zip(grid, chart.panels, strict=False)):
-        _draw_panel(figure, axes, panel)
+        _draw_panel(figure, axes, panel, int(width / columns / letter))
+        axes.tick_params(labelbottom=True)
         if not chart.share_y or place % columns == 0:
             axes.set_ylabel(panel.y.label)
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    for axes in grid[number:]:
+    for axes in grid[len(chart.panels) :]:
         axes.set_visible(False)
+    title = textwrap.wrap(chart.title, int(width / letter))
+    figure.suptitle("\n".join(title), fontsize="large" if width >= COLUMN and len(chart.title) < 60 else "medium")
+    names = sorted(handles, key=lambda name: name in expected)
+    below = _legend(figure, {name: handles[name] for name in names}, width / scale) if names else 0
+    outside = 1.1 + line * max(below - LEGEND_LINES, 0) if paper.width is None else line * (len(title) + below + 1)
+    figure.set_figheight(paper.height or height * lines + outside)
+    names_beside = max((len(name) for panel in chart.panels for name in panel.y.names or ()), default=0)
+    room = (
+        (width / columns - MARGIN) / letter - names_beside,
+        ((figure.get_figheight() / line - len(title) - below) / lines) - LINES_OF_A_PANEL,
+    )
     for axes, panel in zip(grid, chart.panels, strict=False):  # when all is drawn: axes that are shared have one end
         _from_zero(axes, panel)
-    if handles:
-        beside = int(figure.get_figwidth() / (ENTRY + LETTER * max(map(len, handles))))
-        names = sorted(handles, key=lambda name: name in expected)
-        found = [handles[name] for name in names]
-        across = max(1, min(len(names), beside))
-        figure.set_figheight(figure.get_figheight() + LINE * max(-(-len(names) // across) - LEGEND_LINES, 0))
-        figure.legend(found, names, loc="outside lower center", ncols=across, frameon=False)
-    figure.suptitle(chart.title, wrap=True, fontsize="large" if len(chart.title) < 60 else "medium")
-    save(figure, path, name, about={"Title": chart.title, "Description": chart.caption})
+        for which, axis, free in (("x", panel.x, room[0]), ("y", panel.y, room[1])):
+            if axis.log == 10 and axis.ticks is None and panel.heat is None:
+                _decades(axes, which, free)
+    return figure
 
 
-def _draw_panel(figure: Figure, axes: Axes, panel: Panel) -> None:
+def _layout(chart: Chart, paper: Paper) -> tuple[int, int, float, float]:
+    """Rows and columns of panels, the width of the figure and the height of a row, in inches."""
+    number = len(chart.panels)
+    named = max(len(panel.y.names or ()) for panel in chart.panels)
+    height = 1 + LINE * named if named else 3.4
+    if paper.width is None:
+        lines, columns = rows_and_columns(number)
+        wide = 3.4 if chart.share_y else 3.8
+        return lines, columns, 1.4 + wide * columns if number > 1 else 8.0 if named else 6.4, height
+    lines, columns = rows_and_columns(number, int(min(max(paper.width // NARROWEST, 1), PANELS_IN_A_ROW)))
+    return lines, columns, paper.width, height if named else min(height, 0.4 + 0.75 * paper.width / columns)
+
+
+def _legend(figure: Figure, handles: Mapping[str, Any], width: float) -> int:
+    """The legend below a figure; how many lines it has.
+
+    Args:
+        width: of the figure, in inches of usual type.
+    """
+    told = ["\n".join(textwrap.wrap(name, int((width - ENTRY) / LETTER))) for name in handles]
+    across = max(1, min(len(told), int(width / (ENTRY + LETTER * max(map(len, told))))))
+    figure.legend(handles.values(), told, loc="outside lower center", ncols=across, frameon=False)
+    return max(
+        sum(name.count("\n") + 1 for name in told[start : start + -(-len(told) // across)])
+        for start in range(0, len(told), -(-len(told) // across))
+    )
+
+
+def _draw_panel(figure: Figure, axes: Axes, panel: Panel, letters: int) -> None:
     if panel.heat is not None:
         _draw_heat(figure, axes, panel.heat)
     if panel.y.names is not None:
@@ -80,7 +146,8 @@ def _draw_panel(figure: Figure, axes: Axes, panel: Panel) -> None:
     for series in panel.series:
         _draw_series(axes, series, panel.y.names)
     if panel.title:
-        axes.set_title(panel.title, fontsize="medium")
+        told = [line for part in panel.title.split("\n") for line in textwrap.wrap(part, letters)]
+        axes.set_title("\n".join(told), fontsize="medium")
     axes.set_xlabel(panel.x.label)
     if panel.heat is None:
         _scale(axes, "x", panel.x)
@@ -91,8 +158,6 @@ def _draw_panel(figure: Figure, axes: Axes, panel: Panel) -> None:
 def _scale(axes: Axes, which: str, axis: Axis) -> None:
     if axis.log is not None:
         getattr(axes, f"set_{which}scale")("log", base=axis.log)
-        if axis.log == 10:
-            _decades(getattr(axes, f"{which}axis"), getattr(axes, f"get_{which}lim")())
     if axis.ticks is not None:
         ruler = getattr(axes, f"{which}axis")
         ruler.set_major_locator(FixedLocator(axis.ticks))
@@ -107,11 +172,26 @@ def _from_zero(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(bottom=0)
 
 
-def _decades(ruler: Any, ends: tuple[float, float]) -> None:
-    """Marks at 1, 2 and 5 of each decade, at 1 alone where decades are many, as plain numbers."""
-    digits = (1.0, 2.0, 5.0) if ends[1] < 500 * max(ends[0], 1e-300) else (1.0,)
-    ruler.set_major_locator(LogLocator(subs=digits, numticks=20))
-    ruler.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+def _decades(axes: Axes, which: str, room: float) -> None:
+    """Marks at the same digits of each decade, as many as there is room for, as plain numbers.
+
+    Args:
+        room: of the axis: letters along x, lines along y.
+    """
+    low, high = getattr(axes, f"get_{which}lim")()
+    ruler, span = getattr(axes, f"{which}axis"), math.log10(high / low)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits in DIGITS:
+        marks = [mark for power in powers for digit in digits if low <= (mark := digit * 10.0**power) <= high]
+        places = [room * math.log10(mark) / span for mark in marks]
+        wide = max((len(plain(mark)) for mark in marks), default=0) + 1 if which == "x" else 1
+        if len(marks) > 1 and all(second - first > wide for first, second in pairwise(places)):
+            ruler.set_major_locator(FixedLocator(marks))
+            break
+    else:
+        few = len(marks) < MORE  # a part of a decade; or so many decades that some have no mark
+        ruler.set_major_locator(MaxNLocator(MORE) if few else LogLocator(numticks=MORE))
+    ruler.set_major_formatter(FuncFormatter(lambda value, _: plain(float(f"{value:.6g}"))))
     ruler.set_minor_locator(NullLocator())
 
 
@@ -129,7 +209,7 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
             width = 0.8 if series.width is None else series.width
             axes.bar(_categories(series), y, width=width, color=color, label=label, alpha=0.7)
         case "reference":
-            axes.plot(x, y, color="0.3", linestyle=("--", ":", "-.")[series.group % 3], label=label)
+            axes.plot(x, y, color="0.3", linestyle=("--", ":", "-.", "-")[series.group % 4], label=label)
         case _:
             line = "-" if series.kind == "line" else "none"
             dot = series.faint or not (series.x or series.hollow)
@@ -148,9 +228,9 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
             )
     if series.kind != "band" and series.low is not None:
         low, high = _ends(series)
-        shown = np.isfinite(low) & np.isfinite(high) & np.isfinite(y)
+        known = np.isfinite(low) & np.isfinite(high) & np.isfinite(y)
         at, lines = (np.array(_categories(series)), axes.vlines) if names is None else (y, axes.hlines)
-        lines(at[shown], low[shown], high[shown], color=color if series.kind != "bars" else "0.2", alpha=0.6)
+        lines(at[known], low[known], high[known], color=color if series.kind != "bars" else "0.2", alpha=0.6)
 
 
 def _categories(series: Series) -> list[Any]:
@@ -181,42 +261,58 @@ def _short(place: float | str) -> str:
     return place if isinstance(place, str) else f"{place:g}"
 
 
-def check_writable(path: Path, name: str = "picture") -> None:
+def check_writable(path: Path, name: str = "picture", kind: str | None = None) -> None:
     """Refuse a figure's path before hours of work are done for it.
 
     Args:
         name: of the flag that gave the path.
+        kind: the format; that of the path's ending when not given.
 
     Raises:
-        ReportError: for an ending that is no format, or a path that no file can be written to.
+        ReportError: for a format that there is not, one that contradicts the path's ending, or a path that no file can
+            be written to.
     """
     formats = FigureCanvasAgg(Figure()).get_supported_filetypes().keys() - {"pgf"}  # which asks for LaTeX
-    if path.suffix[1:].lower() not in formats:
+    ending = path.suffix[1:].lower()
+    if kind is not None and kind not in formats:
+        raise ReportError(f"format: one of {', '.join(sorted(formats))}, got {shown(kind)}")
+    if kind is None and ending not in formats:
         raise ReportError(f"{name}: should end in one of .{', .'.join(sorted(formats))}, got {path}")
+    if kind is not None and ending in formats and SAME_FORMAT.get(ending, ending) != SAME_FORMAT.get(kind, kind):
+        raise ReportError(f"format: {kind}, but {name} ends in .{ending}: {path}")
     outputs.check(path, name)
 
 
-def save(figure: Figure, path: Path, name: str = "picture", about: Mapping[str, str] | None = None) -> None:
-    """Write a figure in the format of the path's ending, whole or not at all; a $ in its texts is a letter.
+def save(
+    figure: Figure,
+    path: Path,
+    name: str = "picture",
+    about: Mapping[str, str] | None = None,
+    kind: str | None = None,
+) -> None:
+    """Write a figure, whole or not at all; a $ in its texts is a letter.
 
     Args:
         name: of the flag that gave the path.
         about: Title and Description, which PDF (as Subject), PNG and SVG carry.
+        kind: the format; that of the path's ending when not given.
 
     Raises:
         ReportError: when it cannot be written.
     """
     for text in figure.findobj(Text):
-        if text.get_wrap():  # its lines are measured as mathematics, whatever it is told
-            text.set_text(text.get_text().replace("$", r"\$"))
-        else:
-            text.set_parse_math(False)
-    kind = path.suffix[1:].lower()
+        text.set_parse_math(False)
+    kind = kind or path.suffix[1:].lower()
     carried = {DESCRIPTION.get((kind, key), key): text for key, text in (about or {}).items()}
     content = BytesIO()  # a disk that is full is not matplotlib's to tell: it says something else
-    with rc_context({"text.parse_math": False}):  # marks are made as it is drawn
+    # marks are made as it is drawn
+    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("error", message="constrained_layout not applied")
         try:
-            figure.savefig(content, format=kind, dpi=150, metadata=carried if kind in ("pdf", "png", "svg") else None)
+            figure.savefig(content, format=kind, metadata=carried if kind in ("pdf", "png", "svg") else None)
+        except UserWarning:
+            sides = " by ".join(f"{side:g}" for side in figure.get_size_inches())
+            raise ReportError(f"{name}: {sides} inches have no room for this figure; give it more") from None
         except ValueError as error:  # of a format that there is not
             raise ReportError(f"{name}: cannot write {path}: {error}") from None
     outputs.write(path, content.getvalue(), name)

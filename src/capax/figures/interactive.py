@@ -25,7 +25,7 @@ DARK = dict(
 )
 """What stands on the dark page for each colour: the same hues, with a contrast of 4.5 or more to it."""
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
-DASHES = ("dash", "dot", "dashdot")
+DASHES = ("dash", "dot", "dashdot", "solid")
 PANEL_HEIGHT = 380
 LINE_HEIGHT = 24
 LAST = 1000
@@ -67,6 +67,7 @@ def _laid_out(chart: Chart, lines: int, columns: int, narrow: bool = False) -> g
         rows=lines,
         cols=columns,
         shared_yaxes="all" if chart.share_y else False,
+        shared_xaxes="all" if chart.share_x else False,
         subplot_titles=[_text(panel.title) for panel in chart.panels] if number > 1 else None,
         vertical_spacing=(0.34 if narrow else 0.25) / lines,
         horizontal_spacing=0.04 if chart.share_y else 0.1,

@@ -18,6 +18,7 @@ from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 from capax.figures.columns import EDGES, HEADS, ITEMS, WIDTH, Column, Of, by, powers
 from capax.figures.expectations import about
 from capax.figures.groups import Group, alike
+from capax.figures.law_lines import LAW_POINTS
 from capax.figures.lines import Lines, Measure, Shown, titled
 from capax.laws.law import Law
 from capax.results import Measurement
@@ -181,22 +182,24 @@ def _proportional(rows: Sequence[Cell], shown: Shown, x: Of) -> Iterable[Series]
         kind="reference",
         x=ends,
         y=tuple(constant * end for end in ends),
+        group=3,  # solid: a law is dashed
     )
 
 
 def _law_band(law: Law | None, ordered: Sequence[Cell]) -> Iterable[Series]:
+    """What a law expects from the smallest load that was measured to the largest: it is of the load alone."""
     if law is None or law.target != TARGET or not getattr(law, "logarithm", True):
         return
     table = {name: np.array([getattr(cell, name) for cell in ordered], dtype=float) for name in law.columns}
-    inside = law.inside_domain(table)
-    if inside.sum() < 2:
+    inside = np.flatnonzero(law.inside_domain(table))
+    if len(inside) < 2:
         return
-    table = {name: values[inside] for name, values in table.items()}
+    table = {name: np.geomspace(values[inside[0]], values[inside[-1]], LAW_POINTS) for name, values in table.items()}
     low, high = law.predict_interval(table)
     yield Series(
         name="law",
         kind="band",
-        x=tuple(cell.load for cell, kept in zip(ordered, inside, strict=True) if kept),
+        x=tuple((table["n_edges"] * np.log(table["n_edges"]) / table["d_model"]).tolist()),
         y=tuple(law.predict(table).tolist()),
         low=tuple(low.tolist()),
         high=tuple(high.tolist()),
@@ -230,7 +233,7 @@ def _none(shown: Shown) -> str:
 def _slope(shown: Shown) -> str:
     loads, measured = zip(*((math.log(cell.load), math.log(cell.key_dim)) for cell in shown.rows), strict=True)
     return (
-        "Dashed: slope 1, as the paper's law D_K* = Θ(m' log m' / d_model) has it; the constant "
+        "Solid grey: slope 1, as the paper's law D_K* = Θ(m' log m' / d_model) has it; the constant "
         f"{_constant(shown.rows):.2g} is fitted here (the paper's is not known to us), a free line through the "
         f"logarithms has slope {np.polyfit(loads, measured, 1)[0]:.2f}."
     )

@@ -12,7 +12,6 @@ from typing import Any, Literal
 from capax.errors import CapaxError, ReportError
 from capax.figures.chart import Chart, Panel, Series
 from capax.figures.columns import Column, Of, Scale, by, from_zero, in_words
-from capax.figures.expectations import expected
 from capax.figures.groups import Group, alike
 from capax.laws.law import Law
 from capax.results import Interval, Measurement
@@ -47,6 +46,7 @@ class Measure:
         dots: further numbers of a row, which are faint dots.
         each: whether every row is a point; else rows at one place are their mean.
         said: what is said of a point, from its rows and its number.
+        lower: whether the number of a row is a lower bound, whose mark is hollow.
     """
 
     label: str
@@ -58,6 +58,7 @@ class Measure:
     each: bool = False
     kind: Literal["line", "points"] = "line"
     said: Callable[[Sequence[Any], float], str] = said_of_runs
+    lower: Callable[[Any], bool] | None = None
 
     def ends(self, rows: Sequence[Any]) -> Ends | None:
         """The interval of one point."""
@@ -79,10 +80,24 @@ class Measure:
             for row in rows:
                 places[float(x(row))].append(row)
             here = sorted(places.items())
+        if self.lower is not None:
+            split = [[point for point in here if self.lower(point[1][0]) is hollow] for hollow in (False, True)]
+            lines = [self._line(points, name, group) for points in split]
+            lines[1] = lines[1].model_copy(update={"hollow": True})
+            return [line for line, points in zip(lines, split, strict=True) if points]
+        line = self._line(here, name, group)
+        dots = [(place, dot) for place, members in here for row in members for dot in (self.dots or _none)(row)]
+        if len(dots) <= len(here):
+            return [line]
+        x_dots, y_dots = zip(*dots, strict=True)
+        return [line, Series(name=f"{name}, each restart", kind="points", x=x_dots, y=y_dots, group=group, faint=True)]
+
+    def _line(self, here: Sequence[tuple[float, list[Any]]], name: str, group: int) -> Series:
+        """The points of some places, of rows each."""
         values = [fmean(float(self.of(row)) for row in members) if len(members) > 1 else self.of(members[0])
                   for _, members in here]  # fmt: skip
         ends = [self.ends(members) for _, members in here]
-        line = Series(
+        return Series(
             name=name,
             kind=self.kind,
             x=tuple(place for place, _ in here),
@@ -92,11 +107,6 @@ class Measure:
             texts=tuple(self.said(members, shown) for (_, members), shown in zip(here, values, strict=True)),
             group=group,
         )
-        dots = [(place, dot) for place, members in here for row in members for dot in (self.dots or _none)(row)]
-        if len(dots) <= len(here):
-            return [line]
-        x_dots, y_dots = zip(*dots, strict=True)
-        return [line, Series(name=f"{name}, each restart", kind="points", x=x_dots, y=y_dots, group=group, faint=True)]
 
 
 def _none(row: Any) -> Sequence[float]:
@@ -159,7 +169,7 @@ class Lines:
     several: Column | Literal["x"] | None = "x"
     rows: Callable[[Group], Sequence[Any]] = lambda group: group.runs
     reference: Callable[[Sequence[Any], Shown, Of], Iterable[Series]] | None = None
-    law: Callable[[Law | None, Sequence[Any], Of, str, int], list[Series]] | None = None
+    law: Callable[[Law | None, Sequence[Any], Column, str, int], list[Series]] | None = None
     caption: tuple[Sentence, ...] = ()
     most_panels: int | None = None
     needs: str = ""
@@ -269,7 +279,7 @@ class Lines:
         return found
 
     def _said(self, text: str, group: Group) -> str:
-        return text.format(unit=group.runs[0].spec.task.unit)
+        return text.replace("{unit}", group.runs[0].spec.task.unit) if "{unit}" in text else text
 
 
 # What is drawn across panels
@@ -281,7 +291,9 @@ def limits(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
     The library is left out where no run of the chart reached half of it.
     """
     places = [float(x(run)) for run in shown.rows]
-    whole: list[tuple[str, int, Of]] = [("library", 0, lambda run: run.library_size)] if reached(shown.rows) else []
+    whole: list[tuple[str, int, Of]] = (
+        [("whole library", 3, lambda run: run.library_size)] if reached(shown.rows) else []
+    )
     return [
         part
         for name, group, value in [*whole, ("by chance", 1, lambda run: run.chance)]
@@ -319,39 +331,14 @@ def across(name: str, y: float, group: int = 0) -> Callable[[Sequence[Any], Show
     return reference
 
 
-def law_line(
-    law: Law | None, runs: Sequence[Measurement], x: Of, name: str, group: int, everywhere: bool = False
-) -> list[Series]:
-    """What a law expects of runs along an axis, with its band; nothing where fewer than two lie in its domain.
-
-    Args:
-        everywhere: ask it outside its domain, too.
-    """
-    first = {float(x(run)): run for run in reversed(runs)}
-    places = sorted(first)
-    found = expected(law, [first[place] for place in places], everywhere=everywhere)
-    if found.known < 2:
-        return []
-    return [
-        Series(
-            name=f"law, {name}",
-            kind="band",
-            x=tuple(places),
-            y=found.values,
-            low=found.low,
-            high=found.high,
-            group=group,
-            faint=True,
-        )
-    ]
-
-
 def keys(panels: Sequence[Panel]) -> tuple[Panel, ...]:
     """Panels, the first with entries of the legend for dots and laws where there are any."""
     shown = [series for panel in panels for series in panel.series if series.faint]
     found = []
     if any(series.kind == "points" for series in shown):
         found.append(Series(name="each restart", kind="points", x=(), y=(), group=GREY))
+    if any(series.hollow for panel in panels for series in panel.series):
+        found.append(Series(name="lower bound", kind="points", x=(), y=(), group=GREY, hollow=True))
     if any(series.kind == "band" for series in shown):
         found.append(Series(name="law", kind="band", x=(), y=(), group=GREY + 7))
     first = panels[0].model_copy(update={"series": (*panels[0].series, *found)})

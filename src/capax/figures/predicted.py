@@ -17,7 +17,8 @@ from capax.figures.columns import HEADS, SEQ_LEN, TASK_SIZES, WIDTH, Of, decades
 from capax.figures.declared import HARMA, WIDTH_FIGURE
 from capax.figures.expectations import about, expected, speaks_of, unlike
 from capax.figures.groups import Group, alike
-from capax.figures.lines import GREY, Lines, Measure, each, law_line, titled
+from capax.figures.law_lines import LAW_POINTS, law_line
+from capax.figures.lines import GREY, Lines, Measure, each, titled
 from capax.figures.words import of_runs
 from capax.laws.compare import Comparison, Score, compare
 from capax.laws.ecm import ECM
@@ -278,7 +279,7 @@ def _f(law: Law | None, runs: Sequence[Measurement], x: Of, name: str, group: in
     low, high = max(min(map(x, runs)), fewest), min(max(map(x, runs)), largest)
     if not least <= heads <= most or low >= high:
         return []
-    inside = np.geomspace(low, high, 40)
+    inside = np.geomspace(low, high, LAW_POINTS)
     values = law.slope(inside, heads)
     if not (values > 0).all():
         return []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from capax.errors import ReportError
+from capax.errors import ReportError, shown
 from capax.figures import (
     accuracy,
     capacity,
@@ -45,6 +45,9 @@ class Drawn:
 
 
 Figure = Lines | Drawn
+
+SCATTER = "scatter"
+"""The figure whose columns are chosen (`capax.figures.scatter`); the others are of chosen columns."""
 
 
 FIGURES: dict[str, Figure] = {
@@ -128,6 +131,6 @@ def named(name: str) -> Figure:
     Raises:
         ReportError: when there is none of this name; it lists them.
     """
-    if name not in FIGURES:
-        raise ReportError(f"figure: one of {', '.join(FIGURES)}, got {name!r}")
+    if not isinstance(name, str) or name not in FIGURES:
+        raise ReportError(f"figure: one of {', '.join((*FIGURES, SCATTER))}, got {shown(name)}")
     return FIGURES[name]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from capax.errors import ReportError
-from capax.figures.drawing import save
+from capax.figures.drawing import USUAL, save
 from capax.figures.looks import COLORS
 from capax.probes.choices import text
 from capax.probes.sensitivity import Alternative, Choice, Sensitivity
@@ -43,7 +43,7 @@ def draw_tornado(found: Sensitivity, path: Path, title: str) -> None:
     base = found.number
     if base is None:
         raise ReportError("figure: nothing to draw, no head size is enough for the base")
-    figure = Figure(figsize=(8, 2.2 + 0.75 * len(found.choices)), layout="constrained")
+    figure = Figure(figsize=(8, 2.2 + 0.75 * len(found.choices)), dpi=USUAL.dpi, layout="constrained")
     FigureCanvasAgg(figure)
     panel = figure.subplots()
     every = [one for choice in found.choices for one in _shown(choice)]

@@ -25,13 +25,12 @@ from capax.figures.groups import alike, fields_of
 from capax.figures.registry import FIGURES, Figure, figures
 from capax.figures.runs import Given, none_in, of, the_law
 from capax.laws.law import Law
-from capax.reports import amounts
 from capax.reports.caveats import caveats
 from capax.reports.groups import broken_down
 from capax.reports.planner import planner
 from capax.results import Measurement
 from capax.specs import Model, Run, Task
-from capax.store import tables
+from capax.store import amounts, tables
 from capax.store.schema import Failure
 
 VARIED = frozenset(

@@ -133,9 +133,9 @@ class Lora(LibraryModel):
             spare += rank * (inputs + outputs) - freedom(inputs, rank, outputs)
         return self.parameter_counts(**sizes)["trainable"] - spare
 
-    def operations(self, sizes: Mapping[str, int], scored: Scored) -> int:
+    def operations(self, sizes: Mapping[str, int], scored: Scored, counts: Mapping[str, int] | None = None) -> int:
         """Forward and backward through all of it, and products of gradients for the adapter alone."""
-        counts = self.parameter_counts(**sizes)
+        counts = counts or self.parameter_counts(**sizes)
         return (4 * counts["total"] + 2 * counts["trainable"]) * sizes["context"]
 
     def columns(self) -> dict[str, Any]:

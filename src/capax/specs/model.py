@@ -187,14 +187,15 @@ class Model(Tagged):
         """
         return None
 
-    def operations(self, sizes: Mapping[str, int], scored: Scored) -> int:
+    def operations(self, sizes: Mapping[str, int], scored: Scored, counts: Mapping[str, int] | None = None) -> int:
         """Operations of showing one item once, forward and backward; six a trained number and position, if not exact.
 
         Args:
             sizes: `Task.sizes` of what it learns.
             scored: positions that are, where items are tokens.
+            counts: its `parameter_counts` where they are known: some models must be built to be counted.
         """
-        return 6 * self.parameter_counts(**sizes)["trainable"] * sizes.get("context", 1)
+        return 6 * (counts or self.parameter_counts(**sizes))["trainable"] * sizes.get("context", 1)
 
     def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it.

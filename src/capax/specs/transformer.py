@@ -371,7 +371,7 @@ class Transformer(Model):
             "n_hidden": 4 * self.d_model if self.ffn == "mlp" and not self.gated and self.n_experts == 1 else None,
         }
 
-    def operations(self, sizes: Mapping[str, int], scored: Scored) -> int:
+    def operations(self, sizes: Mapping[str, int], scored: Scored, counts: Mapping[str, int] | None = None) -> int:
         """Operations of showing one item once, forward and backward.
 
         A multiplication and an addition are two operations. The backward pass takes twice those of the forward, but
@@ -379,7 +379,7 @@ class Transformer(Model):
         """
         context, vocabulary = sizes["context"], sizes["vocab_size"]
         tables = self.table_parameters(**sizes) + (context * self.d_model if self.has_table else 0)
-        weights = self.parameter_counts(**sizes)["total"] - tables
+        weights = (counts or self.parameter_counts(**sizes))["total"] - tables
         attention = self.n_layers * self.n_heads * (self.d_head + (self.d_value or self.d_head)) * context
         readout = (4 if self.frozen_readout else 6) * vocabulary * self.d_model
         return 6 * context * (weights + attention) + (context if scored == "all" else 1) * readout

@@ -52,7 +52,8 @@ def read(store: Path | str = DEFAULT) -> pl.DataFrame:
         `chance` and its two kinds, `memorized_above_chance`, `above_chance`), their units, parameter counts, epochs,
         seconds and `stop_reason`; of protocol capacity also `capacity_bits` and `capacity_items` (so many items have
         these bits; both null where it did not converge), `capacity_reached`, `capacity_low`, `capacity_high`,
-        `converged`. A field that a run's protocol does not have is
+        `converged`. `exposures` is how often the training that counts saw each item, `flops` what that took, forward
+        and backward (as `capax plan` reckons; both null of searches). A field that a run's protocol does not have is
         null. Imported rows follow, with what was known of them; then there is a column `source`, null for the runs.
 
     Raises:
@@ -150,6 +151,7 @@ def _row(run: Measurement) -> dict[str, Any]:
         **_capacity(run),
         "epochs": run.epochs,
         "steps": run.steps,
+        **_spent(run),
         "seconds": run.seconds,
         "stop_reason": run.stop_reason,
     } | (
@@ -157,6 +159,15 @@ def _row(run: Measurement) -> dict[str, Any]:
         if "f1" not in run.metrics
         else {"f1": run.metrics["f1"]} | {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim")}
     )
+
+
+def _spent(run: Measurement) -> dict[str, float | None]:
+    """What the training that counts took; a search, whose trainings are of several sizes, has no such training."""
+    if not run.spec.protocol.one_library:
+        return {"exposures": None, "flops": None}
+    task, counts = run.spec.task, {"trainable": run.parameters.trainable, "total": run.parameters.total}
+    per_item = run.spec.model.operations(task.sizes(), task.scored("loss"), counts)
+    return {"exposures": run.epochs, "flops": float(run.epochs) * run.library_size * per_item}
 
 
 def _capacity(run: Measurement) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A run's amounts by every definition (`measures.units`), as columns of the report's table."""
+"""A run's amounts by every definition (`protocols.units`), as columns beside those of `tables.table`."""
 
 from __future__ import annotations
 
