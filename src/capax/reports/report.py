@@ -16,7 +16,6 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from capax import outputs
 from capax.errors import CapaxError, FigureFailed, ReportError
@@ -70,6 +69,8 @@ LONGEST_REASON = 500
 """Letters of an error that nobody wrote for a reader."""
 ROOM = 2_000_000
 """Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
+PLOTLY = files("capax.reports") / "plotly" / "plotly-basic.min.js"
+"""The basic build of plotly.js (scatter, bar), of the version in the Python package: a quarter of the whole."""
 PIECE = 2**16
 """Characters of plotly that are written at a time."""
 
@@ -300,8 +301,9 @@ def _asset(name: str) -> Markup:
 
 
 def _plotly() -> Iterator[Markup]:
-    text = get_plotlyjs()
-    return (Markup(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
+    with PLOTLY.open(encoding="utf-8") as text:
+        while piece := text.read(PIECE):
+            yield Markup(piece)
 
 
 def _pieces(data: Mapping[str, Any]) -> Iterator[Markup]:
