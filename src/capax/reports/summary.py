@@ -78,12 +78,12 @@ def _row(group: Group, effective: bool) -> Row:
         told = [one for one in group.runs if one.capacity is not None and one.capacity.converged]
     densities = [value for one in told if (value := density(one, effective=effective)) is not None]
     at_least = "at least " if run.capacity is not None and not run.capacity.converged and densities else ""
-    return Row(len(each), group.apart, best.text, best.interval, f"{at_least}{_span(densities) or '–'}", standing)
+    return Row(len(each), group.apart, best.text, best.interval, f"{at_least}{_span(densities, 3) or '–'}", standing)
 
 
-def _span(values: Sequence[float]) -> str:
-    """The smallest and the largest number, to two digits."""
-    ends = [f"{value:.2g}" for value in (min(values), max(values))] if values else []
+def _span(values: Sequence[float], digits: int = 2) -> str:
+    """The smallest and the largest number, to so many digits."""
+    ends = [f"{value:.{digits}g}" for value in (min(values), max(values))] if values else []
     return " to ".join(dict.fromkeys(ends))
 
 
