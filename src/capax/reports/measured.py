@@ -50,7 +50,7 @@ def _family(runs: Sequence[Measurement], sizes: Collection[str]) -> Measured:
         told = {name: value for name, value in fields.items() if usual.get(name, _NOT) != value}
         through = _values(group.runs, sizes)
         went = ", ".join(f"{name} {_listed(through[name])}" for name in through if name in several)
-        rows.append((len(group.runs), went or "–", in_words(told) or "as described"))
+        rows.append((len(group.runs), went or "–", in_words(told) or "–"))
     return Measured(len(runs), words.kind(groups[0]), rows if len(rows) > 1 else [])
 
 

@@ -19,6 +19,7 @@ from capax.specs import Task
 
 LEVEL = 0.95
 
+
 class Planner(Result):
     """The planner's section of a report.
 
