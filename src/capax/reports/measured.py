@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from capax.figures import words
 from capax.figures.groups import alike, fields_of, in_words
@@ -43,28 +43,29 @@ def measured(runs: Sequence[Measurement], sizes: Collection[str]) -> list[Measur
 def _family(runs: Sequence[Measurement], sizes: Collection[str]) -> Measured:
     groups = alike(runs, sizes)
     usual = fields_of(groups[0].runs[0].spec, sizes)
-    several = {name for name, values in _values(runs, sizes).items() if len(values) > 1}
+    each = [_values(group.runs, sizes) for group in groups]
+    several = {name for values in each for name in values if any(other.get(name) != values[name] for other in each)}
+    several |= {name for values in each for name in values if len(values[name]) > 1}
     rows = []
-    for group in groups:
+    for group, values in zip(groups, each, strict=True):
         fields = fields_of(group.runs[0].spec, sizes)
         told = {name: value for name, value in fields.items() if usual.get(name, _NOT) != value}
-        through = _values(group.runs, sizes)
-        went = ", ".join(f"{name} {_listed(through[name])}" for name in through if name in several)
+        went = ", ".join(f"{name} {_listed(values[name])}" for name in values if name in several)
         rows.append((len(group.runs), went or "–", in_words(told) or "–"))
     return Measured(len(runs), words.kind(groups[0]), rows if len(rows) > 1 else [])
 
 
-def _values(runs: Sequence[Measurement], sizes: Collection[str]) -> dict[str, set[Any]]:
-    """The values of the sizes of some runs."""
-    found: dict[str, set[Any]] = defaultdict(set)
+def _values(runs: Sequence[Measurement], sizes: Collection[str]) -> dict[str, set[int | str]]:
+    """The values of the sizes of some runs; of lists, such as head counts, in words."""
+    found: dict[str, set[int | str]] = defaultdict(set)
     for run in runs:
         for name, value in fields_of(run.spec, ()).items():
             if name in sizes and value is not None:
-                found[name].add(tuple(value) if isinstance(value, list) else value)
-    return found
+                words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+                found[name].add(value if isinstance(value, int) else words)
+    return dict(found)
 
 
-def _listed(values: Collection[Any]) -> str:
-    if all(isinstance(value, int) for value in values):
-        return listed(values)
-    return "; ".join(", ".join(map(str, value)) for value in sorted(values))
+def _listed(values: Collection[int | str]) -> str:
+    numbers = [value for value in values if isinstance(value, int)]
+    return listed(numbers) if len(numbers) == len(values) else "; ".join(sorted(map(str, values)))

@@ -72,8 +72,8 @@ MORE_COLUMNS = 3
 """So many more where there are runs by protocol capacity, which differ in much."""
 LONGEST_REASON = 500
 """Letters of an error that nobody wrote for a reader."""
-ROOM = 2_000_000
-"""Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
+ROOM = 1_000_000
+"""Characters that all figures of a page may take, as drawn: a page of 1000 runs is to be sent by mail."""
 PLOTLY = files("capax.reports") / "plotly" / "plotly-basic.min.js"
 """The basic build of plotly.js (scatter, bar), of the version in the Python package: a quarter of the whole."""
 PIECE = 2**16

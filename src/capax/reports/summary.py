@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from capax.figures.groups import Group, alike
+from capax.figures.groups import Group, alike, fields_of
 from capax.figures.words import of_runs
 from capax.reports.found import LUCK, PRECISE, density, found, number, of_items, whole
 from capax.results import Measurement
@@ -62,9 +62,9 @@ def summary(runs: Sequence[Measurement], sizes: Collection[str]) -> Summary:
     Args:
         sizes: the names of such fields.
     """
-    settings = alike(runs, ())
     effective = all(run.parameters.effective is not None for run in runs)
-    groups = settings if len(settings) <= MOST_ROWS else alike(runs, sizes)
+    settings = {repr(fields_of(run.spec, ())) for run in runs}
+    groups = alike(runs, () if len(settings) <= MOST_ROWS else sizes)
     return Summary(sentences(runs), [_row(group, effective) for group in groups], effective)
 
 
