@@ -13,6 +13,7 @@ from capax.reports import report
 from capax.reports.found import found
 from capax.reports.planner import planner
 from capax.reports.summary import MOST_ROWS, sentences, summary
+from capax.store import tables
 
 ROOT = Path(__file__).parents[2]
 TASK = capax.Sequences(seq_len=4, vocab_size=9, library_size=20)
@@ -185,3 +186,12 @@ def test_the_charts_build_is_small_licensed_and_of_the_version_that_makes_the_fi
     assert "Permission is hereby granted" in (report.PLOTLY.parent / "LICENSE").read_text(encoding="utf-8")
     made, drawn = get_plotlyjs_version(), head.split(" v")[1].split()[0]
     assert made.split(".")[0] == drawn.split(".")[0]
+
+
+def test_runs_on_facts_keep_their_keys_in_the_table(tmp_path: Path) -> None:
+    """The task has a field `key`, too: the column that the facts' keys are in."""
+    (tmp_path / "facts.tsv").write_text("Norway\tcapital\tOslo\nChad\tcapital\tN'Djamena\n")
+    task = capax.Facts(library=str(tmp_path / "facts.tsv"))
+    run = capax.measure(task, MODEL, capax.Training(max_epochs=1, batch_size=4), restarts=1)
+    assert tables.table([run])["key"].to_list() == [run.key]
+    assert found(run).text.startswith("recall ")
