@@ -22,6 +22,7 @@ class Opened:
 
     def draw_all(self) -> int:
         """Scroll to every figure; how many there are."""
+        self.page.evaluate("document.querySelectorAll('details.more').forEach((more) => { more.open = true; })")
         plots = self.page.locator("[data-figure], #plan-plot")
         for place in range(plots.count()):
             plots.nth(place).scroll_into_view_if_needed()

@@ -16,7 +16,7 @@ from capax.reports import report
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if found is None:
@@ -58,7 +58,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory, runs: tuple[capax.Measuremen
     return path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared(browser: Any, plain: Path) -> Iterator[Opened]:
     opened = Opened(browser, plain, viewport={"width": 1200, "height": 900}, color_scheme="light")
     yield opened

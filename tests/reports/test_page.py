@@ -12,6 +12,7 @@ from browsing import COPIES, Opened
 
 import capax
 from capax.figures import interactive, looks
+from capax.figures.registry import FIGURES
 from capax.laws.files import load_law
 from capax.reports import report
 from capax.store.schema import Failure
@@ -209,22 +210,24 @@ def luminance(colour: str) -> float:
 
 
 @pytest.mark.parametrize(("theme", "least"), [pytest.param("light", 3, marks=pytest.mark.slow), ("dark", 4.5)])
-def test_lines_stand_out_from_the_page(browser: Any, plain: Path, theme: str, least: float) -> None:
-    opened = Opened(browser, plain, viewport={"width": 1200, "height": 900}, color_scheme=theme)
-    opened.draw_all()
+def test_lines_stand_out_from_the_page(shared: Opened, theme: str, least: float) -> None:
+    shared.draw_all()
+    if theme == "dark":
+        shared.page.get_by_role("button", name="Dark").click()
     drawn = """() => {
         const lines = [...document.querySelectorAll("path.js-line, .errorbar path")];
         const strokes = lines.map((e) => getComputedStyle(e).stroke);
         const fills = [...document.querySelectorAll("path.point")].map((e) => getComputedStyle(e).fill);
         return [...new Set([...strokes, ...fills])].filter((colour) => /^rgb\\(/.test(colour));
     }"""
-    paper = luminance(opened.page.evaluate("getComputedStyle(document.body).backgroundColor"))
-    colours = opened.page.evaluate(drawn)
+    paper = luminance(shared.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    colours = shared.page.evaluate(drawn)
+    if theme == "dark":
+        shared.page.get_by_role("button", name="Light").click()
     assert len(colours) >= 4
     for colour in colours:
         low, high = sorted((paper, luminance(colour)))
         assert (high + 0.05) / (low + 0.05) >= least, colour
-    opened.page.context.close()
 
 
 @pytest.mark.parametrize("colours", [looks.COLORS, tuple(interactive.DARK.values())[:-1]])
@@ -284,3 +287,58 @@ def test_everything_that_is_operated_has_a_name(shared: Opened) -> None:
     assert {"button", "searchbox", "textbox", "checkbox", "slider", "spinbutton"} <= {role for role, _ in named}
     assert [role for role, name in named if not name.strip()] == []
     assert not any("share" in name.lower() or "cloud" in name.lower() for _, name in named)
+
+
+def test_results_come_first_on_a_phone(shared: Opened) -> None:
+    page, tops = shared.page, "(name) => document.querySelector(`#summary ${name}`).getBoundingClientRect().top"
+    wide = page.locator("#table thead th").first.text_content()
+    assert page.evaluate(tops, ".of") == page.evaluate(tops, ".best")  # cells of one row
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(tops, ".best") < page.evaluate(tops, ".of")
+    page.wait_for_function("document.querySelector('#table th').textContent.startsWith('memorized')")
+    cut = "(one) => one.scrollHeight > one.clientHeight"
+    assert not page.locator("h1").evaluate(cut)
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.wait_for_function("(name) => document.querySelector('#table th').textContent === name", arg=wide)
+    assert wide == "key"
+
+
+def test_the_contents_lead_to_what_they_name(shared: Opened) -> None:
+    links = shared.page.locator("nav a").evaluate_all("(links) => links.map((link) => link.hash.slice(1))")
+    assert {"figures", "measured", "planner", "runs"} < set(links)
+    assert shared.page.evaluate("(ids) => ids.filter((id) => !document.getElementById(id))", links) == []
+
+
+def test_figures_of_other_kinds_are_folded_away_but_on_paper(
+    browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
+) -> None:
+    others = [run.spec.replace(training=run.spec.training.replace(lr=0.1)) for run in runs[:4]]
+    both = [
+        *runs[:4],
+        *(run.model_copy(update={"spec": s, "key": s.key()}) for run, s in zip(runs, others, strict=False)),
+    ]
+    path = tmp_path / "report.html"
+    figures = {"width": FIGURES["width"]}
+    report.write(report.build(report.Content("t", ("a.db",), tuple(both), (), None, figures=figures)), path)
+    opened = Opened(browser, path)
+    page, folded = opened.page, opened.page.locator("details.more figure")
+    assert folded.count() == 1
+    assert not folded.is_visible()
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert folded.locator("svg.main-svg").first.is_visible()
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert not folded.is_visible()
+    page.evaluate("(id) => { location.hash = id; }", folded.get_attribute("id"))
+    folded.locator("svg.main-svg").first.wait_for()
+    assert opened.said == []
+    page.context.close()
+
+
+def test_the_numbers_of_a_figure_are_a_table(shared: Opened) -> None:
+    page = shared.page
+    figure = page.locator("figure[id=width-0]")
+    figure.locator("summary").click()
+    figure.locator("[data-numbers] td").first.wait_for()
+    assert figure.locator("[data-numbers] th").all_text_contents()[0] == "series"
+    figure.locator("summary").click()

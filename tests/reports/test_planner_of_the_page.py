@@ -89,7 +89,8 @@ def test_the_planner_of_a_page_without_a_law_answers_at_any_size(
     assert "outside the law's domain: effective_parameters" in page.locator("#plan-answer").text_content()
     page.get_by_label("extrapolate").uncheck()
     page.wait_for_function("document.querySelector('#plan-answer').textContent.includes('The nearest holds')")
-    opened.draw_all()
+    page.locator("#plan-plot").scroll_into_view_if_needed()
+    page.locator("#plan-plot svg.main-svg").first.wait_for()
     assert opened.said == []
     page.context.close()
 

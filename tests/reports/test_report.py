@@ -1,11 +1,12 @@
 """A report is one file that holds its runs, whatever they are called."""
 
+import base64
+import gzip
 import json
 import re
 from pathlib import Path
 
 import pytest
-from plotly.offline import get_plotlyjs
 
 import capax
 from capax.errors import ReportError
@@ -32,12 +33,17 @@ def embedded(html: str) -> dict:
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL).group(1))
 
 
+def packed(html: str) -> dict:
+    text = re.search(r'<script type="text/plain" id="packed">(.*?)</script>', html, re.DOTALL).group(1)
+    return json.loads(gzip.decompress(base64.b64decode(text)))
+
+
 def test_a_report_holds_every_run_and_the_figure_of_them(runs: list[capax.Measurement]) -> None:
     html = report.build(report.Content("t", ("a.db",), tuple(runs), (), None))
     data = embedded(html)
     assert data["runs"]["memorized"] == [run.memorized for run in runs]
     assert data["runs"]["key"] == [run.key for run in runs]
-    (panel,) = data["charts"]["width-0"]["panels"]
+    (panel,) = packed(html)["charts"]["width-0"]["panels"]
     assert [series["y"] for series in panel["series"] if series["kind"] == "line"] == [
         [run.memorized for run in runs[:2]],
         [run.memorized for run in runs[2:]],
@@ -47,11 +53,12 @@ def test_a_report_holds_every_run_and_the_figure_of_them(runs: list[capax.Measur
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>\"'&</title>\u2028</script>", "x" * 10_000])
 def test_a_hostile_name_stays_text(runs: list[capax.Measurement], name: str) -> None:
     html = report.build(report.Content(name, (name,), tuple(runs), (), None))
-    ours = html.replace(get_plotlyjs(), "")
+    ours = html.replace(report.PLOTLY.read_text(encoding="utf-8"), "")
     assert "<script>alert" not in ours
     assert ours.count("</title>") == 1
-    assert ours.count("</script>") == 4  # data, plotly, and two of ours
+    assert ours.count("</script>") == 5  # data, what is packed, plotly, and two of ours
     embedded(html)
+    packed(html)
 
 
 def test_without_runs_there_is_no_report(tmp_path: Path) -> None:

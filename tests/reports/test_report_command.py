@@ -105,7 +105,10 @@ def test_runs_of_other_protocols_are_told_apart(capsys: pytest.CaptureFixture[st
             store.add(other)
     assert report(capsys, str(one))[0] == 0
     html = Path("report.html").read_text(encoding="utf-8")
-    assert html.count("<strong>1 run:</strong>") == 4
+    assert "<strong>3 runs in 3 groups, of which the first:</strong>" in html
+    assert "<strong>1 run:</strong>" in html
+    assert html.count('<td class="best">') == 4
+    assert "protocol shatter, trials 2" in html
     assert 'id="width-0"' not in html  # the two widths were trained at different rates
 
 

@@ -18,7 +18,7 @@ from capax.reports import report as reports
 def report(
     *stores: Path,
     out: Annotated[Path, Parameter(alias="-o")] = Path("report.html"),
-    title: str = "capax report",
+    title: str | None = None,
     law: str | None = None,
 ) -> None:
     """Write the runs of some stores as one HTML file that opens anywhere, without a network or a server.
@@ -30,10 +30,10 @@ def report(
     out
         The file to write.
     title
-        Title of the report.
+        Title of the report. [default: what was found, in numbers]
     law
         A law to draw beside the data, and to plan with: a file of `capax fit --out`, reference, or
-        published:harma2024. [default: none is drawn, and the page plans with reference]
+        published:harma2024. [default: none is drawn, and the page plans with the law that ships for its task, if any]
     """
     outputs.check(out)
     content = reports.content(stores, title, the_law(law))

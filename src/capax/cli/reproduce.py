@@ -142,11 +142,7 @@ def _show(result: papers.Reproduction, files: list[Path]) -> None:
     for standing, words in result.standings.items():
         if standing in standings:
             screen.print(f"({standing}) {words}", style="dim")
-    agree, differ = result.count("agrees"), result.count("differs")
-    screen.print(
-        f"of the paper's claims {agree} agree{'s' * (agree == 1)}, {differ} differ{'s' * (differ == 1)}, "
-        f"{result.count('cannot be judged')} cannot be judged"
-    )
+    screen.print(result.verdicts())
     if result.seconds:
         screen.print(f"runs took {duration(result.seconds)}, added up over processes and earlier calls")
     for path in files:

@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 from plotly.subplots import make_subplots
 
 from capax.figures.chart import Axis, Chart, Heat, Place, Series
@@ -28,6 +29,7 @@ SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 DASHES = ("dash", "dot", "dashdot", "solid")
 PANEL_HEIGHT = 380
 LINE_HEIGHT = 24
+SHADES = "Cividis"
 LAST = 1000
 """Behind everything else in the legend."""
 LEGEND_LINE = 24
@@ -50,7 +52,8 @@ def figure(chart: Chart) -> dict[str, Any]:
     for place, panel in enumerate(chart.panels):
         at = {"row": place // columns + 1, "col": place % columns + 1}
         if panel.heat is not None:
-            drawn.add_trace(_heat(panel.heat), **at)
+            for trace in _heat(panel.heat):
+                drawn.add_trace(trace, **at)
         for series in panel.series:
             for trace in _traces(series, series.name not in named and not series.faint):
                 drawn.add_trace(trace, **at)
@@ -82,7 +85,7 @@ def _laid_out(chart: Chart, lines: int, columns: int, narrow: bool = False) -> g
             folded = [_text(_folded(name)) for name in panel.y.names]
             drawn.update_yaxes(tickvals=[*map(_text, panel.y.names)], ticktext=folded, tickfont_size=11, **at)
         if panel.heat is not None:
-            drawn.update_xaxes(type="category", **at).update_yaxes(type="category", **at)
+            drawn.update_xaxes(_cells(panel.heat.x), **at).update_yaxes(_cells(panel.heat.y), **at)
     names = {series.name for panel in chart.panels for series in panel.series if not series.faint}
     longest = max(map(len, names), default=0)
     beside_each_other = (1 if longest > NARROW_NAME else 2) if narrow else 2 if longest > LONG_NAME else 4
@@ -216,17 +219,61 @@ def _band(series: Series, usual: dict[str, Any], color: str) -> list[Any]:
     return [go.Scatter({**usual, **area, **looks}), line]
 
 
-def _heat(heat: Heat) -> Any:
-    return go.Heatmap(
-        x=[_text(str(place)) for place in heat.x],
-        y=[_text(str(place)) for place in heat.y],
-        z=[list(row) for row in heat.z],
-        text=[[_text(text) for text in row] for row in heat.texts],
-        texttemplate="%{text}",
-        colorscale="Cividis",
-        colorbar={"title": {"text": _text(heat.label), "side": "right"}},
-        hovertemplate="%{x}, %{y}: %{text}<extra></extra>",
+def _heat(heat: Heat) -> list[Any]:
+    """Each number as a bar of width and height 1, as the page's build of plotly has no heat maps; what has none."""
+    cells = [
+        (column, row, value, _text(text))
+        for row, (values, texts) in enumerate(zip(heat.z, heat.texts, strict=True))
+        for column, (value, text) in enumerate(zip(values, texts, strict=True))
+    ]
+    known = [(column, row, value) for column, row, value, _ in cells if value is not None]
+    columns, rows, numbers = zip(*known, strict=True) if known else ((), (), ())
+    low, high = (min(numbers), max(numbers)) if numbers else (0.0, 0.0)
+    middle = (low + high) / 2
+    shares = [(number - low) / ((high - low) or 1.0) for number in numbers]
+    texts = [
+        f"{_text(f'{heat.x[column]}, {heat.y[row]}')}: {text}"
+        for column, row, value, text in cells
+        if value is not None
+    ]
+    bars = go.Bar(
+        x=columns,
+        y=[1] * len(known),
+        base=[row - 0.5 for row in rows],
+        width=1,
+        marker={"color": sample_colorscale(SHADES, shares) if shares else []},
+        hovertext=texts,
+        hoverinfo="text",
+        textposition="none",
+        showlegend=False,
     )
+    bar = {"thickness": 14, "title": {"text": _text(heat.label), "side": "right"}}
+    scale = {"color": numbers, "colorscale": SHADES, "showscale": True, "colorbar": bar, "opacity": 0}
+    key = go.Scatter(x=columns, y=rows, mode="markers", marker=scale, hoverinfo="skip", showlegend=False)
+    # White on dark cells, black on bright ones, and on none the ink of the page.
+    inks = {
+        "white": [cell for cell in cells if cell[2] is not None and cell[2] < middle],
+        "black": [cell for cell in cells if cell[2] is not None and cell[2] >= middle],
+        None: [cell for cell in cells if cell[2] is None],
+    }
+    return [bars, key, *(_written(some, ink) for ink, some in inks.items() if any(cell[3] for cell in some))]
+
+
+def _written(cells: Sequence[tuple[int, int, float | None, str]], ink: str | None) -> Any:
+    columns, rows, _, texts = zip(*cells, strict=True)
+    font = {"size": 11} | ({} if ink is None else {"color": ink})
+    return go.Scatter(x=columns, y=rows, text=texts, mode="text", textfont=font, hoverinfo="skip", showlegend=False)
+
+
+def _cells(places: Sequence[Place]) -> dict[str, Any]:
+    """An axis of the cells of a heat map."""
+    return {
+        "range": [-0.5, len(places) - 0.5],
+        "tickvals": list(range(len(places))),
+        "ticktext": [_text(str(place)) for place in places],
+        "showgrid": False,
+        "zeroline": False,
+    }
 
 
 def _apart(high: Place | None, low: Place | None) -> float | None:

@@ -72,6 +72,14 @@ class Reproduction(Result):
         """How many claims of a kind have a verdict."""
         return sum(claim.answer == answer for _, claim in self.claims(kind))
 
+    def verdicts(self) -> str:
+        """How many of the paper's claims have each verdict, in words."""
+        agree, differ = self.count("agrees"), self.count("differs")
+        return (
+            f"of the paper's claims {agree} agree{'s' * (agree == 1)}, {differ} differ{'s' * (differ == 1)}, "
+            f"{self.count('cannot be judged')} cannot be judged"
+        )
+
 
 def reproduce(
     paper: str,
@@ -161,7 +169,7 @@ def _content(
     stored = read([store])
     keys = {run.key() for recipe in chosen for run in recipe.runs(result.scale)}
     return report.Content(
-        title=f"{result.source}: {result.figure or 'all figures'} at scale {result.scale}",
+        title=f"{result.source}, {result.figure or 'all figures'} at scale {result.scale}: {result.verdicts()}",
         sources=(store.name,),
         runs=tuple(measured[run.key] for run in stored.runs if run.key in measured),
         failures=tuple(failure for failure in stored.failures if failure.key in keys),

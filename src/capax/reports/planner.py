@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from capax.errors import CapaxError
 from capax.laws import published
-from capax.laws.files import load_law
+from capax.laws.files import load_law, reference_of
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.report import FittedParameter, report
 from capax.reports.carried import carried
-from capax.results import Result
+from capax.results import Measurement, Result
+from capax.specs import Task
 
 LEVEL = 0.95
-USUAL = "reference"
-"""The law of a page without one: what networks hold at convergence."""
 
 
 class Planner(Result):
@@ -43,15 +44,27 @@ class Planner(Result):
     carried: dict[str, Any] | None
 
 
-def planner(given: Law | None) -> Planner:
-    """The planner with a law, or with the one that ships with capax."""
-    return _usual() if given is None else _with(given)
+def planner(given: Law | None, runs: Sequence[Measurement]) -> Planner | None:
+    """The planner with a law, or with the one that ships for the task of most runs; None where none ships for any."""
+    if given is not None:
+        return _with(given)
+    tasks = Counter(type(run.spec.task) for run in runs)
+    plans = (_shipped(task.unit) for task, _ in tasks.most_common() if _law_of(task) is not None)
+    return next((plan for plan in plans if plan.carried is not None), None)
+
+
+def _law_of(task: type[Task]) -> str | None:
+    """The name of the law that ships for a task."""
+    name = reference_of(task.unit)
+    return None if name is None or load_law(name).domain_.task_class(task.unit) is not task else name
 
 
 @cache
-def _usual() -> Planner:
+def _shipped(unit: str) -> Planner:
     """The same for every report of a process."""
-    return _with(load_law(USUAL)).model_copy(update={"given": False})
+    name = reference_of(unit)
+    assert name is not None
+    return _with(load_law(name)).model_copy(update={"given": False})
 
 
 def _with(law: Law) -> Planner:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import math
 import os
@@ -10,24 +12,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from textwrap import shorten
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from capax import outputs
 from capax.errors import CapaxError, FigureFailed, ReportError
-from capax.figures import interactive, words
-from capax.figures.groups import alike, fields_of
+from capax.figures import interactive
+from capax.figures.groups import fields_of
 from capax.figures.registry import FIGURES, Figure, figures
 from capax.figures.runs import Given, none_in, of, the_law
 from capax.laws.law import Law
 from capax.reports.caveats import caveats
 from capax.reports.groups import broken_down
+from capax.reports.measured import measured
 from capax.reports.planner import planner
+from capax.reports.summary import summary
 from capax.results import Measurement
 from capax.specs import Model, Run, Task
 from capax.store import amounts, tables
@@ -67,8 +71,10 @@ MORE_COLUMNS = 3
 """So many more where there are runs by protocol capacity, which differ in much."""
 LONGEST_REASON = 500
 """Letters of an error that nobody wrote for a reader."""
-ROOM = 2_000_000
-"""Characters that all figures of a page may take: a page of 1000 runs is to be sent by mail."""
+ROOM = 1_000_000
+"""Characters that all figures of a page may take, as drawn: a page of 1000 runs is to be sent by mail."""
+PLOTLY = files("capax.reports") / "plotly" / "plotly-basic.min.js"
+"""The basic build of plotly.js (scatter, bar), of the version in the Python package: a quarter of the whole."""
 PIECE = 2**16
 """Characters of plotly that are written at a time."""
 
@@ -78,6 +84,7 @@ class Content:
     """What a report is made of.
 
     Attributes:
+        title: of the page; None for what was found.
         claims: what a paper says beside what was found, a row each: figure, says, value, standing, answer, measured and
             reason. None of them in a report that is about no paper.
         figures: what is drawn, by name.
@@ -85,7 +92,7 @@ class Content:
         folders: of the stores; the page does not name them.
     """
 
-    title: str
+    title: str | None
     sources: tuple[str, ...]
     runs: tuple[Measurement, ...]
     failures: tuple[Failure, ...]
@@ -96,7 +103,7 @@ class Content:
     folders: tuple[Path, ...] = ()
 
 
-def content(runs: Given, title: str = "capax report", law: Law | None = None) -> Content:
+def content(runs: Given, title: str | None = None, law: Law | None = None) -> Content:
     """All that stores, or measurements, are, with every figure there is.
 
     Raises:
@@ -121,7 +128,7 @@ def report(
     runs: Given,
     out: Path | str = "report.html",
     *,
-    title: str = "capax report",
+    title: str | None = None,
     law: Law | Path | str | None = None,
 ) -> None:
     """Write runs as one HTML file that opens anywhere, without a network or a server.
@@ -129,9 +136,9 @@ def report(
     Args:
         runs: a store or several of them, or measurements.
         out: the file to write.
-        title: of the report.
+        title: of the report. [default: what was found, in numbers]
         law: a law to draw beside the data, and to plan with, or the name of one (`load_law`); without it none is drawn,
-            and the page plans with the law that ships with capax.
+            and the page plans with the law that ships for its runs' task, if there is one.
 
     Warns:
         FigureFailed: of each figure that failed for another reason than its runs; the page is written without it.
@@ -163,17 +170,21 @@ def parts(content: Content) -> Iterator[str]:
     shown, missing = figures_of(content)
     rows = tables.table(content.runs).to_dict(as_series=False)
     table = amounts.beside(rows, amounts.columns(content.runs))
-    plans = planner(content.law)
+    plans = planner(content.law, content.runs)
+    leads = summary(content.runs, VARIED)
     environment = Environment(
         loader=PackageLoader("capax.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.filters["general"] = lambda value: "–" if value is None else f"{value:.4g}"
     return environment.get_template("report.html.j2").generate(
-        title=content.title,
+        title=content.title or leads.sentences[0],
+        leads=leads,
+        more=leads.sentences[content.title is None :],
         sources=content.sources,
         version=version("capax"),
-        kinds=[(words.kind(group), len(group.runs)) for group in alike(content.runs, VARIED)],
+        measured=measured(content.runs, VARIED),
         figures=shown,
+        by_name=[(title, list(some)) for title, some in groupby(shown, key=lambda figure: figure["title"])],
         missing=missing,
         failures=content.failures,
         groups=broken_down(content.runs),
@@ -189,11 +200,16 @@ def parts(content: Content) -> Iterator[str]:
             {
                 "figures": {figure["id"]: figure["plot"] for figure in shown},
                 "dark": interactive.DARK,
-                "charts": {figure["id"]: figure["chart"] for figure in shown},
                 "n_runs": len(content.runs),
                 "runs": {name: _column(values) for name, values in table.items()},
                 "brief": brief(table, {name for run in content.runs for name in fields_of(run.spec, ())}),
-                "planner": plans.carried,
+                "results": [name for name in (*HELD, *FOUND) if name in table],
+            }
+        ),
+        packed=_packed(
+            {
+                "charts": {figure["id"]: figure["chart"] for figure in shown},
+                "planner": None if plans is None else plans.carried,
             }
         ),
     )
@@ -256,13 +272,13 @@ def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, A
         about = {"title": figure.title, "of": figure.of, "failed": False}
         try:
             for place, chart in enumerate(figure.shown(content.runs, content.law)):
-                size = 2 * len(chart.model_dump_json())  # its numbers travel as drawn and as a table
+                size = len(chart.model_dump_json())
                 if size > room:
                     reason = f"too many points for a page; draw it with capax figure {chart.name}"
                     missing.append(about | {"title": chart.title, "reason": reason})
                     continue
                 drawn = {"chart": chart.model_dump(), "plot": interactive.figure(chart)}
-                shown.append({"id": f"{name}-{place}", "of": figure.of, **drawn})
+                shown.append({"id": f"{name}-{place}", "title": figure.title, "of": figure.of, **drawn})
                 room -= size
         except CapaxError as error:  # one that is of a file that cannot be read, too
             missing.append(about | {"reason": _nameless(str(error), content.folders)})
@@ -299,8 +315,9 @@ def _asset(name: str) -> Markup:
 
 
 def _plotly() -> Iterator[Markup]:
-    text = get_plotlyjs()
-    return (Markup(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
+    with PLOTLY.open(encoding="utf-8") as text:
+        while piece := text.read(PIECE):
+            yield Markup(piece)
 
 
 def _pieces(data: Mapping[str, Any]) -> Iterator[Markup]:
@@ -313,6 +330,12 @@ def _pieces(data: Mapping[str, Any]) -> Iterator[Markup]:
         else:
             yield _embedded(value)
     yield Markup("}")
+
+
+def _packed(data: Mapping[str, Any]) -> Markup:
+    """JSON that the page opens when it needs it: compressed, and as text."""
+    text = json.dumps(_finite(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return Markup(base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), mtime=0)).decode("ascii"))
 
 
 def _embedded(data: Any) -> Markup:

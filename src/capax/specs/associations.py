@@ -32,6 +32,7 @@ class Associations(Task):
     reads: ClassVar[str] = "examples"
     learner: ClassVar = AssociativeAttention
     unit: ClassVar[str] = "associations"
+    share: ClassVar[str | None] = "accuracy"
     loss_unit: ClassVar[str] = "nats per example of classes, mean squared error of real labels"
     axes: ClassVar[tuple[str, ...]] = ("context_size",)
     library_class: ClassVar[str] = "capax.tasks.associations:AssociationLibrary"

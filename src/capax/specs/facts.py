@@ -58,6 +58,7 @@ class Facts(Task):
         "max_epochs": 620, "min_steps": 3100,
     }  # fmt: skip
     unit: ClassVar[str] = "facts"
+    share: ClassVar[str | None] = "recall"
     loss_unit: ClassVar[str] = "nats per token that it covers"
     axes: ClassVar[tuple[str, ...]] = ("seq_len", "vocab_size")
     library_class: ClassVar[str] = "capax.tasks.facts.library:FactLibrary"

@@ -37,6 +37,7 @@ class Relations(Task):
     reads: ClassVar[str] = "pairs"
     learner: ClassVar = KeyQueryChannel
     unit: ClassVar[str] = "edges"
+    metric: ClassVar[str] = "f1"
     loss_unit: ClassVar[str] = "nats (binary cross-entropy), summed over pairs by their importance"
     axes: ClassVar[tuple[str, ...]] = ("n_items", "n_edges")
     library_class: ClassVar[str] = "capax.tasks.relations:RelationLibrary"

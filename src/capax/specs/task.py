@@ -36,6 +36,9 @@ class Task(Tagged):
         usual_training: training where a run gives nothing else.
         unit: what its items are called.
         loss_unit: of its training loss; empty where there is nothing to say.
+        share: what the share of its items that are recalled is called, where results are told so; None where they are
+            told as counts.
+        metric: which of the `metrics` of a run is told with its count; empty for none.
         axes: fields that capacity may depend on, beside how many items there are; none stands for all whole numbers.
         library_class: its libraries (`capax.tasks.library.Library`), as `package.module:Class`.
         memory_class: a trained memory of it that was loaded (`capax.memory`).
@@ -53,6 +56,8 @@ class Task(Tagged):
     usual_training: ClassVar[Mapping[str, Any]] = {}
     unit: ClassVar[str] = "items"
     loss_unit: ClassVar[str] = ""
+    share: ClassVar[str | None] = None
+    metric: ClassVar[str] = ""
     axes: ClassVar[tuple[str, ...]] = ()
     library_class: ClassVar[str] = "capax.tasks.tokens:TokenLibrary"
     memory_class: ClassVar[str] = "capax.memory:Memory"

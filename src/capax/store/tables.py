@@ -141,8 +141,7 @@ def _row(run: Measurement) -> dict[str, Any]:
     )
     information: dict[str, float] = {unit.name: unit.amount for unit in run.units if unit.name in INFORMATION}
     return {
-        "key": run.key,
-        **spec_columns(run.spec),
+        **({"key": ""} | spec_columns(run.spec) | {"key": run.key}),  # first, and no task's field of that name (facts)
         "library_size": run.library_size,
         "seed": run.spec.seed,
         **{name: getattr(run, name) for name in counts},

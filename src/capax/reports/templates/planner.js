@@ -26,7 +26,8 @@ const capaxPlanner = (() => {
   };
   return { plan };
 })();
-if (window.capaxReport && window.capaxReport.data.planner) (({ data: { planner: law }, element, paint }) => {
+if (document.getElementById("plan")) (async ({ packed, element, paint }) => {
+  const { planner: law } = await packed;
   const at = (name) => document.getElementById(`plan-${name}`);
   const slid = (name) => JSON.parse(at(name).dataset.values)[Number(at(name).value)];
   const number = (name) => (at(name).value === "" ? null : Number(at(name).value));

@@ -4,6 +4,12 @@
   // A column that says the same of every run travels as one value.
   const spread = (column) => (Array.isArray(column) ? column : Array(data.n_runs).fill(column.all));
   data.runs = Object.fromEntries(Object.entries(data.runs).map(([name, column]) => [name, spread(column)]));
+  // What is not needed at once travels compressed: numbers of figures, and what the planner chooses from.
+  const open = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+  };
+  const packed = open(document.getElementById("packed").textContent);
   const root = document.documentElement;
   const element = (name, text, attributes = {}) => {
     const made = document.createElement(name);
@@ -78,6 +84,10 @@
     }
   }, { rootMargin: "400px" });
   window.addEventListener("load", () => plots.forEach((plot) => watcher.observe(plot)));
+  // A link to a figure that is folded away unfolds it.
+  const unfold = () => document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("details.more")?.setAttribute("open", "");
+  window.addEventListener("hashchange", unfold);
+  unfold();
   // What has another width by now is drawn again: at once where it is seen, else when it comes near the screen.
   let waiting;
   const refit = () => {
@@ -98,18 +108,29 @@
   const button = document.getElementById("theme");
   const repaint = () => {
     button.textContent = isDark() ? "Light" : "Dark";
-    plots.filter((plot) => plot.dataset.drawn).forEach(draw);
+    for (const plot of plots.filter((one) => one.dataset.drawn)) {
+      if (plot.clientWidth) draw(plot);
+      else delete plot.dataset.drawn; // it is folded away, and drawn when it is seen
+    }
     document.dispatchEvent(new Event("themed"));
   };
   button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; repaint(); });
   system.addEventListener("change", repaint);
   // Paper is white and narrow, whatever the screen is.
+  // On paper nothing can be unfolded: figures that are folded away are shown, and folded again afterwards.
+  let unfolded = [];
   window.addEventListener("beforeprint", () => {
     root.dataset.printing = "yes";
+    unfolded = [...document.querySelectorAll("details.more:not([open])")];
+    for (const more of unfolded) more.open = true;
     plots.forEach(draw);
     document.dispatchEvent(new Event("themed"));
   });
-  window.addEventListener("afterprint", () => { delete root.dataset.printing; repaint(); });
+  window.addEventListener("afterprint", () => {
+    delete root.dataset.printing;
+    for (const more of unfolded) more.open = false;
+    repaint();
+  });
   repaint();
 
   // The numbers of a figure, as a table that a screen reader reads.
@@ -131,8 +152,9 @@
     return table;
   });
   for (const place of document.querySelectorAll("[data-numbers]")) {
-    place.parentElement.addEventListener("toggle", () => {
-      if (!place.firstChild) place.append(...numbers(data.charts[place.dataset.numbers]));
+    place.parentElement.addEventListener("toggle", async () => {
+      const { charts } = await packed;
+      if (!place.firstChild) place.append(...numbers(charts[place.dataset.numbers]));
     });
   }
 
@@ -169,8 +191,14 @@
     const asked = terms();
     return rows.filter((row) => asked.every((term) => matches(row, term)));
   };
+  // Results come first on a narrow screen, which shows two columns or three.
+  const narrow = window.matchMedia(`(max-width: ${NARROW}px)`);
+  const ordered = (columns) => {
+    if (!narrow.matches || root.dataset.printing) return columns;
+    return [...columns.filter((name) => data.results.includes(name)), ...columns.filter((name) => !data.results.includes(name))];
+  };
   const render = () => {
-    const columns = everything.checked && !root.dataset.printing ? names : data.brief;
+    const columns = everything.checked && !root.dataset.printing ? names : ordered(data.brief);
     const numeric = new Set(columns.filter((name) => data.runs[name].some((value) => typeof value === "number")));
     const head = element("tr");
     for (const name of columns) {
@@ -209,6 +237,7 @@
   window.addEventListener("afterprint", render);
   filter.addEventListener("input", render);
   everything.addEventListener("change", render);
+  narrow.addEventListener("change", render);
   render();
 
   // Downloads: what is embedded, of the rows that are shown.
@@ -230,5 +259,5 @@
     const objects = visible().map((row) => Object.fromEntries(names.map((name) => [name, data.runs[name][row]])));
     save("capax-runs.json", "application/json", JSON.stringify(objects, null, 1));
   });
-  window.capaxReport = { data, element, paint };
+  window.capaxReport = { packed, element, paint };
 })();
