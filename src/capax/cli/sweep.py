@@ -15,7 +15,7 @@ import capax
 from capax.cli import output, streams
 from capax.cli.flags import Flag, Json
 from capax.cli.path import search_here
-from capax.errors import SpecError, SweepFailed, printable
+from capax.errors import SpecError, SweepFailed, printable, shown
 from capax.results import SweepSummary
 from capax.specs import Task
 from capax.specs.plugins import resolve
@@ -23,6 +23,7 @@ from capax.sweeps.grid import read_study
 from capax.text import duration
 
 if TYPE_CHECKING:
+    from capax.sweeps.shards import Shard
     from capax.sweeps.under_way import SweepProgress, Watch
 
 LOG_SECONDS = 10
@@ -34,6 +35,7 @@ def sweep(
     *,
     store: Path | None = None,
     dry_run: Annotated[bool, Flag] = False,
+    shard: str | None = None,
     workers: int | None = None,
     ray: str | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
@@ -59,6 +61,9 @@ def sweep(
         SQLite file of finished runs. [default: the study's own, or its name with .db]
     dry_run
         List what would be run, and stop.
+    shard
+        Do one of so many equal shares of the runs, such as 3/16, in a store of its own; all together do every run once,
+        on any machines, and `capax runs merge` joins their stores. [default store: study-03-of-16.db]
     workers
         Local processes, one torch thread each; with 1, this process alone. [default: one per core, at most 8]
     ray
@@ -83,9 +88,12 @@ def sweep(
     """
     search_here()
     found = read_study(study, allow_many=yes)
-    place = store or found.store or study.with_suffix(".db")
+    mine = None if shard is None else resolve("capax.sweeps.shards:parse")(shard)
+    place = store or _own_store(found.store or study.with_suffix(".db"), mine)
+    if mine is not None and (adapt is not None or ray is not None):
+        raise SpecError(f"shard: not with {'--adapt' if adapt is not None else '--ray'}, got {shown(shard)}")
     if dry_run:
-        seen = resolve("capax.sweeps.preview:preview")(found, place, workers=workers, device=device)
+        seen = resolve("capax.sweeps.preview:preview")(found, place, workers=workers, device=device, shard=mine)
         output.emit(seen, lambda seen: print(seen.in_words()), as_json=as_json)
         return
     if (adapt is None) != (budget is None) or (target is not None and adapt is None):
@@ -98,7 +106,7 @@ def sweep(
         if ray is not None:
             options["executor"] = stack.enter_context(resolve("capax.sweeps.cluster:RayTasks")(ray, device, workers))
         if adapt is None:
-            results = capax.sweep(found.runs, place, keep_going=not fail_fast, **options)
+            results = capax.sweep(found.runs, place, keep_going=not fail_fast, shard=mine, **options)
         else:
             law, wanted = _law(adapt, found.runs[0].task), _target(target)
             start = resolve("capax.sweeps.adaptive:sweep_adaptively")
@@ -117,6 +125,10 @@ def sweep(
     output.emit(summary, _show, as_json=as_json, quiet=quiet)
     if summary.failed:
         raise SweepFailed(f"{summary.failed} runs failed: capax runs --failed --store {place} says why")
+
+
+def _own_store(store: Path, shard: Shard | None) -> Path:
+    return store if shard is None else resolve("capax.sweeps.shards:beside")(store, shard)
 
 
 def _show(summary: SweepSummary) -> None:

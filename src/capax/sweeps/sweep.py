@@ -14,6 +14,7 @@ from capax.specs import Run
 from capax.specs.spec import whole
 from capax.store import Store
 from capax.store.file import check_path
+from capax.sweeps import shards
 from capax.sweeps.executors import Executor, local
 from capax.sweeps.grid import read_study
 from capax.sweeps.under_way import SweepProgress, UnderWay, Watch
@@ -29,6 +30,7 @@ def sweep(
     retries: int = 1,
     keep_going: bool = True,
     progress: Watch | None = None,
+    shard: shards.Shard | None = None,
     allow_many: bool = False,
 ) -> Iterator[Measurement]:
     """Do every run of a study that its store lacks, and yield all its runs: stored ones first, then as they come.
@@ -48,6 +50,8 @@ def sweep(
         retries: how often a run whose process died, or that found no memory, is tried again.
         keep_going: go on when a run has failed; its error is kept in the store.
         progress: called with a `SweepProgress` when something has changed.
+        shard: (3, 16) for the third of sixteen shards, which together do every run once (`shards.share`). Each needs a
+            store of its own; that of a study file is numbered: `study-03-of-16.db`. `capax runs merge` joins them.
         allow_many: allow study files of more than a million runs.
 
     Raises:
@@ -57,7 +61,7 @@ def sweep(
         SweepFailed: when a run failed and `keep_going` is False; when no worker process can start; when the process of
             every run died.
     """
-    asked = ask(study, store, allow_many, retries, executor, workers, device)
+    asked = ask(study, store, allow_many, retries, executor, workers, device, shard)
 
     def found() -> Iterator[Measurement]:
         with asked.opened() as (opened, kept, record):
@@ -113,6 +117,7 @@ def ask(
     executor: Executor | None,
     workers: int | None,
     device: str,
+    shard: shards.Shard | None = None,
 ) -> Asked:
     """Check the arguments of a sweep.
 
@@ -124,9 +129,13 @@ def ask(
         machine.end_if_imported_by_a_worker()  # before it meets the lock of its parent
     if isinstance(study, Path | str):
         read = read_study(study, allow_many=allow_many)
-        runs, store = read.runs, store or read.store
+        runs, own = read.runs, read.store
     else:
-        runs = _distinct(study)
+        runs, own = _distinct(study), None
+    if shard is not None:
+        shard = shards.check(shard)
+        runs, own = shards.share(runs, shard), own and shards.beside(own, shard)
+    store = store or own
     if store is None:
         raise SpecError("store: a sweep needs one: give a file, or name it in the study")
     if not isinstance(store, Store):
