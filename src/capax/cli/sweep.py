@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -38,6 +38,8 @@ def sweep(
     shard: str | None = None,
     workers: int | None = None,
     ray: str | None = None,
+    submitit: str | None = None,
+    submitit_parameters: str | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     adapt: Literal["ecm", "power", "depth", "bits", "polynomial", "association"] | None = None,
     budget: float | None = None,
@@ -68,6 +70,11 @@ def sweep(
         Local processes, one torch thread each; with 1, this process alone. [default: one per core, at most 8]
     ray
         Do the runs as tasks of a Ray cluster: HOST:PORT, or local (extra ray).
+    submitit
+        Do the runs as jobs of Slurm (slurm), or local to try it without a scheduler (extra submitit); --workers is then
+        the most jobs in the queue, 64 when not given.
+    submitit_parameters
+        With --submitit: parameters of submitit, "timeout_min=240,mem_gb=4,slurm_partition=cpu".
     device
         Where to train; auto takes a GPU where there is one.
     adapt
@@ -90,8 +97,9 @@ def sweep(
     found = read_study(study, allow_many=yes)
     mine = None if shard is None else resolve("capax.sweeps.shards:parse")(shard)
     place = store or _own_store(found.store or study.with_suffix(".db"), mine)
-    if mine is not None and (adapt is not None or ray is not None):
-        raise SpecError(f"shard: not with {'--adapt' if adapt is not None else '--ray'}, got {shown(shard)}")
+    _refuse_together(shard=shard, adapt=adapt, ray=ray, submitit=submitit)
+    if submitit_parameters is not None and submitit is None:
+        raise SpecError(f"submitit_parameters: needs --submitit, got {shown(submitit_parameters)}")
     if dry_run:
         seen = resolve("capax.sweeps.preview:preview")(found, place, workers=workers, device=device, shard=mine)
         output.emit(seen, lambda seen: print(seen.in_words()), as_json=as_json)
@@ -105,6 +113,11 @@ def sweep(
         options: dict[str, Any] = {"workers": workers, "device": device, "retries": retries, "progress": show}
         if ray is not None:
             options["executor"] = stack.enter_context(resolve("capax.sweeps.cluster:RayTasks")(ray, device, workers))
+        if submitit is not None:
+            jobs = resolve("capax.sweeps.batch:SubmititJobs")
+            folder = place.with_name(f"{place.name}-submitit")
+            given = _parameters(submitit_parameters)
+            options["executor"] = stack.enter_context(jobs(folder, submitit, device, workers, given))
         if adapt is None:
             results = capax.sweep(found.runs, place, keep_going=not fail_fast, shard=mine, **options)
         else:
@@ -125,6 +138,27 @@ def sweep(
     output.emit(summary, _show, as_json=as_json, quiet=quiet)
     if summary.failed:
         raise SweepFailed(f"{summary.failed} runs failed: capax runs --failed --store {place} says why")
+
+
+def _refuse_together(**given: str | None) -> None:
+    """Shards know of no driver; a sweep has one executor."""
+    names = [name for name, value in given.items() if value is not None and (name != "adapt" or given["shard"])]
+    if len(names) > 1:
+        raise SpecError(f"{names[0]}: not with --{names[1]}, got {shown(given[names[0]])}")
+
+
+def _parameters(text: str | None) -> dict[str, int | float | str]:
+    """The values of "timeout_min=240,slurm_partition=cpu": numbers where they are numbers."""
+    found: dict[str, int | float | str] = {}
+    for part in text.split(",") if text else ():
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise SpecError(f"submitit_parameters: name=value separated by commas, got {shown(text)}")
+        found[name] = value
+        for kind in (float, int):
+            with suppress(ValueError):
+                found[name] = kind(value)
+    return found
 
 
 def _own_store(store: Path, shard: Shard | None) -> Path:

@@ -57,7 +57,8 @@ class Preview(Result):
         again = again if self.shard is None else ""
         return (
             f"{of}{counted(self.runs, 'run')}{again}, {self.stored} in {printable(self.store)}; the others in "
-            f"{counted(self.jobs, 'pack')} on {counted(self.workers, 'worker')}\nexpected time: {took}; memory: {self.bytes / 1e9:.2g} GB"
+            f"{counted(self.jobs, 'pack')} on {counted(self.workers, 'worker')}\n"
+            f"expected time: {took}; memory: {self.bytes / 1e9:.2g} GB"
         )
 
 
