@@ -95,6 +95,7 @@ def test_a_sweep_whose_driver_is_killed_goes_on_where_its_jobs_are(tmp_path: Pat
         ({"cluster": "local", "slots": 0}, "workers: at least 1, got 0"),
         ({"cluster": "local", "parameters": {"timeout_min": "soon"}}, "submitit: .*timeout_min"),
         ({"cluster": "local", "parameters": {"slurm_pony": 3}}, "submitit: .*pony"),
+        ({"cluster": "local", "parameters": {"tasks_per_node": 3}}, "submitit: .*one process.*tasks_per_node"),
         ({"cluster": "local", "parameters": {"pony": 3}}, "submitit: .*pony"),
     ],
 )

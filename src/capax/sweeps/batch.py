@@ -33,6 +33,7 @@ POLL_SECONDS = 0.25
 GRACE_SECONDS = 15.0
 """A shared file system may show a file so much later than the scheduler says that its job has ended."""
 WANTED = "wanted"
+ALONE = ("nodes", "tasks_per_node", "ntasks_per_node")
 DEFAULTS = {"name": "capax", "timeout_min": 60, "cpus_per_task": 1}
 
 
@@ -52,7 +53,7 @@ class SubmititJobs(Executor):
 
     Raises:
         ClusterError: when submitit is not installed, there is no Slurm here, or it does not know a parameter.
-        SpecError: for another cluster.
+        SpecError: for another cluster, or parameters that ask for more than one process.
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class SubmititJobs(Executor):
     ) -> None:
         if cluster not in CLUSTERS:
             raise SpecError(f"submitit: {' or '.join(CLUSTERS)}, got {shown(cluster)}")
-        machine.check_script()
+        for name in parameters or {}:
+            if name.removeprefix(f"{cluster}_") in ALONE:
+                raise SpecError(f"submitit: a job is one process on one node, so that {name} cannot be given")
         self.device = device
         self.slots = (machine.cores() if cluster == "local" else MOST_IN_QUEUE) if slots is None else slots
         whole("workers", self.slots)

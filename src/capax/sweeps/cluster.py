@@ -16,7 +16,7 @@ CONNECT_SECONDS = 5
 
 
 class ClusterError(CapaxError):
-    """Ray is not installed, or there is no cluster at the address."""
+    """The package of a cluster is not installed, there is no such cluster, or it has not what is asked for."""
 
 
 class RayTasks(Executor):
