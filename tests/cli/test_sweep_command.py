@@ -105,6 +105,13 @@ def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[st
         (("study.toml", "--adapt", "magic", "--budget", "3"), ["magic"]),
         (("study.toml", "--ray", "nowhere"), ["ray", "nowhere"]),
         (("study.toml", "--ray", "localhost:1"), ["ray", "localhost:1"]),
+        (
+            ("study.toml", "--ray", "local", "--device", "cuda", "--gpus-per-run", "0"),
+            ["gpus_per_run", "above 0", "0.0"],
+        ),
+        (("study.toml", "--ray", "local", "--device", "cuda", "--gpus-per-run", "3.5"), ["gpus_per_run", "3.5"]),
+        (("study.toml", "--gpus-per-run", "0.25"), ["gpus_per_run", "--ray", "0.25"]),
+        (("study.toml", "--device", "pony"), ["device", "'mps'", "pony"]),
         (("study.toml", "--store", "none/s.db"), ["store", "none"]),
         (("study.toml", "--shard", "0/4"), ["shard", "0/4"]),
         (("study.toml", "--shard", "5/4"), ["shard", "5/4"]),

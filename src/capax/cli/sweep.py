@@ -40,7 +40,8 @@ def sweep(
     ray: str | None = None,
     submitit: str | None = None,
     submitit_parameters: str | None = None,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: str = "auto",
+    gpus_per_run: float | None = None,
     adapt: Literal["ecm", "power", "depth", "bits", "polynomial", "association"] | None = None,
     budget: float | None = None,
     target: str | None = None,
@@ -69,14 +70,18 @@ def sweep(
     workers
         Local processes, one torch thread each; with 1, this process alone. [default: one per core, at most 8]
     ray
-        Do the runs as tasks of a Ray cluster: HOST:PORT, or local (extra ray).
+        Do the runs as tasks of a Ray cluster: HOST:PORT, auto for the one that runs on this machine or that RAY_ADDRESS
+        names, or local for one of its own (extra ray).
     submitit
         Do the runs as jobs of Slurm (slurm), or local to try it without a scheduler (extra submitit); --workers is then
         the most jobs in the queue, 64 when not given.
     submitit_parameters
         With --submitit: parameters of submitit, "timeout_min=240,mem_gb=4,slurm_partition=cpu".
     device
-        Where to train; auto takes a GPU where there is one.
+        Where to train: cpu, cuda (all GPUs of this machine, one process each), cuda:1 (its second), mps (Apple's, in
+        float32 alone); auto takes cuda where there is one.
+    gpus_per_run
+        With --ray: the share of a GPU that a run takes; with 0.25, four share one. [default: 1]
     adapt
         Do only the runs that tell most of this law at the target, per second, until the budget is spent.
     budget
@@ -106,13 +111,17 @@ def sweep(
         return
     if (adapt is None) != (budget is None) or (target is not None and adapt is None):
         raise SpecError("adapt: needs --budget, and --budget and --target need --adapt")
-    output.warn(device, *sorted({run.training.precision for run in found.runs}))
+    if gpus_per_run is not None and ray is None:
+        raise SpecError(f"gpus_per_run: needs --ray, got {gpus_per_run:g}")
+    if ray is None and submitit is None:
+        output.warn(device, *sorted({run.training.precision for run in found.runs}))
     began = time.monotonic()
     with ExitStack() as stack:
         show, state = stack.enter_context(progress_bar(hidden=quiet or as_json))
         options: dict[str, Any] = {"workers": workers, "device": device, "retries": retries, "progress": show}
         if ray is not None:
-            options["executor"] = stack.enter_context(resolve("capax.sweeps.cluster:RayTasks")(ray, device, workers))
+            tasks = resolve("capax.sweeps.cluster:RayTasks")
+            options["executor"] = stack.enter_context(tasks(ray, device, workers, gpus_per_run))
         if submitit is not None:
             jobs = resolve("capax.sweeps.batch:SubmititJobs")
             folder = place.with_name(f"{place.name}-submitit")

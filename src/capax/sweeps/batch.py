@@ -46,7 +46,7 @@ class SubmititJobs(Executor):
     Args:
         folder: for jobs, their reports and logs, on a file system that all nodes see; one sweep at a time.
         cluster: `slurm`, or `local` for processes of this machine, to try it without a scheduler.
-        device: `cuda` takes a GPU per job.
+        device: `cuda` takes a GPU per job; `auto` is `cpu`, since nobody knows here what the nodes have.
         slots: most jobs in the queue; 64 on Slurm, one per core locally when not given.
         parameters: of `submitit.AutoExecutor.update_parameters`, such as `timeout_min` (60 when not given), `mem_gb`,
             `slurm_partition`.
@@ -69,7 +69,9 @@ class SubmititJobs(Executor):
         for name in parameters or {}:
             if name.removeprefix(f"{cluster}_") in ALONE:
                 raise SpecError(f"submitit: a job is one process on one node, so that {name} cannot be given")
-        self.device = device
+        if device not in ("auto", "cpu", "cuda"):
+            raise SpecError(f"device: 'auto', 'cpu' or 'cuda' with submitit, got {shown(device)}")
+        self.device = "cuda" if device == "cuda" else "cpu"
         self.slots = (machine.cores() if cluster == "local" else MOST_IN_QUEUE) if slots is None else slots
         whole("workers", self.slots)
         try:
@@ -81,7 +83,7 @@ class SubmititJobs(Executor):
         self._session = self._folder / uuid.uuid4().hex
         self._local = cluster == "local"
         self._has_lost = False
-        gpu = {"gpus_per_node": 1} if device == "cuda" else {}
+        gpu = {"gpus_per_node": 1} if self.device == "cuda" else {}
         try:
             self._executor: Any = submitit.AutoExecutor(self._session, cluster=cluster)
             self._executor.update_parameters(**DEFAULTS | gpu | dict(parameters or {}))

@@ -10,12 +10,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from capax import devices, machine
+from capax import devices
 from capax.errors import printable
 from capax.results import Result
 from capax.specs import Run
 from capax.store import Store
 from capax.sweeps import packs, shards
+from capax.sweeps.executors import usual_workers
 from capax.sweeps.grid import Study
 from capax.sweeps.under_way import together
 from capax.text import counted, duration
@@ -78,9 +79,9 @@ def preview(
             known = opened.keys()
     runs = study.runs if shard is None else shards.share(study.runs, shard)
     missing = tuple(run for run in runs if run.key() not in known)
-    where = devices.choose_device(device)
+    where, gpus = devices.choose_gpus(device)
     jobs = list(together(missing))
-    slots = (1 if where == "cuda" else min(machine.cores(), 8)) if workers is None else Workers(workers).workers
+    slots = usual_workers(where, gpus) if workers is None else Workers(workers).workers
     every = max(math.ceil(len(jobs) / MOST_SHAPES), 1)
     timed = [_cost(job, where) for job in jobs[::every]]
     seconds = [cost.seconds for cost in timed if cost.seconds is not None]
