@@ -69,9 +69,7 @@ def test_each_process_sees_its_gpu_alone(tmp_path: Path) -> None:
 @NO_GPU
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
 def test_a_device_that_is_not_there_is_refused_in_one_line(tmp_path: Path, device: str) -> None:
-    with pytest.raises(
-        DeviceError, match=rf"^device: .*'cpu' here .* finds no .*GPU\), got '{device.partition(':')[0]}"
-    ):
+    with pytest.raises(DeviceError, match=rf"^device: .*'cpu' here .* finds no .*GPU\), got '{device}'"):
         capax.sweep([small()], tmp_path / "s.db", workers=1, device=device)
     assert list(tmp_path.iterdir()) == []
 

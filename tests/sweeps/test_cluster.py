@@ -107,9 +107,8 @@ from capax.testing.executors import endless
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    cluster = Cluster(
-        initialize_head=True, head_node_args=dict(num_cpus=4, num_gpus=1, include_dashboard=False), shutdown_at_exit=True
-    )
+    head = dict(num_cpus=4, num_gpus=1, include_dashboard=False)
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     with RayTasks("auto", "auto", gpus_per_run=0.25) as executor:
         assert (executor.device, executor.slots) == ("cuda", 4), executor.slots
         for seed in range(4):

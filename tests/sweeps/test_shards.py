@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -41,6 +42,7 @@ n_heads = [1, 2]
 seed = [0, 1, 2]
 """
 EPOCHS = 400
+CLUSTER = Path(__file__).parents[2] / "docs" / "how-to" / "cluster.md"
 
 
 def study(folder: Path, epochs: int = 3) -> Path:
@@ -150,3 +152,22 @@ def test_shards_that_are_killed_and_begun_again_are_the_undivided_sweep(tmp_path
     whole = list(capax.sweep(path, tmp_path / "whole.db", workers=1, device="cpu"))
     assert stored(tmp_path / "s.db") == timeless(whole)
     assert not list(tmp_path.glob("*-checkpoints"))
+
+
+@pytest.mark.slow
+def test_the_array_of_the_documentation_sweeps_a_study(tmp_path: Path) -> None:
+    """Its script under bash, once per task as Slurm would start it; with two shards instead of sixteen."""
+    (script,) = re.findall(r"^```bash\n(.*?)^```", CLUSTER.read_text(encoding="utf-8"), re.M | re.S)
+    assert script.count("16") == 2, "the number of tasks, and of shards"
+    (tmp_path / "array.sh").write_text(script.replace("16", "2"))
+    command = tmp_path / "bin" / "capax"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m capax "$@"\n')
+    command.chmod(0o755)
+    path = study(tmp_path)
+    for task in ("1", "2"):
+        variables = os.environ | {"SLURM_ARRAY_TASK_ID": task, "PATH": f"{command.parent}:{os.environ['PATH']}"}
+        subprocess.run(["bash", "array.sh"], cwd=tmp_path, env=variables, check=True, timeout=300)
+    assert merge(sorted(tmp_path.glob("s-*-of-2.db")), tmp_path / "s.db") == 12
+    whole = list(capax.sweep(path, tmp_path / "whole.db", workers=1, device="cpu"))
+    assert stored(tmp_path / "s.db") == timeless(whole)
