@@ -61,6 +61,18 @@ def test_a_sweep_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> No
     assert len(capax.read("study.db")) == 6
 
 
+def test_shards_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = run(capsys, "study.toml", "--shard", "4/4", "--dry-run")
+    assert out.startswith("shard 4/4 of 6 runs: 2 runs, 0 in study-4-of-4.db; ")
+    seen = json.loads(run(capsys, "study.toml", "--shard", "1/4", "--dry-run", "--json")[0])
+    assert (seen["shard"], seen["study_runs"], seen["runs"]) == ("1/4", 6, 1)
+    out, _ = run(capsys, "study.toml", "--shard", "1/4")
+    assert out.startswith("1 runs done, ")
+    assert out.count("study-1-of-4.db") == 1
+    out, _ = run(capsys, "study.toml", "--shard", "3/4", "--store", "mine.db", "--quiet")
+    assert len(capax.read("mine.db")) == 2
+
+
 def test_an_adaptive_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--json")[0])
     assert found["done"] == 0
@@ -93,7 +105,30 @@ def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[st
         (("study.toml", "--adapt", "magic", "--budget", "3"), ["magic"]),
         (("study.toml", "--ray", "nowhere"), ["ray", "nowhere"]),
         (("study.toml", "--ray", "localhost:1"), ["ray", "localhost:1"]),
+        (
+            ("study.toml", "--ray", "local", "--device", "cuda", "--gpus-per-run", "0"),
+            ["gpus_per_run", "0.0"],
+        ),
+        (("study.toml", "--ray", "local", "--device", "cuda", "--gpus-per-run", "3.5"), ["gpus_per_run", "3.5"]),
+        (("study.toml", "--gpus-per-run", "0.25"), ["gpus_per_run", "--ray", "0.25"]),
+        (("study.toml", "--device", "pony"), ["device", "'mps'", "pony"]),
         (("study.toml", "--store", "none/s.db"), ["store", "none"]),
+        (("study.toml", "--shard", "0/4"), ["shard", "0/4"]),
+        (("study.toml", "--shard", "5/4"), ["shard", "5/4"]),
+        (("study.toml", "--shard", "a/b"), ["shard", "a/b"]),
+        (("study.toml", "--shard", "3"), ["shard", "3/16", "'3'"]),
+        (("study.toml", "--shard", "1/1000000"), ["shard", "at most 6", "1/1000000"]),
+        (("study.toml", "--shard", "1/1000000", "--dry-run"), ["shard", "at most 6", "1/1000000"]),
+        (("study.toml", "--shard", "1/2", "--ray", "local"), ["shard", "--ray"]),
+        (("study.toml", "--shard", "1/2", "--submitit", "local"), ["shard", "--submitit"]),
+        (("study.toml", "--ray", "local", "--submitit", "local"), ["ray", "--submitit"]),
+        (("study.toml", "--submitit", "nowhere"), ["submitit", "slurm or local", "nowhere"]),
+        (("study.toml", "--submitit-parameters", "a=b"), ["submitit_parameters", "--submitit"]),
+        (
+            ("study.toml", "--submitit", "local", "--submitit-parameters", "4"),
+            ["submitit_parameters", "name=value", "4"],
+        ),
+        (("study.toml", "--shard", "1/2", "--adapt", "power", "--budget", "3"), ["shard", "--adapt"]),
         (("study.toml", "--store", "study.toml"), ["study.toml"]),
     ],
 )

@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import capax
-from capax.sweeps.cluster import ClusterError, RayTasks
+from capax.errors import SpecError
+from capax.sweeps.cluster import ClusterError, RayTasks, jobs_each
 from capax.sweeps.executors import Executor
 from capax.testing import ExecutorSuite
 from capax.testing.executors import small
@@ -90,6 +92,76 @@ def test_two_nodes_give_the_results_of_local_processes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_node_that_is_lost_changes_nothing(tmp_path: Path) -> None:
     assert swept(tmp_path, 600, lose=True) == local(tmp_path, 600)
+
+
+SHARED = """
+import sys
+import time
+from pathlib import Path
+
+from ray.cluster_utils import Cluster
+
+from capax.sweeps.cluster import ClusterError, RayTasks
+from capax.sweeps.executors import Job
+from capax.testing.executors import endless
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    head = dict(num_cpus=4, num_gpus=1, include_dashboard=False)
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    with RayTasks("auto", "auto", gpus_per_run=0.25) as executor:
+        assert (executor.device, executor.slots) == ("cuda", 4), executor.slots
+        for seed in range(4):
+            executor.submit(Job((endless(seed),), checkpoints=folder / str(seed)))
+        deadline = time.monotonic() + 120
+        while len({path.parent for path in folder.rglob("*.safetensors")}) < 4:
+            assert time.monotonic() < deadline, "four do not run at once"
+            assert executor.wait(0.2) == []
+        executor.stop()
+        stopped = []
+        while len(stopped) < 4:
+            stopped += executor.wait(1.0)
+        assert {report.trouble for report in stopped} == {"stopped"}
+    with RayTasks(cluster.address, "cuda") as executor:
+        assert executor.slots == 1
+    cluster.shutdown()
+    print("shared")
+"""
+
+
+@pytest.mark.slow
+def test_four_runs_share_a_gpu(tmp_path: Path) -> None:
+    """Ray counts GPUs without looking at them: the cluster, found by `auto`, is told to have one."""
+    (tmp_path / "shared.py").write_text(SHARED)
+    command = [sys.executable, tmp_path / "shared.py", tmp_path / "checkpoints"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert done.stdout.endswith("shared\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("share", "jobs"), [(1, 1), (1.0, 1), (0.5, 2), (0.25, 4), (0.3, 3), (1e-4, 10_000), (0.51, 1)]
+)
+def test_shares_of_a_gpu(share: float, jobs: int) -> None:
+    assert jobs_each(share) == jobs
+
+
+@pytest.mark.parametrize("share", [0, 0.0, -0.25, 3.5, 2, 1e-5, float("nan"), float("inf"), True, "0.25"])
+def test_what_is_no_share_of_a_gpu_is_refused(share: Any) -> None:
+    with pytest.raises(SpecError, match=r"^gpus_per_run: "):
+        RayTasks("local", "cuda", gpus_per_run=share)
+
+
+def test_a_share_of_no_gpu_and_a_device_that_a_cluster_lacks_are_refused() -> None:
+    with pytest.raises(SpecError, match=r"^gpus_per_run: needs device 'cuda', got 0.25"):
+        RayTasks("local", "cpu", gpus_per_run=0.25)
+    with pytest.raises(SpecError, match=r"^device: .* on a Ray cluster, got 'cuda:1'"):
+        RayTasks("local", "cuda:1")
+
+
+def test_auto_is_refused_soon_where_nothing_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "localhost:1")
+    with pytest.raises(ClusterError, match=r"^ray: nothing answers at 'localhost:1'"):
+        RayTasks("auto")
 
 
 @pytest.mark.parametrize("address", ["nowhere", "host:", "localhost:1", "127.0.0.1:99999", "no.such.host.invalid:6379"])

@@ -29,7 +29,7 @@ def _measure(
     *,
     paper: str | None = None,
     seed: int = 0,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     workers: int | None = None,
     threads: int = 1,
     store: Path = Path("capax.db"),
@@ -49,7 +49,7 @@ def _measure(
     seed
         Names all random draws; the same seed gives the same result.
     device
-        Where to train; auto takes a GPU where there is one.
+        Where to train; auto takes a GPU of CUDA where there is one, mps is Apple's (float32 alone).
     workers
         Worker processes on a CPU. [default: one per core, at most 8]
     threads

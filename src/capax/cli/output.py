@@ -58,7 +58,7 @@ def warn(device: str, *precisions: str) -> None:
     Raises:
         DeviceError: for a device that is not there.
     """
-    where = resolve("capax.devices:choose_device")(device)
+    where = resolve("capax.devices:choose_gpus")(device)[0]
     for precision in precisions:
         caveat = resolve("capax.devices:caveat")(precision, where)
         if caveat is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,7 +15,7 @@ import capax
 from capax.cli import output, streams
 from capax.cli.flags import Flag, Json
 from capax.cli.path import search_here
-from capax.errors import SpecError, SweepFailed, printable
+from capax.errors import SpecError, SweepFailed, printable, shown
 from capax.results import SweepSummary
 from capax.specs import Task
 from capax.specs.plugins import resolve
@@ -23,6 +23,7 @@ from capax.sweeps.grid import read_study
 from capax.text import duration
 
 if TYPE_CHECKING:
+    from capax.sweeps.shards import Shard
     from capax.sweeps.under_way import SweepProgress, Watch
 
 LOG_SECONDS = 10
@@ -34,9 +35,13 @@ def sweep(
     *,
     store: Path | None = None,
     dry_run: Annotated[bool, Flag] = False,
+    shard: str | None = None,
     workers: int | None = None,
     ray: str | None = None,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    submitit: str | None = None,
+    submitit_parameters: str | None = None,
+    device: str = "auto",
+    gpus_per_run: float | None = None,
     adapt: Literal["ecm", "power", "depth", "bits", "polynomial", "association"] | None = None,
     budget: float | None = None,
     target: str | None = None,
@@ -59,12 +64,24 @@ def sweep(
         SQLite file of finished runs. [default: the study's own, or its name with .db]
     dry_run
         List what would be run, and stop.
+    shard
+        Do one of so many equal shares of the runs, such as 3/16, in a store of its own; all together do every run once,
+        on any machines, and `capax runs merge` joins their stores. [default store: study-03-of-16.db]
     workers
         Local processes, one torch thread each; with 1, this process alone. [default: one per core, at most 8]
     ray
-        Do the runs as tasks of a Ray cluster: HOST:PORT, or local (extra ray).
+        Do the runs as tasks of a Ray cluster: HOST:PORT, auto for the one that runs on this machine or that RAY_ADDRESS
+        names, or local for one of its own (extra ray).
+    submitit
+        Do the runs as jobs of Slurm (slurm), or local to try it without a scheduler (extra submitit); --workers is then
+        the most jobs in the queue, 64 when not given.
+    submitit_parameters
+        With --submitit: parameters of submitit, "timeout_min=240,mem_gb=4,slurm_partition=cpu".
     device
-        Where to train; auto takes a GPU where there is one.
+        Where to train: cpu, cuda (all GPUs of this machine, one process each), cuda:1 (its second), mps (Apple's, in
+        float32 alone); auto takes cuda where there is one.
+    gpus_per_run
+        With --ray: the share of a GPU that a run takes; with 0.25, four share one. [default: 1]
     adapt
         Do only the runs that tell most of this law at the target, per second, until the budget is spent.
     budget
@@ -83,22 +100,35 @@ def sweep(
     """
     search_here()
     found = read_study(study, allow_many=yes)
-    place = store or found.store or study.with_suffix(".db")
+    mine = None if shard is None else resolve("capax.sweeps.shards:parse")(shard)
+    place = store or _own_store(found.store or study.with_suffix(".db"), mine)
+    _refuse_together(shard=shard, adapt=adapt, ray=ray, submitit=submitit)
+    if submitit_parameters is not None and submitit is None:
+        raise SpecError(f"submitit_parameters: needs --submitit, got {shown(submitit_parameters)}")
     if dry_run:
-        seen = resolve("capax.sweeps.preview:preview")(found, place, workers=workers, device=device)
+        seen = resolve("capax.sweeps.preview:preview")(found, place, workers=workers, device=device, shard=mine)
         output.emit(seen, lambda seen: print(seen.in_words()), as_json=as_json)
         return
     if (adapt is None) != (budget is None) or (target is not None and adapt is None):
         raise SpecError("adapt: needs --budget, and --budget and --target need --adapt")
-    output.warn(device, *sorted({run.training.precision for run in found.runs}))
+    if gpus_per_run is not None and ray is None:
+        raise SpecError(f"gpus_per_run: needs --ray, got {gpus_per_run:g}")
+    if ray is None and submitit is None:
+        output.warn(device, *sorted({run.training.precision for run in found.runs}))
     began = time.monotonic()
     with ExitStack() as stack:
         show, state = stack.enter_context(progress_bar(hidden=quiet or as_json))
         options: dict[str, Any] = {"workers": workers, "device": device, "retries": retries, "progress": show}
         if ray is not None:
-            options["executor"] = stack.enter_context(resolve("capax.sweeps.cluster:RayTasks")(ray, device, workers))
+            tasks = resolve("capax.sweeps.cluster:RayTasks")
+            options["executor"] = stack.enter_context(tasks(ray, device, workers, gpus_per_run))
+        if submitit is not None:
+            jobs = resolve("capax.sweeps.batch:SubmititJobs")
+            folder = place.with_name(f"{place.name}-submitit")
+            given = _parameters(submitit_parameters)
+            options["executor"] = stack.enter_context(jobs(folder, submitit, device, workers, given))
         if adapt is None:
-            results = capax.sweep(found.runs, place, keep_going=not fail_fast, **options)
+            results = capax.sweep(found.runs, place, keep_going=not fail_fast, shard=mine, **options)
         else:
             law, wanted = _law(adapt, found.runs[0].task), _target(target)
             start = resolve("capax.sweeps.adaptive:sweep_adaptively")
@@ -117,6 +147,31 @@ def sweep(
     output.emit(summary, _show, as_json=as_json, quiet=quiet)
     if summary.failed:
         raise SweepFailed(f"{summary.failed} runs failed: capax runs --failed --store {place} says why")
+
+
+def _refuse_together(**given: str | None) -> None:
+    """Shards know of no driver; a sweep has one executor."""
+    names = [name for name, value in given.items() if value is not None and (name != "adapt" or given["shard"])]
+    if len(names) > 1:
+        raise SpecError(f"{names[0]}: not with --{names[1]}, got {shown(given[names[0]])}")
+
+
+def _parameters(text: str | None) -> dict[str, int | float | str]:
+    """The values of "timeout_min=240,slurm_partition=cpu": numbers where they are numbers."""
+    found: dict[str, int | float | str] = {}
+    for part in text.split(",") if text else ():
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise SpecError(f"submitit_parameters: name=value separated by commas, got {shown(text)}")
+        found[name] = value
+        for kind in (float, int):
+            with suppress(ValueError):
+                found[name] = kind(value)
+    return found
+
+
+def _own_store(store: Path, shard: Shard | None) -> Path:
+    return store if shard is None else resolve("capax.sweeps.shards:beside")(store, shard)
 
 
 def _show(summary: SweepSummary) -> None:

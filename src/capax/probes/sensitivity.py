@@ -100,7 +100,7 @@ def sensitivity(
     seed: int = 0,
     store: Store | Path | str | None = None,
     fresh: bool = False,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     workers: int | Workers = 1,
     threads: int = 1,
     announce: Announce | None = None,

@@ -49,7 +49,7 @@ def measure(
     store: Store | Path | str | None = None,
     fresh: bool = False,
     keep_weights: bool = False,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     workers: int | Workers = 1,
     threads: int = 1,
     progress: Callback | None = None,
@@ -85,6 +85,7 @@ def measure(
     """
     run = run_of(task, model, training, protocol, restarts, seed, paper)
     where = devices.choose_device(device)
+    devices.refuse(where, run.training.precision, run.training.optimizer)
     if keep_weights and not run.protocol.one_library:
         raise SpecError(f"keep_weights: only for protocols 'mac' and 'capacity', got {run.protocol.protocol!r}")
     if keep_weights and store is None:

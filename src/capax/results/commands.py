@@ -16,7 +16,7 @@ class Info(Result):
     platform: str
     cores: int
     torch_threads: int
-    device: Literal["cpu", "cuda"]
+    device: Literal["cpu", "cuda", "mps"]
     gpu: str | None
     bfloat16: Annotated[
         Literal["native", "emulated"], Field(description="How the device multiplies in bfloat16; emulated is slow.")

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import socket
 import threading
 from typing import Any
 
 from capax import interrupts
-from capax.errors import CapaxError
+from capax.errors import CapaxError, SpecError, shown
+from capax.specs.spec import whole
 from capax.sweeps.executors import Executor, Job, Report, do, one_line
 
 CONNECT_SECONDS = 5
+LEAST_SHARE = 1e-4
+"""Ray counts shares of a GPU in these."""
 
 
 class ClusterError(CapaxError):
-    """Ray is not installed, or there is no cluster at the address."""
+    """The package of a cluster is not installed, there is no such cluster, or it has not what is asked for."""
 
 
 class RayTasks(Executor):
@@ -25,15 +29,29 @@ class RayTasks(Executor):
     Nodes need this package and, for runs that go on after a fault, the store's folder (for the checkpoints).
 
     Args:
-        address: `local` for a cluster on this machine that ends with the executor, or `HOST:PORT` of a running one.
-        device: `cuda` takes a GPU per job.
-        slots: most jobs in flight; for `local` also its CPUs. All CPUs (or GPUs) of the cluster when not given.
+        address: `local` for a cluster on this machine that ends with the executor, `HOST:PORT` of a running one, or
+            `auto` for the one that runs on this machine, or that RAY_ADDRESS names.
+        device: `cuda` takes a GPU per job, `auto` one where the cluster has any.
+        slots: most jobs in flight; for `local` also its CPUs. As many as fit the cluster when not given.
+        gpus_per_run: the share of a GPU that a job takes, `num_gpus` of Ray's tasks: with 0.25, four jobs share one.
 
     Raises:
-        ClusterError: when Ray is not installed, or nothing answers at the address.
+        ClusterError: when Ray is not installed, nothing answers at the address, or the cluster has no such device.
+        SpecError: for a share that is not above 0 and at most 1, or where jobs take no GPU.
     """
 
-    def __init__(self, address: str, device: str = "cpu", slots: int | None = None) -> None:
+    def __init__(
+        self, address: str, device: str = "cpu", slots: int | None = None, gpus_per_run: float | None = None
+    ) -> None:
+        if device not in ("auto", "cpu", "cuda"):
+            raise SpecError(f"device: 'auto', 'cpu' or 'cuda' on a Ray cluster, got {shown(device)}")
+        if slots is not None:
+            whole("workers", slots)
+        if gpus_per_run is not None:
+            if device == "cpu":
+                raise SpecError(f"gpus_per_run: needs device 'cuda', got {shown(gpus_per_run)}")
+            if isinstance(gpus_per_run, bool | str) or not LEAST_SHARE <= gpus_per_run <= 1:
+                raise SpecError(f"gpus_per_run: above 0 and at most 1, by {LEAST_SHARE}, got {shown(gpus_per_run)}")
         try:
             ray = importlib.import_module("ray")
         except ImportError:
@@ -53,13 +71,16 @@ class RayTasks(Executor):
             raise ClusterError(f"ray: cannot connect to {address!r}: {one_line(error)}") from None
         if before is interrupts.end:  # Ray's own handler would end the sweep without its checkpoints
             signal.signal(signal.SIGTERM, before)
-        unit = "GPU" if device == "cuda" else "CPU"
-        found = int(ray.cluster_resources().get(unit, 0))
+        there = ray.cluster_resources()
+        self.device = "cuda" if device == "cuda" or (device == "auto" and there.get("GPU", 0) >= 1) else "cpu"
+        unit = "GPU" if self.device == "cuda" or gpus_per_run is not None else "CPU"
+        share = 1.0 if gpus_per_run is None else gpus_per_run
+        found = int(there.get(unit, 0)) * jobs_each(share)
         self.slots = found if slots is None else min(found, slots)
         if self.slots == 0:
             self.close()
             raise ClusterError(f"ray: the cluster at {address!r} has no {unit}")
-        needs = {"num_cpus": 1, "num_gpus": 1 if device == "cuda" else 0, "max_retries": 0}
+        needs = {"num_cpus": 1, "num_gpus": share if self.device == "cuda" else 0, "max_retries": 0}
         self._task = ray.remote(**needs)(_do_on_node)
         self._running: dict[Any, Job] = {}
 
@@ -105,13 +126,20 @@ class RayTasks(Executor):
         self._ray.shutdown()
 
 
+def jobs_each(share: float) -> int:
+    """Jobs that fit one GPU, of which each takes a share; Ray counts in ten-thousandths."""
+    return round(1 / LEAST_SHARE) // round(share / LEAST_SHARE)
+
+
 def _check_address(address: str) -> None:
     """Fail at once where nothing answers; Ray itself would try for minutes."""
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS") or "local"  # without it Ray looks among this machine's processes
     if address == "local":
         return
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal():
-        raise ClusterError(f"ray: 'local' or HOST:PORT, got {address!r}")
+        raise ClusterError(f"ray: 'auto', 'local' or HOST:PORT, got {address!r}")
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:

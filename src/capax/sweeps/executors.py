@@ -10,9 +10,10 @@ not depend on the executor.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from ctypes import c_bool
@@ -24,6 +25,7 @@ from typing import Any, Literal, Self
 import torch
 
 from capax import interrupts, machine
+from capax.devices import VISIBLE, Device
 from capax.errors import CapaxError
 from capax.protocols.measure import perform, perform_together
 from capax.results import Measurement
@@ -42,7 +44,7 @@ class Job:
 
     Attributes:
         runs: equal but for their seeds; one, for a protocol that searches.
-        device: `cpu` or `cuda`.
+        device: `cpu`, `cuda` or `mps`.
         checkpoints: the folder for the checkpoints of these and of all runs that are equal to them but for their seeds.
         pack_size: members that train together; measured where it is not known and worth it, see `packs`.
     """
@@ -76,6 +78,8 @@ class Executor(ABC):
     """Runs jobs; a context manager that closes it."""
 
     slots: int
+    device: Device | None = None
+    """Where its jobs compute, if not on a device of this machine."""
 
     @property
     @abstractmethod
@@ -107,13 +111,18 @@ class Executor(ABC):
         self.close()
 
 
-def local(workers: int) -> Executor:
-    """Local processes; with one worker this process, so that no script is imported again.
+def local(workers: int, gpus: tuple[str, ...] = ()) -> Executor:
+    """Local processes; with one worker this process, so that no script is imported again, unless its GPU is named.
 
     Raises:
         SpecError: for less than one worker.
     """
-    return Here() if workers == 1 else Processes(workers)
+    return Here() if workers == 1 and not gpus else Processes(workers, gpus)
+
+
+def usual_workers(device: str, gpus: tuple[str, ...]) -> int:
+    """Local processes where nothing is said: one per GPU, or one per core but at most 8."""
+    return min(machine.cores(), 8) if device == "cpu" else max(len(gpus), 1)
 
 
 class Here(Executor):
@@ -164,15 +173,17 @@ class Processes(Executor):
 
     Args:
         workers: processes.
+        gpus: which they are shared out among, by their names for CUDA: with as many processes as GPUs each has its own.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, gpus: tuple[str, ...] = ()) -> None:
         machine.end_if_imported_by_a_worker()
         machine.check_script()
         self.slots = whole("workers", workers)
         self._context = multiprocessing.get_context("spawn")
         self._stopping, self._started = (self._context.RawValue(c_bool, False) for _ in range(2))
         self._idle: list[ProcessPoolExecutor] = []
+        self._gpus, self._gpu_of = gpus, dict[ProcessPoolExecutor, str]()
         self._running: dict[Future[Report], tuple[Job, ProcessPoolExecutor]] = {}
 
     @property
@@ -187,13 +198,23 @@ class Processes(Executor):
             try:
                 future = pool.submit(_do_in_worker, job)
             except BrokenProcessPool:  # it died while it was idle
+                self._discard(pool)
                 pool = self._pool()
                 future = pool.submit(_do_in_worker, job)
         self._running[future] = (job, pool)
 
     def _pool(self) -> ProcessPoolExecutor:
-        shared = (self._stopping, self._started)
-        return ProcessPoolExecutor(1, mp_context=self._context, initializer=_start_worker, initargs=shared)
+        gpu = least_used(self._gpus, [*self._gpu_of.values()])
+        shared = (self._stopping, self._started, gpu)
+        pool = ProcessPoolExecutor(1, mp_context=self._context, initializer=_start_worker, initargs=shared)
+        if gpu is not None:
+            self._gpu_of[pool] = gpu
+        return pool
+
+    def _discard(self, pool: ProcessPoolExecutor) -> None:
+        """Leave a pool whose process is gone; its GPU is free."""
+        pool.shutdown(wait=False)
+        self._gpu_of.pop(pool, None)
 
     def wait(self, seconds: float) -> list[Report]:
         """The jobs that ended; the process of a job that died is replaced."""
@@ -203,7 +224,7 @@ class Processes(Executor):
             job, pool = self._running.pop(future)
             error = future.exception()
             if isinstance(error, BrokenProcessPool):
-                pool.shutdown(wait=False)
+                self._discard(pool)
                 if self._started.value:
                     reports.append(Report(job, trouble="died", message="its process died (killed, or out of memory?)"))
                 else:
@@ -226,7 +247,12 @@ class Processes(Executor):
             for process in list((getattr(pool, "_processes", None) or {}).values()):
                 process.kill()
             pool.shutdown(wait=False, cancel_futures=True)
-        self._idle, self._running = [], {}
+        self._idle, self._running, self._gpu_of = [], {}, {}
+
+
+def least_used(gpus: Sequence[str], taken: Sequence[str]) -> str | None:
+    """The GPU for another process: the first of those that fewest have; None where there is none."""
+    return min(gpus, key=taken.count, default=None)
 
 
 def do(job: Job, stopping: Callable[[], bool]) -> Report:
@@ -271,9 +297,11 @@ def one_line(error: BaseException) -> str:
 _stopping: Any
 
 
-def _start_worker(stopping: Any, started: Any) -> None:
+def _start_worker(stopping: Any, started: Any, gpu: str | None) -> None:
     """Set up a worker: Ctrl-C and what ends like it are the driver's, and it ends when the driver is gone."""
     global _stopping
+    if gpu is not None:  # read when CUDA is first used, so that `cuda` is this one
+        os.environ[VISIBLE] = gpu
     _stopping = stopping
     for number in (signal.SIGINT, *interrupts.ENDINGS):  # a scheduler sends them to every process of a job
         signal.signal(number, signal.SIG_IGN)

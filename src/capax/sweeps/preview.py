@@ -10,15 +10,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from capax import devices, machine
+from capax import devices
 from capax.errors import printable
 from capax.results import Result
 from capax.specs import Run
 from capax.store import Store
-from capax.sweeps import packs
+from capax.sweeps import packs, shards
+from capax.sweeps.executors import usual_workers
 from capax.sweeps.grid import Study
 from capax.sweeps.under_way import together
-from capax.text import duration
+from capax.text import counted, duration
 from capax.training.ensemble import CACHE_FLOATS
 from capax.training.prepare import prepare
 from capax.training.room import refuse_too_large
@@ -35,7 +36,9 @@ class Preview(Result):
 
     study: str
     store: str
-    runs: int
+    shard: Annotated[str | None, Field(description="Which share of the study this is, K/N; None for all of it.")]
+    study_runs: Annotated[int, Field(description="Runs of the whole study.")]
+    runs: Annotated[int, Field(description="Of this share.")]
     repeated: Annotated[int, Field(description="Combinations of the file that mean a run that was there already.")]
     stored: Annotated[int, Field(description="Runs that the store holds already.")]
     jobs: Annotated[int, Field(description="Packs of runs that train together.")]
@@ -51,23 +54,34 @@ class Preview(Result):
         took = (
             "unknown: not all have a budget of steps" if self.seconds is None else f"at most {duration(self.seconds)}"
         )
+        of = "" if self.shard is None else f"shard {self.shard} of {self.study_runs} runs{again}: "
+        again = again if self.shard is None else ""
         return (
-            f"{self.runs} runs{again}, {self.stored} in {printable(self.store)}; the others in {self.jobs} packs on "
-            f"{self.workers} workers\nexpected time: {took}; memory: {self.bytes / 1e9:.2g} GB"
+            f"{of}{counted(self.runs, 'run')}{again}, {self.stored} in {printable(self.store)}; the others in "
+            f"{counted(self.jobs, 'pack')} on {counted(self.workers, 'worker')}\n"
+            f"expected time: {took}; memory: {self.bytes / 1e9:.2g} GB"
         )
 
 
-def preview(study: Study, store: Path | str, *, workers: int | None = None, device: str = "auto") -> Preview:
+def preview(
+    study: Study,
+    store: Path | str,
+    *,
+    workers: int | None = None,
+    device: str = "auto",
+    shard: shards.Shard | None = None,
+) -> Preview:
     """Look at a study without running it: a few steps of each of its shapes are timed (at most 100 shapes)."""
     path = Path(store)
     known: set[str] = set()
     if path.exists():
         with Store(path, create=False) as opened:
             known = opened.keys()
-    missing = tuple(run for run in study.runs if run.key() not in known)
-    where = devices.choose_device(device)
+    runs = study.runs if shard is None else shards.share(study.runs, shard)
+    missing = tuple(run for run in runs if run.key() not in known)
+    where, gpus = devices.choose_gpus(device)
     jobs = list(together(missing))
-    slots = (1 if where == "cuda" else min(machine.cores(), 8)) if workers is None else Workers(workers).workers
+    slots = usual_workers(where, gpus) if workers is None else Workers(workers).workers
     every = max(math.ceil(len(jobs) / MOST_SHAPES), 1)
     timed = [_cost(job, where) for job in jobs[::every]]
     seconds = [cost.seconds for cost in timed if cost.seconds is not None]
@@ -76,9 +90,11 @@ def preview(study: Study, store: Path | str, *, workers: int | None = None, devi
     return Preview(
         study=str(study.path),
         store=str(store),
-        runs=len(study.runs),
+        shard=None if shard is None else f"{shard[0]}/{shard[1]}",
+        study_runs=len(study.runs),
+        runs=len(runs),
         repeated=study.repeated,
-        stored=len(study.runs) - len(missing),
+        stored=len(runs) - len(missing),
         jobs=len(jobs),
         workers=slots,
         seconds=total,

@@ -14,7 +14,8 @@ from capax.specs import Run
 from capax.specs.spec import whole
 from capax.store import Store
 from capax.store.file import check_path
-from capax.sweeps.executors import Executor, local
+from capax.sweeps import shards
+from capax.sweeps.executors import Executor, local, usual_workers
 from capax.sweeps.grid import read_study
 from capax.sweeps.under_way import SweepProgress, UnderWay, Watch
 
@@ -29,6 +30,7 @@ def sweep(
     retries: int = 1,
     keep_going: bool = True,
     progress: Watch | None = None,
+    shard: shards.Shard | None = None,
     allow_many: bool = False,
 ) -> Iterator[Measurement]:
     """Do every run of a study that its store lacks, and yield all its runs: stored ones first, then as they come.
@@ -42,12 +44,14 @@ def sweep(
         study: a study file (`read_study`), or the runs themselves.
         store: where finished runs are kept; the study file's own when not given.
         executor: where runs are done; local processes when not given. It is left open when it was given.
-        workers: local processes; one per core, at most 8, when not given (one on a GPU). With 1 the runs are done in
+        workers: local processes; one per core, at most 8, when not given, or one per GPU. With 1 the runs are done in
             this process; more need the caller's script to be guarded by `if __name__ == "__main__"`.
-        device: `auto`, `cpu` or `cuda`.
+        device: `auto`, `cpu`, `cuda` (all GPUs of this machine), `cuda:1` (its second), `mps` (Apple's; float32).
         retries: how often a run whose process died, or that found no memory, is tried again.
         keep_going: go on when a run has failed; its error is kept in the store.
         progress: called with a `SweepProgress` when something has changed.
+        shard: (3, 16) for the third of sixteen shards, which together do every run once (`shards.share`). Each needs a
+            store of its own; that of a study file is numbered: `study-03-of-16.db`. `capax runs merge` joins them.
         allow_many: allow study files of more than a million runs.
 
     Raises:
@@ -57,7 +61,7 @@ def sweep(
         SweepFailed: when a run failed and `keep_going` is False; when no worker process can start; when the process of
             every run died.
     """
-    asked = ask(study, store, allow_many, retries, executor, workers, device)
+    asked = ask(study, store, allow_many, retries, executor, workers, device, shard)
 
     def found() -> Iterator[Measurement]:
         with asked.opened() as (opened, kept, record):
@@ -84,6 +88,7 @@ class Asked:
     executor: Executor | None
     workers: int
     device: str
+    gpus: tuple[str, ...]
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Store, Executor, Watch]]:
@@ -91,7 +96,7 @@ class Asked:
         with ExitStack() as stack:
             store = self.store if isinstance(self.store, Store) else stack.enter_context(Store(self.store))
             record = stack.enter_context(store.sweeping())
-            executor = self.executor or stack.enter_context(local(self.workers))
+            executor = self.executor or stack.enter_context(local(self.workers, self.gpus))
             yield store, executor, record
 
 
@@ -113,6 +118,7 @@ def ask(
     executor: Executor | None,
     workers: int | None,
     device: str,
+    shard: shards.Shard | None = None,
 ) -> Asked:
     """Check the arguments of a sweep.
 
@@ -124,19 +130,34 @@ def ask(
         machine.end_if_imported_by_a_worker()  # before it meets the lock of its parent
     if isinstance(study, Path | str):
         read = read_study(study, allow_many=allow_many)
-        runs, store = read.runs, store or read.store
+        runs, own = read.runs, read.store
     else:
-        runs = _distinct(study)
+        runs, own = _distinct(study), None
+    if shard is not None:
+        shard = shards.check(shard)
+        runs, own = shards.share(runs, shard), own and shards.beside(own, shard)
+    store = store or own
     if store is None:
         raise SpecError("store: a sweep needs one: give a file, or name it in the study")
     if not isinstance(store, Store):
         store = Path(store)
         check_path(store)
     whole("retries", retries, 0)
-    where = devices.choose_device(device)
-    if workers is None:
-        workers = 1 if where == "cuda" else min(machine.cores(), 8)
-    whole("workers", workers)
-    if executor is None and workers > 1:
+    where, gpus = _places(device, executor)
+    for precision, optimizer in {(run.training.precision, run.training.optimizer) for run in runs}:
+        devices.refuse(where, precision, optimizer)
+    workers = usual_workers(where, gpus) if workers is None else whole("workers", workers)
+    if workers == 1 and ":" not in device:
+        gpus = ()  # this process has the first
+    elif executor is None:
         machine.check_script()
-    return Asked(runs, store, executor, workers, where)
+    return Asked(runs, store, executor, workers, where, gpus)
+
+
+def _places(device: str, executor: Executor | None) -> tuple[devices.Device, tuple[str, ...]]:
+    """Where runs are done, and on which GPUs of this machine; an executor on other machines has said so itself."""
+    if executor is None or executor.device is None:
+        return devices.choose_gpus(device)
+    if device not in ("auto", executor.device):
+        raise SpecError(f"device: the executor's is {executor.device!r}, got {shown(device)}")
+    return executor.device, ()

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from capax import devices
 from capax.tasks.library import Evaluation
 from capax.tasks.tokens import TokenLibrary
 
@@ -60,7 +61,7 @@ class BiographyLibrary(TokenLibrary):
 
     def evaluation(self, member: int, memorized: int, rows: dict[str, Float[Tensor, " rows"]]) -> Evaluation:
         """The mean of both; the best evaluation is that of the lowest cross-entropy, as bits are counted there."""
-        means = {name: float(values.double().mean()) for name, values in rows.items()}
+        means = {name: float(devices.wide(values).mean()) for name, values in rows.items()}
         known = -sum(means.values())
         return Evaluation(
             memorized, means, (known if math.isfinite(known) else -math.inf,), memorized == self.sizes[member]

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+from capax import devices
 from capax.results import Breakdown
 from capax.specs.task import Purpose as Purpose
 
@@ -167,7 +168,7 @@ class Library(ABC, Generic[Model]):
     def known_bits(self, outputs: Tensor, batch: Any) -> Float[Tensor, "e b"]:
         """Bits by which the model's code of each item is shorter than that of a uniform guess."""
         assert self.uniform_nats is not None
-        return (self.uniform_nats - self.nats(outputs, batch).double()) / math.log(2)
+        return (self.uniform_nats - devices.wide(self.nats(outputs, batch))) / math.log(2)
 
     def targets(self, member: int) -> list[int]:
         """The different tokens that a member has to predict for full recall; none where items are no tokens."""

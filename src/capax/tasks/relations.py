@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from capax import devices
 from capax.errors import LibraryError
 from capax.models.keyquery import KeyQueryEnsemble
 from capax.specs import Relations
@@ -163,7 +164,8 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         Where all pairs are edges it is what they are above the threshold.
         """
         predicted, hits, edges = (
-            float(rows[name].double().sum()) for name in ("weighted_predicted", "weighted_recalled", "weighted_edges")
+            float(devices.wide(rows[name]).sum())
+            for name in ("weighted_predicted", "weighted_recalled", "weighted_edges")
         )
         f1 = 2 * hits / (predicted + edges)
         lowest, highest = float(rows["lowest_edge"].amin()), float(rows["highest_other"].amax())

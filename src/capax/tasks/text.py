@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from capax import devices
 from capax.specs.lora import HELD_OUT
 from capax.tasks.library import Evaluation
 from capax.tasks.sequences import recallable_from
@@ -78,7 +79,7 @@ class TextLibrary(TokenLibrary):
 
     def evaluation(self, member: int, memorized: int, rows: dict[str, Float[Tensor, " rows"]]) -> Evaluation:
         """Of two that recall as many windows the one of the lower cross-entropy is better: before any is recalled."""
-        nats = float(rows["nats_per_token"].double().mean())
+        nats = float(devices.wide(rows["nats_per_token"]).mean())
         score = (float(memorized), -nats if math.isfinite(nats) else -math.inf)
         return Evaluation(memorized, {"nats_per_token": nats}, score, memorized == self.sizes[member])
 

@@ -39,7 +39,7 @@ def prepare(pack: Pack, at_once: int = 1) -> Learner:
     )
     floats = {purpose: pack.model.floats_per_row(pack.task.sizes(), pack.task.scored(purpose)) for purpose in PURPOSES}
     learner = Learner(ensemble, library, pack.training, order, floats, at_once)
-    if (caveat := devices.caveat(pack.training.precision, "cpu" if pack.device == "cpu" else "cuda")) is not None:
+    if (caveat := devices.caveat(pack.training.precision, pack.device)) is not None:
         learner.notes.append(caveat)
     learner.notes += ensemble.notes
     return learner

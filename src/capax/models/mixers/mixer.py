@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from capax import devices
 from capax.specs.model import Scored
 from capax.specs.transformer import Norm
 
@@ -211,9 +212,10 @@ def turned_halves(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]
 
 def turns(first: int, n: int, d: int, like: Tensor) -> tuple[Float[Tensor, "n p"], Float[Tensor, "n p"]]:
     """Cosine and sine of what each pair of d channels is turned by at n positions from the first on."""
-    frequency = ROTARY_BASE ** -(torch.arange(0, d, 2, dtype=torch.float64, device=like.device) / d)
-    angle = torch.arange(first, first + n, dtype=torch.float64, device=like.device)[:, None] * frequency
-    return angle.cos().to(like.dtype), angle.sin().to(like.dtype)
+    wide = devices.wide_on(like.device)
+    frequency = ROTARY_BASE ** -(torch.arange(0, d, 2, dtype=torch.float64, device=wide) / d)
+    angle = torch.arange(first, first + n, dtype=torch.float64, device=wide)[:, None] * frequency
+    return angle.cos().to(like.device, like.dtype), angle.sin().to(like.device, like.dtype)
 
 
 def alibi_slopes(heads: int) -> list[float]:

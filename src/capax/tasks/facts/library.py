@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from capax import devices
 from capax.errors import LibraryError
 from capax.models.ensemble import TokenEnsemble
 from capax.models.operations import cross_entropy
@@ -204,7 +205,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
 
     def known_bits(self, logits: Float[Tensor, "e b p vocab"], batch: Batch) -> Float[Tensor, "e b"]:
         """What is known of each answer against a uniform guess among those of its relation."""
-        return batch.uniform.double() - self.nats(logits, batch).double() / math.log(2)
+        return devices.wide(batch.uniform) - devices.wide(self.nats(logits, batch)) / math.log(2)
 
     def _each(self, logits: Float[Tensor, "e b p vocab"], batch: Batch) -> Float[Tensor, "e b p"]:
         return cross_entropy(logits, batch.tokens[:, :, -logits.shape[2] :])
@@ -223,7 +224,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
 
     def evaluation(self, member: int, memorized: int, rows: dict[str, Float[Tensor, " rows"]]) -> Evaluation:
         """Facts recalled, and those whose answer has a probability above one half."""
-        nats = rows["answer_nats"].double()
+        nats = devices.wide(rows["answer_nats"])
         if "right" in rows:
             memorized = int(one_of_pair(self.table(member), rows["right"].cpu().numpy() > 0).sum())
         metrics = {"answer_nats": float(nats.mean()), "probable": float((nats < math.log(2)).sum())}
