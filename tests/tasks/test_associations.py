@@ -12,7 +12,8 @@ import torch
 from safetensors.numpy import save_file
 
 from capax.errors import CapaxError, LibraryError
-from capax.specs import Associations, AssociativeAttention, Run, Training
+from capax.specs import Associations, AssociativeAttention, Mac, Run, Training
+from capax.specs.papers import as_in
 from capax.tasks.association_files import checked, constant_share, read
 from capax.tasks.associations import AssociationLibrary, draw
 
@@ -238,7 +239,10 @@ def test_a_run_of_associations_is_trained_as_published_where_nothing_is_said() -
         500,
         None,
     )
-    assert training.budget(10_000) == 50_000
+    assert training.budget(10_000) == 500 * 40
+    assert training.budget(1000) == 5000
+    published = as_in("mahdavi2024", task, model, Training(), Mac())[2]
+    assert (published.budget(10_000), published.budget(130_000)) == (50_000, 500 * 508)
     assert training.budget(130_000) == 500 * 508
     short = Run(task=task, model=model, training=Training(max_steps=300, batch_size=64)).training
     assert (short.budget(10_000), short.batch_size, short.eval_steps) == (300, 64, 500)
