@@ -140,7 +140,6 @@ TRAINED = Column("trainable", said="{}", of=_trained, fields=TABLES)
 TRAINABLE_FIGURE = Lines(
     name="trainable",
     title="embeddings, positions and read-out trained or frozen",
-    of=f"{HARMA}, Fig. 3",
     heading="Parts trained or frozen: memorized {unit} against width",
     x=WIDTH,
     y=(MEMORIZED, Measure("trainable parameters", TRAINABLE, scale=decades)),
@@ -156,9 +155,23 @@ TRAINABLE_FIGURE = Lines(
         same,
         "Parts that are not named are frozen as they were drawn; the blocks are trained in all. The last panels are "
         "the numbers of trainable parameters, counted from the tensors.",
-        f"Fig. 3 of {HARMA} is on trainable parameters; what its axes are is not known.",
     ),
     needs="mac, several embeddings, positions or readout",
+)
+NETWORK_SIZE = Lines(
+    name="network-size",
+    title="trainable parameters against width, per heads",
+    of=f"{HARMA}, Fig. 3",
+    heading="Trainable parameters against width",
+    x=WIDTH,
+    y=(Measure("trainable parameters", TRAINABLE, scale=decades),),
+    line=HEADS,
+    panel=TASK_SIZES,
+    caption=(
+        "Parameters are counted from the tensors; frozen tables are not among them.",
+        f"Fig. 3 of {HARMA} is on trainable parameters; what its axes are is not known.",
+    ),
+    needs="mac, several d_model",
 )
 
 
@@ -192,7 +205,7 @@ MAC_MLS = Lines(
         "Dots: each restart. Bars: 95 % intervals, of MAC for the best of as many new restarts (from 3 on), of MLS for "
         "its 50 % point.",
         same,
-        f"{HARMA} draw this in Fig. 4; they call MLS a lower bound, though MAC minus chance may be below it.",
+        f"{HARMA} draw this in Fig. 4; they call MLS a lower bound for storage capacity.",
     ),
     needs="mac and mls, of one architecture",
 )

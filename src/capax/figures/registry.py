@@ -88,7 +88,14 @@ FIGURES: dict[str, Figure] = {
     **{
         figure.name: figure
         for figure in (
-            *(declared.BATCH_SIZE, declared.MAC_MLS, declared.TRAINABLE_FIGURE, declared.FFN_FIGURE, declared.UNITS),
+            *(
+                declared.BATCH_SIZE,
+                declared.MAC_MLS,
+                declared.TRAINABLE_FIGURE,
+                declared.NETWORK_SIZE,
+                declared.FFN_FIGURE,
+                declared.UNITS,
+            ),
             *(trainings.F1, key_dims.BEST_HEADS, key_dims.KEY_DIMENSION, key_dims.FIXED_COMPRESSION),
         )
     },
