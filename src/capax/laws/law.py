@@ -20,6 +20,8 @@ from capax.errors import LawError, TableError, shown
 from capax.laws.censored import Observed, Solution, profile, solve, standardized
 from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_positive, checked_rows, saying
+from capax.overview import Overview
+from capax.specs.plugins import resolve
 from capax.store import published, tables
 
 FEWEST_DRAWS = 10
@@ -114,6 +116,20 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def options(self) -> dict[str, Any]:
         """Its arguments, without those that were left open."""
         return {name: value for name, value in self.get_params().items() if value is not None}
+
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of a fitted law."""
+        check_is_fitted(self, "notes_")
+        found: Overview = resolve("capax.laws.overview:of_law")(self)
+        return found
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Of a fitted law what it found; before, its options, as any estimator of scikit-learn shows them."""
+        return self.overview().text() if hasattr(self, "notes_") else super().__repr__(N_CHAR_MAX)
+
+    def _html_repr(self) -> str:
+        """What a notebook shows; scikit-learn asks for it."""
+        return self.overview().html() if hasattr(self, "notes_") else super()._html_repr()
 
     # Fitting
 
