@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -14,6 +14,9 @@ from capax.results.result import Interval, Result
 from capax.results.searches import KeyDimensionSearch, Search, ShatterEpochs
 from capax.specs import Run
 from capax.specs.plugins import UnknownTag, resolve
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -317,6 +320,18 @@ class Measurement(Displayed, Result):
     def overview(self) -> Overview:
         """What a prompt or a notebook shows of it."""
         found: Overview = resolve("capax.results.overview:of_run")(self)
+        return found
+
+    def plot(self) -> Figure:
+        """Draw its course: what its protocol shows, such as memorized and loss by epoch.
+
+        Returns:
+            A figure of matplotlib, none of pyplot's, with `savefig` and `axes`.
+
+        Raises:
+            ReportError: where there is nothing to draw, as of trials of which none completed.
+        """
+        found: Figure = resolve("capax.figures.course:plot")(self)
         return found
 
     def to_json(self) -> str:

@@ -34,6 +34,7 @@ def of_run(run: Measurement) -> Overview:
             + (f"; restarts {', '.join(map(str, counts))}" if each else ""),
             "chance": f"{run.chance:.4g} by luck"
             + ("" if run.above_chance else "; the count is not significantly above it"),
+            "key dimension": _key_dimension(run),
             "bits": f"{run.bits:.4g}; {run.bits_per_parameter:.3g} per trainable parameter",
             "parameters": parameters(run),
             "training": f"{run.epochs} epochs, {run.steps} steps, {duration(run.seconds)}; "
@@ -71,6 +72,15 @@ def _capacity(run: Measurement) -> str:
         return f"not converged: at least {found.bits:.4g} bits"
     per = "" if found.per_effective_parameter is None else f"; {found.per_effective_parameter:.3g} per effective"
     return f"{found.extrapolated:.4g} bits{_ends(found.interval)}{per}"
+
+
+def _key_dimension(run: Measurement) -> str:
+    found = run.key_search
+    if found is None:
+        return ""
+    if found.total_key_dim is None:
+        return "no head size up to the width is enough"
+    return f"{found.total_key_dim}{_ends(found.interval)}: {found.n_heads} x {found.d_head}"
 
 
 def _ends(interval: Interval | None) -> str:

@@ -40,7 +40,7 @@ from capax.store.schema import (
 )
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 DEFAULT = Path("capax.db")
 KEPT = "finished runs are saved"
@@ -181,12 +181,13 @@ class Store(Displayed):
                 raise StoreWriteError(f"store: cannot delete {weights}: {error.strerror}") from None
         return gone > 0 or bool(kept)
 
-    def import_rows(self, table: pl.DataFrame, source: str) -> int:
+    def import_rows(self, table: Any, source: str) -> int:
         """Write somebody else's measurements, in place of those of the same source; returns how many.
 
         Args:
-            table: a row per measurement with seq_len, n_heads, d_model and memorized, and what else is known. What is
-                no finite number in a column of floats is kept as missing.
+            table: a data frame of any library, or a mapping of arrays: a row per measurement with seq_len, n_heads,
+                d_model and memorized, and what else is known. What is no finite number in a column of floats is kept as
+                missing.
             source: where it comes from, such as a file or a paper.
 
         Raises:
