@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.table import Table
 
 from capax.cli import output
@@ -86,6 +88,8 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
             ("unreachable", f"the frozen read-out can never give these targets: {', '.join(map(str, run.unreachable))}")
         )
     rows += [("note", note) for note in run.notes]
+    rows += [("name", run.name)] if run.name else []
+    rows += [("tags", ", ".join(run.tags))] if run.tags else []
     rows.append(("key", run.key[:12]))
     return rows
 

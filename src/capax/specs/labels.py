@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from capax.errors import SpecError, shown
 
 LONGEST = 100
 """Letters of a name or a tag."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A name and tags, checked.
+
+    Raises:
+        SpecError: as `checked_name` and `checked_tags`.
+    """
+
+    name: str | None = None
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", checked_name(self.name))
+        object.__setattr__(self, "tags", checked_tags(self.tags))
+
+    def and_those(self, others: Labels) -> Labels:
+        """These, where others say nothing."""
+        return Labels(others.name or self.name, (*self.tags, *others.tags))
+
+    def lacking(self, name: str | None, tags: Iterable[str]) -> bool:
+        """Whether a run that is called so lacks any of them."""
+        return self.name not in (None, name) or not set(self.tags) <= set(tags)
 
 
 def checked_name(name: object) -> str | None:
@@ -39,3 +64,7 @@ def _checked(field: str, text: object) -> str:
     if not (stripped and stripped.isprintable() and len(stripped) <= LONGEST):
         raise SpecError(f"{field}: 1 to {LONGEST} printable letters, got {shown(text)}")
     return stripped
+
+
+UNCALLED = Labels()
+"""Of a run that has no name and no tags."""
