@@ -28,7 +28,8 @@ def of_run(run: Measurement) -> Overview:
     return Overview(
         title=f"{setting(spec)}; protocol {spec.protocol.protocol}, seed {spec.seed}",
         rows={
-            "name": ", ".join(filter(None, (run.name, *(f"#{tag}" for tag in run.tags)))),
+            "name": run.name or "",
+            "tags": ", ".join(run.tags),
             "capacity": _capacity(run),
             spec.protocol.counted: f"{run.memorized} of {run.library_size}{_ends(run.interval)}"
             + (f"; restarts {', '.join(map(str, counts))}" if each else ""),
