@@ -175,10 +175,10 @@ def _row(run: Measurement) -> dict[str, Any]:
         **{name: getattr(run, name) for name in counts},
         **information,
         **parameter_columns(run),
-        **_capacity(run),
+        **record.capacity(run),
         "epochs": run.epochs,
         "steps": run.steps,
-        **_spent(run),
+        **record.spent(run),
         "seconds": run.seconds,
         "stop_reason": run.stop_reason,
     } | (
@@ -186,31 +186,6 @@ def _row(run: Measurement) -> dict[str, Any]:
         if "f1" not in run.metrics
         else {"f1": run.metrics["f1"]} | {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim")}
     )
-
-
-def _spent(run: Measurement) -> dict[str, float | None]:
-    """What the training that counts took; a search, whose trainings are of several sizes, has no such training."""
-    if not run.spec.protocol.one_library:
-        return {"exposures": None, "flops": None}
-    task, counts = run.spec.task, {"trainable": run.parameters.trainable, "total": run.parameters.total}
-    per_item = run.spec.model.operations(task.sizes(), task.scored("loss"), counts)
-    return {"exposures": run.epochs, "flops": float(run.epochs) * run.library_size * per_item}
-
-
-def _capacity(run: Measurement) -> dict[str, Any]:
-    """What a model can hold, in bits: after eight times as many steps, with an interval, and as it was reached."""
-    found = run.capacity
-    if found is None:
-        return {}
-    interval, an_item = found.interval, run.spec.task.information_per_item()
-    return {
-        "capacity_items": None if found.extrapolated is None or not an_item else found.extrapolated / an_item,
-        "capacity_bits": found.extrapolated,
-        "capacity_reached": found.bits,
-        "capacity_low": None if interval is None else interval.low,
-        "capacity_high": None if interval is None else interval.high,
-        "converged": found.converged,
-    }
 
 
 def _cell(value: Any) -> Any:
