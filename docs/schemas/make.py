@@ -16,7 +16,7 @@ from capax.laws.files import LawFile
 from capax.laws.report import FitReport
 from capax.papers.recipe import RecipeList
 from capax.papers.reproduce import Reproduction
-from capax.planning.adapters import AdapterPlan
+from capax.planning.adapter_plan import AdapterPlan
 from capax.planning.facts import FactsPlan
 from capax.planning.results import BitsFrontier, Frontier, Prediction
 from capax.planning.size import ModelSize

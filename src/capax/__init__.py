@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # as from typing, which takes longer to import than all e
 if TYPE_CHECKING:
     from typing import Any
 
+    from capax import trackers as trackers
     from capax.calibration.calibrate import calibrate as calibrate
     from capax.checks.assumptions import check_assumptions as check_assumptions
     from capax.checks.model import check_model as check_model
@@ -169,12 +170,14 @@ _HOMES = {
     "verify_lora": "capax.planning.adapters",
 }
 
-__all__ = [*_HOMES, "__version__"]
+__all__ = [*_HOMES, "__version__", "trackers"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("capax")
+    if name == "trackers":
+        return importlib.import_module("capax.trackers")
     if name not in _HOMES:
         raise AttributeError(f"module 'capax' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

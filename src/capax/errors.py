@@ -111,6 +111,10 @@ class OutputError(ReportError):
     exit_code = 1
 
 
+class TrackerError(CapaxError):
+    """A tracker of experiments is not installed, or cannot be set up so."""
+
+
 class SweepFailed(CapaxError):
     """Runs of a sweep failed."""
 

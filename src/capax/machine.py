@@ -41,6 +41,11 @@ def memory() -> int:
     return min(found, default=2**62)
 
 
+def host() -> str | None:
+    """The name of the machine in its network; None where it has none."""
+    return platform.node() or None
+
+
 def versions() -> dict[str, str]:
     """Versions of what a result depends on."""
     return {"capax": _version("capax"), "python": platform.python_version()} | {

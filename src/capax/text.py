@@ -15,6 +15,14 @@ def duration(seconds: float) -> str:
     return f"{amount:.0f} {unit}" if amount >= 10 or amount.is_integer() else f"{amount} {unit}"
 
 
+def amount(value: float, unit: str = "") -> str:
+    """A number in three digits, with a prefix from a thousand on."""
+    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}".rstrip()
+
+
 MOST_VALUES = 6
 """Values that are named one by one."""
 

@@ -59,6 +59,7 @@ BASES: dict[str, list[str]] = {
     "runs": ["--store", "s.db"],
     "runs list": ["--store", "s.db"],
     "runs show": ["KEY", "--store", "s.db"],
+    "runs tag": ["KEY", "v2", "--store", "s.db"],
     "runs export": ["r.csv", "--store", "s.db"],
     "runs import": ["theirs.csv", "--store", "new.db"],
     "runs delete": ["KEY", "--store", "s.db"],

@@ -52,6 +52,7 @@ COMMANDS = {
     "runs show": "{sequences} --store s.db",
     "runs export": "r.csv --store s.db",
     "runs import": "theirs.csv --store spare.db",
+    "runs tag": "{sequences} v2 --name ours --store s.db",
     "runs delete": "{sequences} --store spare.db",
     "runs merge": "s.db --out merged.db",
     "runs recall": "{sequences} 0,1 --store s.db",

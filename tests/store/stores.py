@@ -29,11 +29,13 @@ COLUMNS_OF_OLDER = {
         "stop_reason TEXT NOT NULL",
     ),
 }
-OLDER = pytest.mark.parametrize("version", COLUMNS_OF_OLDER)
+OLDER = pytest.mark.parametrize("version", [*COLUMNS_OF_OLDER, 3])
 
 
 def older(path: Path, runs: list[Measurement], version: int = 1) -> Path:
     """A file as an older version wrote it; all runs finished in one second, so that their order is that of writing."""
+    if version == 3:
+        return _without_labels(path, runs)
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN")
@@ -50,6 +52,19 @@ def older(path: Path, runs: list[Measurement], version: int = 1) -> Path:
         row = (run.key, "2026-01-01T00:00:00+00:00", "mac", *told, run.to_json())
         connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(row))})", row)
     connection.execute("COMMIT")
+    connection.close()
+    return path
+
+
+def _without_labels(path: Path, runs: list[Measurement]) -> Path:
+    """A file of version 3, which differs from one of this in what a user calls runs."""
+    with capax.Store(path) as store:
+        for run in runs:
+            store.add(run)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE runs SET finished = '2026-01-01T00:00:00+00:00'")
+    connection.execute("DROP TABLE labels")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
     return path
 

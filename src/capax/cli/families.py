@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from capax.cli import output
 from capax.planning.results import BitsFrontier, Network, Verification
+from capax.text import amount as amount
 from capax.text import duration
 
 TELLING = 0.1
@@ -94,14 +95,6 @@ def file_size(rows: Sequence[Network], precision: str) -> str:
     """What the column of bytes is of."""
     written = any(row.weights for row in rows)
     return "size: of the file, of what is trained" if written else f"size: of all parameters as {precision}"
-
-
-def amount(value: float, unit: str = "") -> str:
-    """A number in three digits, with a prefix from a thousand on."""
-    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {prefix}{unit}"
-    return f"{value:.3g} {unit}".rstrip()
 
 
 def show_verified(found: Verification) -> None:

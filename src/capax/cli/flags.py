@@ -28,6 +28,10 @@ GROUPS = {
 }
 
 Flag = Parameter(negative="")
+Tags = Annotated[
+    tuple[str, ...],
+    Parameter(name="--tag", negative="", show_default=False, help="A word for what it belongs to; more than once."),
+]
 Json = Annotated[
     bool, Parameter(name="--json", negative="", help="Print one JSON object, whose schema is in docs/schemas.")
 ]

@@ -13,7 +13,8 @@ from capax.cli.facts import emit, in_words
 from capax.cli.families import amount
 from capax.cli.flags import Flag, Json, Part, command
 from capax.errors import NoPlan
-from capax.planning.adapters import PLACES, Adapter, AdapterPlan, plan_lora, verify_lora
+from capax.planning.adapter_plan import Adapter, AdapterPlan
+from capax.planning.adapters import PLACES, plan_lora, verify_lora
 from capax.specs import Facts
 from capax.text import counted, duration
 

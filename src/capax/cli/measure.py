@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 import capax
 from capax import machine
 from capax.cli import measurement, output, progress, sensitivity
-from capax.cli.flags import GROUPS, Flag, Json, Part, command, first_line, made, tasks
+from capax.cli.flags import GROUPS, Flag, Json, Part, Tags, command, first_line, made, tasks
 from capax.errors import SpecError
 from capax.protocols.measure import run_of
 from capax.specs import Model, Task, Training
@@ -29,6 +29,8 @@ def _measure(
     *,
     paper: str | None = None,
     seed: int = 0,
+    name: str | None = None,
+    tags: Tags = (),
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     workers: int | None = None,
     threads: int = 1,
@@ -48,6 +50,8 @@ def _measure(
         harma2024 or mahdavi2024: what is not given is as that paper states it. [default: as this page says]
     seed
         Names all random draws; the same seed gives the same result.
+    name
+        What you call the run; it is no part of its key.
     device
         Where to train; auto takes a GPU of CUDA where there is one, mps is Apple's (float32 alone).
     workers
@@ -83,14 +87,17 @@ def _measure(
     if vary is not None:
         if keep_weights:
             raise SpecError("keep_weights: not with --sensitivity; measure the base alone to keep its weights")
+        if name is not None or tags:
+            raise SpecError(f"{'tag' if name is None else 'name'}: not with --sensitivity, whose runs are many")
         sensitivity.run((task, model, training), vary, options, figure=figure, quiet=quiet, as_json=as_json)
         return
     if figure is not None:
         raise SpecError("figure: only with --sensitivity")
     output.warn(device, training.precision)
     run = run_of(task, model, training, protocol, None, seed)
+    options |= {"name": name, "tags": tags, "keep_weights": keep_weights}
     with progress.training(hidden=quiet, about=partial(measurement.about, run)) as show:
-        found = capax.measure(task, model, training, keep_weights=keep_weights, progress=show, **options)
+        found = capax.measure(task, model, training, progress=show, **options)
     output.emit(found, measurement.show, as_json=as_json, quiet=quiet)
 
 

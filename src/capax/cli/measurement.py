@@ -8,20 +8,14 @@ from rich.table import Table
 
 from capax.cli import output
 from capax.results import Breakdown, CapacityEstimate, Interval, KeyDimensionSearch, Measurement, Search
-from capax.specs import Run, Training
+from capax.results.overview import ended as ended
+from capax.results.overview import parameters
+from capax.results.overview import setting as setting
 from capax.text import duration
 
 if TYPE_CHECKING:
     from capax.protocols.progress import Progress
-    from capax.training.stopping import StopReason
-
-STOPPED = {
-    "complete": "the library was complete",
-    "plateau": "nothing improved any more",
-    "converged": "a cycle added too little",
-    "budget": "its budget was spent",
-    "diverged": "it diverged",
-}
+    from capax.specs import Run
 
 
 def show(run: Measurement) -> None:
@@ -37,11 +31,6 @@ def show(run: Measurement) -> None:
     screen.print(table)
 
 
-def setting(spec: Run) -> str:
-    """Model and task in words."""
-    return f"{spec.model.words(spec.protocol)}; {spec.task.words()}"
-
-
 USUAL_EPOCHS = 500
 """After so many a training without a budget often ends; those of the usual transformer take 450 to 700."""
 
@@ -55,13 +44,6 @@ def about(run: Run, state: Progress) -> str:
     if run.training.budget(run.task.library_size) is None:
         return f"{what}; often {duration(state.seconds * USUAL_EPOCHS * state.total / epochs)}"
     return f"{what}; {'at most' if run.protocol.one_library else 'about'} {duration(state.seconds_in_all)}"
-
-
-def ended(reason: StopReason, training: Training) -> str:
-    """Why a training ended, in words; a complete library need not have ended it."""
-    if reason == "complete" and not training.stop_when_complete:
-        return "the library was complete, and training went on to its end"
-    return f"ended as {STOPPED[reason]}"
 
 
 def _rows(run: Measurement) -> list[tuple[str, str]]:
@@ -106,6 +88,8 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
             ("unreachable", f"the frozen read-out can never give these targets: {', '.join(map(str, run.unreachable))}")
         )
     rows += [("note", note) for note in run.notes]
+    rows += [("name", run.name)] if run.name else []
+    rows += [("tags", ", ".join(run.tags))] if run.tags else []
     rows.append(("key", run.key[:12]))
     return rows
 
@@ -149,11 +133,9 @@ MOSTLY = 0.5
 
 
 def _parameters(run: Measurement) -> str:
-    effective = run.parameters.effective
-    more = "" if effective in (None, run.parameters.trainable) else f", {effective} effective"
     share = run.spec.model.table_parameters(**run.spec.task.sizes()) / run.parameters.total
     tables = f"; {share:.0%} of all are tables of tokens" if share > MOSTLY else ""
-    return f"{run.parameters.trainable} trainable of {run.parameters.total}{more}{tables}"
+    return f"{parameters(run)}{tables}"
 
 
 def _capacity_rows(found: CapacityEstimate) -> list[tuple[str, str]]:

@@ -112,6 +112,8 @@ def show_runs(runs: list[Summary]) -> None:
     """Print one line per run; a narrow terminal is shown fewer columns."""
     columns: dict[str, list[str]] = {
         "key": [run.key[:12] for run in runs],
+        **({"name": [run.name or "-" for run in runs]} if any(run.name for run in runs) else {}),
+        **({"tags": [", ".join(run.tags) or "-" for run in runs]} if any(run.tags for run in runs) else {}),
         "protocol": [run.protocol for run in runs],
         "items": [run.items for run in runs],
         "layers": [str(run.n_layers or "-") for run in runs],
@@ -126,8 +128,8 @@ def show_runs(runs: list[Summary]) -> None:
     }
     show_lines(
         columns,
-        words=("key", "protocol", "items", "stopped"),
-        spare=("seconds", "bits/par.", "layers", "stopped", "chance"),
+        words=("key", "name", "tags", "protocol", "items", "stopped"),
+        spare=("seconds", "bits/par.", "layers", "stopped", "chance", "protocol"),
     )
 
 

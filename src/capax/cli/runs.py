@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 from capax.cli import measurement, output
 from capax.cli.flags import Flag, Json
 from capax.errors import CapaxError, printable
+from capax.specs.labels import checked_tags
 from capax.store import Store
 from capax.store.merge import merge as merge_stores
 
@@ -23,6 +24,10 @@ Where = Annotated[
         show_default=False,
         help="Only runs with column=value, of any column of `capax runs export`; more than once.",
     ),
+]
+Tagged = Annotated[
+    tuple[str, ...],
+    Parameter(name="--tag", negative="", show_default=False, help="Only runs with this tag; more than once."),
 ]
 CAPAX_DB = Path("capax.db")
 
@@ -41,7 +46,12 @@ for _name, (_home, _text) in {
 @app.default
 @app.command(name="list")
 def listed(
-    *, store: Place = CAPAX_DB, where: Where = (), failed: Annotated[bool, Flag] = False, as_json: Json = False
+    *,
+    store: Place = CAPAX_DB,
+    where: Where = (),
+    tags: Tagged = (),
+    failed: Annotated[bool, Flag] = False,
+    as_json: Json = False,
 ) -> None:
     """List the finished runs of a store, oldest first; a narrow terminal shows fewer columns.
 
@@ -52,8 +62,9 @@ def listed(
     as_json
         Print one JSON array of measurements, run by run as they are read; with --failed, of failures.
     """
-    if failed and where:
-        raise CapaxError("where: not together with --failed")
+    if failed and (where or tags):
+        raise CapaxError(f"{'where' if where else 'tag'}: not together with --failed")
+    where = conditions(where, tags)
     with Store(store, create=False) as opened:
         if failed:
             failures = opened.failures()
@@ -73,6 +84,11 @@ def listed(
         output.show_runs([run for run in opened.summaries() if keys is None or run.key in keys])
     for source, count in sources.items():
         print(f"and {output.rows(count)} imported from {printable(source)}")
+
+
+def conditions(where: tuple[str, ...], tags: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of --where, and those of --tag in the same form."""
+    return (*where, *(f"tags={tag}" for tag in checked_tags(tags)))
 
 
 def _ascii(text: str) -> str:
@@ -104,6 +120,37 @@ def show(key: str, *, store: Place = CAPAX_DB, as_json: Json = False) -> None:
     with Store(store, create=False) as opened:
         found = opened.find(key)
     output.emit(found, measurement.show, as_json=as_json)
+
+
+@app.command
+def tag(
+    key: str,
+    /,
+    *tags: str,
+    name: str | None = None,
+    remove: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    store: Place = CAPAX_DB,
+) -> None:
+    """Name a finished run and tag it; its key stays.
+
+    Parameters
+    ----------
+    key
+        Key of the run, or its beginning.
+    tags
+        Words for what it belongs to, beside those that it has.
+    name
+        What it is called from now on; "" takes its name away.
+    remove
+        A tag that is taken away; more than once.
+    """
+    if not (tags or remove) and name is None:
+        raise CapaxError("tags: at least one, or --name or --remove")
+    with Store(store, create=False) as opened:
+        whole = opened.find(key).key
+        opened.label(whole, name=name, tags=tags, remove=remove)
+        found = opened.find(whole)
+    print(printable(f"{whole[:12]}: name {found.name or '(none)'}, tags {', '.join(found.tags) or '(none)'}"))
 
 
 @app.command

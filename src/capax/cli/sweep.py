@@ -119,6 +119,7 @@ def sweep(
     with ExitStack() as stack:
         show, state = stack.enter_context(progress_bar(hidden=quiet or as_json))
         options: dict[str, Any] = {"workers": workers, "device": device, "retries": retries, "progress": show}
+        options |= {"name": found.labels.name, "tags": found.labels.tags}
         if ray is not None:
             tasks = resolve("capax.sweeps.cluster:RayTasks")
             options["executor"] = stack.enter_context(tasks(ray, device, workers, gpus_per_run))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from capax.cli import output
-from capax.cli.runs import CAPAX_DB, Place, Where
+from capax.cli.runs import CAPAX_DB, Place, Tagged, Where, conditions
 from capax.errors import printable
 from capax.store import Store, tables
 from capax.store.importing import importable
 
 
-def export(path: Path, *, store: Place = CAPAX_DB, where: Where = ()) -> None:
+def export(path: Path, *, store: Place = CAPAX_DB, where: Where = (), tags: Tagged = ()) -> None:
     """Write the runs and imported rows of a store as a table.
 
     Parameters
@@ -20,7 +20,7 @@ def export(path: Path, *, store: Place = CAPAX_DB, where: Where = ()) -> None:
         A .csv or .parquet file.
     """
     tables.check_export(path)
-    found = tables.where(tables.read(store), where)
+    found = tables.where(tables.read(store), conditions(where, tags))
     tables.to_file(found, path)
     print(f"{output.rows(len(found))} written to {printable(path)}")
 

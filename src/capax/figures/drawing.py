@@ -49,6 +49,15 @@ USUAL = Paper()
 DESCRIPTION = {("pdf", "Description"): "Subject"}
 
 
+class Drawn(Figure):
+    """A figure that a notebook shows, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        content = BytesIO()
+        self.savefig(content, format="png")
+        return content.getvalue()
+
+
 def draw(chart: Chart, path: Path, name: str = "out", paper: Paper = USUAL, kind: str | None = None) -> None:
     """Draw a chart into a file.
 
@@ -76,7 +85,7 @@ def drawn(chart: Chart, paper: Paper = USUAL) -> Figure:
 def _drawn(chart: Chart, paper: Paper, scale: float) -> Figure:
     lines, columns, width, height = _layout(chart, paper)
     letter, line = LETTER * scale, LINE * scale
-    figure = Figure(figsize=(width, height * lines), dpi=paper.dpi, layout="constrained")
+    figure = Drawn(figsize=(width, height * lines), dpi=paper.dpi, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(lines, columns, sharex=chart.share_x, sharey=chart.share_y, squeeze=False).ravel()
     handles: dict[str, Any] = {}

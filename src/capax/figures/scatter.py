@@ -23,7 +23,7 @@ from capax.figures.runs import Runs
 from capax.figures.words import of_runs
 from capax.laws.law import Law
 from capax.results import Interval, Measurement
-from capax.store import Store, amounts, tables
+from capax.store import Store, amounts, frames, record, tables
 
 FITS = ("power",)
 MOST_GROUPS, MOST_PANELS = 14, 12
@@ -69,7 +69,7 @@ class Asked:
 
 def rows_of(runs: Runs) -> list[Row]:
     """A row for each run and for each imported row of its stores: the columns of `tables.read`, and all amounts."""
-    table = tables.table(runs.runs).to_dict(as_series=False)
+    table = tables.table(runs.runs, lambda run: record.columns(run, None)).to_dict(as_series=False)
     every = amounts.beside(table, amounts.columns(runs.runs))
     rows: list[Row] = [*_rows(every, runs.runs)]
     for path in runs.sources if runs.imported else ():
@@ -80,6 +80,7 @@ def rows_of(runs: Runs) -> list[Row]:
 
 def rows_of_table(table: Any) -> list[Row]:
     """The rows of a data frame, or of a mapping of arrays."""
+    table = frames.taken(table)
     columns = {name: tables.values(table, name) for name in tables.names(table)}
     return [*_rows(columns, ())]
 

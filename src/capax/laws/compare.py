@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold
 from capax.errors import CapaxError, LawError
 from capax.laws.law import Law
 from capax.laws.rows import Rows
-from capax.store import tables
+from capax.store import frames, tables
 
 FOLDS = 5
 ITEMS = "capacity_items"
@@ -82,6 +82,7 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     Raises:
         TableError: when the table has no named columns, or lacks those two.
     """
+    table = frames.taken(table)
     if not tables.is_table(table):
         raise LawError("compare: a table with named columns is needed, since laws differ in theirs")
     laws = list(laws)

@@ -20,7 +20,9 @@ from capax.errors import LawError, TableError, shown
 from capax.laws.censored import Observed, Solution, profile, solve, standardized
 from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_positive, checked_rows, saying
-from capax.store import published, tables
+from capax.overview import Overview
+from capax.specs.plugins import resolve
+from capax.store import frames, published, tables
 
 FEWEST_DRAWS = 10
 REDRAWS = 1000
@@ -44,7 +46,7 @@ class Structure:
 class Law(RegressorMixin, BaseEstimator, ABC):
     """A scikit-learn regressor of capacity on architecture columns.
 
-    `fit` and `predict` take a table with named columns (a data frame of polars or pandas, a mapping of arrays; more
+    `fit` and `predict` take a table with named columns (a data frame of any library, a mapping of arrays; more
     columns than the law's do no harm) or an array with the columns in the order of `columns`. A further column
     `library_size` (last, in an array) says how many items there were: a count as large is a lower bound, not a value.
     Residuals are relative: log count = log law + sigma·ε.
@@ -115,6 +117,20 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """Its arguments, without those that were left open."""
         return {name: value for name, value in self.get_params().items() if value is not None}
 
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of a fitted law."""
+        check_is_fitted(self, "notes_")
+        found: Overview = resolve("capax.laws.overview:of_law")(self)
+        return found
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Of a fitted law what it found; before, its options, as any estimator of scikit-learn shows them."""
+        return self.overview().text() if hasattr(self, "notes_") else super().__repr__(N_CHAR_MAX)
+
+    def _html_repr(self) -> str:
+        """What a notebook shows; scikit-learn asks for it."""
+        return self.overview().html() if hasattr(self, "notes_") else super()._html_repr()
+
     # Fitting
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -128,6 +144,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             TableError: when a column is missing or a value is not a positive number.
             LawError: when rows are too few, all complete, or measured in different ways.
         """
+        X = frames.taken(X)
         notes: tuple[str, ...] = ()
         if isinstance(X, pl.DataFrame) and y is None:
             X, notes = self.usable(X)
@@ -263,6 +280,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             TableError: when a column is missing or a value is not a positive number.
             LawError: where the law has no meaning.
         """
+        X = frames.taken(X)
         columns = self._columns_of(X)
         self._refuse(columns)
         outside = int((~self.domain_.inside(columns, X if tables.is_table(X) else {})).sum())
@@ -283,13 +301,14 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     def inside_domain(self, X: Any) -> np.ndarray:
         """Which rows lie where the law was fitted: in the range of every column, and measured in the same way."""
+        X = frames.taken(X)
         columns = self._columns_of(X)
         return self.domain_.inside(columns, X if tables.is_table(X) else {})
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R² of the counts; a prediction above the library's size counts as the whole library."""
         check_is_fitted(self, "solution_")
-        rows = self.read(X, y, reset=False)
+        rows = self.read(frames.taken(X), y, reset=False)
         self._refuse(rows.columns)
         predicted = np.minimum(self._predict(rows.columns), rows.library)
         return float(r2_score(rows.counts, predicted, sample_weight=sample_weight))
@@ -320,7 +339,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         for probability in probabilities:
             if not 0 < probability < 1:
                 raise LawError(f"probability: between 0 and 1, got {probability}")
-        columns = self._columns_of(X)
+        columns = self._columns_of(frames.taken(X))
         self._refuse(columns)
         center = self._scale(self._predict(columns))
         draws, noise = self.bootstrap(), self.noise()

@@ -8,19 +8,19 @@ from functools import cache
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars
 import scipy
-from pydantic import Field
 
 from capax.errors import LawError, shown
-from capax.planning.facts import FactsInFile, checked_recall, in_file
+from capax.planning.adapter_plan import Adapter, AdapterPlan, AdapterVerification, Rule
+from capax.planning.facts import checked_recall, in_file
 from capax.planning.fills import Measured
 from capax.planning.results import BYTES, Precision
 from capax.protocols.measure import measure
-from capax.results import LEVEL, Interval, Measurement, Result, Standing
+from capax.results import LEVEL, Interval, Measurement, Standing
 from capax.specs import Facts, Lora, Mac
 from capax.specs.model import freedom
 from capax.store import published
@@ -36,67 +36,6 @@ ADAPTER = ("base", "targets", "kind", "r")
 """Columns of a model that is an adapter."""
 FEWEST = 3
 """Files of a study that reach a share before a plan speaks of it."""
-
-
-class Adapter(Result):
-    """An adapter over the base of a plan."""
-
-    r: Annotated[int, Field(description="Rank.")]
-    targets: Annotated[str, Field(description="Layers that are adapted.")]
-    trainable_parameters: int
-    effective_parameters: Annotated[int, Field(description="What products of that rank can express.")]
-    bytes: Annotated[int, Field(description="Of the adapter's file, in the precision asked for.")]
-    facts: Annotated[float, Field(description="Facts like these of which the wanted share is recalled, expected.")]
-    interval: Annotated[Interval, Field(description="Of `facts`, for a new training.")]
-    at_least: Annotated[float, Field(description="With the plan's probability.")]
-
-
-class Rule(Result):
-    """The rank that a rule people use says, and what comes of it by what was measured."""
-
-    name: Annotated[
-        str,
-        Field(
-            description="2 bits a parameter (Schulman 2025); the number of samples (ranks 8, 16, 32, 64); or the law "
-            "that is refitted to the adapters of Nguyen 2026."
-        ),
-    ]
-    standing: Standing
-    enough: Annotated[bool, Field(description="Whether any rank is enough by it; else it is the largest there is.")]
-    adapter: Adapter
-    expected_recall: Annotated[
-        float,
-        Field(
-            description="Share of the facts that it recalls, by the study: the mean of its files; an adapter fuller "
-            "than any that was measured is taken to recall as many facts as the fullest."
-        ),
-    ]
-    size: Annotated[float | None, Field(description="Its parameters by those of the plan's first; None without one.")]
-
-
-class AdapterVerification(Result):
-    """The first adapter of a plan, trained on the file."""
-
-    held: Annotated[bool, Field(description="Whether it recalled the share that was planned.")]
-    recall: float
-    measurement: Measurement
-
-
-class AdapterPlan(Result):
-    """Adapters over a frozen model that recall a share of a file's facts, smallest first."""
-
-    file: FactsInFile
-    base: Annotated[str, Field(description="Folder of the frozen model.")]
-    base_parameters: int
-    recall: Annotated[float, Field(description="Share of the asked facts that is wanted.")]
-    probability: Annotated[float, Field(description="With which each adapter recalls it.")]
-    precision: Precision
-    adapters: Annotated[tuple[Adapter, ...], Field(description="The smallest rank of each choice of layers.")]
-    rules: tuple[Rule, ...]
-    source: str
-    notes: tuple[str, ...]
-    verification: AdapterVerification | None = None
-    schema_version: Literal[1] = 1
 
 
 class Load(NamedTuple):

@@ -11,12 +11,13 @@ from pydantic import Field
 from capax.errors import CapaxError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
+from capax.overview import Displayed, Overview
 from capax.planning.bits import checked_budget, frontier
 from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
 from capax.planning.fills import fill
 from capax.planning.question import Question, predicted
-from capax.planning.results import Network, Precision, Smallest
+from capax.planning.results import Network, Precision, Smallest, held_in_words, networks, verified
 from capax.planning.written import ways
 from capax.probes.quantization import recalled_share
 from capax.protocols.measure import measure
@@ -30,6 +31,7 @@ from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.files.read import size
 from capax.tasks.facts.library import draw
 from capax.tasks.facts.table import ambiguity
+from capax.text import counted
 
 TOKENIZATIONS: tuple[str, ...] = get_args(Tokenization)
 USUAL = ("code", "words")
@@ -70,7 +72,7 @@ class FactsNetwork(Network):
     embedding_share: Annotated[float, Field(description="Share of all parameters that are token tables.")]
 
 
-class FactsVerification(Result):
+class FactsVerification(Displayed, Result):
     """The first network of a plan, trained on the file."""
 
     held: Annotated[bool, Field(description="Whether it recalled the share that was planned.")]
@@ -80,8 +82,12 @@ class FactsVerification(Result):
         str | None, Field(description="How they were written, of a plan by bytes; `recall` is of these.")
     ] = None
 
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of it."""
+        return verified(self.held, self.measurement)
 
-class FactsPlan(Result):
+
+class FactsPlan(Displayed, Result):
     """Networks that recall a share of a file's facts, smallest first."""
 
     file: FactsInFile
@@ -97,6 +103,17 @@ class FactsPlan(Result):
     notes: tuple[str, ...]
     verification: FactsVerification | None = None
     schema_version: Literal[1] = 1
+
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of it: the smallest networks first."""
+        none = "" if self.networks else "; no network that is tried recalls so many"
+        return Overview(
+            title=f"A plan: {self.recall:.6g} of {counted(self.file.asked, 'fact')} of {self.file.name} recalled with "
+            f"{self.probability:.0%}; law {self.law} ({self.source}){none}",
+            rows={"verified": "" if self.verification is None else held_in_words(self.verification.held)},
+            table={"tokens": [one.tokenization for one in self.networks], **networks(self.networks)},
+            notes=self.notes,
+        )
 
 
 def in_file(facts: Facts) -> FactsInFile:

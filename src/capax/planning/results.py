@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from capax.laws.domain import Domain
+from capax.overview import Displayed, Overview
 from capax.planning.cost import Cost
 from capax.results import Interval, Measurement, Result
+from capax.text import amount
 
 Precision = Literal["float32", "float64", "bfloat16"]
 Smallest = Literal["parameters", "bytes"]
@@ -28,7 +31,7 @@ class Sized(Result):
         def __getattr__(self, name: str) -> Any: ...
 
 
-class Prediction(Sized):
+class Prediction(Displayed, Sized):
     """What a law says of one architecture: a count of items, or of a law of what is needed that much of it."""
 
     value: Annotated[float, Field(description="Items that the architecture is expected to memorize, or what it needs.")]
@@ -40,6 +43,20 @@ class Prediction(Sized):
     domain: Domain
     notes: tuple[str, ...]
     schema_version: Literal[1] = 1
+
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of it."""
+        where = f"OUTSIDE: {'; '.join(self.outside)}" if self.outside else f"inside: {self.domain.in_words()}"
+        return Overview(
+            title=f"A prediction for {sizes_in_words(self)}",
+            rows={
+                "value": f"{self.value:.4g}",
+                f"{self.interval.level:.0%} interval": ends(self.interval),
+                "law": f"{self.law} ({self.source})",
+                "domain": where,
+            },
+            notes=self.notes,
+        )
 
 
 class Architecture(Sized):
@@ -81,7 +98,7 @@ class Network(Architecture):
     cost: Cost
 
 
-class Verification(Result):
+class Verification(Displayed, Result):
     """A planned architecture, trained on a library of the target's size."""
 
     held: Annotated[bool, Field(description="Whether every item of the target was memorized.")]
@@ -94,8 +111,12 @@ class Verification(Result):
     promised_bits: Annotated[float | None, Field(description="That it should hold, of a plan in bits.")] = None
     predicted_bits: Annotated[Interval | None, Field(description="What the law expected of it.")] = None
 
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of it."""
+        return verified(self.held, self.measurement)
 
-class Frontier(Sized):
+
+class Frontier(Displayed, Sized):
     """The architectures that hold the target, smallest first.
 
     Of each combination of the other axes it is the one that is smallest along the last: the width of a transformer, the
@@ -115,6 +136,28 @@ class Frontier(Sized):
     notes: tuple[str, ...]
     verification: Verification | None = None
     schema_version: Literal[1] = 1
+
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of it: the smallest architectures first."""
+        rows = self.architectures or tuple(filter(None, (self.nearest,)))
+        held = "what a budget holds" if self.items is None else f"{self.items} items with {self.probability:.0%}"
+        none = "" if self.architectures else "; no architecture holds them, the nearest is"
+        return Overview(
+            title=f"A plan: {held} ({sizes_in_words(self)}); law {self.law} ({self.source}){none}",
+            rows={"verified": "" if self.verification is None else held_in_words(self.verification.held)},
+            table=self._columns(rows),
+            notes=self.notes,
+        )
+
+    def _columns(self, rows: Sequence[Any]) -> dict[str, list[str]]:
+        names = [name for name in (rows[0].model_extra or {} if rows else {}) if not name.startswith("gain_of_")]
+        return {
+            **{name: [str(getattr(row, name)) for row in rows] for name in names},
+            "trainable": [str(row.trainable_parameters) for row in rows],
+            "bytes": [amount(row.bytes, "B") for row in rows],
+            "expected": [amount(row.memorized) for row in rows],
+            "at least": [amount(row.at_least) for row in rows],
+        }
 
 
 class Bounds(Result):
@@ -158,3 +201,41 @@ class BitsFrontier(Frontier):
     exposures: Annotated[int, Field(description="Times that each item is seen.")]
     early: Annotated[bool, Field(description="Whether the items are to be known by then, not only at convergence.")]
     accelerator: str
+
+    def _columns(self, rows: Sequence[Any]) -> dict[str, list[str]]:
+        return networks(rows)
+
+
+def networks(rows: Sequence[Network]) -> dict[str, list[str]]:
+    """What is shown of networks, by its heading."""
+    return {
+        **{name: [str(getattr(row, name)) for row in rows] for name in ("n_layers", "n_heads", "d_head", "d_model")},
+        "embeddings": [row.embeddings or "–" for row in rows],
+        **({"weights": [str(row.weights) for row in rows]} if any(row.weights for row in rows) else {}),
+        "trainable": [amount(row.trainable_parameters) for row in rows],
+        "bytes": [amount(row.bytes, "B") for row in rows],
+        "expected": [amount(row.memorized) for row in rows],
+        "interval": [ends(row.interval) for row in rows],
+        "at least": [amount(row.at_least) for row in rows],
+    }
+
+
+def sizes_in_words(found: Sized) -> str:
+    """The sizes that were asked for, such as "seq_len 16"."""
+    return ", ".join(f"{name} {value}" for name, value in (found.model_extra or {}).items())
+
+
+def ends(interval: Interval) -> str:
+    """An interval's ends."""
+    return f"{amount(interval.low)} to {'no upper end' if interval.high is None else amount(interval.high)}"
+
+
+def held_in_words(held: bool) -> str:
+    """Whether a promise was kept."""
+    return "the plan holds" if held else "THE PLAN DOES NOT HOLD"
+
+
+def verified(held: bool, run: Measurement) -> Overview:
+    """What came of a plan, and the run that says so."""
+    shown = run.overview()
+    return Overview(title=f"Verified: {held_in_words(held)}", rows={"run": shown.title, **shown.rows})

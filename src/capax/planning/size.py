@@ -15,6 +15,7 @@ from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.models.hf_config import Described, causal_model, read_config
+from capax.overview import Displayed, Overview
 from capax.planning.bits import CURVE, Fill
 from capax.planning.cost import PEAKS, USED, hours, peaks
 from capax.planning.counting import Counts, Shape, count, shape
@@ -25,6 +26,7 @@ from capax.planning.question import Columns, predicted
 from capax.results import Result
 from capax.specs import Facts
 from capax.specs.spec import whole
+from capax.text import amount
 
 BITS_OF = {"float32": 32, "bfloat16": 16, "int8": 8, "int4": 4}
 """Of a parameter; int8 and int4 without their scales."""
@@ -78,7 +80,7 @@ class Asked(Result):
     ]
 
 
-class ModelSize(Result):
+class ModelSize(Displayed, Result):
     """What a config of Hugging Face means, without training."""
 
     config: Annotated[str, Field(description="The file or folder, as it was given.")]
@@ -100,6 +102,26 @@ class ModelSize(Result):
     outside: Annotated[tuple[str, ...], Field(description="Why it lies outside the domain of the law of capacity.")]
     notes: tuple[str, ...]
     schema_version: Literal[1] = 1
+
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of it: how large it is, and what it holds."""
+        asked, held = self.asked, self.densities
+        fits = "" if asked is None else f"{'fits' if asked.fits else 'DOES NOT FIT'} ({asked.probability:.1%})"
+        return Overview(
+            title=f"{self.config}: {self.kind} ({self.architecture})",
+            rows={
+                "parameters": f"{self.parameters.total:,}",
+                "bytes": ", ".join(f"{amount(size, 'B')} as {name}" for name, size in self.bytes.items()),
+                "asked": "" if asked is None else f"{amount(asked.bits, 'bit')}: {fits}",
+            },
+            table={
+                "density": [one.name for one in held],
+                "bits/par.": [f"{one.bits_per_parameter:.3g}" for one in held],
+                "bits": [amount(one.bits) for one in held],
+                "standing": [one.standing for one in held],
+            },
+            notes=self.notes,
+        )
 
 
 def model_size(

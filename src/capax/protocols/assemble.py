@@ -78,6 +78,7 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
         notes=(*notes_of_trainings, *packed, *remarks),
         spec=run,
         key=run.key(),
+        host=machine.host(),
         versions=machine.versions(),
     )
 

@@ -16,10 +16,11 @@ from capax.protocols.capacity import capacity
 from capax.protocols.count import Count
 from capax.protocols.mac import best_of_restarts, mac
 from capax.protocols.mls import mls
-from capax.protocols.progress import Callback, Tracker
+from capax.protocols.progress import Callback, Tracker, finish
 from capax.protocols.shatter import shatter
 from capax.results import Measurement
 from capax.specs import PROTOCOLS, Budget, Capacity, Mac, Mls, Model, Run, Shatter, Task, Training
+from capax.specs.labels import Labels
 from capax.specs.papers import as_in
 from capax.specs.protocols import Protocol, ProtocolName
 from capax.store import Store
@@ -46,6 +47,8 @@ def measure(
     restarts: int | None = None,
     paper: str | None = None,
     seed: int = 0,
+    name: str | None = None,
+    tags: Sequence[str] = (),
     store: Store | Path | str | None = None,
     fresh: bool = False,
     keep_weights: bool = False,
@@ -64,6 +67,8 @@ def measure(
         restarts: restarts of `"mac"` (5 when not given) and `"capacity"` (3).
         paper: `"harma2024"` or `"mahdavi2024"`: what is not given is as that paper states it (`capax.specs.papers`).
         seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
+        name: what you call the run; with its tags it is no part of the key, and kept in the store.
+        tags: words for what the run belongs to; those that it has in the store stay.
         store: where finished runs are kept; a run that is already there is returned, not repeated.
         fresh: measure again even so, and replace it.
         keep_weights: keep every restart's parameters beside the store: the best one's for `capax.load`, all of them for
@@ -71,7 +76,8 @@ def measure(
         workers: processes on a CPU; more than 1 needs the caller's script to be guarded by
             `if __name__ == "__main__"`. A `Workers` is used as it is, and left open for the next measurement.
         threads: torch threads per process.
-        progress: called a few times a second with a `Progress`.
+        progress: called a few times a second with a `Progress`; where it has a method `finish`, that is given the
+            finished run (`capax.trackers`), but for one that was in the store before.
 
     Returns:
         The measurement, with its protocol, chance level, interval and reason for stopping.
@@ -84,6 +90,7 @@ def measure(
             error's `unsaved` holds it).
     """
     run = run_of(task, model, training, protocol, restarts, seed, paper)
+    labels = Labels(name, tags)  # type: ignore[arg-type]
     where = devices.choose_device(device)
     devices.refuse(where, run.training.precision, run.training.optimizer)
     if keep_weights and not run.protocol.one_library:
@@ -95,14 +102,20 @@ def measure(
         if not isinstance(workers, Workers):
             workers = stack.enter_context(Workers(workers if where == "cpu" else 1, threads))
         if store is None:
-            return perform(run, workers, where, progress)[0]
+            measurement = labelled(perform(run, workers, where, progress)[0], labels)
+            finish(progress, measurement)
+            return measurement
         if not isinstance(store, Store):
             store = stack.enter_context(Store(store))
         lacking = keep_weights and not store.weights_path(run.key()).exists()
         known = None if fresh or lacking else store.get(run.key())
+        if known is not None and labels.lacking(known.name, known.tags):
+            store.label(known.key, name=labels.name, tags=labels.tags)
+            known = store.get(known.key)
         if known is not None:
             return known
         measurement, trained = perform(run, workers, where, progress, keep_weights)
+        measurement = labelled(measurement, labels)
         try:
             # the best restart's come last: where they lie, the others' do, too
             for number, outcome in reversed(list(enumerate(trained))):
@@ -113,7 +126,13 @@ def measure(
         except StoreWriteError as error:
             error.unsaved = measurement
             raise
+        finish(progress, measurement)
         return measurement
+
+
+def labelled(run: Measurement, labels: Labels) -> Measurement:
+    """A run that is called so."""
+    return run.model_copy(update={"name": labels.name, "tags": labels.tags})
 
 
 def run_of(
@@ -159,7 +178,7 @@ def perform(
             seconds and time limit count those before. The caller removes it once the measurement is kept.
     """
     refuse_too_large(run, device)
-    trainer = _Trainer([run], workers, device, Tracker(progress), keep_weights, checkpoints)
+    trainer = _Trainer([run], workers, device, Tracker(progress, run), keep_weights, checkpoints)
     count = PROCEDURES[type(run.protocol)](run, run.protocol, trainer)
     others = [outcome for outcome in count.outcomes if outcome is not count.best]
     return assemble(run, count, trainer.seconds), [count.best, *others]
@@ -192,7 +211,7 @@ def perform_together(
     if len({run.seed for run in runs}) < len(runs):
         raise ValueError("runs: each needs a seed of its own to train together")
     refuse_too_large(runs[0], device)
-    trainer = _Trainer(runs, workers, device, Tracker(progress), checkpoints=checkpoints)
+    trainer = _Trainer(runs, workers, device, Tracker(progress, None), checkpoints=checkpoints)
     protocol: Any = runs[0].protocol
     counts = best_of_restarts(runs, protocol, trainer)
     exact = device == "cpu" and not runs[0].training.compile and runs[0].model.exact

@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
+from capax.results import Measurement
+from capax.specs import Run
 from capax.training.pack import Status
 
 
@@ -18,12 +21,14 @@ class Progress:
         total: members known so far (a search adds more).
         seconds: since the measurement began.
         seconds_left: until it ends if no member improves any more; None before the first epoch.
+        run: what is measured; None where runs of several seeds train together.
     """
 
     members: tuple[Status, ...]
     total: int
     seconds: float
     seconds_left: float | None
+    run: Run | None = None
 
     @property
     def seconds_in_all(self) -> float | None:
@@ -44,11 +49,25 @@ class Progress:
 Callback = Callable[[Progress], None]
 
 
+@runtime_checkable
+class Finishing(Protocol):
+    """A callback that is given the run, too, once it is measured and stored."""
+
+    def finish(self, run: Measurement) -> None:
+        """Take a finished run."""
+
+
+def finish(callback: object, run: Measurement) -> None:
+    """Give a finished run to a callback that takes it."""
+    if isinstance(callback, Finishing):
+        callback.finish(run)
+
+
 class Tracker:
     """Gathers states from packs and passes a `Progress` on."""
 
-    def __init__(self, callback: Callback | None) -> None:
-        self._callback = callback
+    def __init__(self, callback: Callback | None, run: Run | None) -> None:
+        self._callback, self._run = callback, run
         self._started = time.monotonic()
         self._states: dict[tuple[int, int], Status] = {}
         self.total = 0
@@ -59,7 +78,8 @@ class Tracker:
             return
         self._states |= {(status.seed, status.member): status for status in states}
         seconds = time.monotonic() - self._started
-        self._callback(Progress(tuple(self._states.values()), self.total, seconds, self._left(seconds)))
+        members = tuple(self._states.values())
+        self._callback(Progress(members, self.total, seconds, self._left(seconds), self._run))
 
     def _left(self, seconds: float) -> float | None:
         """Epochs that are left at the pace so far; members not begun are taken to need as many as the others' mean."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from capax.errors import CapaxError, SpecError
+from capax.overview import Displayed, Overview
 from capax.results.recall import Breakdown
 from capax.results.result import Interval, Result
 from capax.results.searches import KeyDimensionSearch, Search, ShatterEpochs
 from capax.specs import Run
-from capax.specs.plugins import UnknownTag
+from capax.specs.plugins import UnknownTag, resolve
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -157,7 +161,7 @@ OLDER = (
 """Fields that measurements of earlier versions had."""
 
 
-class Measurement(Result):
+class Measurement(Displayed, Result):
     """One measurement, whole.
 
     Counts are raw; `chance` is how many of `library_size` items luck recalls (mls: of those of the largest library):
@@ -241,8 +245,11 @@ class Measurement(Result):
         Breakdown | None, Field(description="Of tasks whose items are of several groups, such as facts.")
     ] = None
     notes: tuple[str, ...] = ()
+    name: Annotated[str | None, Field(description="What the user calls it; no part of the key.")] = None
+    tags: Annotated[tuple[str, ...], Field(description="The user's words for what it belongs to; as `name`.")] = ()
     spec: Run
     key: str
+    host: Annotated[str | None, Field(description="Where it was measured; None in runs of earlier versions.")] = None
     versions: dict[str, str]
     schema_version: Literal[1] = SCHEMA_VERSION
 
@@ -309,6 +316,23 @@ class Measurement(Result):
                 amount = held.bits if held.extrapolated is None else held.extrapolated
                 object.__setattr__(self, "capacity", per_parameter(held, amount))
         return self
+
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of it."""
+        found: Overview = resolve("capax.results.overview:of_run")(self)
+        return found
+
+    def plot(self) -> Figure:
+        """Draw its course: what its protocol shows, such as memorized and loss by epoch.
+
+        Returns:
+            A figure of matplotlib, none of pyplot's, with `savefig` and `axes`.
+
+        Raises:
+            ReportError: where there is nothing to draw, as of trials of which none completed.
+        """
+        found: Figure = resolve("capax.figures.course:plot")(self)
+        return found
 
     def to_json(self) -> str:
         """One JSON object (docs/schemas/measurement.json)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import polars as pl
 
@@ -13,6 +13,7 @@ from capax.errors import TableError
 from capax.results import Measurement
 from capax.specs import Sequences
 from capax.store import DEFAULT, Store, tables
+from capax.store.frames import Backend, given
 
 KNOWN = "known_bits"
 """The column of bits that are known."""
@@ -33,7 +34,15 @@ APART = 2**0.5
 """Least ratio of exposures from one row to the next, of curves that have many points."""
 
 
-def curves(store: Path | str = DEFAULT) -> pl.DataFrame:
+@overload
+def curves(store: Path | str = DEFAULT) -> pl.DataFrame: ...
+
+
+@overload
+def curves(store: Path | str = DEFAULT, backend: Backend = "polars") -> Any: ...
+
+
+def curves(store: Path | str = DEFAULT, backend: Backend = "polars") -> Any:
     """Points of the curves of the finished runs of a store, of which an `ExposureLaw` is fitted.
 
     At one learning rate every evaluation is a point, by the mean training loss since the one before; where the rate
@@ -41,19 +50,23 @@ def curves(store: Path | str = DEFAULT) -> pl.DataFrame:
     mean over a run's restarts, as long as all of them are trained. Of libraries of one's own, and of tasks other than
     sequences at one rate, there are no points.
 
+    Args:
+        backend: library of the data frame, as in `capax.read`.
+
     Returns:
         One row per point: `key`, the fields of the task, model, training and protocol, parameter counts,
         `library_bits` (what there was to be known), `exposures` and `known_bits`.
 
     Raises:
         StoreError: when the file is missing or no store.
-        TableError: when no run has a curve.
+        TableError: when no run has a curve, or the backend is not there.
     """
+    given(pl.DataFrame(), backend)
     with Store(store, create=False) as opened:
         rows = list(points(opened.each()))
     if not rows:
         raise TableError(f"curves: no run of {store} has bits after so many exposures (protocols capacity and mac)")
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return given(pl.DataFrame(rows, infer_schema_length=None), backend)
 
 
 def points(runs: Iterable[Measurement]) -> Iterator[dict[str, Any]]:

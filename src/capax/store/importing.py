@@ -6,21 +6,26 @@ from typing import Any
 
 import polars as pl
 
-from capax.errors import TableError
+from capax.errors import TableError, shown
+from capax.store.frames import taken
 
 REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
 """Columns that somebody else's measurements must have."""
 
 
-def importable(table: pl.DataFrame) -> pl.DataFrame:
+def importable(table: Any) -> pl.DataFrame:
     """A table of measurements that a store can hold.
 
     Returns:
         The table, its required columns as numbers; what is no finite number in a column of floats is null.
 
     Raises:
-        TableError: when a required column is missing, or holds something else than positive finite numbers.
+        TableError: for what is no table, and when a required column is missing, or holds something else than positive
+            finite numbers.
     """
+    table = taken(table)
+    if not isinstance(table, pl.DataFrame):
+        raise TableError(f"table: a data frame, or a mapping of arrays of one length, got {shown(table)}")
     for name in REQUIRED:
         if name not in table.columns:
             raise TableError(f"{name}: no such column to import; the table has {', '.join(table.columns)}")

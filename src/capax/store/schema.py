@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Annotated, Self
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Json
 
 from capax.results import Measurement, StopReason
 
-VERSION = 3
+VERSION = 4
 APPLICATION_ID = 0x63617078  # "capx"
 KEY = re.compile("[0-9a-f]{64}")
 NO_KEY = "NOT (typeof(key) = 'text' AND length(key) = 64 AND key NOT GLOB '*[^0-9a-f]*')"
@@ -54,6 +54,8 @@ class Summary:
     bits_per_parameter: float
     seconds: float
     stop_reason: StopReason
+    name: str | None = None
+    tags: Json[tuple[str, ...]] = ()
 
     @classmethod
     def of(cls, run: Measurement) -> Self:
@@ -102,7 +104,9 @@ class Failure:
     spec: str
 
 
-SUMMARY_COLUMNS = tuple(field.name for field in fields(Summary))
+LABELS = ("name", "tags")
+"""What a user calls a run: columns of a table of their own, since they change when the run does not."""
+SUMMARY_COLUMNS = tuple(field.name for field in fields(Summary) if field.name not in LABELS)
 FAILURE_COLUMNS = tuple(field.name for field in fields(Failure))
 
 # The measurement comes last: its text may spill over many pages, and a listing reads only what lies before it.
@@ -136,8 +140,11 @@ CREATE TABLE failures (
 """
 IMPORTED = "CREATE TABLE imported (source TEXT NOT NULL, row TEXT NOT NULL)"
 PACK_SIZES = "CREATE TABLE pack_sizes (shape TEXT PRIMARY KEY, members INTEGER NOT NULL)"
+LABELED = "CREATE TABLE labels (key TEXT PRIMARY KEY, name TEXT, tags TEXT NOT NULL)"
+LABELED_RUNS = "FROM runs LEFT JOIN labels USING (key)"
+"""SQL for all runs with their names and tags, where they have any."""
 STAMP = (f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {VERSION}")
-CREATION = (RUNS, FAILURES, IMPORTED, PACK_SIZES, *STAMP)
+CREATION = (RUNS, FAILURES, IMPORTED, PACK_SIZES, LABELED, *STAMP)
 
 
 _TASK = "$.spec.task."
@@ -155,26 +162,28 @@ _OLDER = {
 _FROM_OLDER = ", ".join(
     [*(f"{_OLDER[name]} AS {name}" if name in _OLDER else name for name in SUMMARY_COLUMNS), "measurement"]
 )
-OLDER = (1, 2)
+OLDER = (1, 2, 3)
 """Versions that are brought to this one."""
 
-_NEW = {1: (FAILURES, IMPORTED, PACK_SIZES), 2: ()}
+_NEW = {1: (FAILURES, IMPORTED, PACK_SIZES, LABELED), 2: (LABELED,), 3: (LABELED,)}
 """Tables that a file of an older version lacks."""
+_SAME_RUNS = 3
+"""The first version whose table of runs is that of this one."""
 
 
 def migration(version: int) -> tuple[str, ...]:
     """Statements that make a file of an older version one of this; all of them in one transaction."""
-    return (
+    anew = (
         "ALTER TABLE runs RENAME TO older",
         RUNS,
         f"INSERT INTO runs SELECT {_FROM_OLDER} FROM older ORDER BY rowid",
         "DROP TABLE older",
-        *_NEW[version],
-        *STAMP,
     )
+    return (*(anew if version < _SAME_RUNS else ()), *_NEW[version], *STAMP)
 
 
 def view(version: int) -> tuple[str, ...]:
     """Statements that make a file of an older version, which cannot be changed, look like one of this."""
     new = (table.replace("CREATE TABLE", "CREATE TEMP TABLE") for table in _NEW[version])
-    return (f"CREATE TEMP VIEW runs AS SELECT rowid AS rowid, {_FROM_OLDER} FROM main.runs", *new)
+    runs = f"CREATE TEMP VIEW runs AS SELECT rowid AS rowid, {_FROM_OLDER} FROM main.runs"
+    return (*((runs,) if version < _SAME_RUNS else ()), *new)

@@ -19,15 +19,28 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from capax.errors import SpecError, StoreError, StoreWriteError
+from capax.overview import Displayed, Overview
 from capax.results import Measurement, ResultError
 from capax.specs import Run
+from capax.specs.labels import checked_name, checked_tags
 from capax.specs.plugins import UnknownTag
+from capax.store import labels
 from capax.store import lock as sweep_lock
 from capax.store.database import Database
-from capax.store.schema import FAILURE_COLUMNS, KEY, SUMMARY_COLUMNS, Failure, Summary, now
+from capax.store.overview import of_store
+from capax.store.schema import (
+    FAILURE_COLUMNS,
+    KEY,
+    LABELED_RUNS,
+    LABELS,
+    SUMMARY_COLUMNS,
+    Failure,
+    Summary,
+    now,
+)
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 DEFAULT = Path("capax.db")
 KEPT = "finished runs are saved"
@@ -36,7 +49,7 @@ RUN_COLUMNS = (*SUMMARY_COLUMNS, "measurement")
 Record = TypeVar("Record", Summary, Failure)
 
 
-class Store:
+class Store(Displayed):
     """An open store; a context manager. Every method raises `StoreError` where the file is damaged.
 
     Args:
@@ -55,16 +68,20 @@ class Store:
 
     def _records(self, kind: type[Record], columns: Sequence[str], query: str) -> list[Record]:
         found = self._database.read(f"SELECT {', '.join(columns)} {query}")
-        rows = [dict(zip(columns, row, strict=True)) for row in found]
+        rows = [
+            {name: value for name, value in zip(columns, row, strict=True) if value is not None or name not in LABELS}
+            for row in found
+        ]
         try:
             return TypeAdapter(list[kind]).validate_python(rows)  # type: ignore[valid-type]
         except ValidationError as error:
             first = error.errors()[0]
             raise StoreError(f"store: {self.path} is damaged: {first['loc'][-1]}: {first['msg']}") from None
 
-    def _measurement(self, key: str, text: str) -> Measurement:
+    def _measurement(self, key: str, text: str, name: str | None, tags: str | None) -> Measurement:
         try:
-            return Measurement.from_json(text)
+            run = Measurement.from_json(text)
+            return run.model_copy(update={"name": name, "tags": labels.tags_of(tags)})
         except UnknownTag as error:
             raise StoreError(f"store: {self.path}: run {key:.12}: {error}") from None
         except ResultError as error:
@@ -84,18 +101,54 @@ class Store:
         """Close the file."""
         self._database.close()
 
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of it: what it holds, and the runs that finished last."""
+        try:
+            runs, failures, sources = self.summaries(), self.failures(), self.sources()
+        except StoreError as error:
+            return Overview(f"Store {self.path}: {error}")
+        return of_store(self.path, runs, len(failures), sources)
+
     def add(self, run: Measurement) -> None:
         """Write a finished run, in place of one with its key, and of its failure.
+
+        The name and tags that it has are added to those that it had in the store (`label`).
 
         Raises:
             StoreWriteError: when it cannot be written (a full disk, a lock held for longer than 30 s); what was in the
                 store stays.
         """
         summary = Summary.of(run)
-        row = [*(getattr(summary, name) for name in SUMMARY_COLUMNS), run.to_json()]
+        alone = run.model_copy(update={"name": None, "tags": ()})  # a label may change, and is kept in its own table
+        row = [*(getattr(summary, name) for name in SUMMARY_COLUMNS), alone.to_json()]
         with self._database.writing("the run was not saved") as connection:
             connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({_marks(RUN_COLUMNS)})", row)
             connection.execute("DELETE FROM failures WHERE key = ?", (run.key,))
+            labels.write(connection, run.key, run.name, run.tags)
+
+    def label(self, key: str, *, name: str | None = None, tags: Iterable[str] = (), remove: Iterable[str] = ()) -> None:
+        """Name a run and tag it; what is not given stays.
+
+        Args:
+            key: of a run that is in the store.
+            name: in place of the one that it has; the empty text takes it away.
+            tags: to be added.
+            remove: tags to be taken away.
+
+        Raises:
+            SpecError: for a name or a tag that is none, and a tag to remove that the run does not have.
+            StoreError: when there is no such run.
+            StoreWriteError: as `add`.
+        """
+        name, added, gone = name and checked_name(name), checked_tags(tags), checked_tags(remove)
+        run = self.get(key)
+        if run is None:
+            raise StoreError(f"key: no run has the key {key!r:.80} in {self.path}")
+        for tag in gone:
+            if tag not in run.tags:
+                raise SpecError(f"remove: the run has the tags {', '.join(run.tags) or '(none)'}, got {tag!r}")
+        with self._database.writing("the run was not labelled") as connection:
+            labels.write(connection, key, name, added, gone)
 
     def fail(self, run: Run, error: str) -> None:
         """Write that a run failed, and why; a failure of the same run counts one more attempt.
@@ -118,7 +171,7 @@ class Store:
             StoreWriteError: as `add`.
         """
         with self._database.writing("nothing was deleted") as connection:
-            tables = ("runs", "failures")
+            tables = ("runs", "failures", "labels")
             gone = sum(connection.execute(f"DELETE FROM {name} WHERE key = ?", (key,)).rowcount for name in tables)
         kept = self.kept_weights(key)
         for weights in kept:
@@ -128,12 +181,13 @@ class Store:
                 raise StoreWriteError(f"store: cannot delete {weights}: {error.strerror}") from None
         return gone > 0 or bool(kept)
 
-    def import_rows(self, table: pl.DataFrame, source: str) -> int:
+    def import_rows(self, table: Any, source: str) -> int:
         """Write somebody else's measurements, in place of those of the same source; returns how many.
 
         Args:
-            table: a row per measurement with seq_len, n_heads, d_model and memorized, and what else is known. What is
-                no finite number in a column of floats is kept as missing.
+            table: a data frame of any library, or a mapping of arrays: a row per measurement with seq_len, n_heads,
+                d_model and memorized, and what else is known. What is no finite number in a column of floats is kept as
+                missing.
             source: where it comes from, such as a file or a paper.
 
         Raises:
@@ -150,8 +204,8 @@ class Store:
 
     def get(self, key: str) -> Measurement | None:
         """The run with a key, or None."""
-        rows = self._database.read("SELECT measurement FROM runs WHERE key = ?", (key,))
-        return self._measurement(key, rows[0][0]) if rows else None
+        rows = self._database.read(f"SELECT measurement, name, tags {LABELED_RUNS} WHERE key = ?", (key,))
+        return self._measurement(key, *rows[0]) if rows else None
 
     def find(self, start: str) -> Measurement:
         """The only run whose key begins so.
@@ -184,7 +238,8 @@ class Store:
 
     def summaries(self) -> list[Summary]:
         """All runs as a listing shows them, oldest first."""
-        return self._records(Summary, SUMMARY_COLUMNS, "FROM runs ORDER BY finished, rowid")
+        columns = (*SUMMARY_COLUMNS, *LABELS)
+        return self._records(Summary, columns, f"{LABELED_RUNS} ORDER BY finished, runs.rowid")
 
     def runs(self) -> list[Measurement]:
         """All runs, oldest first."""
@@ -290,14 +345,18 @@ class Store:
         """Copy all that another store holds into this one, in one transaction.
 
         Of one key, the run that finished last counts; failed attempts of a run that is in neither are added up; rows
-        imported from one source are those of the other store, where it has any.
+        imported from one source are those of the other store, where it has any; tags are joined, and of two names that
+        of the other store counts.
         """
         runs = other._database.read(f"SELECT {', '.join(RUN_COLUMNS)} FROM runs ORDER BY finished, rowid")
         failures = other._database.read(f"SELECT {', '.join(FAILURE_COLUMNS)} FROM failures ORDER BY failed, rowid")
+        called = other._database.read("SELECT key, name, tags FROM labels")
         imported = other._database.read("SELECT source, row FROM imported ORDER BY rowid")
         with self._database.writing(f"{other.path} was not merged") as connection:
             connection.executemany(_MERGE_RUN, runs)
             connection.executemany(_MERGE_FAILURE, failures)
+            for key, name, tags in called:
+                labels.write(connection, key, name, labels.tags_of(tags))
             connection.execute("DELETE FROM failures WHERE key IN (SELECT key FROM runs)")
             sources = [(source,) for source in other.sources()]
             connection.executemany("DELETE FROM imported WHERE source = ?", sources)

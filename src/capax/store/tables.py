@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,9 @@ from capax.errors import TableError
 from capax.inputs import regular
 from capax.results import Measurement
 from capax.specs import Run
-from capax.store import DEFAULT, Store, published
+from capax.store import DEFAULT, Store, published, record
+from capax.store.conditions import where as where
+from capax.store.frames import Backend, given
 
 ROWS_AT_ONCE = 1000
 """Runs that are made rows of a table together."""
@@ -44,8 +46,19 @@ REFERENCE = {
 """Tables that ship with capax, by the names that stand for them."""
 
 
-def read(store: Path | str = DEFAULT) -> pl.DataFrame:
+@overload
+def read(store: Path | str = DEFAULT) -> pl.DataFrame: ...
+
+
+@overload
+def read(store: Path | str = DEFAULT, backend: Backend = "polars") -> Any: ...
+
+
+def read(store: Path | str = DEFAULT, backend: Backend = "polars") -> Any:
     """The finished runs of a store as a table, oldest first.
+
+    Args:
+        backend: library of the data frame, which has to be installed; `dict` for a mapping of lists.
 
     Returns:
         One row per run: `key`, the fields of its task, model, training and protocol, `seed`, the counts (`memorized`,
@@ -54,14 +67,23 @@ def read(store: Path | str = DEFAULT) -> pl.DataFrame:
         these bits; both null where it did not converge), `capacity_reached`, `capacity_low`, `capacity_high`,
         `converged`. `exposures` is how often the training that counts saw each item, `flops` what that took, forward
         and backward (as `capax plan` reckons; both null of searches). A field that a run's protocol does not have is
-        null. Imported rows follow, with what was known of them; then there is a column `source`, null for the runs.
+        null. Last come `interval_low` and `interval_high` of `memorized`, the run's `name` and `tags` (joined by
+        commas), when it `finished`, its `host`, and the versions it was measured with (`torch_version`, ...). Imported
+        rows follow, with what was known of them; then there is a column `source`, null for the runs.
 
     Raises:
         StoreError: when the file is missing or no store.
-        TableError: when imported rows do not fit the runs.
+        TableError: when imported rows do not fit the runs, or the backend is not there.
     """
+    given(pl.DataFrame(), backend)
+    return given(_stored(store), backend)
+
+
+def _stored(store: Path | str) -> pl.DataFrame:
     with Store(store, create=False) as opened:
-        runs, imported = table(opened.each()), opened.imported()
+        finished = {summary.key: summary.finished for summary in opened.summaries()}
+        runs = table(opened.each(), lambda run: record.columns(run, finished.get(run.key)))
+        imported = opened.imported()
     if not imported:
         return runs
     parts = [
@@ -108,10 +130,16 @@ def check_export(path: Path) -> None:
     outputs.check(path, "export")
 
 
-def table(runs: Iterable[Measurement]) -> pl.DataFrame:
-    """Measurements as a table with the columns of `read`."""
+def table(runs: Iterable[Measurement], more: Callable[[Measurement], dict[str, Any]] = lambda run: {}) -> pl.DataFrame:
+    """Measurements as a table with the columns of `read`, up to `stop_reason`.
+
+    Args:
+        more: further columns of a run.
+    """
     rest, parts = iter(runs), list[pl.DataFrame]()
-    while rows := [_row(run) for run in itertools.islice(rest, ROWS_AT_ONCE)]:  # as dictionaries they take most room
+    while rows := [
+        _row(run) | more(run) for run in itertools.islice(rest, ROWS_AT_ONCE)
+    ]:  # as dictionaries they take most room
         parts.append(pl.DataFrame(rows, infer_schema_length=None))
     return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
 
@@ -147,10 +175,10 @@ def _row(run: Measurement) -> dict[str, Any]:
         **{name: getattr(run, name) for name in counts},
         **information,
         **parameter_columns(run),
-        **_capacity(run),
+        **record.capacity(run),
         "epochs": run.epochs,
         "steps": run.steps,
-        **_spent(run),
+        **record.spent(run),
         "seconds": run.seconds,
         "stop_reason": run.stop_reason,
     } | (
@@ -158,31 +186,6 @@ def _row(run: Measurement) -> dict[str, Any]:
         if "f1" not in run.metrics
         else {"f1": run.metrics["f1"]} | {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim")}
     )
-
-
-def _spent(run: Measurement) -> dict[str, float | None]:
-    """What the training that counts took; a search, whose trainings are of several sizes, has no such training."""
-    if not run.spec.protocol.one_library:
-        return {"exposures": None, "flops": None}
-    task, counts = run.spec.task, {"trainable": run.parameters.trainable, "total": run.parameters.total}
-    per_item = run.spec.model.operations(task.sizes(), task.scored("loss"), counts)
-    return {"exposures": run.epochs, "flops": float(run.epochs) * run.library_size * per_item}
-
-
-def _capacity(run: Measurement) -> dict[str, Any]:
-    """What a model can hold, in bits: after eight times as many steps, with an interval, and as it was reached."""
-    found = run.capacity
-    if found is None:
-        return {}
-    interval, an_item = found.interval, run.spec.task.information_per_item()
-    return {
-        "capacity_items": None if found.extrapolated is None or not an_item else found.extrapolated / an_item,
-        "capacity_bits": found.extrapolated,
-        "capacity_reached": found.bits,
-        "capacity_low": None if interval is None else interval.low,
-        "capacity_high": None if interval is None else interval.high,
-        "converged": found.converged,
-    }
 
 
 def _cell(value: Any) -> Any:
@@ -288,32 +291,6 @@ def from_files(paths: Iterable[Path | str]) -> pl.DataFrame:
         return pl.concat([from_file(path) for path in paths], how="diagonal_relaxed")
     except PolarsError as error:
         raise TableError(f"data: the tables do not fit each other: {error}") from None
-
-
-def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
-    """The rows that meet every condition `column=value`.
-
-    Raises:
-        TableError: for a condition of another form, an unknown column, or when no row is left.
-    """
-    for condition in conditions:
-        name, equals, value = (part.strip() for part in condition.partition("="))
-        if not equals or not value:
-            raise TableError(f"where: column=value, got {condition!r}")
-        if name not in rows.columns:
-            raise TableError(f"where: no column {name!r}; the table has {', '.join(rows.columns)}")
-        column = rows[name]
-        if column.dtype.is_numeric():
-            try:
-                kept = column == float(value)
-            except ValueError:
-                raise TableError(f"where: {name} holds numbers, got {value!r}") from None
-        else:
-            kept = column.cast(pl.String).str.to_lowercase() == value.lower()
-        rows = rows.filter(kept)
-        if rows.is_empty():
-            raise TableError(f"where: no row has {condition}")
-    return rows
 
 
 ABOVE_LUCK = ("memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from capax.laws.law import Law
+from capax.protocols.progress import finish
 from capax.results import Measurement
 from capax.specs import Run
+from capax.specs.labels import Labels
 from capax.store import Store
 from capax.sweeps import adapt
 from capax.sweeps.executors import Executor
@@ -31,6 +33,8 @@ def sweep_adaptively(
     workers: int | None = None,
     device: str = "auto",
     retries: int = 1,
+    name: str | None = None,
+    tags: Iterable[str] = (),
     progress: Watch | None = None,
     allow_many: bool = False,
 ) -> Iterator[Measurement]:
@@ -48,7 +52,7 @@ def sweep_adaptively(
 
     The other arguments and what is raised are as in `sweep`.
     """
-    asked = ask(study, store, allow_many, retries, executor, workers, device)
+    asked = ask(study, store, allow_many, retries, executor, workers, device, Labels(name, tags))  # type: ignore[arg-type]
     adapt.check(budget, until)
     runs = asked.runs
 
@@ -74,8 +78,10 @@ def sweep_adaptively(
             def run_batch(batch: list[Run]) -> Iterator[Measurement]:
                 nonlocal done, memorized, failed
                 found = []
-                for run in UnderWay(tuple(batch), opened, kept, asked.device, retries, True, tell).run():
+                under_way = UnderWay(tuple(batch), opened, kept, asked.device, retries, True, tell, asked.labels)
+                for run in under_way.run():
                     found.append(run)
+                    finish(progress, run)
                     yield run
                 done, memorized = done + len(found), memorized + sum(run.memorized for run in found)
                 failed += len(batch) - len(found)

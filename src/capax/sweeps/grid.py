@@ -14,6 +14,7 @@ from typing import Any
 from capax.errors import SpecError
 from capax.inputs import LARGEST_TEXT, refuse_nested, regular
 from capax.specs import PROTOCOLS, Model, Run, Spec, Task, Training
+from capax.specs.labels import UNCALLED, Labels
 from capax.specs.plugins import UnknownTag
 from capax.specs.spec import is_filled_in
 
@@ -27,7 +28,7 @@ BESIDE = ("library", "held_out", *FOLDERS)
 """Fields that may name what lies beside the study, and those of them that may name a folder."""
 NO_AXES = ("task", "model", "protocol")
 Parts = dict[str, type[Spec]]
-KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change")
+KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change", "name", "tags")
 
 
 class StudyError(SpecError):
@@ -43,18 +44,21 @@ class Study:
         runs: its runs, each once, in the order of the file: the last axis varies fastest.
         repeated: combinations that mean a run that was there already.
         store: the store that the file names, beside the file.
+        labels: what its runs are called.
     """
 
     path: Path
     runs: tuple[Run, ...]
     repeated: int
     store: Path | None
+    labels: Labels = UNCALLED
 
 
 def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     """Read a study file (TOML) and make all its runs.
 
-    The tables `task`, `model`, `training` and `protocol` and the key `seed` hold a base run, in the names of the specs.
+    The tables `task`, `model`, `training` and `protocol` and the key `seed` hold a base run, in the names of the specs;
+    `name` and `tags` are those of all its runs, and `store` is the file that keeps them.
     `grid` holds axes by field name: every combination is a run. Each `[[zip]]` holds fields that advance together, and
     is one axis. An axis is a list, or a range of equal ratios: `{from = 8, to = 128, factor = 2}` or
     `{from = 1e-4, to = 1e-2, steps = 5}`; it has at most 50,000 values. Each `[[change]]` has `if` (fields and values,
@@ -114,6 +118,7 @@ def _refuse_unknown(tables: Mapping[str, Any]) -> None:
 
 def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
     _refuse_unknown(tables)
+    labels = Labels(tables.get("name"), tables.get("tags", ()))
     store = tables.get("store")
     if store is not None and not isinstance(store, str):
         raise SpecError(f"store: should be a file name, got {store!r}")
@@ -140,7 +145,7 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
         asked = ", ".join(f"{name} = {value}" for name, value in _list(tables, "change")[number]["if"].items())
         raise SpecError(f"change[{number}].if: matches no run of the study, got {asked}")
     found = None if store is None else path.parent / store
-    return Study(path, tuple(runs.values()), count - len(runs), found)
+    return Study(path, tuple(runs.values()), count - len(runs), found, labels)
 
 
 def _parts(tables: Mapping[str, Any]) -> Parts:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from capax import devices, machine
 from capax.errors import SpecError, SweepFailed, shown
+from capax.protocols.progress import finish
 from capax.results import Measurement
 from capax.specs import Run
+from capax.specs.labels import UNCALLED, Labels
 from capax.specs.spec import whole
 from capax.store import Store
 from capax.store.file import check_path
@@ -29,6 +31,8 @@ def sweep(
     device: str = "auto",
     retries: int = 1,
     keep_going: bool = True,
+    name: str | None = None,
+    tags: Iterable[str] = (),
     progress: Watch | None = None,
     shard: shards.Shard | None = None,
     allow_many: bool = False,
@@ -49,7 +53,10 @@ def sweep(
         device: `auto`, `cpu`, `cuda` (all GPUs of this machine), `cuda:1` (its second), `mps` (Apple's; float32).
         retries: how often a run whose process died, or that found no memory, is tried again.
         keep_going: go on when a run has failed; its error is kept in the store.
-        progress: called with a `SweepProgress` when something has changed.
+        name: what the runs are called, in place of the name in the study file.
+        tags: of the runs, with those in the study file.
+        progress: called with a `SweepProgress` when something has changed; where it has a method `finish`, that is
+            given every run that is done now, once it is stored (`capax.trackers`).
         shard: (3, 16) for the third of sixteen shards, which together do every run once (`shards.share`). Each needs a
             store of its own; that of a study file is numbered: `study-03-of-16.db`. `capax runs merge` joins them.
         allow_many: allow study files of more than a million runs.
@@ -61,7 +68,8 @@ def sweep(
         SweepFailed: when a run failed and `keep_going` is False; when no worker process can start; when the process of
             every run died.
     """
-    asked = ask(study, store, allow_many, retries, executor, workers, device, shard)
+    labels = Labels(name, tags)  # type: ignore[arg-type]
+    asked = ask(study, store, allow_many, retries, executor, workers, device, labels, shard)
 
     def found() -> Iterator[Measurement]:
         with asked.opened() as (opened, kept, record):
@@ -71,8 +79,12 @@ def sweep(
                 if progress is not None:
                     progress(seen)
 
-            under_way = UnderWay(asked.runs, opened, kept, asked.device, retries, keep_going, tell)
-            yield from under_way.run()
+            before = opened.keys() if progress is not None else set()
+            under_way = UnderWay(asked.runs, opened, kept, asked.device, retries, keep_going, tell, asked.labels)
+            for run in under_way.run():
+                if run.key not in before:
+                    finish(progress, run)
+                yield run
             if under_way.dead and under_way.dead == len(asked.runs):
                 raise SweepFailed(f"all {under_way.dead} runs failed: their processes died: killed, or out of memory?")
 
@@ -89,6 +101,7 @@ class Asked:
     workers: int
     device: str
     gpus: tuple[str, ...]
+    labels: Labels
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Store, Executor, Watch]]:
@@ -118,6 +131,7 @@ def ask(
     executor: Executor | None,
     workers: int | None,
     device: str,
+    labels: Labels = UNCALLED,
     shard: shards.Shard | None = None,
 ) -> Asked:
     """Check the arguments of a sweep.
@@ -130,7 +144,7 @@ def ask(
         machine.end_if_imported_by_a_worker()  # before it meets the lock of its parent
     if isinstance(study, Path | str):
         read = read_study(study, allow_many=allow_many)
-        runs, own = read.runs, read.store
+        runs, own, labels = read.runs, read.store, read.labels.and_those(labels)
     else:
         runs, own = _distinct(study), None
     if shard is not None:
@@ -151,7 +165,7 @@ def ask(
         gpus = ()  # this process has the first
     elif executor is None:
         machine.check_script()
-    return Asked(runs, store, executor, workers, where, gpus)
+    return Asked(runs, store, executor, workers, where, gpus, labels)
 
 
 def _places(device: str, executor: Executor | None) -> tuple[devices.Device, tuple[str, ...]]:

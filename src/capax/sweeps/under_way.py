@@ -10,8 +10,10 @@ from pathlib import Path
 
 from capax.errors import CapaxError, StoreWriteError, SweepFailed
 from capax.interrupts import EndedAtOnce, deferred
+from capax.protocols.measure import labelled
 from capax.results import Measurement
 from capax.specs import Run
+from capax.specs.labels import UNCALLED, Labels
 from capax.store import Store
 from capax.store.lock import SweepProgress as SweepProgress
 from capax.store.lock import Watch as Watch
@@ -39,9 +41,10 @@ class UnderWay:
         retries: int,
         keep_going: bool,
         progress: Watch,
+        labels: Labels = UNCALLED,
     ) -> None:
         self._runs, self._store, self._executor, self._device = runs, store, executor, device
-        self._retries, self._keep_going, self._progress = retries, keep_going, progress
+        self._retries, self._keep_going, self._progress, self._labels = retries, keep_going, progress, labels
         path = store.path.resolve()
         self._checkpoints = path.with_name(path.name + "-checkpoints")
         self._queue: deque[Job] = deque()
@@ -63,6 +66,9 @@ class UnderWay:
         for run in self._runs:
             if run.key() in self._kept and (found := self._store.get(run.key())) is not None:
                 self._memorized += found.memorized
+                if self._labels.lacking(found.name, found.tags):
+                    self._store.label(found.key, name=self._labels.name, tags=self._labels.tags)
+                    found = labelled(found, self._labels)
                 yield found
         self._pack_sizes = self._store.pack_sizes()
         self._queue.extend(map(self._job, together(missing)))
@@ -104,7 +110,8 @@ class UnderWay:
 
     def _take(self, report: Report) -> list[Measurement]:
         job = report.job
-        kept = [measurement for measurement in report.measurements if self._keep(measurement)]
+        called = [labelled(measurement, self._labels) for measurement in report.measurements]
+        kept = [measurement for measurement in called if self._keep(measurement)]
         if report.pack_size is not None:
             shape = shape_of(job.runs[0], self._device)
             self._attempt(partial(self._store.remember_pack_size, shape, report.pack_size))

@@ -1,0 +1,100 @@
+"""What a plan for an adapter says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from capax.overview import Displayed, Overview
+from capax.planning.facts import FactsInFile
+from capax.planning.results import Precision, ends, held_in_words, verified
+from capax.results import Interval, Measurement, Result, Standing
+from capax.text import amount, counted
+
+
+class Adapter(Result):
+    """An adapter over the base of a plan."""
+
+    r: Annotated[int, Field(description="Rank.")]
+    targets: Annotated[str, Field(description="Layers that are adapted.")]
+    trainable_parameters: int
+    effective_parameters: Annotated[int, Field(description="What products of that rank can express.")]
+    bytes: Annotated[int, Field(description="Of the adapter's file, in the precision asked for.")]
+    facts: Annotated[float, Field(description="Facts like these of which the wanted share is recalled, expected.")]
+    interval: Annotated[Interval, Field(description="Of `facts`, for a new training.")]
+    at_least: Annotated[float, Field(description="With the plan's probability.")]
+
+
+class Rule(Result):
+    """The rank that a rule people use says, and what comes of it by what was measured."""
+
+    name: Annotated[
+        str,
+        Field(
+            description="2 bits a parameter (Schulman 2025); the number of samples (ranks 8, 16, 32, 64); or the law "
+            "that is refitted to the adapters of Nguyen 2026."
+        ),
+    ]
+    standing: Standing
+    enough: Annotated[bool, Field(description="Whether any rank is enough by it; else it is the largest there is.")]
+    adapter: Adapter
+    expected_recall: Annotated[
+        float,
+        Field(
+            description="Share of the facts that it recalls, by the study: the mean of its files; an adapter fuller "
+            "than any that was measured is taken to recall as many facts as the fullest."
+        ),
+    ]
+    size: Annotated[float | None, Field(description="Its parameters by those of the plan's first; None without one.")]
+
+
+class AdapterVerification(Displayed, Result):
+    """The first adapter of a plan, trained on the file."""
+
+    held: Annotated[bool, Field(description="Whether it recalled the share that was planned.")]
+    recall: float
+    measurement: Measurement
+
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of it."""
+        return verified(self.held, self.measurement)
+
+
+class AdapterPlan(Displayed, Result):
+    """Adapters over a frozen model that recall a share of a file's facts, smallest first."""
+
+    file: FactsInFile
+    base: Annotated[str, Field(description="Folder of the frozen model.")]
+    base_parameters: int
+    recall: Annotated[float, Field(description="Share of the asked facts that is wanted.")]
+    probability: Annotated[float, Field(description="With which each adapter recalls it.")]
+    precision: Precision
+    adapters: Annotated[tuple[Adapter, ...], Field(description="The smallest rank of each choice of layers.")]
+    rules: tuple[Rule, ...]
+    source: str
+    notes: tuple[str, ...]
+    verification: AdapterVerification | None = None
+    schema_version: Literal[1] = 1
+
+    def overview(self) -> Overview:
+        """What a prompt or a notebook shows of it: the smallest rank of each choice of layers, then the rules."""
+        rows = [("measured", row) for row in self.adapters] + [(rule.name, rule.adapter) for rule in self.rules]
+        none = "" if self.adapters else "; no rank is enough"
+        return Overview(
+            title=f"A plan: {self.recall:.6g} of {counted(self.file.asked, 'fact')} of {self.file.name} recalled with "
+            f"{self.probability:.0%} by an adapter over {Path(self.base).name}{none}",
+            rows={"verified": "" if self.verification is None else held_in_words(self.verification.held)},
+            table={
+                "by": [name for name, _ in rows],
+                "rank": [str(row.r) for _, row in rows],
+                "layers": [row.targets for _, row in rows],
+                "trainable": [amount(row.trainable_parameters) for _, row in rows],
+                "bytes": [amount(row.bytes, "B") for _, row in rows],
+                "facts": [amount(row.facts) for _, row in rows],
+                "interval": [ends(row.interval) for _, row in rows],
+                "at least": [amount(row.at_least) for _, row in rows],
+            },
+            notes=self.notes,
+        )
