@@ -103,7 +103,7 @@ def test_end_to_end(tmp_path: Path) -> None:
     assert 'id="figure-1-0"' in page
     assert 'id="width-0"' not in page  # once, under the recipe's name
     assert page.count('href="#figure-1-0"') == 3  # from both its claims, and the contents
-    assert ": of the paper's claims 0 agree, 0 differ, 0 cannot be judged</title>" in page
+    assert ": of the paper&#39;s claims 0 agree, 0 differ, 0 cannot be judged</title>" in page
     assert "figure-1: Memorized sequences against width" in page
 
     again = reproduce("tiny", folder=tmp_path / "out", workers=1, progress=states.append)

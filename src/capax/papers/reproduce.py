@@ -30,11 +30,13 @@ class JudgedClaim(Result):
     says: str
     value: Annotated[str | None, Field(description="The paper's; None where it has none, or none is known.")]
     standing: Annotated[Standing, Field(description="How we know what the paper says.")]
-    kind: Annotated[Kind, Field(description="Self-checks, and what we expect, are no claims of the paper.")]
-    changes: Annotated[str | None, Field(description="What would change the verdict.")]
     answer: Answer
     measured: Annotated[str | None, Field(description="Ours, with its interval.")]
     reason: str
+    kind: Annotated[Kind, Field(description="Self-checks, and what we expect, are no claims of the paper.")] = (
+        "the paper's"
+    )
+    changes: Annotated[str | None, Field(description="What would change the verdict.")] = None
 
 
 class JudgedRecipe(Result):
