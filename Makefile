@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-capped lint docs bench clean
+.PHONY: help demo test test-all test-capped test-oldest lint docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,14 @@ ifeq ($(shell uname -m),x86_64)
 		$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" $(CAPPED)
 endif
 
+# In an environment of its own, made anew each time.
+test-oldest: export OMP_NUM_THREADS = 1
+test-oldest: ## run the tests, without the slow ones, with the oldest versions that capax takes
+	$(PYTHON) -m venv --clear $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade --constraint constraints.txt pip
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --build-constraint constraints.txt --editable . --group test
+	$(VENV)-oldest/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+
 lint: $(READY) ## check style, format, types, and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,5 +65,5 @@ bench: $(READY) ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment, caches and build outputs
-	rm -rf $(VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-oldest build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks examples docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -78,9 +78,9 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def pins() -> dict[str, str]:
-    """The exact version of every distribution in constraints.txt; any other line is an error."""
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+def pins(name: str = "constraints.txt") -> dict[str, str]:
+    """The exact version of every distribution in a file of constraints; any other line is an error."""
+    lines = [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
     exact = [re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([0-9][0-9A-Za-z.]*)", line) for line in lines]
     assert [line for line, match in zip(lines, exact, strict=True) if match is None] == []
     return {normalized(match[1]): match[2] for match in exact if match is not None}
@@ -98,6 +98,15 @@ def named_dependencies() -> Iterator[str]:
 
 def test_every_dependency_is_pinned() -> None:
     assert {*named_dependencies(), "pip"} <= pins().keys()
+
+
+def test_what_capax_takes_at_least_is_what_the_oldest_tests_run_with() -> None:
+    """Each lower bound of pyproject.toml is the version in constraints-oldest.txt."""
+    oldest = pins("constraints-oldest.txt")
+    for requirement in pyproject()["project"]["dependencies"]:
+        name, least = requirement.split(">=")
+        assert re.sub(r"(\.0)+$", "", oldest[normalized(name)]) == re.sub(r"(\.0)+$", "", least), requirement
+    assert {name: version for name, version in oldest.items() if name not in pins()} == {}
 
 
 def named_pages() -> set[str]:
