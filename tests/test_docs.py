@@ -26,7 +26,7 @@ from rich.console import Console
 import capax
 from capax.cli import command_line, main, output
 
-FAST = ("index.md", "stores.md", "how-to/add-a-law.md", "how-to/choose-heads.md")
+FAST = ("stores.md", "how-to/add-a-law.md", "how-to/choose-heads.md")
 """Pages whose blocks take a second or two; the others are run by `make test-all`."""
 
 COLUMNS = 80

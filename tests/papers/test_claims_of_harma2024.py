@@ -180,7 +180,7 @@ def test_widths_whose_read_out_cannot_give_a_target_are_left_out_of_figure_4() -
 
 
 def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harma2024, "FITS", 39)
+    monkeypatch.setattr(harma2024, "FITS", 79)
     drawn = shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6)
     assert verdicts("harma2024", "figure-5", drawn)[0].answer == "agrees"
     two_kinds = shattered(lambda rng: np.repeat([50, 400], 30) + rng.integers(0, 5, 60))
@@ -190,7 +190,7 @@ def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_depends_on_vocabulary_and_loss_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harma2024, "FITS", 39)
+    monkeypatch.setattr(harma2024, "FITS", 79)
     drawn = shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6)
     two_kinds = shattered(lambda rng: np.repeat([50, 400], 30) + rng.integers(0, 5, 60))
 

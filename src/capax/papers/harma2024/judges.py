@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
+from scipy import stats
 
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
 from capax.papers.harma2024.runs import by_width, counts, grouped
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.protocols.shatter import fit_negative_binomial
-from capax.results import Measurement
+from capax.results import LEVEL, Measurement
 from capax.text import listed
 
 # width from which we take the paper's "large" to begin (ours: its widths are not known, but reach hundreds)
@@ -131,15 +132,18 @@ def negative_binomial(of: Evidence) -> Verdict:
     }
     if not found:
         raise Unjudged(f"fewer than {FEWEST} trials completed")
-    rejected = [name for name, p in found.items() if p <= ev.SIGNIFICANT]
-    measured = "; ".join(f"{name}: p-value {p:.2g}" for name, p in found.items())
-    how = f"at 5 %, by the distance of the fit in {FITS} simulated studies"
-    if 0 < len(rejected) < len(found):
+    measured = "; ".join(f"{name}: p-value {p}" for name, p in found.items())
+    rejected = [name for name, p in found.items() if p.high <= ev.SIGNIFICANT]
+    kept = [name for name, p in found.items() if p.low > ev.SIGNIFICANT]
+    how = f"at 5 %, by the distance of the fit in {FITS} simulated studies (with the 95 % interval of the p-value)"
+    if max(len(rejected), len(kept)) == len(found):
+        return ev.exactly(not rejected, measured, f"{'rejected' if rejected else 'not rejected'} {how}")
+    if rejected:
         return cannot(f"depends on vocabulary and loss, which are not stated: rejected {how} of {rejected}", measured)
-    return ev.exactly(not rejected, measured, f"{'rejected' if rejected else 'not rejected'} {how}")
+    return cannot(f"neither rejected nor kept {how}", measured)
 
 
-def _distance_p(run: Measurement) -> float:
+def _distance_p(run: Measurement) -> ev.Estimate:
     """How often trials drawn from the fitted distribution are as far from their own fit (parametric bootstrap)."""
     assert run.shatter is not None
     epochs = np.array(run.shatter.epochs)
@@ -149,7 +153,8 @@ def _distance_p(run: Measurement) -> float:
     for _ in range(FITS):
         drawn = generator.negative_binomial(fit.r, fit.p, len(epochs)) + fit.r
         further += fit_negative_binomial(drawn).distance >= fit.distance
-    return (further + 1) / (FITS + 1)
+    interval = stats.binomtest(further, FITS).proportion_ci(LEVEL)
+    return ev.Estimate((further + 1) / (FITS + 1), interval.low, interval.high)
 
 
 EQUAL, CONVERGED = "after equal steps", "with patience in steps"
