@@ -7,6 +7,7 @@ test judges the stores anew and compares the page.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 from PIL import Image
@@ -38,12 +39,13 @@ def draw_all() -> None:
         own = [recipe for recipe in recipes(one.paper) if recipe.chart is not None]
         law, drawn = fitted(own, runs, one.scale), figures(own, runs, one.scale)
         for recipe in own:
-            (chart,) = drawn[recipe.figure].shown(tuple(runs.values()), law)  # the runs of one study are of one kind
-            draw(chart, _picture(one, recipe.figure))
+            for number, chart in enumerate(drawn[recipe.figure].shown(tuple(runs.values()), law), start=1):
+                draw(chart, _picture(one, recipe.figure, number))
 
 
-def _picture(one: Reproduction, figure: str) -> Path:
-    return FOLDER / f"{one.paper}-{one.scale}-{figure}.png"
+def _picture(one: Reproduction, figure: str, number: int) -> Path:
+    """Runs of a further kind have a picture of their own."""
+    return FOLDER / f"{one.paper}-{one.scale}-{figure}{f'-{number}' if number > 1 else ''}.png"
 
 
 def section(one: Reproduction) -> list[str]:
@@ -60,8 +62,10 @@ def section(one: Reproduction) -> list[str]:
             lines += ["", f"### {words}", "", *_rows(claims)]
     pictures = []
     for recipe in one.recipes:
-        path = _picture(one, recipe.figure)
-        if path.exists():
+        for number in count(1):
+            path = _picture(one, recipe.figure, number)
+            if not path.exists():
+                break
             with Image.open(path) as image:
                 title, caption = image.info["Title"], image.info["Description"]
             pictures += ["", f"![{title}](reproduced/{path.name})", "", f"**{title}.** {caption}"]

