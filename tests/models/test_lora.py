@@ -182,7 +182,7 @@ def test_effective_parameters_are_the_rank_of_the_derivative(base: Path) -> None
     trained = [p for p in module.parameters() if p.requires_grad]
     for number, parameter in enumerate(trained):
         parameter.data.normal_(0, 0.3, generator=torch.Generator().manual_seed(number))
-    tokens = torch.randint(TOKENS, (40, 20), generator=torch.Generator().manual_seed(0))
+    tokens = torch.randint(TOKENS, (12, 20), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         hidden = module.network.base_model.model.model
     scores = hidden(input_ids=tokens).last_hidden_state
