@@ -61,6 +61,14 @@ def ctrl_c_is_heard() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_said_of_progress() -> None:
+    """However slow the machine is: tests expect nothing on stderr of commands that end well."""
+    from capax.cli import progress
+
+    progress.FIRST_SECONDS = 3600.0
+
+
 @pytest.fixture(autouse=True)
 def torch_state_is_left_alone(torch_on_one_thread: Any) -> Iterator[None]:
     """Fail a test that leaves torch's global state changed: the next test's result would depend on it."""
