@@ -18,6 +18,7 @@ import pytest
 from bad_files import STUDY, WRONG_STUDIES, make
 from forks import Server
 from invocations import BASES, FILES, LEARNED, SLOW, WITHOUT_LAW, draw, table
+from versions import pinned
 
 import capax
 from capax import machine
@@ -279,7 +280,7 @@ def test_compressed_and_endless_tables_are_refused(monkeypatch: pytest.MonkeyPat
 
 def test_integers_of_a_table_have_64_bits() -> None:
     Path("t.csv").write_text(f"seq_len,memorized\n8,{HUGE}\n")
-    with pytest.raises(TableError, match=r"'memorized' .*64 bits|as dtype `i64` at column 'memorized'"):
+    with pytest.raises(TableError, match=r"'memorized' .*64 bits" if pinned("polars") else "column 'memorized'"):
         from_file("t.csv")
 
 

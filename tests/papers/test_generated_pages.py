@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from doc_scripts import DOCS, script
 from polars.testing import assert_frame_equal
+from versions import pinned
 
 PAGES = sorted(path.stem for path in DOCS.glob("*.py") if "\ndef page(" in path.read_text("utf-8"))
 DATA = sorted(name for name in PAGES if "\ndef reference(" in (DOCS / f"{name}.py").read_text("utf-8"))
@@ -36,8 +37,9 @@ def test_a_page_is_what_its_script_writes(name: str) -> None:
 @pytest.mark.parametrize("name", DATA)
 def test_data_that_ship_are_those_of_the_runs(name: str) -> None:
     made = script(name)
-    shipped, again = (
-        pl.read_csv(content, infer_schema_length=None, comment_prefix="#")
-        for content in (made["REFERENCE"], made["reference"]())
-    )
-    assert_frame_equal(again, shipped, rel_tol=1e-9)
+    shipped, again = made["REFERENCE"].read_bytes(), made["reference"]()
+    if pinned("numpy", "polars", "scipy"):
+        assert shipped == again, f"run python docs/{name}.py"
+    else:
+        one, other = (pl.read_csv(text, infer_schema_length=None, comment_prefix="#") for text in (shipped, again))
+        assert_frame_equal(one, other, rel_tol=1e-9)

@@ -26,6 +26,7 @@ def test_small_of_every_paper_is_kept_with_every_figure() -> None:
         drawn = {f"{paper}-small-{recipe.figure}.png" for recipe in recipes(paper) if recipe.chart is not None}
         found = {path.name for path in (DOCS / "reproduced").glob(f"{paper}-small-*.png")}
         assert {re.sub(r"-\d.png$", ".png", name) if name not in drawn else name for name in found} == drawn
+        assert all(f"(reproduced/{name})" in (DOCS / "reproduced.md").read_text("utf-8") for name in found)
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=[path.stem for path in KEPT])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from study import STUDY
 
 import capax
 from capax.errors import SpecError, StoreError
@@ -23,24 +24,6 @@ from capax.sweeps import shards
 from capax.sweeps.under_way import together
 from capax.testing.executors import small
 
-STUDY = """
-store = "s.db"
-[task]
-seq_len = 4
-vocab_size = 10
-library_size = 60
-[model]
-d_head = 8
-[training]
-max_epochs = {epochs}
-patience = 1000
-[protocol]
-restarts = 2
-[grid]
-d_model = [8, 12]
-n_heads = [1, 2]
-seed = [0, 1, 2]
-"""
 EPOCHS = 400
 CLUSTER = Path(__file__).parents[2] / "docs" / "how-to" / "cluster.md"
 

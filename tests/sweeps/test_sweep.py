@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from study import STUDY
 
 import capax
 from capax.errors import StoreError, SweepFailed
@@ -20,25 +21,6 @@ from capax.results import Measurement
 from capax.sweeps.executors import Executor, Job, Report, do
 from capax.sweeps.under_way import SweepProgress, together
 from capax.testing.executors import impossible, small
-
-STUDY = """
-store = "s.db"
-[task]
-seq_len = 4
-vocab_size = 10
-library_size = 60
-[model]
-d_head = 8
-[training]
-max_epochs = {epochs}
-patience = 1000
-[protocol]
-restarts = 2
-[grid]
-d_model = [8, 12]
-n_heads = [1, 2]
-seed = [0, 1, 2]
-"""
 
 
 def timeless(runs: list[Measurement]) -> dict[str, Measurement]:
