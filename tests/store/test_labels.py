@@ -9,9 +9,10 @@ import pytest
 from stores import OLDER, older, raw
 
 import capax
-from capax.errors import SpecError, StoreError
+from capax.errors import SpecError, StoreError, TableError
 from capax.results import Measurement
 from capax.specs.labels import LONGEST, Labels
+from capax.store.conditions import where
 from capax.store.merge import merge
 from capax.sweeps.grid import StudyError, read_study
 
@@ -168,3 +169,12 @@ def test_a_study_with_other_names_is_refused(tmp_path: Path, line: str) -> None:
     (tmp_path / "s.toml").write_text(STUDY.format(line))
     with pytest.raises(StudyError, match=r"s\.toml: (name|tags): "):
         read_study(tmp_path / "s.toml")
+
+
+def test_a_tag_that_no_run_has_is_one_line(tmp_path: Path, three: list[Measurement]) -> None:
+    """In a store whose runs have no tags, too."""
+    with capax.Store(tmp_path / "s.db") as store:
+        for run in three:
+            store.add(run)
+    with pytest.raises(TableError, match=r"^where: no row has tags=nope$"):
+        where(capax.read(tmp_path / "s.db"), ["tags=nope"])

@@ -28,7 +28,7 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
             except ValueError:
                 raise TableError(f"where: {name} holds numbers, got {value!r}") from None
         elif name == "tags":
-            kept = column.str.split(",").list.contains(value)
+            kept = column.cast(pl.String).str.split(",").list.contains(value)
         else:
             kept = column.cast(pl.String).str.to_lowercase() == value.lower()
         rows = rows.filter(kept)
