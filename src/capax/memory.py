@@ -25,8 +25,10 @@ from capax.results import Measurement, Recall
 from capax.seeds import numpy_generator
 from capax.specs.plugins import resolve
 from capax.store import DEFAULT, Store
-from capax.tasks import associations, relations
+from capax.tasks import associations
 from capax.tasks.association_files import Examples
+from capax.tasks.context_relations import ContextLibrary
+from capax.tasks.relations import RelationLibrary
 from capax.training.prepare import initial
 from capax.training.room import refuse_too_large
 
@@ -134,31 +136,37 @@ class AssociativeMemory:
 
 @dataclass(frozen=True)
 class RelationMemory:
-    """The best restart of a run on relations: its measurement, its model, and the graph that it learned.
-
-    Attributes:
-        items: the items' vectors.
-        signs: 1 for each ordered pair (source, target) that is an edge, −1 for any other.
-    """
+    """The best restart of a run on relations: its measurement, its model, and the graph that it learned."""
 
     run: Measurement
-    model: KeyQueryEnsemble
-    items: Float[np.ndarray, "m c"]
-    signs: Float[np.ndarray, "m m"]
+    model: Any
+    library: RelationLibrary | ContextLibrary
 
     @classmethod
     def of(cls, run: Measurement, model: KeyQueryEnsemble, generator: np.random.Generator) -> RelationMemory:
         """With the graph drawn again."""
         task: Any = run.spec.task
-        items, signs, _ = relations.draw(task, model.spec.d_model, generator)
-        return cls(run, model, items, signs)
+        dtype = model.parameters["query"].dtype
+        library = RelationLibrary.build(task, model.spec, (run.library_size,), [generator], dtype=dtype)
+        return cls(run, model, library)
+
+    @property
+    def items(self) -> Float[np.ndarray, "m c"]:
+        """The items' vectors."""
+        return self.library.items[0].double().numpy()
+
+    @property
+    def signs(self) -> Float[np.ndarray, "m m"]:
+        """1 for each ordered pair (source, target) that is an edge, −1 for any other."""
+        return np.where(self.library.signs[0].numpy() > 0, 1.0, -1.0)
 
     def outputs(self) -> Float[np.ndarray, "m m"]:
-        """Its output for each ordered pair: an edge where it is above zero."""
-        items = torch.from_numpy(self.items).to(self.model.parameters["query"].dtype)[None]
+        """Its output for each ordered pair, over the scale: an edge where it is above zero.
+
+        Where attention is within contexts, the mean over those that the measurement counted in.
+        """
         with torch.no_grad():
-            rows = torch.arange(items.shape[1])[None]
-            return self.model.outputs(items, rows, self.model.shared(items))[0].numpy()
+            return self.library.pair_outputs(self.model)
 
 
 def save(path: Path, weights: dict[str, Tensor], told: dict[str, str] | None = None) -> None:

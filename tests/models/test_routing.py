@@ -15,7 +15,7 @@ from torch import Tensor
 
 from capax.errors import SpecError
 from capax.models.routing import RoutingEnsemble
-from capax.specs import Budget, KeyQueryChannel, Relations, Run, Training
+from capax.specs import KeyQueryChannel, Relations, Training
 from capax.training.optimizers import Adam
 
 CHANNELS = pytest.mark.parametrize("channel", ["softmax", "block"])
@@ -58,7 +58,10 @@ def plain_outputs(spec: KeyQueryChannel, member: Member, items: Tensor, d_head: 
         for head in range(spec.n_heads):
             scores = (others @ member["key"][head]) @ (source @ member["query"][head]) / math.sqrt(d_head)
             weights = torch.exp(scores - scores.max())
-            y = y + (weights / weights.sum()) @ others @ member["value"][head]
+            routed = (weights / weights.sum()) @ others
+            if spec.values:
+                routed = routed @ member["value"][head]
+            y = y + (routed @ member["output"][head] if spec.d_value else routed)
         if spec.channel == "block":
             u = norm(source + y, "norm")
             hidden = activated(u @ member["up"] + member["up_bias"], "gelu")
@@ -88,13 +91,14 @@ def outputs(ensemble: RoutingEnsemble, items: Tensor, rows: Tensor | None = None
     d_heads=st.lists(st.integers(1, 6), min_size=1, max_size=3),
     m=st.integers(2, 6),
     one_graph=st.booleans(),
+    values=st.sampled_from([{}, {"values": False}, {"d_value": 3}]),
     seed=st.integers(0, 1000),
 )
 def test_equals_a_loop_over_sources_and_heads(
-    channel: Any, n_heads: int, c: int, d_heads: list[int], m: int, one_graph: bool, seed: int
+    channel: Any, n_heads: int, c: int, d_heads: list[int], m: int, one_graph: bool, values: dict[str, Any], seed: int
 ) -> None:
     """Outputs, and gradients of a loss; members of smaller heads are divided by the root of their own size."""
-    spec = KeyQueryChannel(n_heads=n_heads, d_model=c, channel=channel)
+    spec = KeyQueryChannel(n_heads=n_heads, d_model=c, channel=channel, **values)
     ensemble = randomized(spec, m, d_heads, seed)
     items = unit_items(1 if one_graph else len(d_heads), m, c, seed)
     found = outputs(ensemble, items)
@@ -171,10 +175,72 @@ def test_what_is_routed_is_added_up(channel: Any) -> None:
         KeyQueryChannel(channel=channel, aggregate="max")
 
 
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(
+    channel=st.sampled_from(["softmax", "block"]),
+    n_heads=st.integers(1, 3),
+    values=st.sampled_from([{}, {"values": False}, {"d_value": 1}, {"d_value": 4}]),
+    d_heads=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    n=st.integers(2, 5),
+    contexts=st.integers(1, 3),
+    seed=st.integers(0, 1000),
+)
+def test_in_a_context_attention_is_over_its_items(
+    channel: Any, n_heads: int, values: dict[str, Any], d_heads: list[int], n: int, contexts: int, seed: int
+) -> None:
+    """Outputs and gradients are those of a loop over each context alone, with whatever values."""
+    spec = KeyQueryChannel(n_heads=n_heads, d_model=5, channel=channel, **values)
+    ensemble = randomized(spec, 9, d_heads, seed)
+    items = torch.stack([unit_items(contexts, n, 5, seed + e) for e in range(len(d_heads))])
+    found = ensemble.outputs_in_contexts(items, ensemble.shared_by_contexts())
+    weight = torch.randn(found.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    (found * weight).sum().backward()
+    for e, d_head in enumerate(d_heads):
+        member = {
+            name: p[e].detach().clone().requires_grad_(p.requires_grad) for name, p in ensemble.parameters.items()
+        }
+        expected = torch.stack([plain_outputs(spec, member, one, d_head) for one in items[e]])
+        assert_same(found[e], expected, 1e-10, "outputs")
+        (expected * weight[e]).sum().backward()
+        for name in ensemble.trainable:
+            gradient, known = ensemble.parameters[name].grad, member[name].grad
+            assert gradient is not None
+            assert known is not None
+            assert_same(gradient[e], known, 1e-10, name)
+
+
 @CHANNELS
-def test_scores_that_depend_on_the_context_need_the_whole_graph(channel: Any) -> None:
-    task, model = Relations(n_items=9, contexts="uniform", context_size=4), KeyQueryChannel(d_head=3, channel=channel)
-    with pytest.raises(SpecError, match=f"contexts: should be 'whole' with channel '{channel}'"):
-        Run(task=task, model=model)
-    assert Run(task=task, model=model.replace(channel="threshold")).model == KeyQueryChannel(d_head=3)
-    Run(task=Relations(n_items=9), model=KeyQueryChannel(channel=channel), protocol=Budget())
+@pytest.mark.parametrize("values", [{}, {"values": False}, {"d_value": 2}], ids=str)
+def test_a_context_of_all_items_is_the_whole_graph(channel: Any, values: dict[str, Any]) -> None:
+    ensemble = randomized(KeyQueryChannel(n_heads=2, d_model=5, channel=channel, **values), 6, [4, 2])
+    items = unit_items(2, 6, 5, 0)
+    alone = ensemble.outputs_in_contexts(items[:, None], ensemble.shared_by_contexts())[:, 0]
+    assert_same(alone, outputs(ensemble, items), 1e-12, "outputs")
+
+
+def test_what_values_are_counted_as() -> None:
+    """A value and its output matrix have d_model · d_value numbers each, of which (d_value)² say nothing."""
+
+    def counts(**fields: Any) -> tuple[int, int]:
+        spec = KeyQueryChannel(n_heads=2, d_model=6, d_head=6, channel="softmax", **fields)
+        sizes = {"n_items": 9, "context_size": 4}
+        return spec.parameter_counts(**sizes)["trainable"], spec.effective_parameters(**sizes)
+
+    keys = 2 * 2 * 6 * 6
+    assert counts(values=False) == (keys + 2, 2 * 36 + 2)
+    assert counts() == (keys + 72 + 2, 2 * 36 + 72 + 2)
+    assert counts(d_value=2) == (keys + 2 * 2 * 12 + 2, 2 * 36 + 2 * (24 - 4) + 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"values": False}, "values: only with channel 'softmax' or 'block', got False"),
+        ({"d_value": 3}, "d_value: only with channel 'softmax' or 'block', got 3"),
+        ({"channel": "softmax", "values": False, "d_value": 3}, "d_value: not without values, got 3"),
+        ({"channel": "block", "d_value": 0}, "d_value: "),
+    ],
+)
+def test_values_that_cannot_be(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        KeyQueryChannel(**fields)

@@ -93,13 +93,17 @@ def drawn(kind: str, draw: random.Random) -> tuple[Task, Model, Training]:
             ),
             training,
         )
+    channel = draw.choice(["threshold", "threshold", "softmax", "block"])
+    subsets: dict[str, Any] = {"contexts": "uniform", "context_size": draw.choice([2, 3, 4])}
+    values: dict[str, Any] = draw.choice([{}, {"values": False}, {"d_value": 1}, {"d_value": 3}])
     return (
-        Relations(n_items=draw.choice([4, 8, 12, 17, 20, 33])),
+        Relations(n_items=draw.choice([4, 8, 12, 17, 20, 33]), **draw.choice([{}, subsets])),
         KeyQueryChannel(
             n_heads=draw.choice([1, 1, 2, 4]),
             d_model=draw.choice([2, 4, 8, 16]),
             d_head=draw.choice([1, 2, 4]),
-            channel=draw.choice(["threshold", "threshold", "softmax", "block"]),
+            channel=channel,
+            **values if channel != "threshold" else {},
         ),
         training,
     )

@@ -79,13 +79,17 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
             items: each member's vectors, or those of all.
         """
         query, key = self.parameters["query"], self.parameters["key"]
-        scale = self.parameters["first_scale"] * (1 + SCALE_RATE * self.parameters["scale"])
         return {
             "query": query.transpose(1, 2).flatten(2),
             "keys": items[:, None] @ key,
-            "scale": scale,
+            "scale": self.scale,
             "threshold": self.parameters["threshold"],
         }
+
+    @property
+    def scale(self) -> Float[Tensor, "e 1"]:
+        """By what scores are multiplied."""
+        return self.parameters["first_scale"] * (1 + SCALE_RATE * self.parameters["scale"])
 
     def outputs(
         self, sources: Float[Tensor, "e b c"], rows: Int[Tensor, "e b"], shared: dict[str, Tensor]

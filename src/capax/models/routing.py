@@ -1,16 +1,17 @@
 """Key-query channels whose scores are attention over the context (after Adler 2025, third version).
 
 The paper's third version normalises scores by a scaled softmax, routes values, and has experiments with a whole block;
-its designs are not known to us, so these are ours. Letters as in `keyquery`; o is what a head routes (c channels).
+its designs are not known to us, so these are ours. Letters as in `keyquery`; n items of a context, which are all
+items or a subset; v channels of a value; o is what heads route (c channels).
 
-    a_ij = softmax over the items j ≠ i of ⟨x_i W_Q, x_j W_K⟩ / √d_head
-    o_i  = Σ_h Σ_j a_ij x_j W_V,   W_V c×c: a value path of full rank, so that only queries and keys are narrow
+    a_ij = softmax over the items j ≠ i of the context of ⟨x_i W_Q, x_j W_K⟩ / √d_head
+    o_i  = Σ_h Σ_j a_ij x_j W_V W_O, W_V c×v, W_O v×c; without `d_value` W_V c×c alone; without `values` neither
     y_i  = o_i (softmax), or a block in post-norm order with given vectors in the place of embeddings:
            u = norm(x_i + o_i), y_i = norm(u + MLP(u)), norms with gains, an MLP of 4·c hidden GELUs with biases
-    z_ij = a·⟨y_i, x_j⟩ − b: what is routed is compared with every item
+    z_ij = a·⟨y_i, x_j⟩ − b: what is routed is compared with every item of the context
 
-Values, and an MLP more so, store relations too: for a permutation of 64 items in 16 channels D_K* is 16 with a
-threshold, 2 with softmax, 1 with a block (measured). So their key dimension is no capacity of the key-query channel.
+Values of d_model channels, and an MLP more so, can store relations too, where all items are in the one context: for a
+permutation of 64 items in 16 channels D_K* is 16 with a threshold, 2 with softmax, 1 with a block (measured).
 """
 
 from __future__ import annotations
@@ -32,15 +33,19 @@ class RoutingEnsemble(KeyQueryEnsemble):
 
     Attributes:
         parameters: those of `KeyQueryEnsemble` (its `first_scale` is 2 ln m, over the norm √d_model of a block's
-            output), the constant `temperature` = 1/√d_head (e, 1) and `value` (e, h, c, c); of a block also `norm`,
-            `ffn_norm`, `down_bias` (e, c), `up` (e, c, 4c), `up_bias` (e, 4c) and `down` (e, 4c, c).
+            output), the constant `temperature` = 1/√d_head (e, 1); with values `value` (e, h, c, c), or (e, h, c, v)
+            and `output` (e, h, v, c); of a block also `norm`, `ffn_norm`, `down_bias` (e, c), `up` (e, c, 4c),
+            `up_bias` (e, 4c) and `down` (e, 4c, c).
     """
 
     def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
         """What all sources of a step share: queries' matrices, keys, values, the items themselves, the block."""
-        own = ("temperature", "norm", "up", "up_bias", "down", "down_bias", "ffn_norm")
+        own = ("temperature", "output", "norm", "up", "up_bias", "down", "down_bias", "ffn_norm")
         parts = {name: self.parameters[name] for name in own if name in self.parameters}
-        return super().shared(items) | parts | {"items": items, "values": items[:, None] @ self.parameters["value"]}
+        values = items[:, None]
+        if "value" in self.parameters:
+            values = values @ self.parameters["value"]
+        return super().shared(items) | parts | {"items": items, "values": values}
 
     def outputs(
         self, sources: Float[Tensor, "e b c"], rows: Int[Tensor, "e b"], shared: dict[str, Tensor]
@@ -50,10 +55,8 @@ class RoutingEnsemble(KeyQueryEnsemble):
         Args:
             rows: which items the sources are; none attends to itself.
         """
-        y = (self.attention(sources, rows, shared) @ shared["values"]).sum(1)
-        if self.spec.channel == "block":
-            y = self._block(sources + y, shared)
-        scores = y @ shared["items"].mT
+        routed = self.attention(sources, rows, shared) @ shared["values"]
+        scores = self._compared(sources, routed, shared) @ shared["items"].mT
         return scores * shared["scale"][:, None] - shared["threshold"][:, None]
 
     def attention(
@@ -64,6 +67,36 @@ class RoutingEnsemble(KeyQueryEnsemble):
         scores = queries @ shared["keys"].mT * shared["temperature"][:, :, None, None]
         itself = rows[:, None, :, None].expand(-1, self.spec.n_heads, -1, 1)
         return softmax(scores.scatter(3, itself, -math.inf))
+
+    def shared_by_contexts(self) -> dict[str, Tensor]:
+        """What all contexts of a step share: the matrices themselves."""
+        return self.parameters | {"scale": self.scale}
+
+    def outputs_in_contexts(
+        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e b n n"]:
+        """a·⟨y_i, x_j⟩ − b of each ordered pair of items of each context; an item with itself says nothing.
+
+        Args:
+            items: the vectors of each context.
+            shared: as `shared_by_contexts` gives it.
+        """
+        contexts, n = items.shape[1:3]
+        flat = items.flatten(1, 2)
+        queries, keys = ((flat[:, None] @ shared[name]).unflatten(2, (contexts, n)) for name in ("query", "key"))
+        scores = queries @ keys.mT * shared["temperature"][:, :, None, None, None]  # e h b n n
+        scores.diagonal(dim1=3, dim2=4).fill_(-math.inf)
+        values = flat[:, None] @ shared["value"] if "value" in shared else flat[:, None]
+        routed = (softmax(scores) @ values.unflatten(2, (contexts, n))).flatten(2, 3)
+        y = self._compared(flat, routed, shared).unflatten(1, (contexts, n))
+        return y @ items.mT * shared["scale"][:, None, None] - shared["threshold"][:, None, None]
+
+    def _compared(
+        self, sources: Float[Tensor, "e b c"], routed: Float[Tensor, "e h b v"], shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e b c"]:
+        """What is compared with the items: the heads' values added up, or a block's output."""
+        added = (routed @ shared["output"] if "output" in shared else routed).sum(1)
+        return self._block(sources + added, shared) if self.spec.channel == "block" else added
 
     def _block(self, x: Float[Tensor, "e b c"], shared: dict[str, Tensor]) -> Float[Tensor, "e b c"]:
         """The block after its attention."""

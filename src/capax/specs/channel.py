@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from capax.specs.model import Constant, Model, Normal, Parameter, Scored, freedom, heads, layout
 from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
-from capax.specs.spec import LARGEST_SIZE, Size
+from capax.specs.spec import LARGEST_SIZE, Size, since
 from capax.specs.training import Training
 from capax.text import Over
 
@@ -21,9 +21,9 @@ class KeyQueryChannel(Model):
 
     Scores of the heads are joined by their maximum (the paper's), or added up; threshold and scale are learned, too.
     `softmax` normalises each head's scores over the context, adds up the values that the heads route, and compares
-    that with every item; `block` is a whole transformer block on the given vectors. The paper's third version has
-    such channels, but its designs are not known to us: these are ours (see `capax.models.routing`). Their values, and
-    the block's MLP, store relations as well, so less key dimension is enough.
+    that with every item of it; `block` is a whole transformer block on the given vectors. The paper's third version
+    has such channels, but its designs are not known to us: these are ours (see `capax.models.routing`). Values, and
+    the block's MLP, can store relations as well: compare head counts at one size of all values, n_heads · d_value.
     """
 
     reads: ClassVar[str] = "pairs"
@@ -48,10 +48,29 @@ class KeyQueryChannel(Model):
         Literal["threshold", "softmax", "block"],
         Field(description="What the scores are for: a threshold, attention that routes values, or a whole block."),
     ] = "threshold"
+    values: Annotated[
+        bool, since("0.1", description="Values of heads that route; without them heads route the items themselves.")
+    ] = True
+    d_value: Annotated[
+        int | None,
+        since(
+            "0.1",
+            ge=1,
+            le=LARGEST_SIZE,
+            description="Channels of a value, which an output matrix brings back to d_model; a value has d_model "
+            "channels, and no output matrix, when not given.",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _sums(self) -> Self:
         """Heads that route values are summed; the maximum is refused."""
+        routed = {"values": not self.values, "d_value": self.d_value is not None}
+        for field, given in routed.items():
+            if given and self.channel == "threshold":
+                raise ValueError(f"{field}: only with channel 'softmax' or 'block', got {getattr(self, field)}")
+        if not self.values and self.d_value is not None:
+            raise ValueError(f"d_value: not without values, got {self.d_value}")
         if self.channel != "threshold" and self.aggregate == "max":
             if "aggregate" in self.model_fields_set:
                 raise ValueError(f"aggregate: channel {self.channel!r} adds its heads up ('sum'), got 'max'")
@@ -61,8 +80,12 @@ class KeyQueryChannel(Model):
     def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one source of one member."""
         whole = self.aggregate == "max" or self.channel != "threshold"
-        scores = (self.n_heads if whole else 1) * sizes["n_items"]
-        return max(scores, 4 * self.d_model) if self.channel == "block" else scores
+        heads, context = self.n_heads if whole else 1, sizes.get("context_size")
+        if self.channel == "threshold" or context is None:
+            sources, others = 1, sizes["n_items"]
+        else:
+            sources = others = context
+        return sources * max(heads * others, 4 * self.d_model if self.channel == "block" else 0)
 
     @classmethod
     def shaped(cls, needed: float, given: Mapping[str, int], **sizes: int) -> dict[str, int]:
@@ -93,21 +116,28 @@ class KeyQueryChannel(Model):
     def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
         """The model in a sentence."""
         joined = "their maximum" if self.aggregate == "max" else "their sum"
-        return f"a key-query channel ({self.channel}), {layout(over, protocols)}, heads joined by {joined}"
+        routed = "" if self.values else ", without values"
+        if self.d_value is not None:
+            routed = f", values of {over.listed('d_value')} channels"
+        return f"a key-query channel ({self.channel}), {layout(over, protocols)}, heads joined by {joined}{routed}"
 
     def architecture(self, **_: Any) -> dict[str, Any]:
         """Its fields."""
         return self.model_dump(exclude={"model"})
 
-    def parameters(self, *, n_items: int) -> tuple[Parameter, ...]:  # type: ignore[override]
+    def parameters(  # type: ignore[override]
+        self, *, n_items: int, context_size: int | None = None
+    ) -> tuple[Parameter, ...]:
         """Its tensors: all but constants are trained, 2·d_model·n_heads·d_head, a scale and a threshold.
 
-        Channels that route values have d_model² more a head; a block 8·d_model² + 7·d_model. Ours: standard normal
-        queries and keys; other matrices normal, of variance 1 / inputs (a value's inputs: all heads'); a threshold of
-        ln m + √(2 ln h), or of ln m where values are routed.
+        Channels that route values have d_model² more a head, 2·d_model·d_value with `d_value`, none without `values`;
+        a block 8·d_model² + 7·d_model. Ours: standard normal queries and keys; other matrices normal, of variance
+        1 / inputs (where heads are added up: all heads' inputs); a threshold of ln m + √(2 ln h), or of ln m where
+        values are routed.
 
         Args:
             n_items: items among which edges are recognized (m).
+            context_size: items of a context, where it is a subset; tensors are the same.
         """
         assert self.d_head is not None
         h, c, d, one = self.n_heads, self.d_model, self.d_head, (1,)
@@ -123,6 +153,10 @@ class KeyQueryChannel(Model):
         ]
         if routes:
             table.append(Parameter("temperature", one, Constant(1 / math.sqrt(d)), trained=False))
+        if routes and self.d_value is not None:
+            table.append(Parameter("value", (h, c, self.d_value), Normal(1 / math.sqrt(c))))
+            table.append(Parameter("output", (h, self.d_value, c), Normal(1 / math.sqrt(h * self.d_value))))
+        elif routes and self.values:
             table.append(Parameter("value", (h, c, c), Normal(1 / math.sqrt(h * c))))
         if block:
             table += [
@@ -135,13 +169,20 @@ class KeyQueryChannel(Model):
             ]
         return tuple(table)
 
-    def effective_parameters(self, *, n_items: int) -> int:  # type: ignore[override]
-        """Trained numbers, with W_Q W_Kᵀ counted by its own freedom: of each head, or of the sum of all."""
+    def effective_parameters(  # type: ignore[override]
+        self, *, n_items: int, context_size: int | None = None
+    ) -> int:
+        """Trained numbers, with products of matrices counted by their own freedom.
+
+        These are W_Q W_Kᵀ of each head, or of the sum of all, and each head's values with their output matrix.
+        """
         assert self.d_head is not None
         counted = super().effective_parameters(n_items=n_items)
         c, h, d = self.d_model, self.n_heads, self.d_head
         added = self.channel == "threshold" and self.aggregate == "sum"
         free = freedom(c, h * d, c) if added else h * freedom(c, d, c)
+        if self.d_value is not None:
+            counted -= h * (2 * c * self.d_value - freedom(c, self.d_value, c))
         return counted - (2 * c * h * d - free)
 
     def refuse(self, training: Training, protocol: Protocol) -> None:

@@ -159,9 +159,10 @@ class Relations(Task):
         )
 
     def sizes(self) -> dict[str, int]:
-        """`n_items`."""
+        """`n_items`, and `context_size` where contexts are subsets."""
         assert self.n_items is not None
-        return {"n_items": self.n_items}
+        subsets = {} if self.context_size is None else {"context_size": self.context_size}
+        return {"n_items": self.n_items} | subsets
 
     def rows(self, library_size: int) -> int:
         """Items: each is the source of a row of pairs."""
@@ -196,20 +197,16 @@ class Relations(Task):
     def bound_sizes(self) -> dict[str, Any]:
         """`n_items`, `n_edges`, which are the library, and how many graphs there are."""
         bits = {"graph_bits": self.graph_bits(), "bits_per_item": self.bits_per_item()}
-        return self.sizes() | {"n_edges": self.library_size, "library_size": self.library_size} | bits
+        sizes = {"n_items": self.sizes()["n_items"], "n_edges": self.library_size, "library_size": self.library_size}
+        return sizes | bits
 
     def bits_per_item(self) -> float:
         """An edge's share of `graph_bits`."""
         return self.graph_bits() / self.library_size
 
     def refuse(self, model: Model, protocol: Protocol) -> None:
-        """Refuse vectors, or contexts, that the model cannot read."""
-        channel, width = getattr(model, "channel", "threshold"), getattr(model, "d_model", None)
-        if self.contexts != "whole" and channel != "threshold":
-            raise ValueError(
-                f"contexts: should be 'whole' with channel {channel!r}, whose scores depend on the context, "
-                f"got {self.contexts!r}"
-            )
+        """Refuse vectors that the model cannot read."""
+        width = getattr(model, "d_model", None)
         if self.embeddings == "onehot" and width != self.n_items:
             raise ValueError(f"d_model: one-hot items need n_items = {self.n_items}, got {width}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +15,10 @@ from capax import devices
 from capax.errors import LibraryError
 from capax.models.keyquery import KeyQueryEnsemble
 from capax.specs import Relations
-from capax.tasks import contexts, embeddings, graphs, relation_files
+from capax.tasks import contexts, recognition, relation_files
+from capax.tasks.context_relations import ContextLibrary
 from capax.tasks.library import Evaluation, Library, Purpose
-
-COMPLETE_F1 = 0.999
-"""Ours: from this F1 on a training counts as complete."""
+from capax.tasks.recognition import CONTEXTS
 
 
 @dataclass(frozen=True)
@@ -74,12 +72,16 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         padded_to: int | None = None,
-    ) -> RelationLibrary:
+    ) -> RelationLibrary | ContextLibrary:
         """Draw one graph with its items per generator; a single generator means that all members share it.
+
+        Of a channel that routes values, and contexts that are subsets, rows are contexts.
 
         Raises:
             LibraryError: when no sampled context holds an edge, or the user's files cannot be used.
         """
+        if spec.contexts != "whole" and getattr(model, "channel", "threshold") != "threshold":
+            return ContextLibrary.build(spec, model, sizes, generators, device=device, dtype=dtype)
         drawn = [draw(spec, model.d_model, generator) for generator in generators]
         items, signs, weight = (torch.from_numpy(np.stack(arrays)).to(device) for arrays in zip(*drawn, strict=True))
         edges, others = weight * (signs > 0), weight * (signs < 0)
@@ -131,6 +133,11 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         outputs = model.outputs(batch.sources, batch.rows, shared)
         return outputs if purpose == "loss" else outputs / shared["scale"][:, None].abs()
 
+    def pair_outputs(self, model: KeyQueryEnsemble) -> Float[np.ndarray, "m m"]:
+        """A single member's outputs for all ordered pairs, as they are counted."""
+        rows = torch.arange(self.rows, device=self.items.device)[None]
+        return self.outputs(model, self.batch(rows), "recall", self.shared(model, "recall", self.rows))[0].cpu().numpy()
+
     def losses(
         self, outputs: Float[Tensor, "e b m"], batch: RelationBatch, weight: Float[Tensor, "e b"]
     ) -> Float[Tensor, " e"]:
@@ -159,44 +166,33 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         }
 
     def evaluation(self, member: int, memorized: int, rows: dict[str, Tensor]) -> Evaluation:
-        """Micro-F1 over the counted pairs; the margin is what edges' scores are above all others'.
-
-        Where all pairs are edges it is what they are above the threshold.
-        """
+        """Micro-F1 over the counted pairs, and how far scores are from the threshold (`recognition.evaluation`)."""
         predicted, hits, edges = (
             float(devices.wide(rows[name]).sum())
             for name in ("weighted_predicted", "weighted_recalled", "weighted_edges")
         )
-        f1 = 2 * hits / (predicted + edges)
-        lowest, highest = float(rows["lowest_edge"].amin()), float(rows["highest_other"].amax())
-        metrics = {
-            "f1": f1,
-            "precision": hits / predicted if predicted else 0.0,
-            "recall": hits / edges,
-            "margin": lowest if highest == -math.inf else lowest - highest,
-            "predicted_pairs": float(rows["predicted"].sum()),
-        }
-        return Evaluation(memorized, metrics, (f1, metrics["margin"]), f1 >= COMPLETE_F1)
-
-
-CONTEXTS = 256
-"""Contexts that pairs are counted in, where they are subsets (ours)."""
+        return recognition.evaluation(
+            memorized,
+            hits=hits,
+            predicted=predicted,
+            edges=edges,
+            lowest=float(rows["lowest_edge"].amin()),
+            highest=float(rows["highest_other"].amax()),
+            pairs=float(rows["predicted"].sum()),
+        )
 
 
 def draw(
     spec: Relations, d_model: int, generator: np.random.Generator
 ) -> tuple[Float[np.ndarray, "m c"], Float[np.ndarray, "m m"], Float[np.ndarray, "m m"]]:
     """The items' vectors, the sign of each ordered pair (1 for edges), and how often it is counted."""
-    pairs = graphs.draw(spec, generator)
-    items = embeddings.draw(spec, d_model, generator)
+    items, edges, signs = recognition.draw(spec, d_model, generator)
     m = len(items)
-    signs = np.full((m, m), -1.0)
-    signs[pairs[:, 0], pairs[:, 1]] = 1.0
     if spec.contexts == "whole":
         weight = np.ones((m, m))
     else:
         inside = np.zeros((CONTEXTS, m))
-        np.put_along_axis(inside, contexts.draw(spec, pairs, generator, CONTEXTS), 1.0, axis=1)
+        np.put_along_axis(inside, contexts.draw(spec, edges, generator, CONTEXTS), 1.0, axis=1)
         weight = inside.T @ inside
     np.fill_diagonal(weight, 0)
     return items, signs, weight
