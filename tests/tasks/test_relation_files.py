@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
+import capax
 from capax.errors import CapaxError, LibraryError
+from capax.specs import KeyQueryChannel, Run, Training
 from capax.specs.relations import Relations
 from capax.tasks import embeddings, graphs, relation_files
+from capax.text import Over
 
 EDGES = "source,target\na,b\nb,c\nc,a\n"
 
@@ -228,7 +232,7 @@ def test_items_of_a_drawn_graph_are_named_by_number(tmp_path: Path) -> None:
 
 def test_no_such_vectors(tmp_path: Path) -> None:
     graph = csv(tmp_path)
-    assert refusal(graph, embeddings="learned").endswith("low_coherence, or a .npy file, got 'learned'")
+    assert refusal(graph, embeddings="learned").endswith("or hf:FOLDER, got 'learned'")
     assert refusal(graph, embeddings="none.npy").startswith("embeddings: ")
     (tmp_path / "text.npy").write_text("1 2 3")
     assert "text.npy is not a .npy array: " in refusal(graph, embeddings=str(tmp_path / "text.npy"))
@@ -251,3 +255,71 @@ def test_rounded_unit_vectors_pass_in_silence(tmp_path: Path, dtype: str) -> Non
     np.testing.assert_allclose(
         np.linalg.norm(embeddings.draw(spec, 16, np.random.default_rng(0)), axis=1), 1, rtol=0, atol=1e-15
     )
+
+
+# the tokens of a model
+
+
+def table(folder: Path, name: str = "model.embed_tokens.weight", array: Any = None, file: str = "model") -> str:
+    folder.mkdir(exist_ok=True)
+    array = np.random.default_rng(0).normal(size=(20, 6)) if array is None else array
+    save_file(
+        {name: np.asarray(array, np.float32), "other.weight": np.zeros((2, 2), np.float32)},
+        folder / f"{file}.safetensors",
+    )
+    return f"hf:{folder}"
+
+
+@pytest.mark.parametrize("name", ["model.embed_tokens.weight", "wte.weight", "embeddings.word_embeddings.weight"])
+def test_items_are_tokens_of_a_model(tmp_path: Path, name: str) -> None:
+    """Different ones, of unit norm, drawn by the seed; those without a direction are left out."""
+    rows = np.random.default_rng(0).normal(size=(20, 6))
+    rows[3] = 0
+    spec = Relations(n_items=19, embeddings=table(tmp_path / "m", name, rows))
+    drawn = embeddings.draw(spec, 6, np.random.default_rng(1))
+    known = np.delete(rows, 3, axis=0).astype(np.float32).astype(np.float64)
+    known /= np.linalg.norm(known, axis=1, keepdims=True)
+    assert sorted(map(tuple, drawn.round(12))) == sorted(map(tuple, known.round(12)))
+    assert not np.array_equal(drawn, embeddings.draw(spec, 6, np.random.default_rng(2)))
+    assert Relations.model_validate_json(spec.model_dump_json()) == spec
+    assert "the user's m (sha256 " in spec.described(Over([spec]), "19")
+
+
+def test_the_name_of_the_folder_makes_no_difference_but_its_tokens_do(tmp_path: Path) -> None:
+    def key(folder: str, **fields: Any) -> str:
+        task = Relations(n_items=5, embeddings=table(tmp_path / folder, **fields))
+        return Run(task=task, model=KeyQueryChannel(d_model=6, d_head=2)).key()
+
+    assert key("a") == key("b")
+    assert key("a") != key("c", array=np.ones((20, 6)))
+
+
+def test_a_channel_learns_tokens_of_a_model(tmp_path: Path) -> None:
+    task = Relations(n_items=8, embeddings=table(tmp_path / "m"), contexts="uniform", context_size=4)
+    model = KeyQueryChannel(d_model=6, d_head=3, channel="softmax", d_value=6)
+    run = capax.measure(task, model, Training(max_steps=300), restarts=1)
+    assert run.metrics["f1"] > 0.4
+
+
+def test_tables_that_cannot_be_used(tmp_path: Path) -> None:
+    def message(embeddings: str, n_items: int = 5, **fields: Any) -> str:
+        return refusal("permutation", embeddings=embeddings, n_items=n_items, **fields)
+
+    assert "no folder" in message(f"hf:{tmp_path / 'none'}")
+    (tmp_path / "empty").mkdir()
+    assert "empty has no .safetensors file" in message(f"hf:{tmp_path / 'empty'}")
+    assert "should have one table of token vectors, got none" in message(table(tmp_path / "a", "head.weight"))
+    two = table(tmp_path / "b")
+    table(tmp_path / "b", "wte.weight", file="second")
+    assert "got model.embed_tokens.weight, wte.weight" in message(two)
+    assert "every number should be finite" in message(table(tmp_path / "c", array=np.full((3, 2), np.nan)))
+    assert "a matrix of real numbers, got shape (3,)" in message(table(tmp_path / "d", array=np.ones(3)))
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / "model.safetensors").write_bytes(b"no tensors")
+    assert "cannot be read" in message(f"hf:{tmp_path / 'e'}")
+    assert "n_items: is required" in refusal("permutation", embeddings=table(tmp_path / "f"))
+    spec = Relations(n_items=21, embeddings=table(tmp_path / "g"))
+    with pytest.raises(LibraryError, match="has 20 tokens, got 21"):
+        embeddings.draw(spec, 6, np.random.default_rng(0))
+    with pytest.raises(LibraryError, match=r"d_model: the vectors of .* have 6 channels, got 7"):
+        embeddings.draw(spec, 7, np.random.default_rng(0))

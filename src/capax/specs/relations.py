@@ -18,6 +18,8 @@ from capax.text import Over
 
 GRAPHS = ("permutation", "random", "regular", "power_law", "tree")
 EMBEDDINGS = ("gaussian", "onehot", "low_coherence")
+HF = "hf:"
+"""What a folder of Hugging Face begins with, where embeddings are its tokens'."""
 
 LARGEST_LOW_COHERENCE = 2048
 """Items whose vectors can be made of low coherence: the time grows as items² · channels."""
@@ -78,7 +80,7 @@ class Relations(Task):
         str,
         Field(
             description="gaussian (unit norm), onehot (d_model = n_items), low_coherence (inner products made small), "
-            "or a .npy file of one vector an item."
+            "a .npy file of one vector an item, or hf:FOLDER: tokens of a Hugging Face model, drawn at random."
         ),
     ] = "gaussian"
     strict: Annotated[
@@ -147,6 +149,8 @@ class Relations(Task):
         degree = f" of degree {over.listed('degree')}" if self.degree is not None else ""
         known = {"gaussian": "Gaussian", "onehot": "one-hot", "low_coherence": "low-coherence"}
         vectors = known.get(self.embeddings) or self._user_file(self.embeddings)
+        if self.embeddings.startswith(HF):
+            vectors += "'s token"
         pairs = {
             "whole": "all pairs of items are tested",
             "uniform": f"pairs in random contexts of {self.context_size} items are tested",

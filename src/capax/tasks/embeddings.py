@@ -19,8 +19,11 @@ SHRINK = 0.9
 def draw(spec: Relations, d_model: int, generator: np.random.Generator) -> Float[np.ndarray, "items channels"]:
     """The vectors of a spec: Gaussian directions, one-hot, of low coherence (see `low_coherence`), or the user's.
 
+    Of a model's table of tokens, which are as likely but for those whose vector is zero.
+
     Raises:
-        LibraryError: when d_model does not fit (one-hot: n_items; a file: its channels), or the file cannot be used.
+        LibraryError: when d_model does not fit (one-hot: n_items; a file: its channels), the file cannot be used, or
+            a table has fewer tokens than there are items.
     """
     assert spec.n_items is not None
     match spec.embeddings:
@@ -33,13 +36,25 @@ def draw(spec: Relations, d_model: int, generator: np.random.Generator) -> Float
         case "low_coherence":
             return low_coherence(spec.n_items, d_model, generator)
         case _:
-            vectors = relation_files.load(spec).vectors
+            files = relation_files.load(spec)
+            vectors = files.vectors if files.table is None else files.table
             assert vectors is not None
             if vectors.shape[1] != d_model:
                 raise LibraryError(
                     f"d_model: the vectors of {spec.embeddings} have {vectors.shape[1]} channels, got {d_model}"
                 )
-            return unit(vectors)
+            return unit(vectors if files.table is None else _some(files.table, spec, generator))
+
+
+def _some(
+    table: Float[np.ndarray, "tokens channels"], spec: Relations, generator: np.random.Generator
+) -> Float[np.ndarray, "items channels"]:
+    """Tokens' vectors, drawn without repeats."""
+    usable = np.flatnonzero(table.any(axis=1))
+    assert spec.n_items is not None
+    if spec.n_items > len(usable):
+        raise LibraryError(f"n_items: {spec.embeddings} has {len(usable)} tokens, got {spec.n_items}")
+    return table[generator.choice(usable, spec.n_items, replace=False)].astype(np.float64)
 
 
 def gaussian(n_items: int, d_model: int, generator: np.random.Generator) -> Float[np.ndarray, "items channels"]:

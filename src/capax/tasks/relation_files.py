@@ -2,7 +2,8 @@
 
 A graph is a .graphml file (items in its order), or a .csv of edges with the header source,target (items are the names
 in it: in numeric order where all are numbers, else as they first appear). A networkx graph becomes such a file by
-`networkx.write_graphml(graph, path)`. Embeddings are a .npy array, one row an item, in the items' order.
+`networkx.write_graphml(graph, path)`. Embeddings are a .npy array, one row an item, in the items' order; or `hf:` and
+the folder of a Hugging Face model, whose table of tokens the items' vectors are drawn from.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from jaxtyping import Float, Int
 
 from capax.errors import LibraryError
 from capax.inputs import read_npy, regular
-from capax.specs.relations import EMBEDDINGS, GRAPHS, Relations
+from capax.specs.relations import EMBEDDINGS, GRAPHS, HF, Relations
+from capax.tasks import token_tables
 
 COLUMNS = ("source", "target")
 UNIT = 1e-3
@@ -30,11 +32,16 @@ UNIT = 1e-3
 
 @dataclass(frozen=True)
 class Files:
-    """What the files of a spec hold; None for what is drawn."""
+    """What the files of a spec hold; None for what is drawn.
+
+    Attributes:
+        table: vectors that those of the items are drawn from.
+    """
 
     names: list[str] | None
     edges: Int[np.ndarray, "edges 2"] | None
     vectors: Float[np.ndarray, "items channels"] | None
+    table: Float[np.ndarray, "tokens channels"] | None = None
 
     @property
     def sha256(self) -> str:
@@ -45,6 +52,8 @@ class Files:
             found.update(f"graph {len(self.names)} {len(rows)} ".encode() + rows.tobytes())
         if self.vectors is not None:
             found.update(f"embeddings {list(self.vectors.shape)} ".encode() + self.vectors.astype("<f8").tobytes())
+        if self.table is not None:
+            found.update(f"table {list(self.table.shape)} ".encode() + self.table.astype("<f4").tobytes())
         return found.hexdigest()
 
 
@@ -147,7 +156,7 @@ def read_embeddings(
             zero; the message names the item (from 1).
     """
     if path.suffix != ".npy":
-        raise LibraryError(f"embeddings: {', '.join(EMBEDDINGS)}, or a .npy file, got {str(path)!r}")
+        raise LibraryError(f"embeddings: {', '.join(EMBEDDINGS)}, a .npy file, or hf:FOLDER, got {str(path)!r}")
     array = read_npy(path, "embeddings", LibraryError)
     if array.ndim != 2 or not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
         raise LibraryError(f"embeddings: {path}: a 2-D array of real numbers, got {array.ndim}-D of {array.dtype}")
@@ -203,7 +212,8 @@ def load(spec: Relations) -> Files:
         LibraryError: as `read_graph` and `read_embeddings`, and when their content is not that of `library_sha256`.
     """
     files = _read(spec.graph, spec.embeddings, spec.n_items, spec.strict)
-    if (files.names is not None or files.vectors is not None) and files.sha256 != spec.library_sha256:
+    there = any(part is not None for part in (files.names, files.vectors, files.table))
+    if there and files.sha256 != spec.library_sha256:
         changed = [path for path in (spec.graph, spec.embeddings) if path not in (*GRAPHS, *EMBEDDINGS)]
         raise LibraryError(f"library_sha256: {' or '.join(changed)} has changed since it was read")
     return files
@@ -211,6 +221,8 @@ def load(spec: Relations) -> Files:
 
 def _read(graph: str, embeddings: str, n_items: int | None, strict: bool) -> Files:
     names, edges = (None, None) if graph in GRAPHS else read_graph(Path(graph))
+    if embeddings.startswith(HF):
+        return Files(names, edges, None, token_tables.read(Path(embeddings.removeprefix(HF))))
     vectors = None if embeddings in EMBEDDINGS else read_embeddings(Path(embeddings), names, n_items)
     notice = norm_notice(vectors, names) if strict and vectors is not None else None
     if notice is not None:
@@ -236,5 +248,6 @@ def describe(graph: str, embeddings: str, given: dict[str, Any]) -> dict[str, An
             raise LibraryError(f"{name}: {graph} has {value}, got {given[name]}")
     for name, value, drawn in (("graph", graph, GRAPHS), ("embeddings", embeddings, EMBEDDINGS)):
         if value not in drawn:
-            found[name] = str(Path(value).resolve())
+            start = HF if value.startswith(HF) and name == "embeddings" else ""
+            found[name] = start + str(Path(value.removeprefix(start)).resolve())
     return {**found, "library_sha256": files.sha256}
