@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from capax.laws.power import AssociationLaw as AssociationLaw
     from capax.laws.power import BitsLaw as BitsLaw
     from capax.laws.power import DepthLaw as DepthLaw
+    from capax.laws.power import LinearRelationLaw as LinearRelationLaw
     from capax.laws.power import PowerLaw as PowerLaw
     from capax.laws.power import RelationLaw as RelationLaw
     from capax.laws.rejected import ExponentialLaw as ExponentialLaw
@@ -123,6 +124,7 @@ _HOMES = {
     "Polynomial": "capax.laws.polynomial",
     "PowerLaw": "capax.laws.power",
     "Progress": "capax.protocols.progress",
+    "LinearRelationLaw": "capax.laws.power",
     "RelationLaw": "capax.laws.power",
     "Relations": "capax.specs",
     "Run": "capax.specs",

@@ -14,7 +14,7 @@ from capax.figures.drawing import draw
 from capax.figures.groups import alike
 from capax.figures.key_dims import GRAPH, cells
 from capax.figures.trainings import F1
-from capax.laws.power import RelationLaw
+from capax.laws.power import LinearRelationLaw, RelationLaw
 from capax.results import HeadCount, Interval, KeyDimensionSearch, Measurement
 
 FIGURES = (
@@ -191,7 +191,7 @@ def test_a_fitted_law_is_drawn_where_it_was_fitted(grid: list[Measurement]) -> N
     assert "the law relation" in chart.caption
     of_edges = RelationLaw(n_bootstrap=20, target="memorized").fit(table, keys)
     assert "of memorized, not of D_K*" in key_dims.KEY_DIMENSION.shown(grid, of_edges)[0].caption
-    without = RelationLaw(n_bootstrap=20, logarithm=False).fit(table, keys)
+    without = LinearRelationLaw(n_bootstrap=20).fit(table, keys)
     (chart,) = key_dims.KEY_DIMENSION.shown(grid, without)
     assert "not drawn" in chart.caption
     assert all(series.kind != "band" for series in chart.panels[0].series)

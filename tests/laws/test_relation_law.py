@@ -24,7 +24,7 @@ def study(noise: float = 0.0, logarithm: bool = True) -> pl.DataFrame:
 
 @pytest.mark.parametrize("logarithm", [True, False])
 def test_a_law_without_noise_is_found(logarithm: bool) -> None:
-    law = capax.RelationLaw(logarithm=logarithm, n_bootstrap=20).fit(study(1e-9, logarithm))
+    law = (capax.RelationLaw if logarithm else capax.LinearRelationLaw)(n_bootstrap=20).fit(study(1e-9, logarithm))
     assert law.parameters_["c"] == pytest.approx(0.7, rel=1e-6)
     assert law.parameters_["s"] == pytest.approx(1.1, rel=1e-6)
 
@@ -39,8 +39,15 @@ def test_what_the_search_found_is_no_part_of_the_protocol() -> None:
     law = capax.RelationLaw(n_bootstrap=20).fit(rows)
     assert law.domain_.protocol == {"graph": "permutation"}
     assert set(law.domain_.ranges) == {"n_edges", "d_model"}
-    mixed = rows.with_columns(graph=pl.Series(["tree"] + ["permutation"] * 11))
-    with pytest.raises(LawError, match=r"graph: .* tree, permutation"):
+
+
+def test_graphs_of_several_kinds_are_its_domain() -> None:
+    mixed = study(0.1).with_columns(graph=pl.Series(["tree"] + ["permutation"] * 11))
+    law = capax.RelationLaw(n_bootstrap=20).fit(mixed)
+    assert law.domain_.kinds == {"graph": ("permutation", "tree")}
+    assert "graph" not in law.domain_.protocol
+    mixed = mixed.with_columns(embeddings=pl.Series(["onehot"] + ["gaussian"] * 11))
+    with pytest.raises(LawError, match=r"embeddings: .* onehot, gaussian"):
         capax.RelationLaw().fit(mixed)
 
 
@@ -52,7 +59,7 @@ def test_one_relation_is_refused_and_one_load_has_no_slope() -> None:
 
 
 def test_it_comes_back_bit_for_bit() -> None:
-    law = capax.RelationLaw(logarithm=False, n_bootstrap=20).fit(study(0.1))
+    law = capax.LinearRelationLaw(n_bootstrap=20).fit(study(0.1))
     assert (from_json(to_json(law)).predict(study()) == law.predict(study())).all()
 
 

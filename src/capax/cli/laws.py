@@ -64,9 +64,9 @@ def fit(
         ecm: Härmä et al. 2024; polynomial: its rival there; exponential, logistic: forms that the paper rejects; bits:
         constant bits per parameter; power: powers of length, heads and width, or of other columns (--axes); depth:
         power with layers; capacity: bits held at convergence; exposure: bits known after so many exposures, from the
-        curves of the store's trainings; association, relation: those of associations and relations. [default: that of
-        the rows' task; of sequences capacity where all rows are of that protocol, and else power; of published data the
-        law that they are there for, with its axes, target and rows]
+        curves of the store's trainings; association, relation, relation-linear: those of associations and relations
+        (without the logarithm). [default: that of the rows' task; of sequences capacity where all rows are of that
+        protocol, and else power; of published data the law that they are there for, with its axes, target and rows]
     axes
         The columns that the power law depends on, "seq_len,n_heads,n_kv_heads"; or the terms that the capacity law may
         have. [default: seq_len, n_heads, d_model; all terms]

@@ -20,7 +20,7 @@ from capax.laws.ecm import ECM
 from capax.laws.exposure import ExposureLaw
 from capax.laws.law import FEWEST_DRAWS, Law
 from capax.laws.polynomial import Polynomial
-from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, PowerLaw, RelationLaw
+from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, LinearRelationLaw, PowerLaw, RelationLaw
 from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.laws.rows import checked_rows
 
@@ -28,11 +28,11 @@ LAWS: dict[str, type[Law]] = {
     law.name: law
     for law in (
         *(ECM, ExponentialLaw, LogisticLaw, Polynomial, BitsLaw, PowerLaw, DepthLaw, CapacityLaw, ExposureLaw),
-        *(AssociationLaw, RelationLaw),
+        *(AssociationLaw, RelationLaw, LinearRelationLaw),
     )
 }
 Forms = Literal["ecm", "exponential", "logistic", "polynomial", "bits", "power", "depth", "capacity", "exposure"]
-LawName = Literal[Forms, "association", "relation"]
+LawName = Literal[Forms, "association", "relation", "relation-linear"]
 DEFAULT = "reference"
 
 

@@ -276,11 +276,10 @@ class BitsLaw(Product):
 class RelationLaw(Product):
     """D_K* = c · (m' log2 m' / d)^s: the total key dimension at which m' relations are recognized in d channels.
 
-    m' is `n_edges`, d `d_model`. The paper's law has s = 1; c and s are fitted here (log residuals). Without the
-    logarithm it is c · (m'/d)^s: on small grids the data do not tell the two apart, so compare them.
+    m' is `n_edges`, d `d_model`. The paper's law has s = 1; c and s are fitted here (log residuals). Rows may be of
+    several kinds of graphs, which then are the law's domain.
 
     Args:
-        logarithm: whether m' is multiplied by its logarithm.
         target: column of total key dimensions that is fitted when `fit` gets a table without y.
         n_bootstrap: refits behind `predict_interval`.
         random_state: seed of those.
@@ -290,18 +289,12 @@ class RelationLaw(Product):
     items: ClassVar[str] = "edges"
     needed_for: ClassVar[str | None] = "n_edges"
     found: ClassVar[tuple[str, ...]] = ("n_heads", "d_head")
+    mixed: ClassVar[tuple[str, ...]] = ("graph",)
     scale: ClassVar[str] = "c"
+    logarithm: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        logarithm: bool = True,
-        target: str = "total_key_dim",
-        n_bootstrap: int = 1000,
-        random_state: int = 0,
-    ) -> None:
+    def __init__(self, *, target: str = "total_key_dim", n_bootstrap: int = 1000, random_state: int = 0) -> None:
         super().__init__(target=target, n_bootstrap=n_bootstrap, random_state=random_state)
-        self.logarithm = logarithm
 
     @property
     def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]
@@ -317,6 +310,13 @@ class RelationLaw(Product):
         edges = columns["n_edges"]
         return edges * (np.log2(edges) if self.logarithm else 1.0) / columns["d_model"]
 
-    def reading_notes(self) -> list[str]:
-        """What a reader must know of the options that were chosen."""
-        return [] if self.logarithm else ["without the logarithm: D_K* = c (m'/d)^s"]
+
+class LinearRelationLaw(RelationLaw):
+    """D_K* = c · (m'/d)^s: the law of relations without its logarithm, which small grids do not tell from it.
+
+    Args:
+        target, n_bootstrap, random_state: as of `RelationLaw`.
+    """
+
+    name: ClassVar[str] = "relation-linear"
+    logarithm: ClassVar[bool] = False
