@@ -28,8 +28,9 @@ SOFTMAX = KeyQueryChannel(n_heads=2, d_model=8, d_head=3, d_value=4, channel="so
 EXACT = Training(precision="float64", max_steps=6, eval_steps=3)
 
 
-def learner_of(task: Relations, model: KeyQueryChannel = SOFTMAX, members: int = 1) -> Any:
-    training = Run(task=task, model=model, training=EXACT).training
+def learner_of(task: Relations, members: int = 1, **fields: Any) -> Any:
+    model = SOFTMAX
+    training = Run(task=task, model=model, training=EXACT.replace(**fields)).training
     sizes = (task.library_size,) * members
     pack = Pack(task, model, training, (0,) * members, tuple(range(members)), sizes, max(sizes), False, members == 1)
     return prepare(pack)
@@ -42,8 +43,10 @@ def drawn(task: Relations, member: int = 0) -> tuple[np.ndarray, list[list[int]]
     generator.standard_normal((task.n_items or 0, SOFTMAX.d_model))  # the vectors come before the contexts
     edges = np.zeros((task.n_items, task.n_items), bool)
     edges[pairs[:, 0], pairs[:, 1]] = True
-    learned, unseen = (contexts.draw(task, pairs, generator, CONTEXTS).tolist() for _ in range(2))
-    return edges, learned, unseen
+    unseen = contexts.draw(task, pairs, generator, CONTEXTS).tolist()
+    size, n = task.n_items or 0, task.context_size or 0
+    number = max(CONTEXTS, math.ceil(500 * size * (size - 1) / (n * (n - 1))))
+    return edges, contexts.draw(task, pairs, generator, number).tolist(), unseen
 
 
 def scores(learner: Any, member: int, context: list[int]) -> np.ndarray:
@@ -64,7 +67,7 @@ def scores(learner: Any, member: int, context: list[int]) -> np.ndarray:
 @TASKS
 def test_the_loss_is_a_weighted_binary_cross_entropy_in_each_context(task: Relations) -> None:
     """Edges weigh √(#others/#edges), each pair counts as often as contexts hold it, and all edges together weigh 1."""
-    learner = learner_of(task)
+    learner = learner_of(task, batch_size=10_000)
     for _ in range(3):
         learner.step(0.05)
     edges, learned, _ = drawn(task)
@@ -105,6 +108,18 @@ def test_edges_are_counted_in_contexts_that_were_never_learned(task: Relations) 
         assert found.metrics["f1"] == pytest.approx(2 * hits / (predicted + n_edges), rel=1e-12)
         assert found.memorized == int((taken & edges).sum())
         assert found.metrics["predicted_pairs"] == int(taken.sum())
+
+
+def test_batches_are_of_contexts_that_are_learned() -> None:
+    """Some of them a step, each once an epoch, and none of those that are counted in."""
+    learner = learner_of(UNIFORM)
+    assert learner.training.batch_size == 64
+    learned, steps = learner.library.learned_counts[0], 0
+    assert learned > 10 * learner.library.rows
+    while learner.order.epochs == [0]:
+        learner.step(0.05)
+        steps += 1
+    assert steps == math.ceil(learned / 64)
 
 
 def test_members_that_share_a_graph_share_its_contexts() -> None:

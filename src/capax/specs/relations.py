@@ -172,6 +172,14 @@ class Relations(Task):
         """Items: each is the source of a row of pairs."""
         return self.sizes()["n_items"]
 
+    def within_contexts(self, model: Any) -> bool:
+        """Whether scores depend on contexts, which then are what is learned from, many at a time."""
+        return self.contexts != "whole" and getattr(model, "channel", "threshold") != "threshold"
+
+    def usual_with(self, model: Model) -> Mapping[str, Any]:
+        """Batches of contexts where scores depend on them."""
+        return {"batch_size": 64, "max_steps": 4000} if self.within_contexts(model) else {}
+
     def library_bytes(self, model: Model) -> int:
         """Bytes that one graph and its items' vectors take while they are drawn, at least."""
         items = self.sizes()["n_items"]

@@ -105,7 +105,11 @@ class Run(Spec):
         """Set what the training was not given to what its task's paper says; a budget is given or filled as one."""
         given = self.training.model_fields_set
         set_ = {name: getattr(self.training, name) for name in given}
-        usual = {**self.task.usual_training, **self.protocol.usual_training(self.model, set_)}
+        usual = {
+            **self.task.usual_training,
+            **self.task.usual_with(self.model),
+            **self.protocol.usual_training(self.model, set_),
+        }
         optimizer = self.training.optimizer if "optimizer" in given else usual.get("optimizer", "adam")
         if optimizer in self.model.usual_lr:
             usual["lr"] = self.model.usual_lr[optimizer]

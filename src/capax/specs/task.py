@@ -139,6 +139,10 @@ class Task(Tagged):
         """
         return f"{number} {self.unit} ({self.words()})"
 
+    def usual_with(self, model: Model) -> Mapping[str, Any]:
+        """What `usual_training` is with a model, where it is something else."""
+        return {}
+
     def _user_file(self, path: str) -> str:
         return f"the user's {Path(path).name} (sha256 {getattr(self, 'library_sha256', None) or '':.8}…)"
 

@@ -19,26 +19,18 @@ from capax.tasks import contexts, recognition
 from capax.tasks.library import Evaluation, Library, Purpose
 from capax.tasks.recognition import CONTEXTS
 
-
-@dataclass(frozen=True)
-class Pairs:
-    """The ordered pairs of some contexts of each member.
-
-    Attributes:
-        items: the vectors of each context.
-        signs: 1 for an edge, −1 for any other pair, 0 for an item with itself.
-    """
-
-    items: Float[Tensor, "e b n c"]
-    signs: Float[Tensor, "e b n n"]
+TIMES = 500
+"""How often each ordered pair occurs in the contexts that are learned from, on the mean. Ours: with 15 a channel of 64
+items in 16 channels knows the contexts rather than the graph (F1 .99 in them, .64 in others)."""
+MOST = 2**17
+"""Contexts that are learned from, at most."""
 
 
 @dataclass(frozen=True)
 class ContextBatch:
-    """Contexts to learn from, and as many others, which are never learned from, to count in."""
+    """Some rows of each member: contexts to learn from, or to count in."""
 
-    learned: Pairs
-    unseen: Pairs
+    rows: Int[Tensor, "e b"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +40,8 @@ class ContextLibrary(Library[Any]):
     Attributes:
         items: the items' vectors.
         signs: 1 for a pair of source and item that is an edge, −1 for any other, 0 for an item with itself.
-        learned, unseen: the items of each context: of those of the loss, and of others, in which edges are counted.
+        learned: the items of each context of the loss.
+        unseen: those of `CONTEXTS` other contexts, in which edges are counted; these are the library's rows.
         importance: what the loss counts of an edge and of another pair, edges √(#other/#edges) times as much as
             others; one for all edges of all contexts together.
     """
@@ -56,7 +49,7 @@ class ContextLibrary(Library[Any]):
     spec: Relations
     items: Float[Tensor, "e m c"]
     signs: Float[Tensor, "e m m"]
-    learned: Int[Tensor, "e contexts n"]
+    learned: Int[Tensor, "e learned n"]
     unseen: Int[Tensor, "e contexts n"]
     importance: Float[Tensor, "e 2"]
     sizes: tuple[int, ...]
@@ -88,21 +81,23 @@ class ContextLibrary(Library[Any]):
     @property
     def uniform_loss(self) -> float:
         """The loss of scores of zero."""
-        zeros = torch.zeros(
-            *self.learned.shape, self.learned.shape[2], dtype=self.items.dtype, device=self.items.device
-        )
-        rows = torch.arange(self.rows, device=self.items.device).expand(len(self.sizes), -1)
-        return float(self.losses(zeros, self.batch(rows), torch.ones_like(rows, dtype=zeros.dtype) / self.rows)[0])
+        edge, other = self.importance[0].tolist()
+        return math.log(2) * (1 + (edge / other if other else 0))
 
     @property
     def rows(self) -> int:
-        """Contexts."""
-        return self.learned.shape[1]
+        """Contexts that edges are counted in."""
+        return self.unseen.shape[1]
 
     @property
     def row_counts(self) -> tuple[int, ...]:
         """As many for each member."""
         return (self.rows,) * len(self.sizes)
+
+    @property
+    def learned_counts(self) -> tuple[int, ...]:
+        """Contexts that are learned from."""
+        return (self.learned.shape[1],) * len(self.sizes)
 
     def select(self, members: list[int]) -> ContextLibrary:
         """The graphs of some members."""
@@ -111,15 +106,16 @@ class ContextLibrary(Library[Any]):
         return replace(self, sizes=tuple(self.sizes[m] for m in members), **parts)
 
     def batch(self, rows: Int[Tensor, "e b"]) -> ContextBatch:
-        """The contexts at `rows`, of those that are learned from and of those that are counted in."""
-        member = torch.arange(len(rows), device=rows.device)[:, None]
-        both = (self.learned[member, rows], self.unseen[member, rows])
-        items = [self.items[member[..., None], chosen] for chosen in both]
-        return ContextBatch(*(Pairs(x, self._signs(member, chosen)) for x, chosen in zip(items, both, strict=True)))
+        """The contexts at `rows`."""
+        return ContextBatch(rows)
 
-    def _signs(self, member: Int[Tensor, "e 1"], chosen: Int[Tensor, "e b n"]) -> Float[Tensor, "e b n n"]:
-        """The signs of the pairs of some contexts of some members."""
-        return self.signs[member[..., None, None], chosen[..., :, None], chosen[..., None, :]]
+    def _chosen(self, contexts: Int[Tensor, "e _ n"], batch: ContextBatch) -> Int[Tensor, "e b n"]:
+        return contexts[torch.arange(len(contexts), device=contexts.device)[:, None], batch.rows]
+
+    def _signs(self, chosen: Int[Tensor, "e b n"]) -> Float[Tensor, "e b n n"]:
+        """The signs of the pairs of some contexts of the first members."""
+        member = torch.arange(len(chosen), device=chosen.device)[:, None, None, None]
+        return self.signs[member, chosen[..., :, None], chosen[..., None, :]]
 
     def shared(self, model: RoutingEnsemble, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
         """The channel's matrices."""
@@ -129,9 +125,10 @@ class ContextLibrary(Library[Any]):
         self, model: RoutingEnsemble, batch: ContextBatch, purpose: Purpose, shared: dict[str, Tensor]
     ) -> Float[Tensor, "e b n n"]:
         """Scores above the threshold: in contexts to learn from, or when counting in unseen ones, over the scale."""
-        if purpose == "loss":
-            return model.outputs_in_contexts(batch.learned.items, shared)
-        return model.outputs_in_contexts(batch.unseen.items, shared) / shared["scale"][:, None, None].abs()
+        chosen = self._chosen(self.learned if purpose == "loss" else self.unseen, batch)
+        member = torch.arange(len(chosen), device=chosen.device)[:, None, None]
+        outputs = model.outputs_in_contexts(self.items[member, chosen], shared)
+        return outputs if purpose == "loss" else outputs / shared["scale"][:, None, None].abs()
 
     def pair_outputs(self, model: RoutingEnsemble) -> Float[np.ndarray, "m m"]:
         """A single member's mean outputs for all ordered pairs over the contexts that are counted in."""
@@ -143,14 +140,16 @@ class ContextLibrary(Library[Any]):
         self, outputs: Float[Tensor, "e b n n"], batch: ContextBatch, weight: Float[Tensor, "e b"]
     ) -> Float[Tensor, " e"]:
         """Binary cross-entropy over all pairs (nats), weighed by their importance. Ours: the paper's is not known."""
-        signs, (edge, other) = batch.learned.signs, self.importance[:, :, None, None, None].unbind(1)
+        signs = self._signs(self._chosen(self.learned, batch))
+        edge, other = self.importance[:, :, None, None, None].unbind(1)
         importance = torch.where(signs > 0, edge, other) * signs.abs()
         each = (F.logsigmoid(signs * outputs) * importance).flatten(2).sum(2)
-        return -self.rows * (each * weight).sum(1)
+        return -self.learned.shape[1] * (each * weight).sum(1)
 
     def recalled(self, outputs: Float[Tensor, "e b n n"], batch: ContextBatch) -> Int[Tensor, "e b"]:
         """Edges of each unseen context that are above the threshold."""
-        return ((outputs > 0) & (batch.unseen.signs > 0)).flatten(2).sum(2)
+        signs = self._signs(self._chosen(self.unseen, batch))
+        return ((outputs > 0) & (signs > 0)).flatten(2).sum(2)
 
     def row_metrics(self, outputs: Float[Tensor, "e b n n"], batch: ContextBatch) -> dict[str, Tensor]:
         """The outputs for the pairs of each unseen context."""
@@ -163,8 +162,8 @@ class ContextLibrary(Library[Any]):
         threshold.
         """
         outputs = rows["outputs"]
-        at = torch.tensor([[member]], device=outputs.device)
-        signs = self._signs(at, self.unseen[[member]])[0]
+        chosen = self.unseen[member]
+        signs = self.signs[member][chosen[:, :, None], chosen[:, None, :]]
         above, edges, others = outputs > 0, signs > 0, signs < 0
         taken = self.mean_outputs(member, outputs) > 0
         return recognition.evaluation(
@@ -193,21 +192,24 @@ def _draw(
 ) -> tuple[
     Float[np.ndarray, "m c"],
     Float[np.ndarray, "m m"],
-    Int[np.ndarray, "contexts n"],
+    Int[np.ndarray, "learned n"],
     Int[np.ndarray, "contexts n"],
     Float[np.ndarray, "2"],
 ]:
     """The items' vectors, the signs, both kinds of contexts, and what an edge and another pair count."""
     items, edges, signs = recognition.draw(spec, d_model, generator)
     np.fill_diagonal(signs, 0)
-    learned, unseen = (contexts.draw(spec, edges, generator, CONTEXTS) for _ in range(2))
-    counts = [[int((pairs == sign).sum()) for sign in (1, -1)] for pairs in (_of(signs, learned), _of(signs, unseen))]
+    m, n = len(items), spec.context_size or len(items)
+    number = min(max(CONTEXTS, math.ceil(TIMES * m * (m - 1) / (n * (n - 1)))), MOST)
+    unseen, learned = (contexts.draw(spec, edges, generator, how_many) for how_many in (CONTEXTS, number))
+    counts = [[_count(signs, chosen, sign) for sign in (1, -1)] for chosen in (learned, unseen)]
     if not all(count[0] for count in counts):
-        raise LibraryError(f"context_size: no edge in {CONTEXTS} contexts of {spec.context_size} items: take more")
+        raise LibraryError(f"context_size: no edge in {CONTEXTS} contexts of {n} items: take more")
     n_edges, n_others = counts[0]
-    ratio = math.sqrt(n_others / n_edges) if n_others else 1.0
-    return items, signs, learned, unseen, np.array([1 / n_edges, 1 / (ratio * n_edges)])
+    return items, signs, learned, unseen, np.array([1 / n_edges, 1 / math.sqrt(n_others * n_edges) if n_others else 0])
 
 
-def _of(signs: Float[np.ndarray, "m m"], chosen: Int[np.ndarray, "contexts n"]) -> Float[np.ndarray, "contexts n n"]:
-    return signs[chosen[:, :, None], chosen[:, None, :]]
+def _count(signs: Float[np.ndarray, "m m"], chosen: Int[np.ndarray, "contexts n"], sign: int) -> int:
+    """Pairs of contexts that have a sign, a thousand contexts at a time."""
+    parts = np.array_split(chosen, math.ceil(len(chosen) / 1000))
+    return sum(int((signs[part[:, :, None], part[:, None, :]] == sign).sum()) for part in parts)

@@ -128,6 +128,11 @@ class Library(ABC, Generic[Model]):
         return self.sizes
 
     @property
+    def learned_counts(self) -> tuple[int, ...]:
+        """Rows that each member's batches are made of: those that are counted, unless others are learned from."""
+        return self.row_counts
+
+    @property
     def n_bytes(self) -> int:
         """Memory that it takes."""
         return sum(part.numel() * part.element_size() for part in vars(self).values() if isinstance(part, Tensor))

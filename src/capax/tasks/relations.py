@@ -80,7 +80,7 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         Raises:
             LibraryError: when no sampled context holds an edge, or the user's files cannot be used.
         """
-        if spec.contexts != "whole" and getattr(model, "channel", "threshold") != "threshold":
+        if spec.within_contexts(model):
             return ContextLibrary.build(spec, model, sizes, generators, device=device, dtype=dtype)
         drawn = [draw(spec, model.d_model, generator) for generator in generators]
         items, signs, weight = (torch.from_numpy(np.stack(arrays)).to(device) for arrays in zip(*drawn, strict=True))

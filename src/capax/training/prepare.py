@@ -30,7 +30,7 @@ def prepare(pack: Pack, at_once: int = 1) -> Learner:
     """
     library, ensemble = build_library(pack), untrained(pack)
     order = BatchOrder(
-        library.row_counts,
+        library.learned_counts,
         pack.training.batch_size,
         _streams(pack, "order"),
         pack.device,
