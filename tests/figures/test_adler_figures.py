@@ -176,17 +176,25 @@ def test_the_law_is_drawn_through_the_geometric_mean(grid: list[Measurement]) ->
 
 
 def test_a_fitted_law_is_drawn_where_it_was_fitted(grid: list[Measurement]) -> None:
-    table = {"n_edges": [16, 32, 64, 32, 64, 128], "d_model": [16, 16, 32, 32, 32, 32]}
+    edges = [16, 32, 64, 32, 64, 128]
+    table = {"n_items": edges, "n_edges": edges, "d_model": [16, 16, 32, 32, 32, 32]}
     keys = [3, 8, 8, 4, 9, 22]
     law = RelationLaw(n_bootstrap=20).fit(table, keys)
     (chart,) = key_dims.KEY_DIMENSION.shown(grid, law)
     (band,) = (series for series in chart.panels[0].series if series.x and series.kind == "band")
     assert len(band.x) == 100
-    ends = {"n_edges": np.array([16.0, 32]), "d_model": np.array([16.0, 16])}  # of the least load, and of the largest
+    sizes = np.array([16.0, 32])
+    ends = {
+        "n_items": sizes,
+        "n_edges": sizes,
+        "d_model": np.array([16.0, 16]),
+    }  # of the least load, and of the largest
     assert (band.y[0], band.y[-1]) == pytest.approx(tuple(law.predict(ends)))
     loads = np.array(band.x)
     with pytest.warns(UserWarning, match="outside"):  # the same loads, of one graph
-        between = law.predict({"n_edges": np.full(100, 32.0), "d_model": 32 * math.log(32) / loads})
+        between = law.predict(
+            {"n_items": np.full(100, 32.0), "n_edges": np.full(100, 32.0), "d_model": 32 * math.log(32) / loads}
+        )
     assert band.y == pytest.approx(between.tolist())
     assert "the law relation" in chart.caption
     of_edges = RelationLaw(n_bootstrap=20, target="memorized").fit(table, keys)

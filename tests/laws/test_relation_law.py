@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,8 @@ def study(noise: float = 0.0, logarithm: bool = True) -> pl.DataFrame:
     edges, width = (a.ravel() for a in np.meshgrid([16, 64, 256, 1024], [16, 32, 64]))
     load = edges * (np.log2(edges) if logarithm else 1) / width
     counts = 0.7 * load**1.1 * np.exp(noise * np.random.default_rng(0).standard_normal(len(edges)))
-    return pl.DataFrame({"n_edges": edges, "d_model": width, "total_key_dim": counts, "library_size": edges})
+    columns = {"n_items": edges, "n_edges": edges, "d_model": width}
+    return pl.DataFrame(columns | {"total_key_dim": counts, "library_size": edges})
 
 
 @pytest.mark.parametrize("logarithm", [True, False])
@@ -27,6 +27,20 @@ def test_a_law_without_noise_is_found(logarithm: bool) -> None:
     law = (capax.RelationLaw if logarithm else capax.LinearRelationLaw)(n_bootstrap=20).fit(study(1e-9, logarithm))
     assert law.parameters_["c"] == pytest.approx(0.7, rel=1e-6)
     assert law.parameters_["s"] == pytest.approx(1.1, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [capax.RelationLaw, capax.LinearRelationLaw])
+def test_more_items_with_as_many_edges_need_more(kind: type[capax.RelationLaw]) -> None:
+    """Where graphs have more or fewer edges than items, the exponent of their ratio is found; else it is held at 0."""
+    rows = study(1e-9, kind.logarithm)
+    items = rows["n_items"] * pl.Series([1, 2, 4] * 4)
+    many = rows.with_columns(n_items=items, total_key_dim=rows["total_key_dim"] * (items / rows["n_edges"]) ** 0.6)
+    law = kind(n_bootstrap=20).fit(many)
+    assert law.parameters_ == pytest.approx({"c": 0.7, "s": 1.1, "t": 0.6}, rel=1e-6)
+    assert "held at 0" in kind(n_bootstrap=20).fit(rows).undetermined_["t"]
+    assert law.domain_.ranges["edges_per_item"] == (0.25, 1)
+    asked = {"n_items": [64, 64], "n_edges": [64, 128], "d_model": [32, 32]}
+    assert law.inside_domain(asked).tolist() == [True, False]
 
 
 def test_a_key_dimension_above_the_library_is_no_lower_bound() -> None:
@@ -38,7 +52,7 @@ def test_what_the_search_found_is_no_part_of_the_protocol() -> None:
     rows = study(0.1).with_columns(d_head=pl.arange(12), n_heads=pl.arange(1, 13), graph=pl.lit("permutation"))
     law = capax.RelationLaw(n_bootstrap=20).fit(rows)
     assert law.domain_.protocol == {"graph": "permutation"}
-    assert set(law.domain_.ranges) == {"n_edges", "d_model"}
+    assert set(law.domain_.ranges) == {"n_edges", "d_model", "n_items", "edges_per_item"}
 
 
 def test_graphs_of_several_kinds_are_its_domain() -> None:
@@ -69,14 +83,14 @@ def law() -> capax.RelationLaw:
 
 
 def test_predictions_are_the_laws_with_heads_by_the_rule(law: capax.RelationLaw) -> None:
-    found = capax.predict(law, n_edges=256, d_model=32)
-    row = {"n_edges": [256], "d_model": [32]}
+    found = capax.predict(law, n_items=256, n_edges=256, d_model=32)
+    row = {"n_items": [256], "n_edges": [256], "d_model": [32]}
     assert found.value == law.predict(row)[0]
     assert found.interval.low == law.predict_interval(row)[0][0]
     assert found.n_heads * found.d_head >= found.value
     assert found.n_heads * (found.d_head - 1) < found.value
-    assert capax.predict(law, n_edges=64, d_model=64).n_heads == 1
-    many = capax.predict(law, n_edges=1024, d_model=16)
+    assert capax.predict(law, n_items=64, n_edges=64, d_model=64).n_heads == 1
+    many = capax.predict(law, n_items=1024, n_edges=1024, d_model=16)
     assert many.n_heads > found.n_heads
     assert many.d_head <= 8, "half the width"
 
@@ -89,32 +103,34 @@ def test_predictions_are_the_laws_with_heads_by_the_rule(law: capax.RelationLaw)
         ({"n_items": 1}, "n_items: .*at least 2, got 1"),
         ({"n_items": 10}, "n_edges: at most 90 .n_items 10., got 100"),
         ({"d_model": 128, "extrapolate": False}, "outside the domain of relation"),
+        ({"n_items": 50, "extrapolate": False}, "edges_per_item 2 is outside 1"),
+        ({"n_items": None}, "n_items: is required"),
         ({"level": 0.0}, "level: between 0 and 1"),
     ],
 )
 def test_what_cannot_be_asked_is_named(law: capax.RelationLaw, fields: dict[str, Any], said: str) -> None:
-    asked: dict[str, Any] = {"n_edges": 100, "d_model": 32, **fields}
+    asked: dict[str, Any] = {"n_items": 100, "n_edges": 100, "d_model": 32, **fields}
     with pytest.raises(CapaxError, match=said):
         capax.predict(law, **asked)
 
 
 def test_a_plan_has_the_key_dimension_that_the_law_asks_for(law: capax.RelationLaw) -> None:
     """Each width with the heads of the rule; the items that they are enough for are at least the target."""
-    found = capax.plan(law, 200, d_model=[16, 32, 64], probability=0.8)
+    found = capax.plan(law, 200, n_items=200, d_model=[16, 32, 64], probability=0.8)
     assert {row.d_model for row in found.architectures} == {16, 32, 64}
     for row in found.architectures:
-        asked = {"n_edges": [200], "d_model": [row.d_model]}
+        asked = {"n_items": [200], "n_edges": [200], "d_model": [row.d_model]}
         assert row.n_heads * (row.d_head - 1) < law.quantile(asked, 0.8)[0] <= row.n_heads * row.d_head
         assert row.at_least >= 200
-        held = {"n_edges": [row.memorized], "d_model": [row.d_model]}
-        with pytest.warns(UserWarning, match="outside") if row.memorized > 256 else nullcontext():
+        held = {"n_items": [200], "n_edges": [row.memorized], "d_model": [row.d_model]}
+        with pytest.warns(UserWarning, match="outside"):  # with other edges an item
             assert law.predict(held)[0] == pytest.approx(row.n_heads * row.d_head, rel=1e-6)
 
 
 @pytest.mark.slow
 def test_a_plan_of_relations_is_verified_by_training() -> None:
     law = capax.load_law("reference:relation")
-    found = capax.plan(law, 40, d_model=[32], probability=0.95)
+    found = capax.plan(law, 40, n_items=40, d_model=[32], probability=0.95)
     checked = capax.verify(law, found)
     assert (checked.measurement.library_size, checked.measurement.spec.task.graph) == (40, "permutation")
     assert checked.held == (checked.measurement.metrics["f1"] >= 0.99)

@@ -187,8 +187,11 @@ def _proportional(rows: Sequence[Cell], shown: Shown, x: Of) -> Iterable[Series]
 
 
 def _law_band(law: Law | None, ordered: Sequence[Cell]) -> Iterable[Series]:
-    """What a law expects from the smallest load that was measured to the largest: it is of the load alone."""
-    if law is None or law.target != TARGET or not getattr(law, "logarithm", True):
+    """What a law expects from the smallest load that was measured to the largest, of graphs with as many edges an item.
+
+    It is of the load alone.
+    """
+    if law is None or law.target != TARGET or not getattr(law, "logarithm", True) or not _alike(ordered):
         return
     table = {name: np.array([getattr(cell, name) for cell in ordered], dtype=float) for name in law.columns}
     inside = np.flatnonzero(law.inside_domain(table))
@@ -207,6 +210,11 @@ def _law_band(law: Law | None, ordered: Sequence[Cell]) -> Iterable[Series]:
     )
 
 
+def _alike(rows: Iterable[Cell]) -> bool:
+    """Whether all graphs have as many edges an item."""
+    return len({cell.n_edges / cell.n_items for cell in rows}) == 1
+
+
 def _law(shown: Shown) -> str:
     law = shown.law
     if law is None:
@@ -217,6 +225,8 @@ def _law(shown: Shown) -> str:
         return f"The law {law.name} is of {law.target}, not of D_K*, and not drawn."
     if not getattr(law, "logarithm", True):
         return "The law given is one of m'/d_model, which is not this axis, and not drawn."
+    if not _alike(shown.rows):
+        return "The law given depends on edges per item, in which these graphs differ, and is not drawn."
     return about(law, shown.group.runs, drawn=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -156,7 +156,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def fit_rows(self, rows: Rows, table: Any = None) -> Self:
         """Fit to measurements that were read; a table adds its protocol to the domain."""
         told = {} if table is None else table
-        self.domain_ = Domain.of(self.columns, rows.columns, told, rows.library, self.found, mixed=self.mixed)
+        bounded = self.bounded(rows.columns)
+        self.domain_ = Domain.of(self.columns, bounded, told, rows.library, self.found, mixed=self.mixed)
         self.rows_ = rows
         self.draws_: np.ndarray | None = None
         values = int((~rows.complete).sum())
@@ -185,6 +186,10 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             whose = sorted({str(one) for one in tables.values(told, "source") if one is not None})
             self.source_ += f" ({'; '.join(whose[:3])})" if whose else ""
         return self
+
+    def bounded(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The columns whose ranges are the domain: the law's own, and what else it takes from them."""
+        return columns
 
     def _describe(self) -> None:
         """The fitted attributes that follow from the solution."""
@@ -283,7 +288,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         X = frames.taken(X)
         columns = self._columns_of(X)
         self._refuse(columns)
-        outside = int((~self.domain_.inside(columns, X if tables.is_table(X) else {})).sum())
+        outside = int((~self.domain_.inside(self.bounded(columns), X if tables.is_table(X) else {})).sum())
         if outside:
             warnings.warn(
                 f"{outside} of {len(next(iter(columns.values())))} rows lie outside the domain of this law "
@@ -303,7 +308,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """Which rows lie where the law was fitted: in the range of every column, and measured in the same way."""
         X = frames.taken(X)
         columns = self._columns_of(X)
-        return self.domain_.inside(columns, X if tables.is_table(X) else {})
+        return self.domain_.inside(self.bounded(columns), X if tables.is_table(X) else {})
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R² of the counts; a prediction above the library's size counts as the whole library."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -274,10 +274,11 @@ class BitsLaw(Product):
 
 
 class RelationLaw(Product):
-    """D_K* = c · (m' log2 m' / d)^s: the total key dimension at which m' relations are recognized in d channels.
+    """D_K* = c · (m' log2 m' / d)^s · (m'/m)^(−t): the key dimension at which m' relations of m items are recognized.
 
-    m' is `n_edges`, d `d_model`. The paper's law has s = 1; c and s are fitted here (log residuals). Rows may be of
-    several kinds of graphs, which then are the law's domain.
+    m' is `n_edges`, m `n_items`, d `d_model`. The paper's law has s = 1 and t = 0; c, s and t are fitted here (log
+    residuals), t where the data have graphs of more or fewer edges than items. Such ratios, and kinds of graphs, are
+    part of its domain.
 
     Args:
         target: column of total key dimensions that is fitted when `fit` gets a table without y.
@@ -300,7 +301,14 @@ class RelationLaw(Product):
     def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]
         """The load of a channel."""
         above = (1, "log 1 is 0") if self.logarithm else None
-        return (Factor("s", "the load", ("n_edges", "d_model"), self._log_load, 1.0, above),)
+        return (
+            Factor("s", "the load", ("n_edges", "d_model"), self._log_load, 1.0, above),
+            Factor("t", "items per edge", ("n_items", "n_edges"), lambda n_items, n_edges: np.log(n_items / n_edges)),
+        )
+
+    def bounded(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Also edges per item."""
+        return {**columns, "edges_per_item": columns["n_edges"] / columns["n_items"]}
 
     def _log_load(self, n_edges: Vector, d_model: Vector) -> Vector:
         return np.asarray(np.log(np.maximum(self.load({"n_edges": n_edges, "d_model": d_model}), TINY)))
@@ -312,7 +320,7 @@ class RelationLaw(Product):
 
 
 class LinearRelationLaw(RelationLaw):
-    """D_K* = c · (m'/d)^s: the law of relations without its logarithm, which small grids do not tell from it.
+    """D_K* = c · (m'/d)^s · (m'/m)^(−t): the law of relations without its logarithm.
 
     Args:
         target, n_bootstrap, random_state: as of `RelationLaw`.

@@ -244,7 +244,8 @@ class Question:
         Raises:
             OutsideDomain: unless it may be left, as it may be where nothing is said by a law that travels.
         """
-        found = tuple(dict.fromkeys(reason for end in ends for reason in self.law.domain_.outside_in_words(end)))
+        domain, rows = self.law.domain_, map(self.law.bounded, ends)
+        found = tuple(dict.fromkeys(reason for row in rows for reason in domain.outside_in_words(row)))
         if found and not (self.law.travels if extrapolate is None else extrapolate):
             raise OutsideDomain(
                 f"outside the domain of {self.law.name} ({self.law.source_}): {'; '.join(found)}; "
