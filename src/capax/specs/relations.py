@@ -177,8 +177,8 @@ class Relations(Task):
         return self.contexts != "whole" and getattr(model, "channel", "threshold") != "threshold"
 
     def usual_with(self, model: Model) -> Mapping[str, Any]:
-        """Batches of contexts where scores depend on them."""
-        return {"batch_size": 64, "max_steps": 4000} if self.within_contexts(model) else {}
+        """Batches of contexts where scores depend on them (ours)."""
+        return {"lr": 0.1, "batch_size": 64, "max_steps": 4000} if self.within_contexts(model) else {}
 
     def library_bytes(self, model: Model) -> int:
         """Bytes that one graph and its items' vectors take while they are drawn, at least."""
