@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from capax import machine
@@ -14,9 +15,9 @@ from capax.theory.construct.associations import Precision, check_size, largest_l
 from capax.theory.construct.associations import build as build_layer
 from capax.theory.construct.channel import square_norm
 from capax.theory.construct.construct import Constructed, Constructor
-from capax.theory.construct.relations import Method
+from capax.theory.construct.relations import TARGET_F1, Method
 from capax.theory.construct.relations import build as build_channel
-from capax.theory.construct.report import ConstructionReport, RelationReport
+from capax.theory.construct.report import ConstructionReport, HeadsTried, RelationReport
 from capax.training.room import refuse_too_large_to_build
 
 FLOAT_BITS = 64
@@ -65,7 +66,13 @@ def _layer(task: Associations, layer: AssociativeAttention, seed: int, *, dtype:
 
 
 def _channel(
-    task: Relations, channel: KeyQueryChannel, seed: int, *, method: Method = "whitened", bits: int | None = None
+    task: Relations,
+    channel: KeyQueryChannel,
+    seed: int,
+    *,
+    method: Method = "whitened",
+    bits: int | None = None,
+    target_f1: float = TARGET_F1,
 ) -> Constructed:
     """Build a key-query channel that recognizes a graph: which ordered pairs of items are its edges.
 
@@ -74,6 +81,7 @@ def _channel(
     Args:
         method: whitened (pseudo-inverse), hebbian (outer products), or onehot (one head, one-hot items).
         bits: Bits of each weight, 1 to 8. [default: float64]
+        target_f1: F1 that heads and their size are searched for; 1 for every pair right.
     """
     if "d_model" not in channel.model_fields_set:
         vectors = relation_files.load(task).vectors
@@ -91,6 +99,7 @@ def _channel(
         n_heads=channel.n_heads if "n_heads" in channel.model_fields_set else None,
         d_head=channel.d_head,
         bits=bits,
+        target_f1=target_f1,
     )
     weights, reached = built.weights, built.recognition
     n_heads, d_model, d_head = weights.query.shape
@@ -109,6 +118,7 @@ def _channel(
         total_key_dim=weights.total_key_dim,
         n_heads=n_heads,
         d_head=d_head,
+        tried=tuple(HeadsTried(**asdict(one)) for one in built.tried),
         f1=reached.f1,
         precision=reached.precision,
         recall=reached.recall,
@@ -135,7 +145,8 @@ CHANNEL = Constructor(
     fields=("graph", "n_items", "n_edges", "degree", "embeddings", "strict"),
     follows={
         "d_model": "n_items for onehot items, those of the file, else 32",
-        "n_heads": "one for onehot, else as many as hold d_model/4 edges each",
-        "d_head": "the smallest found to reach F1 .99",
+        "n_heads": "one for onehot, else those of the least total key dimension, with --d-head as many as hold "
+        "d_model/4 edges each",
+        "d_head": "the smallest found to reach the target",
     },
 )
