@@ -29,6 +29,7 @@ from capax.results import FactRecall, Info, Measurement, Recall, SweepSummary
 from capax.store.schema import Failure
 from capax.sweeps.preview import Preview
 from capax.theory.bounds.catalogue import Catalogue
+from capax.theory.claims.verify import Verified
 from capax.theory.construct.report import ConstructionReport, RelationReport
 
 PRINTED: dict[str, Any] = {
@@ -60,6 +61,7 @@ PRINTED: dict[str, Any] = {
     "check_saturation": Saturation,  # capax check saturation --json
     "construction": ConstructionReport,  # capax construct associations --json
     "construction_relations": RelationReport,  # capax construct relations --json
+    "verified": Verified,  # capax verify --json
 }
 
 

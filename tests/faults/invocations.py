@@ -71,6 +71,8 @@ BASES: dict[str, list[str]] = {
     "quantize": ["KEY", "--store", "s.db", "--bits", "8,2"],
     "construct associations": ASSOCIATIONS[2:],
     "construct relations": ["--n-items", "5", "--d-model", "4"],
+    "verify": ["claim.safetensors"],
+    "runs save": ["KEY", "w.safetensors", "--store", "s.db"],
     "check saturation": ["KEY", "--store", "s.db"],
     "report": ["s.db"],
     "figure": ["curves", "s.db", "--out", "f.pdf"],

@@ -308,7 +308,7 @@ def _about(law: Law, outside: Sequence[str] = (), remarks: Sequence[str] = ()) -
     }
 
 
-def verify(
+def verify_plan(
     law: Law | str,
     frontier: Frontier,
     architecture: Architecture | None = None,

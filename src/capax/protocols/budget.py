@@ -77,8 +77,8 @@ def _built(run: Run, protocol: Budget) -> BuiltChannel | None:
         return None
     target = protocol.target_f1 if getattr(run.task, "contexts", "whole") == "whole" else 1.0
     try:
-        fresh = type(run.task).learner(d_model=model.d_model)
-        made = resolve(name).build(run.task, fresh, run.seed, target_f1=target).report
+        learner: Any = type(run.task).learner
+        made = resolve(name).build(run.task, learner(d_model=model.d_model), run.seed, target_f1=target).report
     except AssumptionError:
         return None
     return BuiltChannel(n_heads=made.n_heads, d_head=made.d_head, total_key_dim=made.total_key_dim)

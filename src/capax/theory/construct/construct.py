@@ -18,11 +18,11 @@ SIZES = ("n_heads", "d_model", "d_head")
 
 
 @runtime_checkable
-class Weights(Protocol):
-    """Matrices that were built."""
+class Saved(Protocol):
+    """What is written of weights that were built."""
 
     def save(self, path: Path) -> None:
-        """Write them (.safetensors), whole or not at all."""
+        """Write it, whole or not at all."""
 
 
 class Report(Result):
@@ -38,12 +38,22 @@ class Constructed:
     """Weights that were built, and what they reach.
 
     Attributes:
-        weights: the matrices, heads apart; `weights.save(path)` writes them (.safetensors).
+        weights: the matrices, heads apart.
         report: what they reach on the library that they were built for.
+        file: weights, library and what they reach, which `save` writes.
     """
 
-    weights: Weights
+    weights: Any
     report: Report
+    file: Saved
+
+    def save(self, path: Path | str) -> None:
+        """Write weights, library and what they reach as one .safetensors file, which `capax.verify` checks.
+
+        Raises:
+            ReportError: for another suffix, or when the file cannot be written.
+        """
+        self.file.save(Path(path))
 
 
 @dataclass(frozen=True)

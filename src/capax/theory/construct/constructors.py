@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from capax import machine
 from capax.checks.saturation import saturation
@@ -11,10 +14,18 @@ from capax.seeds import numpy_generator
 from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations
 from capax.tasks import association_files, associations, embeddings, graph_classes, graphs, relation_files
 from capax.theory.bounds.relations import OF_WEIGHTS
+from capax.theory.claims.file import (
+    AssociationClaim,
+    AssociationHeader,
+    ClaimFile,
+    RelationClaim,
+    RelationHeader,
+    data_of,
+)
 from capax.theory.construct.associations import Precision, check_size, largest_library
 from capax.theory.construct.associations import build as build_layer
 from capax.theory.construct.channel import square_norm
-from capax.theory.construct.construct import Constructed, Constructor
+from capax.theory.construct.construct import Constructed, Constructor, Report
 from capax.theory.construct.relations import TARGET_F1, Method
 from capax.theory.construct.relations import build as build_channel
 from capax.theory.construct.report import ConstructionReport, HeadsTried, RelationReport
@@ -39,8 +50,9 @@ def _layer(task: Associations, layer: AssociativeAttention, seed: int, *, dtype:
         task = task.replace(library_size=bound)
     check_size(task.library_size, *sizes)
     refuse_too_large_to_build(task, layer)
+    examples = associations.draw(task, task.library_size, layer.d_model, numpy_generator(seed, "library"))
     built = build_layer(
-        associations.draw(task, task.library_size, layer.d_model, numpy_generator(seed, "library")),
+        examples,
         n_heads=layer.n_heads,
         d_head=layer.d_head,
         generator=numpy_generator(seed, "construction"),
@@ -62,7 +74,12 @@ def _layer(task: Associations, layer: AssociativeAttention, seed: int, *, dtype:
         model=layer.replace(d_value=built.weights.value.shape[2]),
         versions=machine.versions(),
     )
-    return Constructed(built.weights, report)
+    claim = AssociationClaim(library_size=len(built.owner), recalled=built.recalled, max_error=built.max_error)
+    file = ClaimFile.of(
+        AssociationHeader(claim=claim, about=_about(report)),
+        {**data_of(examples), **asdict(built.weights)},
+    )
+    return Constructed(built.weights, report, file)
 
 
 def _channel(
@@ -136,7 +153,24 @@ def _channel(
         model=KeyQueryChannel(n_heads=n_heads, d_model=d_model, d_head=d_head),
         versions=machine.versions(),
     )
-    return Constructed(weights, report)
+    claim = RelationClaim(
+        n_items=len(items),
+        n_edges=len(edges),
+        total_key_dim=weights.total_key_dim,
+        f1=reached.f1,
+        margin=reached.margin,
+    )
+    file = ClaimFile.of(
+        RelationHeader(claim=claim, about=_about(report)),
+        {"items": items, "edges": edges, "threshold": np.array([reached.threshold]), **asdict(weights)},
+    )
+    return Constructed(weights, report, file)
+
+
+def _about(report: Report) -> dict[str, Any]:
+    """What a file says of where it comes from."""
+    kept = {"seed", "task", "model", "method", "bits", "dtype", "versions"}
+    return {"built": "capax construct", **report.model_dump(mode="json", include=kept)}
 
 
 LAYER = Constructor(_layer, follows={"library_size": "as many as the layer holds, T"})

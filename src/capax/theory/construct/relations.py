@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.errors import AssumptionError, LibraryError, SpecError
-from capax.theory.construct.channel import ChannelWeights, Recognition, check_edges, recognize
+from capax.tasks.graphs import check_edges
+from capax.theory.construct.channel import ChannelWeights, Recognition, recognize
 from capax.theory.construct.quantize import quantized
 from capax.theory.construct.split import Split, split_edges
 
