@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from capax.planning.plan import plan as plan
     from capax.planning.plan import predict as predict
     from capax.planning.plan import verify_plan as verify_plan
+    from capax.planning.relations import plan_relations as plan_relations
     from capax.planning.size import model_size as model_size
     from capax.probes.checkpoint import checkpoint as checkpoint
     from capax.probes.memorization import memorization as memorization
@@ -158,6 +159,7 @@ _HOMES = {
     "plan": "capax.planning.plan",
     "plan_facts": "capax.planning.facts",
     "plan_lora": "capax.planning.adapters",
+    "plan_relations": "capax.planning.relations",
     "predict": "capax.planning.plan",
     "probe": "capax.probes.probe",
     "quantize": "capax.probes.quantization",

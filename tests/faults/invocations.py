@@ -49,7 +49,7 @@ BASES: dict[str, list[str]] = {
     "plan facts": ["facts.tsv"],
     "plan lora": ["facts.tsv", "--base", "base"],
     "plan associations": ["--items", "30", "--context-size", "8"],
-    "plan relations": ["--items", "64"],
+    "plan relations": ["--n-items", "6", "--d-model", "4"],
     "size": ["config.json"],
     "completion": ["bash"],
     "bounds": ["--seq-len", "4"],

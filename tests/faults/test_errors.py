@@ -42,7 +42,7 @@ COMMANDS = {
     "plan sequences": "--items 100 --seq-len 8 --vocab-size 100 --n-heads 1",
     "plan facts": "facts.tsv --n-layers 1 --tokenizations code",
     "plan associations": "--items 200 --context-size 8",
-    "plan relations": "--items 64",
+    "plan relations": "--n-items 6 --d-model 4",
     "size": "config.json --bits 100",
     "completion": "bash",
     "bounds": "--seq-len 8 --vocab-size 10",
