@@ -9,6 +9,7 @@ from benchmarks import (
     adapters,
     associations,
     capacity,
+    constants,
     construction,
     convergence,
     facts,
@@ -47,7 +48,12 @@ BENCHMARKS = {
     "readers": readers.main,
     "facts": facts.main,
 }
-BY_NAME_ONLY = {"faults": faults.main, "convergence": convergence.main, "capacity": capacity.main}
+BY_NAME_ONLY = {
+    "constants": constants.main,
+    "faults": faults.main,
+    "convergence": convergence.main,
+    "capacity": capacity.main,
+}
 
 if __name__ == "__main__":
     every = BENCHMARKS | BY_NAME_ONLY

@@ -18,6 +18,7 @@ from capax.papers.recipe import RecipeList
 from capax.papers.reproduce import Reproduction
 from capax.planning.adapter_plan import AdapterPlan
 from capax.planning.facts import FactsPlan
+from capax.planning.relations import RelationPlan
 from capax.planning.results import BitsFrontier, Frontier, Prediction
 from capax.planning.size import ModelSize
 from capax.probes.checkpoint import Checkpoint
@@ -29,6 +30,7 @@ from capax.results import FactRecall, Info, Measurement, Recall, SweepSummary
 from capax.store.schema import Failure
 from capax.sweeps.preview import Preview
 from capax.theory.bounds.catalogue import Catalogue
+from capax.theory.claims.verify import Verified
 from capax.theory.construct.report import ConstructionReport, RelationReport
 
 PRINTED: dict[str, Any] = {
@@ -53,6 +55,7 @@ PRINTED: dict[str, Any] = {
     "plan": BitsFrontier | Frontier,  # capax plan … --json
     "size": ModelSize,  # capax size … --json
     "plan_facts": FactsPlan,  # capax plan facts … --json
+    "plan_relations": RelationPlan,  # capax plan relations … --json
     "plan_lora": AdapterPlan,  # capax plan lora … --json
     "checkpoint": Checkpoint,  # capax runs checkpoint … --json
     "reproduction": Reproduction,  # capax reproduce PAPER --json
@@ -60,6 +63,7 @@ PRINTED: dict[str, Any] = {
     "check_saturation": Saturation,  # capax check saturation --json
     "construction": ConstructionReport,  # capax construct associations --json
     "construction_relations": RelationReport,  # capax construct relations --json
+    "verified": Verified,  # capax verify --json
 }
 
 

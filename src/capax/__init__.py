@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from capax.planning.facts import verify_facts as verify_facts
     from capax.planning.plan import plan as plan
     from capax.planning.plan import predict as predict
-    from capax.planning.plan import verify as verify
+    from capax.planning.plan import verify_plan as verify_plan
+    from capax.planning.relations import plan_relations as plan_relations
     from capax.planning.size import model_size as model_size
     from capax.probes.checkpoint import checkpoint as checkpoint
     from capax.probes.memorization import memorization as memorization
@@ -90,6 +91,8 @@ if TYPE_CHECKING:
     from capax.sweeps.sweep import sweep as sweep
     from capax.theory.bounds.catalogue import bounds as bounds
     from capax.theory.bounds.exceeded import exceeded as exceeded
+    from capax.theory.claims.export import save_run as save_run
+    from capax.theory.claims.verify import verify as verify
     from capax.theory.construct.construct import construct as construct
     from capax.theory.relation_design import channel_design as channel_design
 
@@ -158,6 +161,7 @@ _HOMES = {
     "plan": "capax.planning.plan",
     "plan_facts": "capax.planning.facts",
     "plan_lora": "capax.planning.adapters",
+    "plan_relations": "capax.planning.relations",
     "predict": "capax.planning.plan",
     "probe": "capax.probes.probe",
     "quantize": "capax.probes.quantization",
@@ -165,11 +169,13 @@ _HOMES = {
     "report": "capax.reports.report",
     "save_law": "capax.laws.files",
     "saturation": "capax.checks.saturation",
+    "save_run": "capax.theory.claims.export",
     "sensitivity": "capax.probes.sensitivity",
     "sweep": "capax.sweeps.sweep",
-    "verify": "capax.planning.plan",
+    "verify": "capax.theory.claims.verify",
     "verify_facts": "capax.planning.facts",
     "verify_lora": "capax.planning.adapters",
+    "verify_plan": "capax.planning.plan",
 }
 
 __all__ = [*_HOMES, "__version__", "trackers"]

@@ -87,6 +87,16 @@ class OutsideDomain(LawError):
     """A law is not asked outside its domain, unless told to extrapolate."""
 
 
+class ClaimError(CapaxError):
+    """A file with weights and a claim cannot be read, or its parts do not fit together."""
+
+
+class ClaimFailed(CapaxError):
+    """What a file claims of its weights does not hold."""
+
+    exit_code = 1
+
+
 class NoPlan(CapaxError):
     """Nothing that a plan may choose from holds the target; what comes nearest was shown."""
 

@@ -32,7 +32,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 <= found["precision"] <= 1
     assert 0 <= found["recall"] <= 1
     assert found["total_key_dim"] == found["n_heads"] * found["d_head"]
-    assert found["n_heads"] == 16
+    assert {"n_heads": found["n_heads"], "d_head": found["d_head"]}.items() <= found["tried"][0].items()
+    assert [one["d_head"] for one in found["tried"][1:]] == [None] * 5
     assert found["constant"] == pytest.approx(found["total_key_dim"] * 64 / (256 * log(256)))
     assert 6 < found["constant"] < 10
     assert (found["method"], found["bits"], found["seed"], found["notes"]) == ("whitened", None, 3, [])
@@ -61,6 +62,10 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert said in out
     assert "1 bit a weight" in run(capsys, *SMALL, "--d-head", "4", "--bits", "1")
+    few = run(capsys, *COMMAND, "--n-items", "64", "--d-model", "8")
+    assert "total key dim                  64 = 64 heads of 1; " in few
+    assert "heads tried                    64 of 1; not enough: 32 of 1, 16 of 3, 8 of 7" in few
+    assert "heads tried" not in run(capsys, *SMALL, "--d-head", "4")
     regular = run(capsys, *SMALL, "--graph", "regular", "--degree", "2", "--d-head", "4")
     assert "at least" in regular
     assert "none: not met" in regular
@@ -140,7 +145,10 @@ def test_the_seed_names_the_library_that_training_gets(capsys: pytest.CaptureFix
         (["--seed", "-1"], ["seed", "at least 0", "-1"]),
         (["--save", "weights.npz"], ["save", ".safetensors", "weights.npz"]),
         (["--save", "nowhere/w.safetensors"], ["save", "cannot write", "nowhere/w.safetensors"]),
-        (["--d-model", "8"], ["d_head", "F1", "not reached", "32"]),
+        (["--d-model", "8", "--n-heads", "16"], ["d_head", "F1", "not reached", "32"]),
+        (["--d-model", "1"], ["n_heads", "F1", "not reached", "96"]),
+        (["--target-f1", "0"], ["target_f1", "above 0", "got 0"]),
+        (["--target-f1", "nan"], ["target_f1", "finite", "got 'nan'"]),
     ],
 )
 def test_refuses(capsys: pytest.CaptureFixture[str], flags: list[str], said: list[str]) -> None:

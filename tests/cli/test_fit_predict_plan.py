@@ -195,7 +195,6 @@ def test_a_plan_without_an_answer_has_a_code_of_its_own(capsys: pytest.CaptureFi
     "ask",
     [
         ("predict", "relations", "--n-edges", "100000", "--d-model", "32"),
-        ("plan", "relations", "--items", "100000"),
         ("plan", "associations", "--items", "300", "--context-size", "1000"),
     ],
 )

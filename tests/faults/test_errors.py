@@ -42,7 +42,7 @@ COMMANDS = {
     "plan sequences": "--items 100 --seq-len 8 --vocab-size 100 --n-heads 1",
     "plan facts": "facts.tsv --n-layers 1 --tokenizations code",
     "plan associations": "--items 200 --context-size 8",
-    "plan relations": "--items 64 --n-items 64",
+    "plan relations": "--n-items 6 --d-model 4",
     "size": "config.json --bits 100",
     "completion": "bash",
     "bounds": "--seq-len 8 --vocab-size 10",
@@ -63,6 +63,8 @@ COMMANDS = {
     "quantize": "{sequences} --store s.db --bits 4",
     "construct associations": "--n-heads 1 --context-size 2 --d-head 2 --d-model 4 --n-classes 2",
     "construct relations": "--n-items 6 --d-model 4",
+    "verify": "claim.safetensors",
+    "runs save": "{associations} w.safetensors --store s.db",
     "check saturation": "{associations} --store s.db",
     "report": "s.db",
     "figure": "bounds s.db --out f.svg",
@@ -94,6 +96,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     keys = {"sequences": sequences.key, "associations": associations.key, "text": text.key, "hf": hf.key}
     (place / "keys.json").write_text(json.dumps(keys))
     shutil.copy(place / "s.db", place / "spare.db")
+    capax.construct(capax.Relations(n_items=4), capax.KeyQueryChannel(d_model=3)).save(place / "claim.safetensors")
     (place / "theirs.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,100\n")
     rng = np.random.default_rng(0)
     np.save(place / "q.npy", rng.normal(size=(4, 6)))

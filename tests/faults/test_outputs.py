@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from limits import files_of_at_most
@@ -24,7 +23,6 @@ from capax.figures import drawing
 from capax.reports import report
 from capax.store import importing, tables
 from capax.store.merge import merge
-from capax.theory.construct.matrices import save_matrices
 
 ROWS = pl.DataFrame({"seq_len": [4], "n_heads": [1]})
 
@@ -32,13 +30,17 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "law.json": lambda path: capax.save_law(capax.load_law(), path),
     "runs.csv": lambda path: tables.to_file(ROWS, path),
     "runs.parquet": lambda path: tables.to_file(ROWS, path),
-    "weights.safetensors": lambda path: save_matrices(path, {"key": np.ones((2, 2))}),
+    "weights.safetensors": lambda path: _built().save(path),
     "report.html": lambda path: report.write("a page", path),
     "figure.pdf": lambda path: drawing.save(Figure(), path),
     "figure.png": lambda path: drawing.save(Figure(), path),
     "merged.db": lambda path: merge([_store()], path),
 }
 """Everything that writes a file for the user."""
+
+
+def _built() -> Any:
+    return capax.construct(capax.Relations(n_items=4), capax.KeyQueryChannel(d_model=3))
 
 
 def _store(rows: int = 1) -> Path:

@@ -13,7 +13,6 @@ from smallest import MODEL, TASK, TRAINING
 import capax
 from capax.errors import LONGEST, CapaxError
 from capax.store.merge import merge
-from capax.theory.construct.matrices import save_matrices
 
 NUMBERS = (10**30, 10**400, 10**5000, -1, -(10**400), math.nan, math.inf, -math.inf)
 PATHS = ("missing", "folder", "x" * 5000, "a\0b", "\ud800", f"folder/{'y' * 300}", "file/in")
@@ -72,7 +71,9 @@ OF_PATHS: dict[str, Callable[[str], Any]] = {
     "law:": lambda path: capax.plan(path, 9, seq_len=8),
     "out": lambda path: capax.save_law(capax.load_law(), f"{path}/law.json"),
     "out:": lambda path: merge(["s.db"], f"{path}/merged.db"),
-    "save": lambda path: save_matrices(Path(f"{path}/w.safetensors"), {}),
+    "save": lambda path: capax.construct(capax.Relations(n_items=4)).save(f"{path}/w.safetensors"),
+    "save:": lambda path: capax.save_run("0", f"{path}/w.safetensors"),
+    "file": lambda path: capax.verify(path),
 }
 
 

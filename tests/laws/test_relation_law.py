@@ -131,7 +131,7 @@ def test_a_plan_has_the_key_dimension_that_the_law_asks_for(law: capax.RelationL
 def test_a_plan_of_relations_is_verified_by_training() -> None:
     law = capax.load_law("reference:relation")
     found = capax.plan(law, 40, n_items=40, d_model=[32], probability=0.95)
-    checked = capax.verify(law, found)
+    checked = capax.verify_plan(law, found)
     assert (checked.measurement.library_size, checked.measurement.spec.task.graph) == (40, "permutation")
     assert checked.held == (checked.measurement.metrics["f1"] >= 0.99)
 

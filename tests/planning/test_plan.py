@@ -207,7 +207,7 @@ def test_predictions_say_where_they_stand(law: Law) -> None:
 def test_a_plan_holds_when_it_is_trained(law: Law, tmp_path: Path) -> None:
     """120 sequences of 8 tokens: the planned model is trained as the law's data were, and the law learns from it."""
     found = capax.plan(law, 120, seq_len=8, probability=0.95, n_heads=[2])
-    checked = capax.verify(law, found, store=tmp_path / "s.db")
+    checked = capax.verify_plan(law, found, store=tmp_path / "s.db")
     run = checked.measurement
     assert run.library_size == 120
     assert run.spec.training.max_steps == 600  # as many steps as 150 epochs of 2000 sequences
@@ -229,7 +229,7 @@ def test_a_plan_that_cannot_hold_is_told_so(tmp_path: Path) -> None:
     law = capax.PowerLaw(n_bootstrap=20).fit(rows_)
     found = capax.plan(law, 60, seq_len=8)
     assert (found.architectures[0].n_heads, found.architectures[0].d_model) == (1, 16)
-    checked = capax.verify(law, found, store=tmp_path / "s.db")
+    checked = capax.verify_plan(law, found, store=tmp_path / "s.db")
     assert not checked.held
     assert checked.miss_percent > 50
     assert len(capax.read(tmp_path / "s.db")) == 1

@@ -101,7 +101,7 @@ def test_only_laws_in_bits_know_bytes() -> None:
 
 def test_a_plan_by_bytes_is_not_verified() -> None:
     with pytest.raises(CapaxError, match="quantize"):
-        capax.verify("reference", planned(100, smallest="bytes"))
+        capax.verify_plan("reference", planned(100, smallest="bytes"))
 
 
 def test_facts_are_recalled_by_the_rounded_weights(tmp_path: Path) -> None:

@@ -214,14 +214,14 @@ def test_any_law_of_bits_plans_and_knows_what_is_known_early() -> None:
 def test_what_is_known_early_is_not_verified_by_what_is_held() -> None:
     found = planned(20, seq_len=4, vocab_size=16, n_layers=1, exposures=100)
     with pytest.raises(LawError, match="exposures: what is known after so many is not verified"):
-        capax.verify(law(), found)
+        capax.verify_plan(law(), found)
 
 
 @pytest.mark.slow
 def test_a_width_that_was_given_is_the_one_that_is_verified(tmp_path: Path) -> None:
     few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}
     found = planned(10, seq_len=4, vocab_size=16, d_model=[18], **few)
-    checked = capax.verify(law(), found, store=tmp_path / "runs.db")
+    checked = capax.verify_plan(law(), found, store=tmp_path / "runs.db")
     assert checked.proxy is None
     assert checked.measurement.spec.model.d_model == 18
 
@@ -236,7 +236,7 @@ def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
     few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}
     found = planned(20, seq_len=4, vocab_size=16, d_model=[24], **few)
     assert found.architectures[0].d_model == 24
-    checked = capax.verify(law(), found, store=tmp_path / "runs.db")
+    checked = capax.verify_plan(law(), found, store=tmp_path / "runs.db")
     run = checked.measurement
     assert checked.proxy == proxy
     assert run.spec.model.d_model == (proxy or 24)

@@ -121,7 +121,7 @@ def test_a_power_law_over_its_own_field_plans(ours: SimpleNamespace, tmp_path: P
     assert capax.predict(law, n_kv_heads=2, d_model=4).value > 0
     plan = capax.plan(law, 30, probability=0.5, multiple=1)
     assert {row.n_kv_heads for row in plan.architectures} <= {1, 2, 4}
-    assert capax.verify(law, plan).measurement.spec.model.columns()["model"] == "gqa"
+    assert capax.verify_plan(law, plan).measurement.spec.model.columns()["model"] == "gqa"
     for kind in "width", "curves":
         capax.figure(kind, found, out=tmp_path / f"{kind}.png")
         assert (tmp_path / f"{kind}.png").stat().st_size > 1000

@@ -129,7 +129,7 @@ def _build_rows(task: Any, model: Any, seed: int, *, extra: int = 0) -> Construc
     Args:
         extra: Rows that nothing is in.
     """
-    return Constructed(Matrix(), Rows(n_rows=task.library_size + extra, seed=seed))
+    return Constructed(Matrix(), Rows(n_rows=task.library_size + extra, seed=seed), Matrix())
 
 
 ROWS = Constructor(_build_rows, fields=("library_size",), sizes=("d_model",))

@@ -46,6 +46,7 @@ COMMANDS = {
     },
     "Trust": {
         "reproduce": ("reproduce:reproduce", "Run a paper's figures and tables again, and compare its claims."),
+        "verify": ("verify:verify", "Check what a file of weights claims to remember or recognize."),
         "calibrate": ("calibrate:calibrate", "Measure systems of known capacity by the same protocols."),
         "demo": ("demo:demo", "Measure a small grid, print it and draw it (under 3 minutes on two cores)."),
         "info": ("info:info", "Show versions, device and threads."),
@@ -86,7 +87,8 @@ def command_line(listed: bool = False) -> App:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and exit: 0 done, 2 bad input, 3 no plan, 130 interrupted (by SIGTERM 143, by SIGHUP 129).
 
-    1 for what could not be written, for a run that could not be saved or trained, and for a calibration that failed.
+    1 for what could not be written, for a run that could not be saved or trained, and for a calibration or a claim
+    that failed.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments

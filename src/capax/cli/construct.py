@@ -13,8 +13,8 @@ from capax.cli import output
 from capax.cli.flags import GROUPS, Json, Part, command, first_line, made, tasks
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
+from capax.theory.claims.file import check_path
 from capax.theory.construct.construct import Constructor, Report, construct
-from capax.theory.construct.matrices import check_matrices
 
 HELP = "Build weights that memorize as much as theory says, without training."
 
@@ -22,8 +22,8 @@ HELP = "Build weights that memorize as much as theory says, without training."
 Save = Annotated[
     Path | None,
     Parameter(
-        help="Where to write the weights (.safetensors).",
-        validator=lambda _, path: path and check_matrices(path),  # before the specs look into the user's files
+        help="Where to write the weights with their data and what they reach (.safetensors), for capax verify.",
+        validator=lambda _, path: path and check_path(path),  # before the specs look into the user's files
     ),
 ]
 
@@ -39,7 +39,7 @@ def _construct(
 ) -> None:
     built = construct(task, model, seed=seed, **options)
     if save is not None:
-        built.weights.save(save)
+        built.save(save)
     output.emit(built.report, _show, as_json=as_json, weights=save)
 
 

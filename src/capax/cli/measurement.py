@@ -213,7 +213,11 @@ def _key_dimension_rows(search: KeyDimensionSearch) -> list[tuple[str, str]]:
         rows.append(("key dimension", "no head size up to the width is enough"))
     else:
         range_ = "" if search.interval is None else f"; {_range(search.interval)}"
-        rows.append(("key dimension", f"{search.total_key_dim}: {search.n_heads} x {search.d_head}{range_}"))
+        how = "built, not reached by training" if search.reached_by == "built" else "reached by training"
+        rows.append(("key dimension", f"{search.total_key_dim}: {search.n_heads} x {search.d_head}, {how}{range_}"))
+    if search.built is not None and search.reached_by != "built":
+        built = search.built
+        rows.append(("built", f"{built.total_key_dim}: {built.n_heads} x {built.d_head}, weights without training"))
     for count in search.per_heads:
         enough = (
             "no head size is enough"

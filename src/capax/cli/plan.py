@@ -18,7 +18,7 @@ from capax.errors import LawError, NoPlan
 from capax.laws.files import LAWS, load_law, reference_of
 from capax.laws.law import Law
 from capax.planning.cost import Accelerator
-from capax.planning.plan import plan, verify
+from capax.planning.plan import plan, verify_plan
 from capax.planning.plan import predict as ask
 from capax.planning.results import BitsFrontier, Frontier, Prediction, Smallest, Verification
 from capax.specs import Model, Task
@@ -166,7 +166,7 @@ def _wider(frontier: Frontier) -> str:
 def _verified(law: Law, frontier: Frontier, store: Path, seed: int, workers: int | None) -> Verification:
     processes = min(machine.cores(), 8) if workers is None else workers
     with progress.training() as watch:
-        return verify(law, frontier, store=store, seed=seed, workers=processes, progress=watch)
+        return verify_plan(law, frontier, store=store, seed=seed, workers=processes, progress=watch)
 
 
 def _law(kind: type[Any], name: str | None) -> Law:

@@ -37,6 +37,7 @@ for _name, (_home, _text) in {
     "import": ("tables:take_in", "Add somebody else's measurements to a store."),
     "recall": ("recall:recall", "Ask a kept memory for the token after a prefix."),
     "probe": ("probe:probe", "Probe a kept memory: how much cue it needs, how much corruption it tolerates, and more."),
+    "save": ("save:save", "Write a kept layer or channel with its data and claim, for capax verify."),
     "checkpoint": ("checkpoint:checkpoint", "Write a kept Hugging Face model as a folder that transformers reads."),
     "memorization": ("memorization:memorization", "Say what a kept model remembers of a text, verbatim and in bits."),
 }.items():

@@ -39,6 +39,7 @@ class Cell:
         n_heads: heads of that search; the fewest where several are as good.
         also: fewest and most heads whose own D_K lies within its range.
         tried: head counts of that search.
+        built: whether only explicit weights reach it, and no training did.
     """
 
     n_items: int
@@ -51,6 +52,7 @@ class Cell:
     also: tuple[int | None, int | None]
     tried: tuple[int, ...]
     searches: int
+    built: bool = False
 
     @property
     def load(self) -> float:
@@ -71,7 +73,8 @@ class Cell:
         if self.key_dim is None:
             return f"{graph}: not recognized with {', '.join(map(str, self.tried))} heads"
         of = f", median of {self.searches} searches" if self.searches > 1 else ""
-        return f"{graph}: D_K* {self.key_dim} ({self.range}{of}) with {HEADS.words(self.n_heads)}"
+        built = ", built, not reached by training" if self.built else ""
+        return f"{graph}: D_K* {self.key_dim} ({self.range}{of}) with {HEADS.words(self.n_heads)}{built}"
 
 
 def cells(group: Group) -> list[Cell]:
@@ -96,6 +99,7 @@ def _cell(searches: list[Measurement]) -> Cell:
         also=_also(middle),
         tried=getattr(middle.spec.protocol, "head_counts", ()),
         searches=len(searches),
+        built=middle.key_search is not None and middle.key_search.reached_by == "built",
     )
 
 
@@ -103,6 +107,8 @@ def _also(run: Measurement) -> tuple[int | None, int | None]:
     search = run.key_search
     if search is None or search.interval is None:
         return None, None
+    if search.reached_by == "built":
+        return search.n_heads, search.n_heads
     high = search.interval.high
     good = [
         count.n_heads
@@ -231,7 +237,13 @@ def _law(shown: Shown) -> str:
 
 
 def _found(shown: Shown) -> str:
-    return f"D_K* = n_heads · d_head: {shown.group.runs[0].spec.protocol.words()}, over head counts."
+    said = (
+        f"D_K* = n_heads · d_head, reached by training: {shown.group.runs[0].spec.protocol.words()}, over head counts."
+    )
+    built = [f"{cell.n_items} items in {cell.d_model} channels" for cell in cells(shown.group) if cell.built]
+    if not built:
+        return said
+    return f"{said} Explicit weights need less than any training reached for {'; '.join(built)}: D_K* is theirs."
 
 
 def _none(shown: Shown) -> str:

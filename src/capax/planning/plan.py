@@ -36,6 +36,8 @@ from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.training.workers import Workers
 
+BUILT = "built, not trained, where there are as many heads as edges: one edge a head is always enough"
+
 REACHES = tuple(2**power for power in range(8))
 """How many times beyond the domain's end the last axis goes, in turn, until something holds the target."""
 
@@ -201,6 +203,7 @@ def plan(
     nearest = [] if places else [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
     found = _described(question, table, keys, places or nearest, probability, precision)
     asked: dict[str, Any] = {name: value for name, value in question.asked.items() if name != law.needed_for}
+    built = law.needed_for is not None and any(getattr(row, "n_heads", 0) >= target for row in found)
     return Frontier(
         items=target,
         **asked,
@@ -208,7 +211,7 @@ def plan(
         precision=precision,
         architectures=tuple(found if places else ()),
         nearest=found[0] if nearest else None,
-        **_about(law, outside),
+        **_about(law, outside, (BUILT,) if built else ()),
     )
 
 
@@ -282,7 +285,7 @@ def _margin(law: Law, table: Columns, target: int, probability: float) -> np.nda
     """What each row holds with a probability, or has of what is needed, as a share of what it should."""
     if law.needed_for is None:
         return law.quantile(table, probability) / target
-    return table[law.target] / law.quantile(table, 1 - probability)
+    return np.maximum(table[law.target] / law.quantile(table, 1 - probability), table["n_heads"] / target)
 
 
 def _holds(law: Law, table: Columns, probability: float | None) -> np.ndarray:
@@ -296,7 +299,7 @@ def _holds(law: Law, table: Columns, probability: float | None) -> np.ndarray:
         needed = predicted(law, asked) if probability is None else law.quantile(asked, 1 - probability)
         enough = needed <= table[law.target]
         low, high = np.where(enough, items, low), np.where(enough, high, items)
-    return low
+    return np.maximum(low, table["n_heads"])  # weights of one edge a head can be built for any graph
 
 
 def _about(law: Law, outside: Sequence[str] = (), remarks: Sequence[str] = ()) -> dict[str, Any]:
@@ -308,7 +311,7 @@ def _about(law: Law, outside: Sequence[str] = (), remarks: Sequence[str] = ()) -
     }
 
 
-def verify(
+def verify_plan(
     law: Law | str,
     frontier: Frontier,
     architecture: Architecture | None = None,

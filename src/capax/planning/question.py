@@ -195,6 +195,9 @@ class Question:
             return {}
         row = {name: np.array([value]) for name, value in {**self.asked, **sizes}.items()}
         needed = predicted(self.law, row) if probability is None else self.law.quantile(row, probability)
+        most = self.task.library_size  # one edge a head is always enough, and can be built
+        if needed[0] > most and "n_heads" not in sizes:
+            return {"n_heads": most, "d_head": 1}
         return self.model.shaped(float(needed[0]), self.task.sizes(), **sizes)
 
     def spec(self, sizes: Mapping[str, int], kinds: Mapping[str, str] | None = None) -> Any:

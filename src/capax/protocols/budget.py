@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import scipy
 
-from capax.errors import SpecError
+from capax.errors import AssumptionError, SpecError
 from capax.protocols.count import Count, Train, out_of_time
 from capax.protocols.search import search_threshold
-from capax.results import LEVEL, HeadCount, Interval, KeyDimensionSearch
+from capax.results import LEVEL, BuiltChannel, HeadCount, Interval, KeyDimensionSearch
 from capax.seeds import numpy_generator
 from capax.specs import Budget, Run
+from capax.specs.plugins import resolve
 from capax.training.pack import Outcome
 
 PRECISION = 0.15
@@ -61,8 +62,26 @@ def budget(run: Run, protocol: Budget, train: Train) -> Count:
     best = replace(near, parameters=counted_model.parameter_counts(**run.task.sizes()))
     every = [outcome for done in outcomes.values() for outcome in done]
     sizes = {name: getattr(chosen, name, None) for name in ("n_heads", "d_head", "total_key_dim", "interval")}
-    search = KeyDimensionSearch(**sizes, per_heads=tuple(counts))
+    search = KeyDimensionSearch(**sizes, per_heads=tuple(counts)).held_against(_built(run, protocol))
     return Count(best.memorized, best, every, size, size, search=search, model=counted_model)
+
+
+def _built(run: Run, protocol: Budget) -> BuiltChannel | None:
+    """The channel that is built for the run's first graph and items, to the same F1; None where none is found.
+
+    Where contexts are subsets every pair has to be right: then it is in every context.
+    """
+    model: Any = run.model
+    name = run.task.constructor
+    if name is None or getattr(model, "most_key_dim", lambda _: None)(run.task.library_size) is None:
+        return None
+    target = protocol.target_f1 if getattr(run.task, "contexts", "whole") == "whole" else 1.0
+    try:
+        learner: Any = type(run.task).learner
+        made = resolve(name).build(run.task, learner(d_model=model.d_model), run.seed, target_f1=target).report
+    except AssumptionError:
+        return None
+    return BuiltChannel(n_heads=made.n_heads, d_head=made.d_head, total_key_dim=made.total_key_dim)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ def _key_dimension(search: KeyDimensionSearch) -> Found:
     if search.total_key_dim is None:
         return Found((0, 0), "no head size is enough", "", "none up to the width")
     text = f"D_K* {search.total_key_dim} ({search.n_heads} x {search.d_head})"
-    return Found((1, -search.total_key_dim), text, _range(search.interval), "found")
+    standing = "built, not reached by training" if search.reached_by == "built" else "reached by training"
+    return Found((1, -search.total_key_dim), text, _range(search.interval), standing)
 
 
 def _largest(run: Measurement, search: Search) -> Found:

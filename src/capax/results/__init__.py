@@ -23,6 +23,7 @@ from capax.results.result import LEVEL as LEVEL
 from capax.results.result import Interval as Interval
 from capax.results.result import Result as Result
 from capax.results.result import Standing as Standing
+from capax.results.searches import BuiltChannel as BuiltChannel
 from capax.results.searches import HeadCount as HeadCount
 from capax.results.searches import KeyDimensionSearch as KeyDimensionSearch
 from capax.results.searches import NegativeBinomial as NegativeBinomial

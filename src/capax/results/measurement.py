@@ -11,7 +11,7 @@ from capax.errors import CapaxError, SpecError
 from capax.overview import Displayed, Overview
 from capax.results.recall import Breakdown
 from capax.results.result import Interval, Result
-from capax.results.searches import KeyDimensionSearch, Search, ShatterEpochs
+from capax.results.searches import BuiltChannel, KeyDimensionSearch, Search, ShatterEpochs
 from capax.specs import Run
 from capax.specs.plugins import UnknownTag, resolve
 
@@ -315,6 +315,19 @@ class Measurement(Displayed, Result):
             if (held := self.capacity) is not None:
                 amount = held.bits if held.extrapolated is None else held.extrapolated
                 object.__setattr__(self, "capacity", per_parameter(held, amount))
+        return self
+
+    @model_validator(mode="after")
+    def _held_against_weights(self) -> Self:
+        """A search of a version that built no weights is held against those that are always enough."""
+        search, model, task = self.key_search, self.spec.model, self.spec.task
+        if search is None or search.reached_by is not None or search.built is not None:
+            return self
+        enough = (
+            None if "embeddings" in task.files else getattr(model, "most_key_dim", lambda _: None)(self.library_size)
+        )
+        built = None if enough is None else BuiltChannel(n_heads=enough, d_head=1, total_key_dim=enough)
+        object.__setattr__(self, "search", search.held_against(built))
         return self
 
     def overview(self) -> Overview:

@@ -81,7 +81,8 @@ def _key_dimension(run: Measurement) -> str:
         return ""
     if found.total_key_dim is None:
         return "no head size up to the width is enough"
-    return f"{found.total_key_dim}{_ends(found.interval)}: {found.n_heads} x {found.d_head}"
+    how = ", built, not reached by training" if found.reached_by == "built" else ", reached by training"
+    return f"{found.total_key_dim}{_ends(found.interval)}: {found.n_heads} x {found.d_head}{how}"
 
 
 def _ends(interval: Interval | None) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from capax.results.result import Interval, Result
+from capax.results.result import LEVEL, Interval, Result
 
 
 class Search(Result):
@@ -55,11 +55,56 @@ class HeadCount(Result):
     trainings: int
 
 
-class KeyDimensionSearch(Result):
-    """The smallest total key dimension that suffices, over head counts (protocol budget)."""
+class BuiltChannel(Result):
+    """A channel whose explicit weights recognize the graph (`capax construct relations`)."""
 
-    n_heads: Annotated[int | None, Field(description="The best number of heads; None where none was enough.")] = None
+    n_heads: int
+    d_head: int
+    total_key_dim: int
+
+
+class KeyDimensionSearch(Result):
+    """The smallest total key dimension that suffices, over head counts (protocol budget).
+
+    Trainings may fail where weights exist: so it is never above that of explicit weights.
+    """
+
+    n_heads: Annotated[
+        int | None, Field(description="The number of heads that reaches it; None where none was enough.")
+    ] = None
     d_head: int | None = None
-    total_key_dim: Annotated[int | None, Field(description="n_heads · d_head (D_K*).")] = None
+    total_key_dim: Annotated[
+        int | None, Field(description="n_heads · d_head (D_K*): the smallest reached by training, or that of `built`.")
+    ] = None
     interval: Interval | None = None
+    reached_by: Annotated[
+        Literal["training", "built"] | None,
+        Field(
+            description="Whether a training reached `total_key_dim`, or only explicit weights do. Runs of versions "
+            "that built none are held against one edge a head (total_key_dim = edges), which is always enough."
+        ),
+    ] = None
+    built: Annotated[
+        BuiltChannel | None,
+        Field(description="Explicit weights for the graph of the first training; None where none are known to do."),
+    ] = None
     per_heads: Annotated[tuple[HeadCount, ...], Field(description="The search of each head count, in order.")]
+
+    def held_against(self, built: BuiltChannel | None) -> KeyDimensionSearch:
+        """Of what the trainings reached and what explicit weights need, the smaller; its range ends there."""
+        trained = self.total_key_dim
+        if built is None or (trained is not None and trained <= built.total_key_dim):
+            reached: dict[str, Any] = {"reached_by": None if trained is None else "training"}
+        else:
+            reached = {name: getattr(built, name) for name in ("n_heads", "d_head", "total_key_dim")}
+            reached["reached_by"] = "built"
+        if built is not None:
+            known = [count.interval.low for count in self.per_heads] if self.interval is None else [self.interval.low]
+            ends = [built.total_key_dim, None if self.interval is None else self.interval.high]
+            reached["interval"] = Interval(
+                low=min(*known, built.total_key_dim),
+                high=min(end for end in ends if end is not None),
+                level=LEVEL,
+                of="total key dimension",
+            )
+        return self.model_copy(update={"built": built, **reached})

@@ -101,6 +101,14 @@ class KeyQueryChannel(Model):
         """n_heads · d_head, where a head size is given."""
         return None if self.d_head is None else self.n_heads * self.d_head
 
+    def most_key_dim(self, n_edges: int) -> int | None:
+        """A total key dimension that is always enough, n_edges: one edge a head with d_head 1 recognizes any graph.
+
+        ⟨x_i, x_s⟩⟨x_t, x_j⟩ is 1 for the edge (s, t) alone, if no two items are equal or opposite. None where scores
+        are not compared with a threshold, or are added up, and for one channel, where all are.
+        """
+        return n_edges if self.channel == "threshold" and self.aggregate == "max" and self.d_model > 1 else None
+
     def ensemble_type(self) -> Any:
         """The class of its ensembles, imported."""
         routes = self.channel != "threshold"

@@ -32,7 +32,7 @@ class Relations(Task):
     """Recognize relations: of every ordered pair of items, whether it is an edge of a directed graph.
 
     Items are unit vectors of the model's `d_model` channels. A drawn graph has no self-loops; the user's must not
-    either (a networkx graph becomes a file by `networkx.write_graphml(graph, path)`). We do not
+    either (a networkx graph becomes a file by `Relations.from_graph`). We do not
     know how the paper samples contexts; what holds for the whole graph, the default, holds in each (its lemma 4.1).
     """
 
@@ -45,6 +45,7 @@ class Relations(Task):
     library_class: ClassVar[str] = "capax.tasks.relations:RelationLibrary"
     memory_class: ClassVar[str] = "capax.memory:RelationMemory"
     constructor: ClassVar[str | None] = "capax.theory.construct.constructors:CHANNEL"
+    planner: ClassVar[str | None] = "capax.cli.plan_relations:plan"
     # The paper's training is not known; ours takes the whole graph in each step.
     usual_training: ClassVar[Mapping[str, Any]] = {
         "lr": 0.05,
@@ -110,6 +111,21 @@ class Relations(Task):
         follows = {"permutation": items, "tree": items - 1, "regular": items * (edges // items)}.get(graph, edges)
         shape = {"graph": graph, **degree} if follows == edges else {"graph": "random"}
         return cls(**{**fields, **shape, "n_items": items, "n_edges": edges})
+
+    @classmethod
+    def from_graph(cls, graph: Any, path: Path | str, **fields: Any) -> Self:
+        """The relations of a directed networkx graph, written to a file: a run is known by its file.
+
+        Args:
+            graph: its nodes are the items, in its order; attributes are ignored.
+            path: the file, ending in .graphml, that is written, or written anew.
+            fields: of the task.
+
+        Raises:
+            LibraryError: for what is no such graph, or another path.
+        """
+        resolve("capax.tasks.relation_files:write_graph")(graph, Path(path))
+        return cls(graph=str(path), **fields)
 
     @property
     def library_size(self) -> int:

@@ -184,7 +184,9 @@ def _row(run: Measurement) -> dict[str, Any]:
     } | (
         {}
         if "f1" not in run.metrics
-        else {"f1": run.metrics["f1"]} | {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim")}
+        else {"f1": run.metrics["f1"]}
+        | {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim")}
+        | ({} if run.key_search is None else {"reached_by": run.key_search.reached_by})
     )
 
 

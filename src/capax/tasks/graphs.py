@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
+from capax.errors import LibraryError
 from capax.specs.relations import Relations
 from capax.tasks import relation_files
 
@@ -126,3 +127,25 @@ def _decoded(numbers: Int[np.ndarray, " edges"], n: int) -> Int[np.ndarray, "edg
 
 def _edges(sources: Int[np.ndarray, " edges"], targets: Int[np.ndarray, " edges"]) -> Int[np.ndarray, "edges 2"]:
     return np.stack([sources, targets], axis=1).astype(np.int64)
+
+
+def check_edges(edges: Int[np.ndarray, "edges 2"], n_items: int) -> None:
+    """Refuse edges that no directed graph without self-loops has.
+
+    Raises:
+        LibraryError: for edges that are none, twice, self-loops or without item; it names the edge (from 1).
+    """
+    if not len(edges):
+        raise LibraryError("edges: at least one, got none")
+    outside = np.flatnonzero(((edges < 0) | (edges >= n_items)).any(1))
+    if len(outside):
+        source, target = edges[outside[0]].tolist()
+        raise LibraryError(f"edges: items are 0 to {n_items - 1}, got {source} -> {target} (edge {outside[0] + 1})")
+    loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
+    if len(loops):
+        raise LibraryError(f"edges: no self-loops, got one of item {edges[loops[0], 0]} (edge {loops[0] + 1})")
+    codes = edges[:, 0].astype(np.int64) * n_items + edges[:, 1]
+    _, firsts = np.unique(codes, return_index=True)
+    if len(firsts) < len(edges):
+        again = int(np.setdiff1d(np.arange(len(edges)), firsts)[0])
+        raise LibraryError(f"edges: each once, got {edges[again, 0]} -> {edges[again, 1]} again (edge {again + 1})")

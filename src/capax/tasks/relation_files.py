@@ -2,7 +2,7 @@
 
 A graph is a .graphml file (items in its order), or a .csv of edges with the header source,target (items are the names
 in it: in numeric order where all are numbers, else as they first appear). A networkx graph becomes such a file by
-`networkx.write_graphml(graph, path)`. Embeddings are a .npy array, one row an item, in the items' order; or `hf:` and
+`write_graph`. Embeddings are a .npy array, one row an item, in the items' order; or `hf:` and
 the folder of a Hugging Face model, whose table of tokens the items' vectors are drawn from.
 """
 
@@ -20,6 +20,7 @@ from xml.etree.ElementTree import ParseError
 import numpy as np
 from jaxtyping import Float, Int
 
+from capax import outputs
 from capax.errors import LibraryError
 from capax.inputs import read_npy, regular
 from capax.specs.relations import EMBEDDINGS, GRAPHS, HF, Relations
@@ -95,6 +96,26 @@ def from_networkx(graph: Any, called: str = "the graph") -> tuple[list[str], Int
     place = {node: number for number, node in enumerate(graph.nodes)}
     edges = _checked(((place[source], place[target], "") for source, target in graph.edges()), names, called)
     return names, edges
+
+
+def write_graph(graph: Any, path: Path) -> None:
+    """Write a networkx graph as GraphML: its names and edges, in its order.
+
+    Raises:
+        LibraryError: as `from_networkx`, for what is no graph, and for a path that does not end in .graphml.
+        ReportError: when the file cannot be written.
+    """
+    import networkx as nx
+
+    if path.suffix != ".graphml":
+        raise LibraryError(f"path: a file that ends in .graphml, got {str(path)!r:.80}")
+    if not isinstance(graph, nx.Graph):
+        raise LibraryError(f"graph: a directed networkx graph, got {graph!r:.80}")
+    names, edges = from_networkx(graph)
+    plain = nx.DiGraph()
+    plain.add_nodes_from(names)
+    plain.add_edges_from((names[source], names[target]) for source, target in edges)
+    outputs.write(path, "\n".join(nx.generate_graphml(plain)).encode(), "path")
 
 
 def _read_csv(path: Path) -> tuple[list[str], Int[np.ndarray, "edges 2"]]:

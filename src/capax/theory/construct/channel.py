@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from capax.errors import LibraryError
-from capax.theory.construct.matrices import save_matrices
+from capax.tasks.graphs import check_edges
 
 Aggregate = Literal["max", "sum"]
 
@@ -37,14 +35,6 @@ class ChannelWeights:
     def total_key_dim(self) -> int:
         """D_K = n_heads · d_head."""
         return self.query.shape[0] * self.query.shape[2]
-
-    def save(self, path: Path) -> None:
-        """Write `query` and `key` (.safetensors), whole or not at all.
-
-        Raises:
-            ReportError: for another suffix, or when the file cannot be written.
-        """
-        save_matrices(path, {"query": self.query, "key": self.key})
 
 
 @dataclass(frozen=True)
@@ -170,28 +160,6 @@ def square_norm(
     """R²: largest norm of a query times largest norm of a key in one head, the largest of the heads."""
     queries, keys = (np.linalg.norm(side, axis=2).max(1) for side in _projected(query, key, items))
     return float((queries * keys).max())
-
-
-def check_edges(edges: Int[np.ndarray, "edges 2"], n_items: int) -> None:
-    """Refuse edges that no directed graph without self-loops has.
-
-    Raises:
-        LibraryError: for edges that are none, twice, self-loops or without item; it names the edge (from 1).
-    """
-    if not len(edges):
-        raise LibraryError("edges: at least one, got none")
-    outside = np.flatnonzero(((edges < 0) | (edges >= n_items)).any(1))
-    if len(outside):
-        source, target = edges[outside[0]].tolist()
-        raise LibraryError(f"edges: items are 0 to {n_items - 1}, got {source} -> {target} (edge {outside[0] + 1})")
-    loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
-    if len(loops):
-        raise LibraryError(f"edges: no self-loops, got one of item {edges[loops[0], 0]} (edge {loops[0] + 1})")
-    codes = edges[:, 0].astype(np.int64) * n_items + edges[:, 1]
-    _, firsts = np.unique(codes, return_index=True)
-    if len(firsts) < len(edges):
-        again = int(np.setdiff1d(np.arange(len(edges)), firsts)[0])
-        raise LibraryError(f"edges: each once, got {edges[again, 0]} -> {edges[again, 1]} again (edge {again + 1})")
 
 
 def _projected(

@@ -18,11 +18,11 @@ SIZES = ("n_heads", "d_model", "d_head")
 
 
 @runtime_checkable
-class Weights(Protocol):
-    """Matrices that were built."""
+class Saved(Protocol):
+    """What is written of weights that were built."""
 
     def save(self, path: Path) -> None:
-        """Write them (.safetensors), whole or not at all."""
+        """Write it, whole or not at all."""
 
 
 class Report(Result):
@@ -38,12 +38,22 @@ class Constructed:
     """Weights that were built, and what they reach.
 
     Attributes:
-        weights: the matrices, heads apart; `weights.save(path)` writes them (.safetensors).
+        weights: the matrices, heads apart.
         report: what they reach on the library that they were built for.
+        file: weights, library and what they reach, which `save` writes.
     """
 
-    weights: Weights
+    weights: Any
     report: Report
+    file: Saved
+
+    def save(self, path: Path | str) -> None:
+        """Write weights, library and what they reach as one .safetensors file, which `capax.verify` checks.
+
+        Raises:
+            ReportError: for another suffix, or when the file cannot be written.
+        """
+        self.file.save(Path(path))
 
 
 @dataclass(frozen=True)
@@ -95,15 +105,16 @@ def construct(task: Task, model: Model | None = None, *, seed: int = 0, **option
     """Build weights that memorize a task's library: an attention layer for associations, a channel for relations.
 
     What is not given of the task and of the model follows from the other: of associations `library_size` is as many as
-    the layer holds; `d_model` is that of the user's vectors; of a channel `n_heads` is as many as hold d_model/4 edges
-    each, and `d_head` the smallest found to reach an F1 of .99.
+    the layer holds; `d_model` is that of the user's vectors; of a channel `n_heads` and
+    `d_head` are those of the least total key dimension found to reach an F1 of .99, never above the number of edges;
+    where one is given it is kept.
 
     Args:
         task: what is to be remembered.
         model: n_heads, d_model and d_head. [default: the usual learner of the task]
         seed: names all random draws; the same seed gives the same library, as for training, and the same weights.
         options: for associations `dtype` (float64, float32), of the weights and of what they are evaluated in; for
-            relations `method` (whitened, hebbian, onehot) and `bits` of each weight (1 to 8).
+            relations `method` (whitened, hebbian, onehot), `bits` of each weight (1 to 8) and `target_f1`.
 
     Raises:
         AssumptionError: when the library is too large, or its vectors are not independent; the message names them.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from capax import machine
 from capax.checks.saturation import saturation
@@ -10,13 +14,21 @@ from capax.seeds import numpy_generator
 from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations
 from capax.tasks import association_files, associations, embeddings, graph_classes, graphs, relation_files
 from capax.theory.bounds.relations import OF_WEIGHTS
+from capax.theory.claims.file import (
+    AssociationClaim,
+    AssociationHeader,
+    ClaimFile,
+    RelationClaim,
+    RelationHeader,
+    data_of,
+)
 from capax.theory.construct.associations import Precision, check_size, largest_library
 from capax.theory.construct.associations import build as build_layer
 from capax.theory.construct.channel import square_norm
-from capax.theory.construct.construct import Constructed, Constructor
-from capax.theory.construct.relations import Method
+from capax.theory.construct.construct import Constructed, Constructor, Report
+from capax.theory.construct.relations import TARGET_F1, Method
 from capax.theory.construct.relations import build as build_channel
-from capax.theory.construct.report import ConstructionReport, RelationReport
+from capax.theory.construct.report import ConstructionReport, HeadsTried, RelationReport
 from capax.training.room import refuse_too_large_to_build
 
 FLOAT_BITS = 64
@@ -38,8 +50,9 @@ def _layer(task: Associations, layer: AssociativeAttention, seed: int, *, dtype:
         task = task.replace(library_size=bound)
     check_size(task.library_size, *sizes)
     refuse_too_large_to_build(task, layer)
+    examples = associations.draw(task, task.library_size, layer.d_model, numpy_generator(seed, "library"))
     built = build_layer(
-        associations.draw(task, task.library_size, layer.d_model, numpy_generator(seed, "library")),
+        examples,
         n_heads=layer.n_heads,
         d_head=layer.d_head,
         generator=numpy_generator(seed, "construction"),
@@ -61,11 +74,22 @@ def _layer(task: Associations, layer: AssociativeAttention, seed: int, *, dtype:
         model=layer.replace(d_value=built.weights.value.shape[2]),
         versions=machine.versions(),
     )
-    return Constructed(built.weights, report)
+    claim = AssociationClaim(library_size=len(built.owner), recalled=built.recalled, max_error=built.max_error)
+    file = ClaimFile.of(
+        AssociationHeader(claim=claim, about=_about(report)),
+        {**data_of(examples), **asdict(built.weights)},
+    )
+    return Constructed(built.weights, report, file)
 
 
 def _channel(
-    task: Relations, channel: KeyQueryChannel, seed: int, *, method: Method = "whitened", bits: int | None = None
+    task: Relations,
+    channel: KeyQueryChannel,
+    seed: int,
+    *,
+    method: Method = "whitened",
+    bits: int | None = None,
+    target_f1: float = TARGET_F1,
 ) -> Constructed:
     """Build a key-query channel that recognizes a graph: which ordered pairs of items are its edges.
 
@@ -74,6 +98,7 @@ def _channel(
     Args:
         method: whitened (pseudo-inverse), hebbian (outer products), or onehot (one head, one-hot items).
         bits: Bits of each weight, 1 to 8. [default: float64]
+        target_f1: F1 that heads and their size are searched for; 1 for every pair right.
     """
     if "d_model" not in channel.model_fields_set:
         vectors = relation_files.load(task).vectors
@@ -91,6 +116,7 @@ def _channel(
         n_heads=channel.n_heads if "n_heads" in channel.model_fields_set else None,
         d_head=channel.d_head,
         bits=bits,
+        target_f1=target_f1,
     )
     weights, reached = built.weights, built.recognition
     n_heads, d_model, d_head = weights.query.shape
@@ -109,6 +135,7 @@ def _channel(
         total_key_dim=weights.total_key_dim,
         n_heads=n_heads,
         d_head=d_head,
+        tried=tuple(HeadsTried(**asdict(one)) for one in built.tried),
         f1=reached.f1,
         precision=reached.precision,
         recall=reached.recall,
@@ -126,7 +153,24 @@ def _channel(
         model=KeyQueryChannel(n_heads=n_heads, d_model=d_model, d_head=d_head),
         versions=machine.versions(),
     )
-    return Constructed(weights, report)
+    claim = RelationClaim(
+        n_items=len(items),
+        n_edges=len(edges),
+        total_key_dim=weights.total_key_dim,
+        f1=reached.f1,
+        margin=reached.margin,
+    )
+    file = ClaimFile.of(
+        RelationHeader(claim=claim, about=_about(report)),
+        {"items": items, "edges": edges, "threshold": np.array([reached.threshold]), **asdict(weights)},
+    )
+    return Constructed(weights, report, file)
+
+
+def _about(report: Report) -> dict[str, Any]:
+    """What a file says of where it comes from."""
+    kept = {"seed", "task", "model", "method", "bits", "dtype", "versions"}
+    return {"built": "capax construct", **report.model_dump(mode="json", include=kept)}
 
 
 LAYER = Constructor(_layer, follows={"library_size": "as many as the layer holds, T"})
@@ -135,7 +179,8 @@ CHANNEL = Constructor(
     fields=("graph", "n_items", "n_edges", "degree", "embeddings", "strict"),
     follows={
         "d_model": "n_items for onehot items, those of the file, else 32",
-        "n_heads": "one for onehot, else as many as hold d_model/4 edges each",
-        "d_head": "the smallest found to reach F1 .99",
+        "n_heads": "one for onehot, else those of the least total key dimension, with --d-head as many as hold "
+        "d_model/4 edges each",
+        "d_head": "the smallest found to reach the target",
     },
 )

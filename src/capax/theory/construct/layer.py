@@ -6,13 +6,11 @@ f(E, e) = Σ_h W_O,hᵀ W_V,hᵀ Eᵀ softmax(E W_K,h W_Q,hᵀ e) (Mahdavi et al
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
 from capax.tasks.association_files import Examples
-from capax.theory.construct.matrices import save_matrices
 
 
 @dataclass(frozen=True)
@@ -28,14 +26,6 @@ class Weights:
     def n_parameters(self) -> int:
         """H(2 d d_head + d d_value + d_value d_out)."""
         return self.query.size + self.key.size + self.value.size + self.out.size
-
-    def save(self, path: Path) -> None:
-        """Write the matrices by their names (.safetensors), whole or not at all.
-
-        Raises:
-            ReportError: for another suffix, or when the file cannot be written.
-        """
-        save_matrices(path, {name: getattr(self, name) for name in ("query", "key", "value", "out")})
 
 
 def attention(

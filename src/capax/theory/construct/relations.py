@@ -7,8 +7,9 @@ matrix at the targets. We have not read the paper's.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -17,7 +18,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.errors import AssumptionError, LibraryError, SpecError
-from capax.theory.construct.channel import ChannelWeights, Recognition, check_edges, recognize
+from capax.tasks.graphs import check_edges
+from capax.theory.construct.channel import ChannelWeights, Recognition, recognize
 from capax.theory.construct.quantize import quantized
 from capax.theory.construct.split import Split, split_edges
 
@@ -29,6 +31,26 @@ UNIT = 1e-6
 """How far a norm may be from 1."""
 WIDEST = 4
 """The search for d_head ends at this multiple of d_model: errors that remain there do not shrink with d_head."""
+SHARES = (1 / 4, 1 / 3, 1 / 6, 1 / 2, 1 / 8, 1)
+"""Edges of a head over d_model that the search for heads tries, the best of most graphs first: the others then mostly
+fail at once. D_K against them is U-shaped, and about the same for all of them near its least."""
+
+Built = tuple[ChannelWeights, Recognition]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One number of heads that the search tried.
+
+    Attributes:
+        n_heads: heads.
+        d_head: the smallest found to reach the target; None where none up to `limit` does.
+        limit: the largest that was of interest: with more, the total key dimension is not below the least so far.
+    """
+
+    n_heads: int
+    d_head: int | None
+    limit: int
 
 
 @dataclass(frozen=True)
@@ -40,12 +62,14 @@ class RelationConstruction:
         recognition: F1, precision, recall, margin and threshold over the whole graph.
         split: the edges (row numbers) of each head.
         constant: c = D_K · d_model / (m' ln m'); None for a single edge.
+        tried: the numbers of heads that were searched, in order; none where heads or their size were given.
     """
 
     weights: ChannelWeights
     recognition: Recognition
     split: Split
     constant: float | None
+    tried: tuple[Tried, ...] = ()
 
 
 def build(
@@ -74,8 +98,9 @@ def build(
         items: unit vectors x.
         generator: draws the split among heads and the signatures.
         method: as above.
-        n_heads: heads. [default: one for onehot, else as many as hold d_model/4 edges each, with no more conflicts
-            than first-fit leaves]
+        n_heads: heads. [default: one for onehot; with d_head as many as hold d_model/4 edges each, with no more
+            conflicts than first-fit leaves; without, those of the least total key dimension among some tried. One edge
+            a head with d_head 1 is always among them, so that D_K is never above m']
         d_head: channels of a query. [default: the smallest found, by bisection, to reach target_f1; signatures of a
             smaller d_head are the first signs of those of a larger one]
         bits: of each weight, after quantisation (see `quantize`). [default: float64]
@@ -90,6 +115,8 @@ def build(
     """
     _check(edges, items, method, n_heads, d_head, bits, target_f1)
     d_model = items.shape[1]
+    if split is None and n_heads is None and d_head is None and method != "onehot":
+        return _fewest(edges, items, generator, method, bits, target_f1)
     if split is None:
         split = _default_split(edges, d_model, method, n_heads, generator)
     else:
@@ -97,16 +124,100 @@ def build(
         whole = np.array_equal(np.sort(numbers), np.arange(len(edges))) and all(map(len, split))
         if not whole or n_heads not in (None, len(split)):
             raise SpecError(f"split: each edge once, in n_heads parts that are not empty, got {len(split)} parts")
-    heads = [_Head.of(edges[part], items, whiten=method == "whitened") for part in split]
-    seed = int(generator.integers(2**63))
-    build = partial(_built, edges, items, heads, seed, bits)
-    weights, found = build(d_head) if d_head is not None else _smallest(build, len(items), d_model, target_f1)
+    build = _builder(edges, items, split, method, bits, generator)
+    if d_head is not None:
+        return _construction(split, build(d_head))
+    most = WIDEST * d_model
+    smallest, best = _smallest(build, _first(len(items)), most, target_f1)
+    if smallest is None:
+        raise AssumptionError(
+            f"d_head: F1 ≥ {target_f1} is not reached up to {most} (F1 {best:.3f}): more n_heads may (as many as edges "
+            "are exact), or more bits; or give d_head, or neither"
+        )
+    return _construction(split, smallest)
+
+
+def _construction(split: Split, built: Built, tried: tuple[Tried, ...] = ()) -> RelationConstruction:
+    weights, found = built
+    n_edges = sum(map(len, split))
     return RelationConstruction(
         weights=weights,
         recognition=found,
         split=split,
-        constant=constant(weights.total_key_dim, len(edges), d_model),
+        constant=constant(weights.total_key_dim, n_edges, weights.query.shape[1]),
+        tried=tried,
     )
+
+
+def _fewest(
+    edges: Int[np.ndarray, "edges 2"],
+    items: Float[np.ndarray, "items channels"],
+    generator: np.random.Generator,
+    method: Method,
+    bits: int | None,
+    target_f1: float,
+) -> RelationConstruction:
+    """The heads and their size of the least total key dimension among those tried.
+
+    What is not below the least so far is not looked for; the first is one edge a head with d_head 1, whose D_K = m'
+    always is enough but for equal or opposite items, and for few bits. Every number of heads begins with the same
+    draws, so that none depends on which were tried before.
+
+    Raises:
+        AssumptionError: when none reaches target_f1.
+    """
+    d_model = items.shape[1]
+    tried: list[Tried] = []
+    best: tuple[Split, Built] | None = None
+    reached = 0.0
+
+    def look(blocks: Iterable[int], total: float) -> None:
+        """Search each number of heads below a total key dimension, which falls with what is found."""
+        nonlocal best, reached
+        for block in blocks:
+            draws = copy.deepcopy(generator)
+            split = split_edges(edges, block, draws)
+            most = int(min(WIDEST * d_model, (total - 1) // len(split)))
+            if most < 1 or len(split) in {one.n_heads for one in tried}:
+                continue
+            try:
+                build = _builder(edges, items, split, method, bits, draws)
+                first = _first(len(items)) if best is None else most  # most fail: one look at the limit tells
+                found, f1 = _smallest(build, first, most, target_f1)
+            except AssumptionError:  # items of a head that depend on each other
+                found, f1 = None, 0.0
+            reached = max(reached, f1)
+            tried.append(Tried(len(split), None if found is None else found[0].query.shape[2], most))
+            if found is not None:
+                total, best = found[0].total_key_dim, (split, found)
+
+    blocks = list(dict.fromkeys(max(1, int(share * d_model)) for share in SHARES))
+    look((block for block in blocks if block > 1), len(edges))
+    if best is None:
+        look([1], len(edges) + 1)
+    if best is None:
+        tried.clear()
+        look(blocks, math.inf)
+    if best is None:
+        raise AssumptionError(
+            f"n_heads: F1 ≥ {target_f1} is not reached with {', '.join(str(one.n_heads) for one in tried)} heads "
+            f"of up to {WIDEST * d_model} (F1 {reached:.3f}): more bits may, or items that are not nearly equal or "
+            "opposite; or give n_heads and d_head"
+        )
+    return _construction(*best, tried=tuple(tried))
+
+
+def _builder(
+    edges: Int[np.ndarray, "edges 2"],
+    items: Float[np.ndarray, "items channels"],
+    split: Split,
+    method: Method,
+    bits: int | None,
+    generator: np.random.Generator,
+) -> Callable[[int], Built]:
+    """What builds the weights of a head size, always from the same signs."""
+    heads = [_Head.of(edges[part], items, whiten=method == "whitened") for part in split]
+    return partial(_built, edges, items, heads, int(generator.integers(2**63)), bits)
 
 
 def _built(
@@ -116,7 +227,7 @@ def _built(
     seed: int,
     bits: int | None,
     size: int,
-) -> tuple[ChannelWeights, Recognition]:
+) -> Built:
     """The weights of heads of some size, and what they recognize."""
     matrices = [head.matrices(size, np.random.default_rng([seed, number])) for number, head in enumerate(heads)]
     query, key = (np.stack(some) for some in zip(*matrices, strict=True))
@@ -165,18 +276,20 @@ def _pseudo_inverse(vectors: Float[np.ndarray, "some channels"]) -> Float[np.nda
     return np.linalg.solve(r, q.T).T
 
 
-def _smallest(
-    build: Callable[[int], tuple[ChannelWeights, Recognition]], n_items: int, d_model: int, target_f1: float
-) -> tuple[ChannelWeights, Recognition]:
-    """The smallest d_head that bisection finds: up from log2 m by half, then between the last two."""
-    most = WIDEST * d_model
-    size, failed = min(max(1, round(math.log2(n_items))), most), 0
+def _first(n_items: int) -> int:
+    """Where the search for d_head starts: log2 m."""
+    return max(1, round(math.log2(n_items)))
+
+
+def _smallest(build: Callable[[int], Built], first: int, most: int, target_f1: float) -> tuple[Built | None, float]:
+    """The smallest d_head that bisection finds: up from the first by half, then between the last two; and the best F1.
+
+    None where `most` is not enough.
+    """
+    size, failed = min(first, most), 0
     while (built := build(size))[1].f1 < target_f1:
         if size == most:
-            raise AssumptionError(
-                f"d_head: F1 ≥ {target_f1} is not reached up to {most} (F1 {built[1].f1:.3f}): more n_heads "
-                "may (as many as edges are exact), or more bits; or give d_head"
-            )
+            return None, built[1].f1
         size, failed = min(size + (size + 1) // 2, most), size
     while size - failed > 1:
         middle = (size + failed) // 2
@@ -185,7 +298,7 @@ def _smallest(
             size, built = middle, smaller
         else:
             failed = middle
-    return built
+    return built, built[1].f1
 
 
 def _default_split(

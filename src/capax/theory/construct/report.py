@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from capax.checks.saturation import Saturation
+from capax.results import Result
 from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations
 from capax.specs.model import heads
 from capax.tasks.graph_classes import GraphClass
@@ -58,12 +59,24 @@ class ConstructionReport(Report):
         ]
 
 
+class HeadsTried(Result):
+    """One number of heads that the search for the least total key dimension tried."""
+
+    n_heads: int
+    d_head: Annotated[int | None, Field(description="The smallest found to be enough; None where `limit` is not.")]
+    limit: Annotated[int, Field(description="The largest that was of interest, given what was found before.")]
+
+
 class RelationReport(Report):
     """Weights of a key-query channel that were built, not trained, to recognize a graph."""
 
     total_key_dim: Annotated[int, Field(description="D_K = n_heads · d_head.")]
     n_heads: int
     d_head: int
+    tried: Annotated[
+        tuple[HeadsTried, ...],
+        Field(description="Numbers of heads that were searched, in order; none where heads or their size were given."),
+    ] = ()
     f1: Annotated[float, Field(description="Over all ordered pairs of different items.")]
     precision: float
     recall: float
@@ -94,6 +107,7 @@ class RelationReport(Report):
         at_least = "" if self.graphs.exact else "at least "
         rows = [
             ("total key dim", f"{self.total_key_dim} = {heads(self)}{constant}"),
+            *((("heads tried", _tried(self.tried)),) if self.tried else ()),
             ("F1", f"{self.f1:.4f} (precision {self.precision:.4f}, recall {self.recall:.4f})"),
             ("threshold", f"{self.threshold:.4g}, {margin}"),
             ("graphs", f"{at_least}{self.graphs.bits:.1f} bits ({self.graphs.formula})"),
@@ -107,6 +121,13 @@ class RelationReport(Report):
             *(f"{name:31}{value}" for name, value in rows),
             *self.notes,
         ]
+
+
+def _tried(tried: tuple[HeadsTried, ...]) -> str:
+    """Heads and their size: those that are enough, and those that are not."""
+    enough = ", ".join(f"{one.n_heads} of {one.d_head}" for one in tried if one.d_head is not None)
+    failed = ", ".join(f"{one.n_heads} of {one.limit}" for one in tried if one.d_head is None)
+    return f"{enough}; not enough: {failed}" if failed else enough
 
 
 def _in_words(saturation: Saturation) -> list[str]:

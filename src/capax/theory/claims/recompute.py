@@ -1,0 +1,122 @@
+"""What weights do to their data by the plain definition, in float64: none of the faster ways that capax trains by.
+
+docs/verify.md has the same in twenty lines of numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from capax.theory.claims.file import AssociationHeader, ClaimFile, RelationHeader
+
+ROWS = 512
+"""Sources whose scores are in memory at once."""
+
+
+@dataclass(frozen=True)
+class Recognized:
+    """What a threshold on the scores of all ordered pairs of different items tells.
+
+    Attributes:
+        f1: 2 TP / (2 TP + FP + FN).
+        margin: smallest score of an edge minus the largest of a non-edge; None where every pair is an edge.
+        largest: largest absolute score of an edge.
+    """
+
+    f1: float
+    margin: float | None
+    largest: float
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """How far a layer's outputs are from their labels.
+
+    Attributes:
+        max_error: largest distance of a number, a class as one-hot vector.
+        recalled: examples whose arg-max is their class, or with every number within the tolerance.
+        largest: largest absolute number of a label.
+    """
+
+    max_error: float
+    recalled: int
+    largest: float
+
+
+def recognized(file: ClaimFile) -> Recognized:
+    """S_ij = max_h ⟨x_i W_Q,h, x_j W_K,h⟩, or the sum, of every pair; an edge where it is above the threshold."""
+    assert isinstance(file.header, RelationHeader)
+    tensors = _wide(file.tensors)
+    items, edges, threshold = tensors["items"], file.tensors["edges"], float(tensors["threshold"][0])
+    join = np.maximum if file.header.aggregate == "max" else np.add
+    hits = false = 0
+    lowest, largest, highest = np.inf, 0.0, -np.inf
+    for first in range(0, len(items), ROWS):
+        sources = items[first : first + ROWS]
+        scores = None
+        for query, key in zip(tensors["query"], tensors["key"], strict=True):
+            of_head = (sources @ query) @ (items @ key).T
+            scores = of_head if scores is None else join(scores, of_head)
+        assert scores is not None
+        is_edge = np.zeros(scores.shape, bool)
+        inside = edges[(edges[:, 0] >= first) & (edges[:, 0] < first + len(sources))]
+        is_edge[inside[:, 0] - first, inside[:, 1]] = True
+        others = ~is_edge
+        others[np.arange(len(sources)), np.arange(first, first + len(sources))] = False
+        hits += int((scores[is_edge] > threshold).sum())
+        false += int((scores[others] > threshold).sum())
+        lowest = min(lowest, float(scores[is_edge].min(initial=np.inf)))
+        largest = max(largest, float(abs(scores[is_edge]).max(initial=0.0)))
+        highest = max(highest, float(scores[others].max(initial=-np.inf)))
+    margin = None if np.isinf(highest) else lowest - highest
+    return Recognized(f1=2 * hits / (hits + false + len(edges)), margin=margin, largest=largest)
+
+
+def remembered(file: ClaimFile) -> Remembered:
+    """Outputs against labels, example by example."""
+    assert isinstance(file.header, AssociationHeader)
+    found, labels = outputs(file), file.tensors["labels"]
+    classes = labels.ndim == 1
+    wanted = np.eye(found.shape[1])[labels] if classes else labels.astype(np.float64)
+    distance = abs(found - wanted).max(1)
+    right = found.argmax(1) == labels if classes else distance <= (file.header.claim.tolerance or 0.0)
+    return Remembered(max_error=float(distance.max()), recalled=int(right.sum()), largest=float(abs(wanted).max()))
+
+
+def outputs(file: ClaimFile) -> Float[np.ndarray, "items d_out"]:
+    """f(E, e) = Σ_h W_O,hᵀ W_V,hᵀ Eᵀ softmax(E W_K,h W_Q,hᵀ e).
+
+    The layer of the published experiments first embeds query and tokens, adds sinusoidal positions (the query's is 0),
+    divides the logits by √d_model, and reads the sum out linearly.
+    """
+    assert isinstance(file.header, AssociationHeader)
+    tensors, scale = _wide(file.tensors), 1.0
+    queries, contexts = tensors["queries"], tensors["contexts"]
+    if file.header.profile == "mahdavi2024":
+        places = _sinusoids(contexts.shape[1] + 1, contexts.shape[2])
+        queries = queries @ tensors["embedding"] + tensors["embedding_bias"] + places[0]
+        contexts = contexts @ tensors["embedding"] + tensors["embedding_bias"] + places[1:]
+        scale = contexts.shape[2] ** -0.5
+    found = 0.0
+    for query, key, value, out in zip(*(tensors[name] for name in ("query", "key", "value", "out")), strict=True):
+        logits = scale * ((contexts @ key) @ (queries @ query)[:, :, None])[:, :, 0]
+        weights = np.exp(logits - logits.max(1, keepdims=True))
+        weights /= weights.sum(1, keepdims=True)
+        found = found + (weights[:, None] @ (contexts @ value))[:, 0] @ out
+    if file.header.profile == "mahdavi2024":
+        found = found @ tensors["readout"] + tensors["readout_bias"]
+    return np.asarray(found)
+
+
+def _sinusoids(positions: int, channels: int) -> Float[np.ndarray, "positions channels"]:
+    """Sin and cos of position / 10000^(2i / channels), in turn."""
+    angles = np.arange(positions)[:, None] / 10_000.0 ** (np.arange(0, channels, 2) / channels)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(positions, -1)[:, :channels]
+
+
+def _wide(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: array.astype(np.float64) for name, array in tensors.items() if array.dtype.kind == "f"}

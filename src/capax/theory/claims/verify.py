@@ -1,0 +1,104 @@
+"""Whether what a file claims of its weights holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from capax.results import Result
+from capax.theory.claims import recompute
+from capax.theory.claims.file import AssociationHeader, ClaimFile, RelationHeader, read
+
+ROUNDING = 4.0
+"""How many times the claimed error the recomputed one may be: of errors of rounding, another order of additions on
+another machine has another largest one."""
+TINY = 4 * 2.0**-52
+"""An error, as a share of the largest label, that is rounding's whatever is claimed."""
+RESOLUTION = 1e-9
+"""How far below what is claimed an F1 may be, and a margin, as a share of the largest score of an edge."""
+
+
+class Check(Result):
+    """One claimed number, and the same recomputed."""
+
+    name: str
+    claimed: float
+    recomputed: float | None
+    holds: bool
+
+
+class Verified(Result):
+    """The claim of a file, recomputed by the plain definition in float64 from what the file holds."""
+
+    file: str
+    task: Literal["associations", "relations"]
+    sizes: Annotated[dict[str, int], Field(description="Dimensions of the tensors.")]
+    checks: tuple[Check, ...]
+    holds: Annotated[bool, Field(description="Whether all of it holds.")]
+    about: Annotated[dict[str, Any], Field(description="What the file says of where it comes from; not checked.")]
+    schema_version: Literal[1] = 1
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """What does not hold."""
+        return tuple(check for check in self.checks if not check.holds)
+
+
+def verify(path: Path | str) -> Verified:
+    """Recompute what a file claims of its weights, from the data and the weights in it.
+
+    The file is one that `capax construct … --save` or `capax runs save` wrote. Outputs and scores are those of the
+    plain definition, in float64. An error may be up to four times the claimed one, for rounding differs between
+    machines; an F1 or a margin must be what is claimed.
+
+    Args:
+        path: a .safetensors file.
+
+    Raises:
+        ClaimError: for a file that is damaged, of something else, or whose parts do not fit together.
+    """
+    file = read(Path(path))
+    header = file.header
+    checks = _relations(file, header) if isinstance(header, RelationHeader) else _associations(file, header)
+    return Verified(
+        file=str(path),
+        task=header.task,
+        sizes=dict(file.sizes),
+        checks=checks,
+        holds=all(check.holds for check in checks),
+        about=header.about,
+    )
+
+
+def _same(name: str, claimed: int, there: int) -> Check:
+    return Check(name=name, claimed=claimed, recomputed=there, holds=claimed == there)
+
+
+def _relations(file: ClaimFile, header: RelationHeader) -> tuple[Check, ...]:
+    claim, sizes, found = header.claim, file.sizes, recompute.recognized(file)
+    checks = [
+        _same("n_items", claim.n_items, sizes["n_items"]),
+        _same("n_edges", claim.n_edges, sizes["n_edges"]),
+        _same("total_key_dim", claim.total_key_dim, sizes["n_heads"] * sizes["d_head"]),
+        Check(name="f1", claimed=claim.f1, recomputed=found.f1, holds=found.f1 >= claim.f1 - RESOLUTION),
+    ]
+    if claim.margin is not None:
+        least = claim.margin - RESOLUTION * found.largest
+        holds = found.margin is not None and found.margin >= least
+        checks.append(Check(name="margin", claimed=claim.margin, recomputed=found.margin, holds=holds))
+    return tuple(checks)
+
+
+def _associations(file: ClaimFile, header: AssociationHeader) -> tuple[Check, ...]:
+    claim, found = header.claim, recompute.remembered(file)
+    checks = [_same("library_size", claim.library_size, file.sizes["library_size"])]
+    if claim.max_error is not None:
+        most = max(ROUNDING * claim.max_error, TINY * found.largest)
+        holds = found.max_error <= most
+        checks.append(Check(name="max_error", claimed=claim.max_error, recomputed=found.max_error, holds=holds))
+    if claim.recalled is not None:
+        holds = found.recalled >= claim.recalled
+        checks.append(Check(name="recalled", claimed=claim.recalled, recomputed=found.recalled, holds=holds))
+    return tuple(checks)
