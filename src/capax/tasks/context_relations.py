@@ -22,8 +22,10 @@ from capax.tasks.recognition import CONTEXTS
 TIMES = 500
 """How often each ordered pair occurs in the contexts that are learned from, on the mean. Ours: with 15 a channel of 64
 items in 16 channels knows the contexts rather than the graph (F1 .99 in them, .64 in others)."""
+COUNTED = 8
+"""How often it occurs, on the mean, in those that are counted in: one in 3000 pairs then is in none."""
 MOST = 2**17
-"""Contexts that are learned from, at most."""
+"""Contexts of either kind, at most."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class ContextLibrary(Library[Any]):
         items: the items' vectors.
         signs: 1 for a pair of source and item that is an edge, −1 for any other, 0 for an item with itself.
         learned: the items of each context of the loss.
-        unseen: those of `CONTEXTS` other contexts, in which edges are counted; these are the library's rows.
+        unseen: those of other contexts, in which edges are counted; these are the library's rows.
         importance: what the loss counts of an edge and of another pair, edges √(#other/#edges) times as much as
             others; one for all edges of all contexts together.
     """
@@ -200,11 +202,13 @@ def _draw(
     items, edges, signs = recognition.draw(spec, d_model, generator)
     np.fill_diagonal(signs, 0)
     m, n = len(items), spec.context_size or len(items)
-    number = min(max(CONTEXTS, math.ceil(TIMES * m * (m - 1) / (n * (n - 1)))), MOST)
-    unseen, learned = (contexts.draw(spec, edges, generator, how_many) for how_many in (CONTEXTS, number))
+    unseen, learned = (
+        contexts.draw(spec, edges, generator, min(max(CONTEXTS, math.ceil(times * m * (m - 1) / (n * (n - 1)))), MOST))
+        for times in (COUNTED, TIMES)
+    )
     counts = [[_count(signs, chosen, sign) for sign in (1, -1)] for chosen in (learned, unseen)]
     if not all(count[0] for count in counts):
-        raise LibraryError(f"context_size: no edge in {CONTEXTS} contexts of {n} items: take more")
+        raise LibraryError(f"context_size: no edge in {len(unseen)} contexts of {n} items: take more")
     n_edges, n_others = counts[0]
     return items, signs, learned, unseen, np.array([1 / n_edges, 1 / math.sqrt(n_others * n_edges) if n_others else 0])
 
