@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
+from functools import partial, reduce
+from operator import getitem
 from pathlib import Path
 from types import ModuleType
 
@@ -198,6 +199,45 @@ def test_a_mark_that_is_misspelt_is_seen() -> None:
 def test_every_page_is_in_the_navigation() -> None:
     entries = re.findall(r"^ +- .*: (\S+\.md)(?: #.*)?$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
     assert {name(page) for page in all_pages()} <= set(entries)
+
+
+# The commands
+
+ALIKE = {"predict biographies", "plan biographies", "predict text", "plan text"}
+"""Commands that are named on their page, and shown there for another task: no law of theirs ships."""
+
+
+@pytest.mark.usefixtures("only_our_own")
+def test_every_command_is_shown_on_the_one_page_of_its_group() -> None:
+    index = (DOCS / "commands/index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[.+?\]\((\S+\.md)\) \| .+ \| (`.+`) \|$", index, re.M)
+    assert len({page for page, _ in rows}) == len(rows)
+    listed = [(command, page) for page, cell in rows for command in re.findall(r"`(.+?)`", cell)]
+    assert sorted(command for command, _ in listed) == sorted(callable_commands())
+    for group in {command.partition(" ")[0] for command, _ in listed}:
+        assert len({page for command, page in listed if command.partition(" ")[0] == group}) == 1, group
+    for command, page in listed:
+        path = DOCS / "commands" / page
+        if command in ALIKE:
+            assert f"`capax {command}`" in path.read_text(encoding="utf-8")
+        else:
+            assert command in set(shown_on(path)), f"{page} shows no example of {command}"
+
+
+def callable_commands() -> set[str]:
+    """The commands that do something: not groups of others alone."""
+    app = command_line()
+    return {" ".join(names) for names in every_command(app) if reduce(getitem, names, app).default_command is not None}
+
+
+def shown_on(page: Path) -> Iterator[str]:
+    """The commands of capax that the blocks of a page are examples of."""
+    known = callable_commands()
+    for block in runnable(page):
+        for program, *words in commands(block.text) if block.kind == "sh" else ():
+            names = (" ".join(words[:count]) for count in (2, 1))
+            if program == "capax":
+                yield next(name for name in names if name in known)
 
 
 # The site

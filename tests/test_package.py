@@ -140,6 +140,9 @@ def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert capax.__version__ in installed("info")
     pages = Path(json.loads(installed("info", "--json"))["docs"])
     assert pages.is_relative_to(tmp_path / "empty")
+    assert {path.relative_to(pages) for path in pages.rglob("*.md")} == {
+        path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")
+    }
     assert not [page for page in named_pages() if not (pages.parent / page).exists()]
     small = ("--library-size", "8", "--d-model", "16", "--restarts", "1", "--max-epochs", "5")
     measured = json.loads(installed("measure", "sequences", *small, "--json"))

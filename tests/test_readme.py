@@ -19,9 +19,12 @@ import capax
 from capax.cli import main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SHELL = {"make demo": "capax demo --quick"}
-"""What stands in for a command: the demo in a reduced size; `make test` is what runs this."""
+SHELL = {"capax demo": "capax demo --quick"}
+"""What stands in for a command: the demo in a reduced size."""
+INSTALL = "pip install -c constraints.txt ."
+FIRST = "--d-head 8 --cycle-tolerance 0.1"
 SHORTER = {
+    FIRST: "--d-head 4 --vocab-size 16 --seq-len 4 --cycle-steps 10 --cycle-tolerance 0.3",
     "--lr 0.01 --max-trainings 24": "--lr 0.03 --max-trainings 8",
     "--trials 20": "--trials 3 --lr 0.01",
     "--max-steps 1500": "--max-steps 60",
@@ -64,7 +67,7 @@ def said(readers_folder: None, capsys: pytest.CaptureFixture[str]) -> Callable[[
 
     def of_block(words: str) -> list[str]:
         (block,) = (block for block in COMMANDS if words in block)
-        return [one(line) for line in block.splitlines() if line != "make test"]
+        return [one(line) for line in block.splitlines() if line != INSTALL]
 
     return of_block
 
@@ -76,13 +79,29 @@ def test_the_command_is_installed() -> None:
 
 
 def test_the_blocks_of_commands_are_those_tested_here() -> None:
-    assert [len(block.splitlines()) for block in COMMANDS] == [2, 4, 2, 3, 2, 3, 3, 3, 3, 4, 2]
+    assert [len(block.splitlines()) for block in COMMANDS] == [2, 1, 4, 2, 3, 2, 3, 3, 3, 3, 4, 2]
     lines = "".join(COMMANDS).splitlines()
-    assert [line for line in lines if not line.startswith("capax ")] == ["make demo", "make test"]
+    assert [line for line in lines if not line.startswith("capax ")] == [INSTALL]
+
+
+def test_the_first_command_says_what_a_network_can_hold(said: Callable[[str], list[str]]) -> None:
+    (shown,) = said(INSTALL)
+    assert re.search(r"^capacity +[\d.]+ bits; [\d.]+ to [\d.]+ \(95%", shown, re.M), shown
+
+
+@pytest.mark.slow
+def test_the_first_command_prints_what_the_readme_shows(
+    said: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SHORTER, FIRST, FIRST)
+    (printed,) = said(INSTALL)
+    here, there = printed.splitlines()[:4], SHOWN[0].splitlines()[:4]
+    assert wordless("\n".join(here)) == wordless("\n".join(there))
+    assert far_off("\n".join(here), "\n".join(there)) == []
 
 
 def test_the_demo(said: Callable[[str], list[str]]) -> None:
-    (shown,) = said("make demo")
+    (shown,) = said("capax demo")
     assert Path("capax-demo.png").is_file()
     head, *networks = shown.partition("\n\n")[0].splitlines()
     assert {"effective", "bits", "bits/eff.", "interval"} <= set(head.split())
@@ -93,8 +112,8 @@ def test_the_demo(said: Callable[[str], list[str]]) -> None:
 
 def test_measure_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
     first, stored, recalled, probed = said("--loss last --restarts 2 --keep-weights")
-    assert wordless(first) == wordless(SHOWN[0])
-    assert far_off(first, SHOWN[0]) == []
+    assert wordless(first) == wordless(SHOWN[1])
+    assert far_off(first, SHOWN[1]) == []
     assert "memorized 300 of 300" in " ".join(first.split())
     assert "300" in stored
     assert recalled.startswith("74 ")
@@ -133,16 +152,16 @@ def test_a_file_of_facts_is_planned_learned_and_asked(said: Callable[[str], list
 def test_predict_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
     _, answer, planned = said("capax predict --n-heads")
     assert Path("law.json").is_file()
-    assert wordless(answer) == wordless(SHOWN[1])
-    assert far_off(answer, SHOWN[1]) == []
+    assert wordless(answer) == wordless(SHOWN[2])
+    assert far_off(answer, SHOWN[2]) == []
     assert "about 570" in answer
     assert planned
 
 
 def test_attention_alone_prints_what_the_readme_shows(said: Callable[[str], list[str]]) -> None:
     built, trained, planned = said("capax construct associations")
-    assert wordless(built) == wordless(SHOWN[2])
-    assert far_off(built, SHOWN[2]) == []
+    assert wordless(built) == wordless(SHOWN[3])
+    assert far_off(built, SHOWN[3]) == []
     assert "61 of 61 arg-max right" in built
     assert "of 200" in trained
     assert "300 associations" in planned

@@ -14,7 +14,7 @@ from synthetic import cells, f1, law, measurement, right_heads, searched, shatte
 
 from capax.errors import SpecError
 from capax.papers.harma2024 import judges as harma2024
-from capax.papers.recipe import PAPERS, SCALES, STANDINGS, Claim, Evidence, Recipe, agrees, recipes, seconds
+from capax.papers.recipe import KINDS, PAPERS, SCALES, STANDINGS, Claim, Evidence, Recipe, agrees, recipes, seconds
 from capax.results import Measurement
 from capax.specs import Budget, Mls, Relations, Run, Shatter
 from capax.sweeps.grid import read_study
@@ -124,10 +124,11 @@ def test_nothing_finished_cannot_be_judged() -> None:
 
 
 def test_a_verdict_that_cannot_fail_is_a_self_check() -> None:
-    """It says so: what it shows is of capax, not of the paper."""
+    """What it shows is of capax, not of the paper: so says the heading that it is listed under, once."""
     claim = Claim(says="so", standing="ours", judge=lambda of: agrees("it is"), self_check=True)
     assert claim.kind == "a self-check"
-    assert "self-check" in claim.verdict(Evidence((), "demo"), 0).reason
+    assert KINDS[claim.kind].startswith("Self-checks: only a fault in capax would differ")
+    assert claim.verdict(Evidence((), "demo"), 0).reason == "it is"
 
 
 def test_every_claim_of_the_three_papers_says_what_would_change_its_verdict() -> None:

@@ -12,6 +12,7 @@ from capax.errors import CapaxError, LawError
 from capax.planning.bits import Fill
 from capax.planning.facts import in_file, plan_facts, promised, verify_facts
 from capax.planning.fills import Measured, fill, study
+from capax.store import tables
 
 WORDNET = Path(__file__).parents[1] / "tasks" / "facts" / "data" / "wordnet"
 COUNTRIES = Path(__file__).parents[2] / "examples" / "facts" / "countries.tsv"
@@ -190,3 +191,23 @@ def test_the_bytes_of_a_folder_are_those_that_are_read(tmp_path: Path) -> None:
     (copied / "README").write_text("much " * 1000)
     wordnet = capax.Facts(library=str(copied), ambiguous="drop")
     assert in_file(wordnet).bytes == (copied / "data.noun").stat().st_size
+
+
+def test_counts_of_facts_have_laws_of_their_own(tmp_path: Path) -> None:
+    """The run's key is no column of the facts' file, and what is asked about has the sizes that follow from that."""
+    path = tmp_path / "facts.tsv"
+    path.write_text("key\tanswer\n" + "".join(f"k{n}\ta{n % 5}\n" for n in range(40)))
+    task, training = capax.Facts(library=str(path)), capax.Training(max_epochs=1)
+    measured = capax.measure(task, capax.Transformer(d_model=4), training, restarts=1)
+    runs = [
+        measured.model_copy(update={"key": spec.key(), "spec": spec, "memorized": 2 * width, "chance": 0.0})
+        for width in (4, 6, 8, 12)
+        for spec in (measured.spec.replace(model=capax.Transformer(d_model=width)),)
+    ]
+    law = capax.PowerLaw(axes=["d_model"], n_bootstrap=20, target="memorized").fit(tables.table(runs))
+    asked = capax.predict(law, d_model=10)
+    assert asked.value == pytest.approx(20)
+    assert (asked.seq_len, asked.vocab_size) == (task.known.seq_len, task.known.vocab_size)
+    path.unlink()
+    with pytest.raises(CapaxError, match=r"no such file: .*facts\.tsv"):
+        capax.predict(law, d_model=10)

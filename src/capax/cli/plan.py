@@ -22,6 +22,7 @@ from capax.planning.plan import plan, verify_plan
 from capax.planning.plan import predict as ask
 from capax.planning.results import BitsFrontier, Frontier, Prediction, Smallest, Verification
 from capax.specs import Model, Task
+from capax.specs.plugins import resolve
 
 Flags = Mapping[str, tuple[Any, str]]
 """Hints and help of flags, by their names."""
@@ -233,7 +234,7 @@ def _app(
     app = App(name=name, help=text)
     for tag, kind in tasks().items():
         if planned and kind.planner is not None:
-            app.command(kind.planner, name=tag, group_parameters=GROUPS["Run"])
+            app.command(resolve(kind.planner), name=tag, group_parameters=GROUPS["Run"])
             continue
         command = _command(base, kind, flags(kind))
         app.command(command, name=tag)
@@ -241,7 +242,7 @@ def _app(
             app.default(command)
     for tag, kind in Model.registry.items() if planned else ():
         if kind.planner is not None:
-            app.command(kind.planner, name=tag, group_parameters=GROUPS["Run"])
+            app.command(resolve(kind.planner), name=tag, group_parameters=GROUPS["Run"])
     return app
 
 

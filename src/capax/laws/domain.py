@@ -22,6 +22,7 @@ ARCHITECTURE = ("seq_len", "n_heads", "d_model")
 FREE = (
     *("seq_len", "context_size", "n_items", "n_edges", "degree", "n_heads", "d_model"),
     *("library_size", "library_sha256", "duplicates", "strict"),
+    "key",  # a column of facts' file, but in a table of runs it is the run's
 )
 """Fields of tasks and models that may differ where the protocol is the same."""
 

@@ -132,9 +132,8 @@ class Claim(Result):
         except CapaxError as error:
             found = cannot(str(error))
         notes = []
-        if self.self_check:
-            notes.append("a self-check: only a fault in capax would differ")
-        elif found.answer == "differs" and evidence.runs and self.scaled and evidence.scale != "paper":
+        differs = found.answer == "differs" and not self.self_check
+        if differs and evidence.runs and self.scaled and evidence.scale != "paper":
             notes.append(f"sizes and training of the {evidence.scale} scale are not the paper's")
         if missing:
             notes.append(f"{missing} of its runs are missing")

@@ -16,7 +16,7 @@ from capax.figures.chart import Chart
 from capax.figures.registry import FIGURES, Drawn, Figure
 from capax.figures.runs import read
 from capax.laws.law import Law
-from capax.papers.recipe import SCALES, STANDINGS, Answer, Kind, Recipe, Scale, read_paper, recipes, seconds
+from capax.papers.recipe import KINDS, SCALES, STANDINGS, Answer, Kind, Recipe, Scale, read_paper, recipes, seconds
 from capax.reports import report
 from capax.results import Measurement, Result, Standing
 from capax.store import Store, tables
@@ -182,9 +182,10 @@ def _content(
                 "figure": recipe.figure,
                 **{name: value or "" for name, value in claim},
                 "standing": STANDINGS[claim.standing],
+                "heading": heading,
             }
-            for recipe in result.recipes
-            for claim in recipe.claims
+            for kind, heading in KINDS.items()
+            for recipe, claim in result.claims(kind)
         ),
     )
 
@@ -208,7 +209,7 @@ def figures(some: Sequence[Recipe], measured: Mapping[str, Measurement], scale: 
         name: Drawn(f"{name}: {recipe.title}", figure.of, partial(_shown, name, figure, recipe.of(measured, scale)))
         for name, (recipe, figure) in drawn.items()
     }
-    others = FIGURES.keys() - {recipe.chart for recipe, _ in drawn.values()}
+    others = FIGURES.keys() - {recipe.chart for recipe, _ in drawn.values()} - {*report.ON_REQUEST}
     return own | {name: figure for name, figure in FIGURES.items() if name in others}
 
 

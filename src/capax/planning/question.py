@@ -72,13 +72,18 @@ class Question:
             given[law.needed_for] = items
         self.given = {name: whole(name, value, error=LawError) for name, value in given.items() if name in of_task}
         self.sizes = {name: value for name, value in given.items() if name not in of_task}
-        fixed = {name: self._fixed(name) for name in self.kind.size_axes() if name not in self.given}
+        own = self.kind.model_fields  # of facts, lengths and vocabulary follow from the file
+        fixed = {name: self._fixed(name) for name in self.kind.size_axes() if name in own and name not in self.given}
         fields = self.of(self.kind) | {name: value for name, value in fixed.items() if value is not None} | self.given
         fields |= {name: value for name, value in self.kinds.items() if name in self.kind.model_fields}
         in_bits = law.target in IN_BITS  # such a law is asked for more items than one can train on
         self.task = self.kind.of_size(1 if in_bits else items or 1, **fields)
         self.per_item = self.task.information_per_item() if in_bits else 1.0
-        self.asked = {name: getattr(self.task, name) for name in (*self.kind.size_axes(), *self.given)}
+        known = self.task.columns()
+        self.asked = {
+            name: known[name] if name in known else getattr(self.task, name)
+            for name in (*self.kind.size_axes(), *self.given)
+        }
 
     def _kind(self, name: str, given: Any) -> str:
         """What is asked about of a field that is no size: what was given, what all data had, or the default.
@@ -107,10 +112,11 @@ class Question:
         return {name: whole(name, given[name], error=LawError)}
 
     def of(self, kind: type[Spec], files: bool = False) -> dict[str, Any]:
-        """What the law's data say of a spec; where their items come from only where that is asked for."""
+        """What the law's data say of a spec; where their items come from only if asked for, or if it needs a file."""
         own = kind.model_fields
         told = {name: value for name, value in self.told.items() if name in own}
-        return told if files else {name: value for name, value in told.items() if name != "library"}
+        needs_file = "library" in own and own["library"].is_required()
+        return told if files or needs_file else {name: value for name, value in told.items() if name != "library"}
 
     def _fixed(self, name: str) -> int | None:
         """A size of the task that is not given: what all the law's data had; None where they do not say.

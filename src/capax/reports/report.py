@@ -79,14 +79,18 @@ PIECE = 2**16
 """Characters of plotly that are written at a time."""
 
 
+ON_REQUEST = ("network-size",)
+"""Figures of no measurement, which a page has only where a paper's recipe draws them."""
+
+
 @dataclass(frozen=True)
 class Content:
     """What a report is made of.
 
     Attributes:
         title: of the page; None for what was found.
-        claims: what a paper says beside what was found, a row each: figure, says, value, standing, answer, measured and
-            reason. None of them in a report that is about no paper.
+        claims: what a paper says beside what was found, a row each: figure, says, value, standing, answer, measured,
+            reason and the heading that it comes under. None of them in a report that is about no paper.
         figures: what is drawn, by name.
         imported: by source, how many rows of others its stores hold; they are named, and not shown.
         folders: of the stores; the page does not name them.
@@ -118,7 +122,9 @@ def content(runs: Given, title: str | None = None, law: Law | None = None) -> Co
         tuple(found.runs),
         tuple(found.failures),
         law,
-        figures=figures(found.kept, found.with_curves),
+        figures={
+            name: figure for name, figure in figures(found.kept, found.with_curves).items() if name not in ON_REQUEST
+        },
         imported=found.imported,
         folders=tuple(path.parent for path in found.sources),
     )
