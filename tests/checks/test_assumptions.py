@@ -1,9 +1,14 @@
 """Verdicts on sets whose answer is known, and what is refused."""
 
+from itertools import combinations
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy.stats import hypergeom
 
 from capax.checks.assumptions import Check, check_assumptions, represent
+from capax.cli import main
 from capax.errors import LibraryError
 
 KINDS = ["A1", "A2", "A1 of query + context mean", "general position"]
@@ -135,3 +140,42 @@ def test_all_zero_queries() -> None:
     found = checks(np.zeros((30, 6)), gaussian(30, 3, 6))["A1"]
     assert (found.verdict, len(found.dependent_sets)) == ("fails", 30)
     assert checks(np.zeros((30, 6)), np.zeros((3, 6)))["A2"].verdict == "fails"
+
+
+def test_the_curve_is_the_share_of_independent_subsets() -> None:
+    """Of 6 vectors in 4 channels, two of them equal: every subset is counted, as brute force does."""
+    queries = np.random.default_rng(0).standard_normal((6, 4))
+    queries[3] = queries[1]
+    contexts = np.random.default_rng(1).standard_normal((6, 3, 4))
+    (one,) = check_assumptions(queries, contexts, curve=True).representations
+    assert [point.size for point in one.curve] == [1, 2, 3, 4]
+    for point in one.curve:
+        subsets = list(combinations(range(6), point.size))
+        independent = sum(np.linalg.matrix_rank(queries[list(some)]) == point.size for some in subsets)
+        assert (point.tested, point.tested - point.dependent) == (len(subsets), independent)
+        assert point.interval == (point.independent_share, point.independent_share)
+    assert check_assumptions(queries, contexts).representations[0].curve == ()
+
+
+def test_a_curve_of_samples_has_intervals_that_hold_the_share() -> None:
+    """A third of 60 vectors in a plane of their own: the share of independent subsets is hypergeometric."""
+    generator = np.random.default_rng(0)
+    queries = generator.standard_normal((60, 16))
+    queries[:20, 2:] = 0
+    contexts = generator.standard_normal((60, 8, 16))
+    (one,) = check_assumptions(queries, contexts, samples=4000, curve=True).representations
+    for point in one.curve:
+        chance = hypergeom(60, 20, point.size).cdf(2)
+        assert point.interval[0] - 1e-9 <= chance <= point.interval[1] + 1e-9, point
+
+
+def test_the_curve_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    generator = np.random.default_rng(0)
+    np.save(tmp_path / "q.npy", generator.standard_normal((12, 8)))
+    np.save(tmp_path / "c.npy", generator.standard_normal((4, 8)))
+    out = tmp_path / "curve.svg"
+    with pytest.raises(SystemExit) as exit_:
+        main(["check", "assumptions", str(tmp_path / "q.npy"), str(tmp_path / "c.npy"), "--figure", str(out)])
+    assert exit_.value.code == 0
+    assert "queries in a subset, k" in out.read_text()
+    assert "share of independent subsets" in capsys.readouterr().out

@@ -193,3 +193,75 @@ def test_missing_transformers_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(huggingface, "transformers", None)
     with pytest.raises(EmbeddingError, match=r"capax\[hf\]"):
         read(config("gpt2"), Path("t.txt"))
+
+
+VIT = {**SIZES, "image_size": 8, "patch_size": 4, "num_channels": 3}
+
+
+@pytest.mark.parametrize("kind", ["vit", "deit"])
+def test_images_are_read_as_the_vision_model_reads_them(kind: str) -> None:
+    """Of an array as it is, and of files scaled. All raw queries are one CLS; DeiT has a distillation token, too."""
+    import torch
+    from PIL import Image
+    from transformers import AutoConfig, AutoModel
+
+    draws = np.random.default_rng(0)
+    pixels = draws.standard_normal((20, 3, 8, 8))
+    np.save("images.npy", pixels)
+    path = config(kind, **VIT)
+    found = read(path, images=Path("images.npy"), precision="float64", seed=5)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        model = AutoModel.from_config(AutoConfig.from_pretrained(str(path))).double().eval()
+    with torch.no_grad():
+        states = model(torch.from_numpy(pixels), output_hidden_states=True).hidden_states
+    assert [one.name for one in found.representations] == [
+        "raw embeddings",
+        "after attention in block 1",
+        "after block 1",
+    ]
+    assert found.representations[0].contexts.shape == (20, 5 if kind == "vit" else 6, 24)
+    for one, expected in ((found.representations[0], states[0]), (found.representations[2], states[1])):
+        np.testing.assert_allclose(one.contexts, expected.numpy(), rtol=1e-9, atol=1e-12)
+    assert np.ptp(found.representations[0].queries, axis=0).max() == 0
+    assert np.ptp(found.representations[1].queries, axis=0).max() > 1e-3
+    Path("pictures").mkdir()
+    for place in range(3):
+        grey = np.full((5, 6, 3), 85 * place, np.uint8)
+        Image.fromarray(grey).save(f"pictures/{place}.png")
+    of_files = read(path, images=Path("pictures"), precision="float64", seed=5)
+    constant = np.stack([np.full((3, 8, 8), 85 * place / 127.5 - 1) for place in range(3)])
+    np.save("images.npy", constant)
+    of_array = read(path, images=Path("images.npy"), precision="float64", seed=5)
+    np.testing.assert_allclose(
+        of_files.representations[2].contexts, of_array.representations[2].contexts, rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--images", "small.npy"), r"images: an array of T × 3 × 8 × 8, got 4 × 3 × 8 × 7"),
+        (("--images", "nan.npy"), "images: finite real numbers"),
+        (("--images", "no"), "no"),
+        (("--images", "empty"), "images: no .png, .jpg, .jpeg in empty"),
+        (("--images", "bad"), "images: cannot read bad"),
+        (("--text", "t.txt"), "images: needed for a model of images such as 'vit'"),
+        (
+            ("--images", "good.npy", "--context-size", "3"),
+            "context_size: of images it follows from their patches, got 3",
+        ),
+        ((), "text: it or images is needed"),
+    ],
+)
+def test_images_that_cannot_be_used(flags: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save("small.npy", np.zeros((4, 3, 8, 7)))
+    np.save("good.npy", np.zeros((4, 3, 8, 8)))
+    np.save("nan.npy", np.full((4, 3, 8, 8), np.nan))
+    Path("empty").mkdir()
+    Path("bad").mkdir()
+    Path("bad/one.png").write_bytes(b"no image")
+    with pytest.raises(SystemExit) as exit_:
+        main(["check", "assumptions", "--hf", str(config("vit", **VIT)), *flags])
+    assert exit_.value.code == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]

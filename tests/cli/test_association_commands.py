@@ -33,7 +33,7 @@ def test_a_measurement_is_the_json_of_every_task(measured: dict[str, Any]) -> No
     assert measured["library_size"] == 20
     assert measured["spec"]["model"] == {
         "model": "associative_attention", "n_heads": 2, "d_model": 6, "d_head": 5, "d_value": None,
-        "profile": "mahdavi2024",
+        "profile": "mahdavi2024", "n_layers": 1,
     }  # fmt: skip
     assert measured["spec"]["training"]["schedule"] == "cosine"
     assert measured["spec"]["training"]["min_steps"] is None

@@ -29,6 +29,8 @@ def randomized(spec: AssociativeAttention, n_outputs: int, members: int, seed: i
 def plain_outputs(spec: AssociativeAttention, member: Member, queries: Tensor, contexts: Tensor) -> Tensor:
     """Outputs `(b, o)` of one member as published: every position asks, nobody attends to the query, the first is read.
 
+    Layers before the last add what they give to what they were given.
+
     Args:
         queries: `(b, c)`.
         contexts: `(b, n, c)`.
@@ -42,13 +44,21 @@ def plain_outputs(spec: AssociativeAttention, member: Member, queries: Tensor, c
                 angle = position / 10_000 ** (channel // 2 * 2 / spec.d_model)
                 x[:, position, channel] += math.cos(angle) if channel % 2 else math.sin(angle)
         scale = 1 / math.sqrt(spec.d_model)
-    total: Any = 0.0
-    for head in range(spec.n_heads):
-        scores = (x @ member["query"][head]) @ (x @ member["key"][head]).mT * scale
-        scores[:, :, 0] = -math.inf
-        weights = torch.exp(scores - scores.amax(-1, keepdim=True))
-        weights = weights / weights.sum(-1, keepdim=True)
-        total = total + weights @ (x @ member["value"][head]) @ member["out"][head]
+
+    def layer(prefix: str, x: Tensor) -> Tensor:
+        total: Any = 0.0
+        query, key, value, out = (member[prefix + name] for name in ("query", "key", "value", "out"))
+        for head in range(spec.n_heads):
+            scores = (x @ query[head]) @ (x @ key[head]).mT * scale
+            scores[:, :, 0] = -math.inf
+            weights = torch.exp(scores - scores.amax(-1, keepdim=True))
+            weights = weights / weights.sum(-1, keepdim=True)
+            total = total + weights @ (x @ value[head]) @ out[head]
+        return total  # type: ignore[no-any-return]
+
+    for place in range(spec.n_layers - 1):
+        x = x + layer(f"layers.{place}.", x)
+    total = layer("", x)
     if spec.profile == "mahdavi2024":
         total = total @ member["readout"] + member["readout_bias"]
     return total[:, 0]
@@ -86,15 +96,16 @@ def outputs(ensemble: AssociativeEnsemble, queries: Tensor, contexts: Tensor, sh
     n=st.integers(1, 12),
     b=st.sampled_from([1, 3, 40]),
     n_outputs=st.integers(1, 6),
+    n_layers=st.integers(1, 3),
     members=st.integers(1, 3),
     seed=st.integers(0, 1000),
 )
 def test_every_path_equals_the_published_computation(
     profile: Any, shared: bool, n_heads: int, c: int, d: int, v: int | None, n: int, b: int, n_outputs: int,
-    members: int, seed: int,
+    n_layers: int, members: int, seed: int,
 ) -> None:  # fmt: skip
     """Outputs, and gradients of a loss, in whatever order it is contracted."""
-    spec = AssociativeAttention(n_heads=n_heads, d_model=c, d_head=d, d_value=v, profile=profile)
+    spec = AssociativeAttention(n_layers=n_layers, n_heads=n_heads, d_model=c, d_head=d, d_value=v, profile=profile)
     ensemble = randomized(spec, n_outputs, members, seed)
     queries, own, one_context = examples(members, b, n, c, seed)
     found = outputs(ensemble, queries, one_context if shared else own, shared)
@@ -189,6 +200,61 @@ def test_parameters_of_the_theory_and_of_the_experiments() -> None:
     )  # [D] in the notes' table: H(2·d·d_h + d·d_v + d_v·d)
     published = AssociativeAttention(n_heads=20, d_model=64, d_head=64, profile="mahdavi2024")
     assert published.parameter_counts(n_outputs=100)["trainable"] == 20 * (2 * 64 * 64 + 2 * 64) + 65 * 64 + 65 * 100
+
+
+@pytest.mark.parametrize(
+    ("options", "n_outputs"),
+    [
+        ({"n_heads": 1, "d_head": 3}, 2),
+        ({"n_heads": 2, "d_head": 2, "d_value": 1}, 5),
+        ({"n_heads": 1, "d_head": 2, "n_layers": 2}, 3),
+        ({"n_heads": 2, "d_head": 6, "d_value": 3, "n_layers": 2}, 1),
+        ({"n_heads": 2, "d_head": 1, "d_value": 5, "n_layers": 3}, 2),
+    ],
+    ids=str,
+)
+def test_effective_parameters_of_the_plain_model_are_what_its_outputs_can_tell_of(
+    options: dict[str, Any], n_outputs: int
+) -> None:
+    """The rank of the derivative of its outputs, by everything trained."""
+    spec = AssociativeAttention(d_model=4, **options)
+    ensemble = randomized(spec, n_outputs, 1)
+    names = list(ensemble.parameters)
+    b = 2 * spec.parameter_counts(n_outputs=n_outputs)["trainable"] // n_outputs + 1
+    queries, own, _ = examples(1, b, 3, 4, 3)
+
+    def said(*values: Tensor) -> Tensor:
+        changed = AssociativeEnsemble(spec, dict(zip(names, values, strict=True)))
+        return outputs(changed, 4 * queries - 2, 4 * own - 2, False).flatten()
+
+    given = tuple(parameter.detach() for parameter in ensemble.parameters.values())
+    derivatives = torch.func.jacrev(said, argnums=tuple(range(len(names))))(*given)
+    whole = torch.cat([one.flatten(1) for one in derivatives], 1)
+    values = torch.linalg.svdvals(whole / whole.norm(dim=0))
+    assert spec.effective_parameters(n_outputs=n_outputs) == int((values > 1e-9 * values[0]).sum())
+
+
+def test_layers_that_add_nothing_change_nothing() -> None:
+    """Two layers whose first writes zeros are one layer; a first that writes changes what the last one answers."""
+    one = randomized(AssociativeAttention(n_heads=2, d_model=5, d_head=4), 3, 1)
+    deep = randomized(AssociativeAttention(n_heads=2, d_model=5, d_head=4, n_layers=2), 3, 1)
+    first = {name: tensor for name, tensor in deep.parameters.items() if "layers." in name}
+    queries, own, one_context = examples(1, 7, 4, 5, 0)
+    for shared, contexts in ((True, one_context), (False, own)):
+        expected = outputs(one, queries, contexts, shared)
+        silent = AssociativeEnsemble(deep.spec, one.parameters | first | {"layers.0.out": 0 * first["layers.0.out"]})
+        assert_same(outputs(silent, queries, contexts, shared), expected, 1e-12, "outputs")
+        speaking = AssociativeEnsemble(deep.spec, one.parameters | first)
+        assert not torch.allclose(outputs(speaking, queries, contexts, shared), expected, atol=1e-3)
+
+
+def test_operations_count_the_layers_that_update_each_examples_tokens() -> None:
+    one, two = AssociativeAttention(n_heads=2, d_model=6), AssociativeAttention(n_heads=2, d_model=6, n_layers=2)
+    shared, fresh = Associations().sizes(), Associations(contexts="fresh").sizes()
+    first = two.parameter_counts(n_outputs=100)["trainable"] - one.parameter_counts(n_outputs=100)["trainable"]
+    assert one.operations(fresh, "all") == one.operations(shared, "all")
+    assert two.operations(shared, "all") - one.operations(shared, "all") == 6 * first
+    assert two.operations(fresh, "all") - one.operations(fresh, "all") == 6 * first * 33
 
 
 def test_sinusoids_turn_with_the_position() -> None:

@@ -94,6 +94,14 @@ class TestPublishedAttention(ModelSuite):
     model, task = ATTENTION.replace(profile="mahdavi2024"), ASSOCIATIONS.replace(contexts="fresh")
 
 
+class TestAttentionOfTwoLayers(ModelSuite):
+    model, task = ATTENTION.replace(n_layers=2), ASSOCIATIONS
+
+
+class TestPublishedAttentionOfThreeLayers(ModelSuite):
+    model, task = ATTENTION.replace(profile="mahdavi2024", n_layers=3), ASSOCIATIONS.replace(contexts="fresh")
+
+
 class TestThresholdChannel(ModelSuite):
     model, task = CHANNEL, RELATIONS
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from synthetic import Made, measurement, verdicts
 
+import capax
+from capax.checks.saturation import saturated
 from capax.papers.evidence import field
 from capax.papers.mahdavi2024 import judges as mahdavi2024
-from capax.papers.recipe import Verdict, recipes
+from capax.papers.mahdavi2024 import saturation
+from capax.papers.recipe import Evidence, Unjudged, Verdict, recipes
 from capax.results import Measurement
 from capax.specs import Run
+from capax.tasks.association_files import Examples
+from capax.theory.construct.associations import build
 
 
 def swept(figure: str, count: Callable[[int], float]) -> Made:
@@ -30,7 +36,7 @@ def swept(figure: str, count: Callable[[int], float]) -> Made:
 TRENDS = [
     recipe.figure
     for recipe in recipes("mahdavi2024")
-    if recipe.study is not None and recipe.figure not in ("figure-2-heads", "figure-2-head-size")
+    if recipe.study is not None and recipe.figure not in ("figure-2-heads", "figure-2-head-size", "saturation")
 ]
 
 
@@ -63,3 +69,47 @@ def test_the_worst_library_decides() -> None:
     found = mahdavi2024.worst({10: agrees, 20: differs, 30: agrees})
     assert found.answer == "differs"
     assert "20" in found.reason
+
+
+def built() -> np.ndarray:
+    """Which heads saturate on which examples, in weights that are built for the theorem."""
+    generator = np.random.default_rng(0)
+    queries, contexts = generator.random((57, 16)), generator.random((57, 8, 16))
+    examples = Examples(queries, contexts, generator.standard_normal((57, 1)))
+    return saturated(build(examples, n_heads=8, d_head=8, generator=generator).attention)
+
+
+@pytest.mark.parametrize(
+    ("split", "answers"),
+    [
+        (built(), ("agrees", "agrees")),
+        (np.random.default_rng(0).random((8, 300)) < 0.5, ("agrees", "differs")),
+        (np.repeat(np.random.default_rng(0).random((1, 300)) < 0.5, 8, 0), ("differs", "differs")),
+        (np.random.default_rng(0).random((2, 40)) < 0.5, ("cannot be judged", "differs")),
+    ],
+    ids=["built", "independent", "all alike", "two heads"],
+)
+def test_how_heads_divide_the_examples(
+    split: np.ndarray, answers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saturation, "_maps", lambda of: [split])
+    of = Evidence((), "small")
+    assert (saturation.specialise(of).answer, saturation.as_built(of).answer) == answers
+
+
+def test_heads_that_never_saturate_do_not_divide_the_examples(tmp_path: Path) -> None:
+    """A layer after one step, with the weights that a store kept of it."""
+    run = capax.measure(
+        capax.Associations(context_size=4, library_size=40, n_classes=4),
+        capax.AssociativeAttention(profile="mahdavi2024", n_heads=2, d_model=8, d_head=8),
+        capax.Training(max_steps=1),
+        restarts=1,
+        store=tmp_path / "s.db",
+        keep_weights=True,
+    )
+    of = Evidence((run,), "small", tmp_path / "s.db")
+    assert saturation.specialise(of).answer == "differs"
+    with pytest.raises(Unjudged, match="no head saturates"):
+        saturation.as_built(of)
+    with pytest.raises(Unjudged, match="no weights"):
+        saturation.specialise(Evidence((run,), "small"))

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from jaxtyping import Float
 from pydantic import Field
+from scipy.stats import binomtest
 
 from capax import working
-from capax.checks.independence import Probe, Rank, probe_subsets, rank, scaled, share_below
+from capax.checks.independence import Probe, Rank, count_dependent, probe_subsets, rank, scaled, share_below
 from capax.errors import LibraryError
 from capax.results import Result
 from capax.tasks.association_files import pairs
@@ -61,11 +62,27 @@ class Check(Result):
     evidence: str
 
 
+class Subsets(Result):
+    """How many subsets of so many queries are linearly independent: one point of a curve."""
+
+    size: Annotated[int, Field(description="Queries of a subset.")]
+    tested: int
+    dependent: int
+    independent_share: float
+    interval: Annotated[
+        tuple[float, float], Field(description="95 %, Clopper-Pearson; the share itself where it is exact.")
+    ]
+    exact: Annotated[bool, Field(description="Known of every subset, not of a sample.")]
+
+
 class Representation(Result):
     """The checks of one set of queries and contexts."""
 
     name: str
     checks: tuple[Check, ...]
+    curve: Annotated[
+        tuple[Subsets, ...], Field(description="Share of independent subsets against their size, where asked for.")
+    ] = ()
 
     @property
     def violations(self) -> tuple[str, ...]:
@@ -107,6 +124,7 @@ def check_assumptions(
     samples: int = 5000,
     seed: int = 0,
     precision: Precision | None = None,
+    curve: bool = False,
     source: str = "given arrays",
 ) -> AssumptionReport:
     """Check what the memorization bound assumes of queries and contexts.
@@ -117,13 +135,14 @@ def check_assumptions(
         samples: as in `represent`, like what follows.
         seed: of the draws.
         precision: whose machine epsilon a rank is judged with; that of the arrays when not given.
+        curve: count independent subsets of other sizes, too (`curve_of`).
         source: where they are from.
 
     Raises:
         LibraryError: as `represent`.
     """
     sets = [("given arrays", *pairs(queries, contexts))]
-    return report(source, sets, samples=samples, seed=seed, precision=precision)
+    return report(source, sets, samples=samples, seed=seed, precision=precision, curve=curve)
 
 
 def report(
@@ -133,6 +152,7 @@ def report(
     samples: int,
     seed: int,
     precision: Precision | None,
+    curve: bool = False,
     notes: tuple[str, ...] = (),
 ) -> AssumptionReport:
     """The checks of named queries and contexts, all of one size.
@@ -151,14 +171,22 @@ def report(
         seed=seed,
         tolerance=tolerance(epsilon(queries, contexts, precision)),
         representations=tuple(
-            represent(name, *given, samples=samples, seed=seed, precision=precision) for name, *given in sets
+            represent(name, *given, samples=samples, seed=seed, precision=precision, curve=curve)
+            for name, *given in sets
         ),
         notes=notes,
     )
 
 
 def represent(
-    name: str, queries: Any, contexts: Any, *, samples: int = 5000, seed: int = 0, precision: Precision | None = None
+    name: str,
+    queries: Any,
+    contexts: Any,
+    *,
+    samples: int = 5000,
+    seed: int = 0,
+    precision: Precision | None = None,
+    curve: bool = False,
 ) -> Representation:
     """Check every assumption on one set of examples.
 
@@ -172,6 +200,7 @@ def represent(
         samples: subsets drawn where there are too many to test all; of general position a tenth.
         seed: of the draws.
         precision: whose machine epsilon a rank is judged with; that of the arrays when not given.
+        curve: count independent subsets of other sizes, too (`curve_of`).
 
     Raises:
         LibraryError: for arrays that are empty, not finite or of wrong shapes, and for n ≥ d; it names the array and
@@ -196,7 +225,37 @@ def represent(
             _subsets("A1 of query + context mean", moved, min(size, count), eps, samples, seed),
             _subsets("general position", together[0], min(channels, count), eps, max(samples // FEWER, 1), seed),
         ),
+        curve=curve_of(together[0], size, eps, max(samples // FEWER, 1), seed) if curve else (),
     )
+
+
+def curve_of(
+    queries: Float[np.ndarray, "items channels"], context_size: int, eps: float, samples: int, seed: int
+) -> tuple[Subsets, ...]:
+    """The share of independent subsets of k queries against k: powers of two, n (A1) and d (general position).
+
+    Args:
+        samples: subsets of each size; fewer where there are no more.
+    """
+    count, channels = queries.shape
+    most = min(channels, count)
+    sizes = {min(context_size, most), most, *(2**power for power in range(most.bit_length()))}
+    found = []
+    for size in sorted(sizes):
+        one = count_dependent(queries, size, eps, samples, seed)
+        share = 1 - one.dependent / one.tested
+        ends = binomtest(one.tested - one.dependent, one.tested).proportion_ci(LEVEL)
+        found.append(
+            Subsets(
+                size=size,
+                tested=one.tested,
+                dependent=one.dependent,
+                independent_share=share,
+                interval=(share, share) if one.every else (float(ends.low), float(ends.high)),
+                exact=one.every,
+            )
+        )
+    return tuple(found)
 
 
 def epsilon(queries: np.ndarray, contexts: np.ndarray, precision: Precision | None) -> float:

@@ -1,4 +1,4 @@
-"""Queries and contexts of the attention of a Hugging Face language model, block by block.
+"""Queries and contexts of the attention of a Hugging Face model of text or of images, block by block.
 
 Models come from local paths only; a config alone gives random weights.
 """
@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import nn
 
 from capax import working
+from capax.checks import image_files
 from capax.checks.assumptions import AssumptionReport, Precision, report
 from capax.errors import EmbeddingError
 from capax.inputs import regular
@@ -47,6 +48,8 @@ FAMILIES = {
     "llama": Family("post_attention_layernorm", "input", "last"),
     "mistral": Family("post_attention_layernorm", "input", "last"),
     "qwen2": Family("post_attention_layernorm", "input", "last"),
+    "vit": Family("layernorm_after", "input", "first"),
+    "deit": Family("layernorm_after", "input", "first"),
 }
 
 
@@ -69,14 +72,16 @@ class Embeddings:
 
 def check_blocks(
     model: Path,
-    text: Path,
+    text: Path | None = None,
     *,
+    images: Path | None = None,
     layer: int = 1,
     query: Query | None = None,
     context_size: int | None = None,
     precision: Precision = "float32",
     samples: int = 5000,
     seed: int = 0,
+    curve: bool = False,
 ) -> AssumptionReport:
     """Check what the memorization bound assumes, block by block (see `read` and `assumptions.represent`).
 
@@ -84,29 +89,42 @@ def check_blocks(
         EmbeddingError: as `read`.
         LibraryError: as `assumptions.represent`.
     """
-    found = read(model, text, layer=layer, query=query, context_size=context_size, precision=precision, seed=seed)
+    found = read(
+        model,
+        text,
+        images=images,
+        layer=layer,
+        query=query,
+        context_size=context_size,
+        precision=precision,
+        seed=seed,
+    )
     sets = [(one.name, one.queries, one.contexts) for one in found.representations]
-    return report(f"{model}, {text}", sets, samples=samples, seed=seed, precision=precision, notes=found.notes)
+    source = f"{model}, {text or images}"
+    return report(source, sets, samples=samples, seed=seed, precision=precision, curve=curve, notes=found.notes)
 
 
 def read(
     model: Path,
-    text: Path,
+    text: Path | None = None,
     *,
+    images: Path | None = None,
     layer: int = 1,
     query: Query | None = None,
     context_size: int | None = None,
     precision: Precision = "float32",
     seed: int = 0,
 ) -> Embeddings:
-    """Embeddings of each line of a text: as they enter the first block, after attention in a block, after that block.
+    """Embeddings of each line, or image: as they enter the first block, after attention in a block, after that block.
 
     After attention: the residual stream, in BERT and RoBERTa after its normalization. Models of kinds other than
     `FAMILIES` go without it, and need `query`. Without a tokenizer, tokens are the line's bytes modulo the vocabulary.
+    Tokens of an image are CLS and its patches.
 
     Args:
         model: a folder with config.json and maybe weights and a tokenizer, or a config.json.
-        text: one sequence a line.
+        text: one sequence a line, for a model of text.
+        images: for a model of images: a folder of .png and .jpg files, or a .npy array (`image_files.read`).
         layer: the block, from 1.
         query: the token that is the query; the first of an encoder and the last of a decoder when not given.
         context_size: tokens to which each line is cut; those of the shortest line when not given.
@@ -128,18 +146,18 @@ def read(
                 raise EmbeddingError(f"query: say first or last; which token of {kind!r} sees all others is not known")
             query = family.query
         network, notes = _network(model, config, precision, seed)
-        tokens, said = _tokens(model, text, int(config.vocab_size), query, context_size)
+        name, inputs, said = _inputs(model, config, text, images, query, context_size)
     notes += said
     longest = getattr(config, "max_position_embeddings", None)
-    if longest is not None and tokens.shape[1] > longest:
-        raise EmbeddingError(f"context_size: at most the model's {longest} positions, got {tokens.shape[1]}")
+    if images is None and longest is not None and inputs.shape[1] > longest:
+        raise EmbeddingError(f"context_size: at most the model's {longest} positions, got {inputs.shape[1]}")
     blocks = _blocks(network, config)
     if not 1 <= layer <= len(blocks):
         raise EmbeddingError(f"layer: 1 to {len(blocks)}, got {layer}")
     if family is None:
         notes += (f"after attention: left out, as its place in {kind!r} is not known; known: {', '.join(FAMILIES)}",)
     with quiet():
-        found = _run(network, blocks, layer, family, tokens)
+        found = _run(network, blocks, layer, family, {name: inputs})
     at = 0 if query == "first" else -1
     return Embeddings(
         tuple(Embedded(name, vectors[:, at], vectors) for name, vectors in found),
@@ -153,9 +171,41 @@ def _config(model: Path) -> Any:
         config = transformers.AutoConfig.from_pretrained(str(model), local_files_only=True, trust_remote_code=False)
     except UNREADABLE as error:
         raise EmbeddingError(f"hf: cannot read the config of {model}: {_line(error)}") from None
-    if getattr(config, "is_encoder_decoder", False) or getattr(config, "vocab_size", None) is None:
-        raise EmbeddingError(f"hf: encoders or decoders of text only, got {config.model_type!r}")
+    if getattr(config, "is_encoder_decoder", False) or not (_reads_text(config) or _reads_images(config)):
+        raise EmbeddingError(f"hf: encoders or decoders of text, or encoders of images, got {config.model_type!r}")
     return config
+
+
+def _reads_text(config: Any) -> bool:
+    return getattr(config, "vocab_size", None) is not None
+
+
+def _reads_images(config: Any) -> bool:
+    return all(getattr(config, name, None) is not None for name in ("image_size", "patch_size", "num_channels"))
+
+
+def _inputs(
+    model: Path, config: Any, text: Path | None, images: Path | None, query: Query, context_size: int | None
+) -> tuple[str, torch.Tensor, tuple[str, ...]]:
+    """What the model is called with, the name of that argument, and notes.
+
+    Raises:
+        EmbeddingError: where text is given to a model of images, or the other way round.
+    """
+    kind = config.model_type
+    if _reads_text(config):
+        if text is None or images is not None:
+            raise EmbeddingError(f"text: needed for a model of text such as {kind!r}, without images")
+        tokens, said = _tokens(model, text, int(config.vocab_size), query, context_size)
+        return "input_ids", torch.from_numpy(tokens), said
+    if images is None or text is not None:
+        raise EmbeddingError(f"images: needed for a model of images such as {kind!r}, without text")
+    if context_size is not None:
+        raise EmbeddingError(f"context_size: of images it follows from their patches, got {context_size}")
+    size = config.image_size if isinstance(config.image_size, int) else tuple(config.image_size)
+    height, width = (size, size) if isinstance(size, int) else size
+    pixels, said = image_files.read(images, (int(config.num_channels), int(height), int(width)))
+    return "pixel_values", torch.from_numpy(pixels), said
 
 
 def _network(model: Path, config: Any, precision: str, seed: int) -> tuple[nn.Module, tuple[str, ...]]:
@@ -241,7 +291,7 @@ def _blocks(network: nn.Module, config: Any) -> nn.ModuleList:
 
 
 def _run(
-    network: nn.Module, blocks: nn.ModuleList, layer: int, family: Family | None, tokens: np.ndarray
+    network: nn.Module, blocks: nn.ModuleList, layer: int, family: Family | None, inputs: dict[str, torch.Tensor]
 ) -> list[tuple[str, np.ndarray]]:
     """Each representation's name and vectors (items, context size, channels)."""
     names = ["raw embeddings", f"after attention in block {layer}", f"after block {layer}"]
@@ -261,10 +311,11 @@ def _run(
     hooks = [module.register_forward_hook(taken(name, side), with_kwargs=True) for name, module, side in watched]
     try:
         with torch.no_grad():
-            for batch in working.through(torch.from_numpy(tokens).split(BATCH), "batches of lines through the model"):
-                network(input_ids=batch)
+            ((name, given),) = inputs.items()
+            for batch in working.through(given.split(BATCH), "batches through the model"):
+                network(**{name: batch.to(network.dtype) if batch.is_floating_point() else batch})
     except UNREADABLE as error:
-        raise EmbeddingError(f"hf: a {type(network).__name__} cannot run on these tokens: {_line(error)}") from None
+        raise EmbeddingError(f"hf: a {type(network).__name__} cannot run on these inputs: {_line(error)}") from None
     finally:
         for hook in hooks:
             hook.remove()

@@ -150,6 +150,31 @@ def share_below(dependent: int, tested: int, level: float) -> float:
     return 1.0 if dependent == tested else float(beta.ppf(level, dependent + 1, tested - dependent))
 
 
+@dataclass(frozen=True)
+class Tested:
+    """How many subsets of one size were tested, and how many of them are dependent."""
+
+    tested: int
+    dependent: int
+    every: bool
+    """Whether it is known of every subset of that size; else of a random sample."""
+
+
+def count_dependent(rows: Rows, size: int, eps: float, samples: int, seed: int) -> Tested:
+    """How many subsets of `size` vectors are linearly dependent: of all where they are few, else of `samples` draws.
+
+    Unlike `probe_subsets` it neither looks for small dependent sets nor ends early: the share is not biased.
+    """
+    total = comb(len(rows), size)
+    every = total <= samples
+    count = total if every else samples
+    if span_too_small(rows, size, eps) is not None:
+        return Tested(count, count, every=True)
+    subsets = combinations(range(len(rows)), size) if every else _drawn(len(rows), size, samples, seed)
+    chosen = working.through(list(subsets), f"subsets of {size} tested")
+    return Tested(count, sum(rank(rows[list(one)], eps).rank < size for one in chosen), every)
+
+
 @dataclass
 class Probe:
     """What tests of subsets of one size found; indices from 0."""

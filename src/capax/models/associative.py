@@ -23,7 +23,7 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
     Attributes:
         parameters: `query`, `key` (e, h, c, d), `value` (e, h, c, v), `out` (e, h, v, o); the published layer's `out`
             is (e, h, v, c) and it has `embedding` (e, c, c), `embedding_bias` (e, c), `readout` (e, c, o) and
-            `readout_bias` (e, o).
+            `readout_bias` (e, o). Those of layers before the last are `layers.I.query`, ..., with `out` (e, h, v, c).
     """
 
     def shared(
@@ -38,11 +38,20 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
             How a query asks: `asked` (e, c, h·m), of which it takes scores of m = n tokens of the shared context, or
             without one what is scored against raw tokens (m = c); or, where that costs less, `asking` (e, c, h·d) and
             `keys` (e, h, m, d). The same of the positions, where the layer has them. `values`, `out`, ...: what
-            attention then mixes, and what reads the mixture out.
+            attention then mixes, and what reads the mixture out. `read.I` (e, 1, n, c): tokens of a shared context as
+            they enter layer I, where there are layers before the last.
         """
         query, key, value = (self.parameters[name] for name in ("query", "key", "value"))
         shared = self._reading(n_examples)
-        if self.spec.profile == "plain":
+        if self.spec.n_layers > 1:
+            query = query * self._scale
+            if context is not None:
+                states = self._embedded(context[:, None], slice(1, 1 + context_size))
+                for layer in range(self.spec.n_layers - 1):
+                    shared[f"read.{layer}"] = states
+                    states = self._layer(layer, states, states)
+                context = states[:, 0]
+        if not self._folded:
             tokens = None if context is None else context[:, None]
             keys = {"": key if tokens is None else tokens @ key}
             shared["values"] = value if tokens is None else tokens @ value
@@ -57,7 +66,7 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
                 parts = {"": embedding[:, None], "place_": offset[:, None, 1:]}
                 keys = {name: part @ key for name, part in parts.items()}
                 shared |= {f"{name}values": part @ value for name, part in parts.items()}
-            query = query * self.spec.d_model**-0.5
+            query = query * self._scale
         (c, d), m = query.shape[2:], sum(matrix.shape[2] for matrix in keys.values())
         if d * m * c + n_examples * c * m < d * c + n_examples * d * (c + m):
             asked = {f"{name}asked": query @ matrix.mT for name, matrix in keys.items()}
@@ -77,7 +86,8 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
             contexts: each example's own; None where `shared` was made of one that they share.
             shared: what `self.shared` gave for this state of the parameters.
         """
-        attention = self.attention(queries, contexts, shared)
+        queries, contexts = self._last_reads(queries, contexts, shared)
+        attention = self._attention(queries, contexts, shared)
         if contexts is None:
             mixed = _mixed(attention, shared["values"])
         else:
@@ -100,8 +110,14 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
         contexts: Float[Tensor, "e b n c"] | None,
         shared: dict[str, Tensor],
     ) -> Float[Tensor, "e b h n"]:
-        """What each head attends to; the arguments are those of `outputs`."""
-        if self.spec.profile == "mahdavi2024":
+        """What each head of the last layer attends to; the arguments are those of `outputs`."""
+        return self._attention(*self._last_reads(queries, contexts, shared), shared)
+
+    def _attention(
+        self, queries: Float[Tensor, "e b c"], contexts: Float[Tensor, "e b n c"] | None, shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e b h n"]:
+        """The last layer's, of what it reads."""
+        if self._folded:
             queries = F.pad(queries, (0, 1), value=1.0)  # for what is added to an embedded query
         scores = self._asked(queries, shared, "")
         if contexts is not None:
@@ -116,6 +132,54 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
             return (queries @ shared[f"{of}asked"]).unflatten(2, heads)
         projected = (queries @ shared["asking"]).unflatten(2, heads)
         return torch.einsum("ebhd,ehmd->ebhm", projected, shared[f"{of}keys"])
+
+    @property
+    def _folded(self) -> bool:
+        """Whether embedding and positions are part of the matrices of the only layer."""
+        return self.spec.profile == "mahdavi2024" and self.spec.n_layers == 1
+
+    @property
+    def _scale(self) -> float:
+        """Of scores."""
+        return 1.0 if self.spec.profile == "plain" else float(self.spec.d_model**-0.5)
+
+    def _embedded(self, vectors: Float[Tensor, "e k m c"], places: slice) -> Float[Tensor, "e k m c"]:
+        """Vectors as they enter the first of several layers, at the given positions."""
+        if self.spec.profile == "plain":
+            return vectors
+        embedding, bias = self.parameters["embedding"], self.parameters["embedding_bias"]
+        table = sinusoids(places.stop, self.spec.d_model, bias.dtype, bias.device)
+        return torch.einsum("ekmc,ecd->ekmd", vectors, embedding) + bias[:, None, None] + table[places]
+
+    def _layer(
+        self, layer: int, states: Float[Tensor, "e k m c"], tokens: Float[Tensor, "e k n c"]
+    ) -> Float[Tensor, "e k m c"]:
+        """States after a layer before the last, in which each of them attends to the tokens of its context."""
+        query, key, value, out = (
+            self.parameters[f"layers.{layer}.{name}"] for name in ("query", "key", "value", "out")
+        )
+        asked = torch.einsum("ekmc,ehcd->ekhmd", states, query * self._scale)
+        attention = softmax(asked @ torch.einsum("eknc,ehcd->ekhnd", tokens, key).mT)
+        mixed = attention @ torch.einsum("eknc,ehcv->ekhnv", tokens, value)
+        return states + torch.einsum("ekhmv,ehvc->ekmc", mixed, out)
+
+    def _last_reads(
+        self, queries: Float[Tensor, "e b c"], contexts: Float[Tensor, "e b n c"] | None, shared: dict[str, Tensor]
+    ) -> tuple[Float[Tensor, "e b c"], Float[Tensor, "e b n c"] | None]:
+        """Queries and contexts as they enter the last layer."""
+        if self.spec.n_layers == 1:
+            return queries, contexts
+        layers = range(self.spec.n_layers - 1)
+        if contexts is None:
+            states = self._embedded(queries[:, None], slice(0, 1))
+            for layer in layers:
+                states = self._layer(layer, states, shared[f"read.{layer}"])
+            return states[:, 0], None
+        states = torch.cat([queries[:, :, None], contexts], 2)
+        states = self._embedded(states, slice(0, states.shape[2]))
+        for layer in layers:
+            states = self._layer(layer, states, states[:, :, 1:])
+        return states[:, :, 0], states[:, :, 1:]
 
     def _reading(self, n_examples: int) -> dict[str, Tensor]:
         """The output matrix; the published layer's read-out after it, or in it where that costs less."""

@@ -70,10 +70,15 @@ def cannot(reason: str, measured: str | None = None) -> Verdict:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a claim is judged by: the measurements of its recipe's study, and the scale they were made at."""
+    """What a claim is judged by: the measurements of its recipe's study, and the scale they were made at.
+
+    Attributes:
+        store: where they are kept, with their weights where the study keeps them; None where they are in no store.
+    """
 
     runs: tuple[Measurement, ...]
     scale: Scale
+    store: Path | None = None
 
 
 Judge = Callable[[Evidence], Verdict]
@@ -150,6 +155,7 @@ class ScaledStudy(Result):
         seconds: expected on two cores, by scale: of demo and small as a whole call took, of paper from timed steps,
             which tell little where trainings end at a plateau. At a scale that is missing nothing is run.
         left_out: why, where a scale is missing.
+        keep_weights: whether its claims are judged by what was trained, too; its runs are then made one by one.
         library: the model of a library that it needs (`LibraryModel`); without the library nothing is run. In TOML its
             full name.
         law: the paper's law (`Law`), which is fitted to the runs, drawn beside them and planned with. In TOML its full
@@ -161,6 +167,7 @@ class ScaledStudy(Result):
     files: tuple[str, ...] = ()
     seconds: dict[Scale, float]
     left_out: str | None = None
+    keep_weights: bool = False
     library: ImportString[Any] = None
     law: ImportString[Any] = None
 
@@ -233,13 +240,15 @@ class Recipe(Result):
         """Its runs, of those (by key) that are there."""
         return tuple(measured[run.key()] for run in self.runs(scale) if run.key() in measured)
 
-    def judge(self, measured: Mapping[str, Measurement], scale: Scale) -> tuple[Verdict, ...]:
-        """A verdict for each claim, by the measurements of its runs (by key) that are there."""
+    def judge(
+        self, measured: Mapping[str, Measurement], scale: Scale, store: Path | None = None
+    ) -> tuple[Verdict, ...]:
+        """A verdict for each claim, by the measurements of its runs (by key) that are there, and their kept weights."""
         if self.study is not None and (why := self.study.why_none(scale)) is not None:
             return (cannot(f"nothing is run at scale {scale}: {why}"),) * len(self.claims)
         runs = self.of(measured, scale)
         missing = len(self.runs(scale)) - len(runs)
-        return tuple(claim.verdict(Evidence(runs, scale), missing) for claim in self.claims)
+        return tuple(claim.verdict(Evidence(runs, scale, store), missing) for claim in self.claims)
 
 
 class Paper(Result):

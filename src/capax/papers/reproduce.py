@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,15 +10,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 from sklearn.base import clone
 
-from capax import machine, outputs
-from capax.errors import CapaxError, SpecError
+from capax import machine, outputs, working
+from capax.errors import CapaxError, SpecError, StoreError, StoreWriteError
 from capax.figures.chart import Chart
 from capax.figures.registry import FIGURES, Drawn, Figure
 from capax.figures.runs import read
 from capax.laws.law import Law
 from capax.papers.recipe import KINDS, SCALES, STANDINGS, Answer, Kind, Recipe, Scale, read_paper, recipes, seconds
+from capax.protocols.measure import measure
 from capax.reports import report
 from capax.results import Measurement, Result, Standing
+from capax.specs import Run
 from capax.store import Store, tables
 from capax.sweeps.sweep import sweep
 from capax.sweeps.under_way import Watch
@@ -118,11 +120,20 @@ def reproduce(
     store = folder / f"{paper}-{scale}.db"
     stem = "-".join(filter(None, (paper, figure, scale)))
     runs = {run.key(): run for recipe in chosen for run in recipe.runs(scale)}
+    kept = {
+        run.key(): run
+        for recipe in chosen
+        if recipe.study is not None and recipe.study.keep_weights
+        for run in recipe.runs(scale)
+    }
     measured = {}
     if runs:
         with Store(store) as opened:
-            finished = sweep(runs.values(), opened, workers=workers, device=device, progress=progress)
-            measured = {run.key: run for run in finished}
+            if len(kept) < len(runs):
+                others = [run for key, run in runs.items() if key not in kept]
+                finished = sweep(others, opened, workers=workers, device=device, progress=progress)
+                measured = {run.key: run for run in finished}
+            measured |= {run.key: run for run in _with_weights(kept.values(), opened, device)}
     page = folder / f"{stem}.html" if measured else None
     result = Reproduction(
         paper=paper,
@@ -134,7 +145,7 @@ def reproduce(
         seconds=sum(run.seconds for run in measured.values()),
         expected_seconds=seconds(chosen, scale),
         standings=dict(STANDINGS.items()),
-        recipes=tuple(_judged(recipe, measured, scale) for recipe in chosen),
+        recipes=tuple(_judged(recipe, measured, scale, store) for recipe in chosen),
         versions=machine.versions(),
     )
     if page is not None:
@@ -143,8 +154,30 @@ def reproduce(
     return result
 
 
-def _judged(recipe: Recipe, measured: Mapping[str, Measurement], scale: Scale) -> JudgedRecipe:
-    verdicts = zip(recipe.claims, recipe.judge(measured, scale), strict=True)
+def _with_weights(runs: Collection[Run], store: Store, device: str) -> Iterator[Measurement]:
+    """Runs whose weights are kept, one by one; one that fails is left out, and the store says why."""
+    for run in working.through(runs, "runs whose weights are kept"):
+        try:
+            found = measure(
+                run.task,
+                run.model,
+                run.training,
+                protocol=run.protocol,
+                seed=run.seed,
+                store=store,
+                keep_weights=True,
+                device=device,  # type: ignore[arg-type]
+            )
+        except (StoreError, StoreWriteError):
+            raise
+        except CapaxError as error:
+            store.fail(run, str(error))
+        else:
+            yield found
+
+
+def _judged(recipe: Recipe, measured: Mapping[str, Measurement], scale: Scale, store: Path) -> JudgedRecipe:
+    verdicts = zip(recipe.claims, recipe.judge(measured, scale, store), strict=True)
     return JudgedRecipe(
         figure=recipe.figure,
         title=recipe.title,

@@ -79,13 +79,22 @@ def protocol_values(data: Any, name: str) -> list[Any] | None:
     known = tables.names(data)
     if name == "max_steps" and {"max_epochs", "library_size", "batch_size"} <= set(known):
         return _budgets(data)
+    before = _of_earlier_models(data, name)
     if name not in known:
-        return None
+        return None if before is None else [before] * len(tables.values(data, known[0]))
     found = tables.values(data, name)
     tasks = set(tables.values(data, "task")) if "task" in known else set()
     if len(tasks) == 1 and not _has_field(next(iter(tasks)), name):
         return None
-    return [BEFORE.get(name) if value is None else value for value in found]
+    before = BEFORE.get(name, before)
+    return [before if value is None else value for value in found]
+
+
+def _of_earlier_models(data: Any, name: str) -> Any:
+    """What a field of the table's one model was before there was such a field; None where it always was, or is none."""
+    tags = set(tables.values(data, "model")) if "model" in tables.names(data) else set()
+    kind = Model.registry.get(next(iter(tags))) if len(tags) == 1 else None
+    return kind.model_fields[name].default if kind is not None and name in later_fields(kind) else None
 
 
 def _has_field(task: str | None, name: str) -> bool:

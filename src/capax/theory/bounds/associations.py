@@ -28,6 +28,8 @@ ALONE = (
     needs("each head has its own keys and values, and sees all positions alike", "plain_heads", of="plain_heads"),
 )
 """How far a model is from one attention layer alone."""
+ONE_LAYER = needs("one layer", lambda n_layers: n_layers == 1, of="profile")
+"""What layers before it give does not bound; of a transformer the value is that of one of its layers."""
 
 
 @layer(
@@ -43,6 +45,11 @@ ALONE = (
         differs(
             "d_value ≥ min(d_model, d_out); else labels of d_value numbers",
             lambda d_value, d_model, d_out: d_value >= min(d_model, d_out),
+        ),
+        differs(
+            "one layer; more hold no fewer, as those before the last may add nothing",
+            lambda n_layers: n_layers == 1,
+            of="profile",
         ),
         *ALONE,
     ),
@@ -63,7 +70,7 @@ def mahdavi2024(n_heads: int, context_size: int, d_model: int, d_head: int) -> i
     criterion=FIXED,
     source=f"{MAHDAVI}, proposition 2; its proof and H d are ours",
     standing="secondary",
-    assumptions=(needs("all examples share one context", "shared_context"), FOLLOW, *ALONE),
+    assumptions=(needs("all examples share one context", "shared_context"), FOLLOW, ONE_LAYER, *ALONE),
     bits_reason=NO_CLASSES,
 )
 def shared_context_rank(n_heads: int, context_size: int, d_model: int) -> int:
@@ -81,7 +88,7 @@ def shared_context_rank(n_heads: int, context_size: int, d_model: int) -> int:
     criterion=FIXED,
     source="capax: the number of columns of Z",
     standing="derived",
-    assumptions=(FOLLOW, *ALONE),
+    assumptions=(FOLLOW, ONE_LAYER, *ALONE),
     bits_reason=NO_CLASSES,
 )
 def fresh_context_rank(n_heads: int, d_model: int) -> int:
@@ -95,7 +102,7 @@ def fresh_context_rank(n_heads: int, d_model: int) -> int:
     criterion="exact real labels of d_out numbers, any weights",
     source="capax: dimensions counted, Sard's theorem",
     standing="derived",
-    assumptions=("labels are real numbers, recalled exactly", *ALONE),
+    assumptions=("labels are real numbers, recalled exactly", ONE_LAYER, *ALONE),
     bits_reason=NO_CLASSES,
 )
 def parameter_limit(n_heads: int, d_model: int, d_head: int, d_value: int, d_out: int) -> int:

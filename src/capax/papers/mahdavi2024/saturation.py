@@ -1,0 +1,84 @@
+"""Whether the heads of trained layers divide the examples among them, as Mahdavi et al. 2024 say that they do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+from scipy import stats
+
+from capax.checks.saturation import saturated
+from capax.papers.evidence import Estimate
+from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
+from capax.results import LEVEL
+from capax.seeds import numpy_generator
+
+MOST = 0.5
+# built weights of 8 heads have 0.16, heads that know nothing of each other 1
+BETWEEN = 0.5
+RESAMPLES = 2000
+
+Map = Bool[np.ndarray, "heads items"]
+
+
+def specialise(of: Evidence) -> Verdict:
+    """The share of examples on which some heads saturate and others do not: most of them, or not (ours)."""
+    maps = _maps(of)
+    mixed = sum(int((one.any(0) & ~one.all(0)).sum()) for one in maps)
+    items = sum(one.shape[1] for one in maps)
+    found = stats.binomtest(mixed, items).proportion_ci(LEVEL, method="wilson")
+    share = Estimate(mixed / items, float(found.low), float(found.high))
+    pairs = sum(int(one.sum()) for one in maps) / sum(one.size for one in maps)
+    measured = f"{share} of {items} examples; {pairs:.0%} of heads and examples saturate"
+    if share.low > MOST:
+        return agrees("most examples saturate some heads and not others", measured)
+    if share.high < MOST:
+        return differs("most examples saturate all heads, or none", measured)
+    return cannot("the interval holds both most examples and fewer", measured)
+
+
+def as_built(of: Evidence) -> Verdict:
+    """The variance of how many heads saturate on an example, over that of heads that know nothing of each other.
+
+    It is small in weights that are built (0.16 for 8 heads of 8): all heads that saturate at all do so on every example
+    but their own. The interval is of
+    examples that are drawn anew (2.5 % and 97.5 %).
+    """
+    maps = _maps(of)
+    generator = numpy_generator(0, "saturation of heads")
+    draws = np.array([_ratio([_again(one, generator) for one in maps]) for _ in range(RESAMPLES)])
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    ratio = Estimate(_ratio(maps), float(low), float(high))
+    measured = f"{ratio} of the variance of independent heads"
+    if ratio.high < BETWEEN:
+        return agrees("nearer to built weights (near 0) than to heads that know nothing of each other (1)", measured)
+    if ratio.low > BETWEEN:
+        return differs("nearer to heads that know nothing of each other (1) than to built weights (near 0)", measured)
+    return cannot("the interval holds both halves between built weights (near 0) and independent heads (1)", measured)
+
+
+def _maps(of: Evidence) -> list[Map]:
+    """Which heads saturate on which examples, a map of each run.
+
+    Raises:
+        Unjudged: where no weights were kept.
+    """
+    from capax.memory import load  # torch, which a list of recipes does not need
+
+    if of.store is None:
+        raise Unjudged("no weights were kept of its runs")
+    memories: list[Any] = [load(run.key, of.store) for run in of.runs]
+    return [saturated(memory.attention()) for memory in memories]
+
+
+def _ratio(maps: list[Map]) -> float:
+    shares = [one.mean(1) for one in maps]
+    alone = sum(float((share * (1 - share)).sum()) for share in shares)
+    if alone == 0:
+        raise Unjudged("no head saturates on some examples and not on others")
+    return sum(float(one.sum(0).var()) for one in maps) / alone
+
+
+def _again(one: Map, generator: np.random.Generator) -> Map:
+    return one[:, generator.integers(one.shape[1], size=one.shape[1])]
