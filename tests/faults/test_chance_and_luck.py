@@ -138,7 +138,15 @@ def test_runs_of_earlier_versions_are_read_and_tested_against_their_chance() -> 
     assert old.key == run.key
 
 
-NEW = ("chance_uniform", "chance_constant", "chance_p", "above_chance", "bits_per_item", "bits_per_item_uniform", "target_entropy")
+NEW = (
+    "chance_uniform",
+    "chance_constant",
+    "chance_p",
+    "above_chance",
+    "bits_per_item",
+    "bits_per_item_uniform",
+    "target_entropy",
+)
 
 
 def test_counts_that_luck_explains_are_no_values_in_a_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
