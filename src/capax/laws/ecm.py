@@ -16,8 +16,9 @@ from capax.laws.rows import Rows
 from capax.laws.slopes import Series, SlopeLaw, best_starts, slopes_from_origin
 
 PRINTED_NOTE = (
-    "with max (so eq. 11 is known from summaries): C = max(f·B, αH + β) cannot be meant, since no model could then memorize fewer than αH + β sequences, "
-    "however small, while the paper says that counts rise linearly with the width and then saturate; min is what fits"
+    "C = max(f·B, αH + β), as summaries of the paper print eq. 11, cannot be meant, since no model could then memorize "
+    "fewer than αH + β sequences, however small, while the paper says that counts rise linearly with the width and "
+    "then saturate; min is what fits"
 )
 
 
