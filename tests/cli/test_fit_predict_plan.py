@@ -133,10 +133,10 @@ def test_prediction_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_outside_the_domain(capsys: pytest.CaptureFixture[str]) -> None:
-    ask = ("predict", "--n-heads", "5", "--d-model", "1024", "--seq-len", "32", "--law", "published:harma2024")
+    ask = ("predict", "--n-heads", "5", "--d-model", "2048", "--seq-len", "32", "--law", "published:harma2024")
     said = refused(capsys, *ask)
     shown = run(capsys, *ask, "--extrapolate")
-    for part in ("n_heads 5", "1 to 4", "d_model 1024", "16 to 512"):
+    for part in ("n_heads 5", "1 to 4", "d_model 2048", "16 to 1024"):
         assert part in said
         assert part in shown
     assert "OUTSIDE" in shown

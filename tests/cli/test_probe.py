@@ -53,6 +53,8 @@ def test_tables_json_and_figure_say_the_same(capsys: pytest.CaptureFixture[str],
     assert f"median {found.cue.median:g} tokens" in said
     assert f"{found.symmetry.heads[1].eta:+.3f}" in said
     assert "every token" in said
+    assert found.gradient_noise is not None
+    assert f"{found.gradient_noise.trained.scale:.3g}     exact" in said
     rows = [line.split()[0] for line in said.split("Cue:")[1].splitlines()[2:14]]
     assert rows[0] == "1"
     assert rows[-1] == "19"

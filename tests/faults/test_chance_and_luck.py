@@ -16,7 +16,7 @@ from scipy.stats import binom
 import capax
 from capax.cli import main, measurement
 from capax.errors import LawError, TableError
-from capax.results import Measurement, beyond_luck
+from capax.results import Measurement, beyond_luck, luck_p
 from capax.seeds import numpy_generator
 from capax.store import tables
 from capax.tasks.associations import draw as draw_associations
@@ -43,13 +43,14 @@ def test_a_network_that_says_one_word_is_not_above_chance(tmp_path: Path, capsys
     assert (run.chance, run.chance_constant, run.chance_uniform) == (581, 581, 50)
     assert run.memorized_above_chance == run.bits == run.bits_per_parameter == 0
     assert run.above_chance is False
+    assert run.chance_p == pytest.approx(binom.sf(580, 1000, 0.581), rel=1e-9)
     shares = np.bincount(targets)[7:] / 1000
     assert run.target_entropy == pytest.approx(-(shares * np.log2(shares)).sum())
     assert run.bits_per_item == run.target_entropy < run.bits_per_item_uniform == np.log2(20)
     assert Measurement.from_json(run.to_json()) == run
     measurement.show(run)
     shown = capsys.readouterr().out
-    assert "581 by luck (guesses 50, one constant answer 581); not significantly above chance" in shown
+    assert "581 by luck (guesses 50, one constant answer 581); not significantly above chance (p 0." in shown
     assert f"bits per item     {run.target_entropy:.4g}, the entropy of the targets; 4.322 of a uniform guess" in shown
 
 
@@ -112,7 +113,9 @@ def test_luck_is_ruled_out_at_one_percent(probability: float, trainings: int) ->
     """The exact binomial test, against its definition; the best of several trainings has to be better."""
     for k in range(201):
         single = binom.sf(k - 1, 200, probability)
-        assert beyond_luck(k, probability, 200, trainings) == (1 - (1 - single) ** trainings <= 0.01)
+        p = 1 - (1 - single) ** trainings
+        assert luck_p(k, probability, 200, trainings) == pytest.approx(p, abs=1e-12)
+        assert beyond_luck(k, probability, 200, trainings) == (p <= 0.01)
     assert not beyond_luck(200, 1.0, 200)
     assert not beyond_luck(0, 0.0, 200)
     assert beyond_luck(1, 0.0, 200)
@@ -135,7 +138,15 @@ def test_runs_of_earlier_versions_are_read_and_tested_against_their_chance() -> 
     assert old.key == run.key
 
 
-NEW = ("chance_uniform", "chance_constant", "above_chance", "bits_per_item", "bits_per_item_uniform", "target_entropy")
+NEW = (
+    "chance_uniform",
+    "chance_constant",
+    "chance_p",
+    "above_chance",
+    "bits_per_item",
+    "bits_per_item_uniform",
+    "target_entropy",
+)
 
 
 def test_counts_that_luck_explains_are_no_values_in_a_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -386,3 +386,7 @@ def test_the_figure(found: Probes, tmp_path: Path) -> None:
     assert shown["corruption"]["last token right"].x == tuple(point.corrupted for point in found.basin.points)
     assert shown["one token replaced"]["still recalled"].low == tuple(one.kept.low for one in found.ablation.positions)
     assert shown["symmetry of W_Q W_Kᵀ"]["trained"].y == tuple(head.eta for head in found.symmetry.heads)
+    assert found.gradient_noise is not None
+    assert found.gradient_noise.initial is not None
+    states = (found.gradient_noise.initial.scale, found.gradient_noise.trained.scale)
+    assert shown["gradient noise"]["noise scale"].y == states

@@ -305,6 +305,24 @@ def test_the_bases_own_value_is_noted_and_not_measured() -> None:
     assert {source.paper for source in one.base_sources} > {"Härmä 2024", "Mahdavi 2024"}
 
 
+@pytest.mark.parametrize(
+    ("choice", "part", "value"),
+    [
+        ("vocab_size", "task", "7"),
+        ("positions", "model", "frozen"),
+        ("positions", "model", None),
+        ("ffn", "model", None),
+    ],
+)
+def test_fields_of_task_and_model_are_varied_alone(choice: str, part: str, value: str | None) -> None:
+    other = varied(BASE, choice, value)
+    expected = 7 if choice == "vocab_size" else value or "none"  # a model's none is one of its kinds
+    assert value_of(other, choice) == expected != value_of(BASE, choice)
+    assert other == BASE.replace(**{part: getattr(BASE, part).replace(**{choice: expected})})
+    assert set(allowed(BASE)) - set(allowed(ASSOCIATIONS)) == {"loss", "vocab_size", "positions", "ffn"}
+    assert not {"vocab_size", "positions", "ffn"} & set(allowed(RELATIONS))
+
+
 def test_a_gpu_without_bfloat16_leaves_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a GPU is not at hand: only its answer is set."""
     assert capax.devices.multiplies_bfloat16("cpu")
@@ -321,6 +339,8 @@ def test_a_gpu_without_bfloat16_leaves_it_out(monkeypatch: pytest.MonkeyPatch) -
     [
         (BASE, ["dropout"], ["can vary lr, batch_size, loss", "got 'dropout'"]),
         (ASSOCIATIONS, ["loss"], ["'associations'", "can vary lr, batch_size, epochs", "got 'loss'"]),
+        (BASE, {"ffn": ["wide"]}, ["ffn", "'mlp', 'identity' or 'none'", "'wide'"]),
+        (BASE, {"vocab_size": [1]}, ["vocab_size", "1"]),
         (RELATIONS, ["restarts"], ["'budget'", "can vary", "got 'restarts'"]),
         (BASE, ["lr", "lr"], ["'lr' twice"]),
         (BASE, [], ["at least one choice of lr", "got none"]),

@@ -75,7 +75,7 @@ def fit(
     method
         How the ecm is fitted: all parameters at once, or in the paper's stages. [default: joint]
     as_printed
-        The ecm with max for min, as the paper prints it.
+        The ecm with max for min, as summaries of the paper print it.
     degree
         Degree of the polynomial. [default: 5]
     target

@@ -125,7 +125,8 @@ def _chance(run: Measurement) -> str:
     if run.chance_constant is not None:
         both = f" (guesses {run.chance_uniform:.4g}, one constant answer {run.chance_constant:.4g})"
     above = f"{run.memorized_above_chance:.4g} above chance" if run.above_chance else "not significantly above chance"
-    return f"{run.chance:.4g} by luck{both}; {above}"
+    p = run.chance_p or 0.0
+    return f"{run.chance:.4g} by luck{both}; {above} (p {'< 1e-16' if p < 1e-16 else f'{p:.2g}'})"
 
 
 MOSTLY = 0.5

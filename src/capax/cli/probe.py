@@ -66,6 +66,7 @@ def _show(found: Probes) -> None:
     _show_basin(found, screen)
     _show_symmetry(found, screen)
     _show_ablation(found, screen)
+    _show_noise(found, screen)
     for note in found.notes:
         screen.print(f"note: {note}")
 
@@ -143,6 +144,29 @@ def _show_ablation(found: Probes, screen: Console) -> None:
     title = f"Ablation: one position's token replaced, {found.trials} trials a row"
     _table(screen, title + _left_out(ablation.positions, "positions"), ("position", "rate", "interval"), rows)
     screen.print(f"chance: {ablation.chance:.3g}")
+
+
+def _show_noise(found: Probes, screen: Console) -> None:
+    noise = found.gradient_noise
+    if noise is None:
+        return
+    exact = noise.items == found.library_size
+    states = {"before training": noise.initial, "trained": noise.trained}
+    rows = [
+        (
+            name,
+            "–" if one.scale is None else f"{one.scale:.3g}",
+            "exact" if exact else f"{one.low:.3g} to {'∞' if one.high is None else f'{one.high:.3g}'}",
+            f"{one.noise:.3g}",
+            f"{one.signal:.3g}",
+        )
+        for name, one in states.items()
+        if one is not None
+    ]
+    of = f"all {noise.items}" if exact else f"{noise.items} of {found.library_size}"
+    title = f"Gradient noise: tr(Σ)/|G|² of single items' gradients, {of} items"
+    _table(screen, title, ("weights", "noise scale", "interval", "tr(Σ)", "|G|²"), rows)
+    screen.print(f"batches of {noise.batch_size} in training; beyond the noise scale larger ones bring little")
 
 
 def _table(screen: Console, title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

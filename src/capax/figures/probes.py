@@ -14,8 +14,8 @@ CHANCE = "by chance"
 
 
 def probes(found: Probes) -> Chart:
-    """Recall against cue and corruption, the symmetry of each head, recall without each head and token."""
-    panels = (_cue, _corruption, _symmetry, _heads, _positions)
+    """Recall against cue and corruption, symmetry of heads, recall without each head and token, gradient noise."""
+    panels = (_cue, _corruption, _symmetry, _heads, _positions, *([_noise] if found.gradient_noise else []))
     return Chart(
         name="probes",
         title=f"Run {found.key[:12]}: {found.recalled} of {found.library_size} {found.spec.task.unit} recalled",
@@ -99,6 +99,36 @@ def _positions(found: Probes) -> Panel:
     places = tuple(one.position for one in positions)
     return _ablation(
         found, "one token replaced", Axis(label="position"), places, [one.kept for one in positions], "trials"
+    )
+
+
+def _noise(found: Probes) -> Panel:
+    noise = found.gradient_noise
+    assert noise is not None
+    states = {"untrained": noise.initial, "trained": noise.trained}
+    known = {name: one for name, one in states.items() if one is not None and one.scale is not None}
+    return Panel(
+        title="gradient noise",
+        x=Axis(label="weights"),
+        y=Axis(label="noise scale tr(Σ)/|G|², items", log=10),
+        series=(
+            Series(
+                name="noise scale",
+                kind="points",
+                x=tuple(known),
+                y=tuple(one.scale for one in known.values()),
+                low=tuple(one.low or None for one in known.values()),
+                high=tuple(one.high for one in known.values()),
+                group=3,
+            ),
+            Series(
+                name=f"batch of the training: {noise.batch_size}",
+                kind="reference",
+                x=tuple(known),
+                y=(float(noise.batch_size),) * len(known),
+                group=3,
+            ),
+        ),
     )
 
 

@@ -16,8 +16,9 @@ from capax.laws.rows import Rows
 from capax.laws.slopes import Series, SlopeLaw, best_starts, slopes_from_origin
 
 PRINTED_NOTE = (
-    "as printed: C = max(f·B, αH + β) cannot be meant, since no model could then memorize fewer than αH + β sequences, "
-    "however small, while the paper says that counts rise linearly with the width and then saturate; min is what fits"
+    "C = max(f·B, αH + β), as summaries of the paper print eq. 11, cannot be meant, since no model could then memorize "
+    "fewer than αH + β sequences, however small, while the paper says that counts rise linearly with the width and "
+    "then saturate; min is what fits"
 )
 
 
@@ -26,7 +27,8 @@ class ECM(SlopeLaw):
 
     N is `seq_len`, H `n_heads`, B `d_model`. The count grows linearly with the width until it saturates.
 
-    Differs from the paper: it prints max for min (`as_printed` gives that form); `method="joint"` fits all parameters
+    Differs from the paper, whose eq. 10 and 11 we know from summaries (secondary): these have max for min (`as_printed`
+    gives that form). `method="joint"` fits all parameters
     at once, by relative residuals, with complete libraries as lower bounds, and decides by BIC whether the data show a
     plateau. `method="stages"` is the paper's: the slope of each (N, H) from the origin to the last point before
     saturation, then f to the slopes, then α and β to the saturated points (how the paper tells
@@ -34,7 +36,7 @@ class ECM(SlopeLaw):
 
     Args:
         method: `joint` or `stages`.
-        as_printed: C = max(f·B, αH + β), eq. 11 as printed.
+        as_printed: C = max(f·B, αH + β), eq. 11 as summaries of the paper print it.
         target: column of counts that is fitted when `fit` gets a table without y.
         n_bootstrap: refits behind `predict_interval`.
         random_state: seed of those.

@@ -25,8 +25,8 @@ READING = "the paper's own formula of this form was not found: the reading is ou
 class ExponentialLaw(SlopeLaw):
     """C = min(f(N, H)·B, αH + β) with f(N, H) = a·exp(−(bH + c)·N) + e: the ECM with exponential decay in N.
 
-    N is `seq_len`, H `n_heads`, B `d_model`. Eq. 10 has a / (N^(bH + c) + d) in its place, a power law (which the paper
-    calls an exponential decay, too). The formula is a reading of ours (`capax.laws.rejected`).
+    N is `seq_len`, H `n_heads`, B `d_model`. Eq. 10 has a / (N^(bH + c) + d) in its place, a power law; exponential
+    decay was considered and rejected (secondary). The formula is a reading of ours (`capax.laws.rejected`).
 
     Args:
         target: column of counts that is fitted when `fit` gets a table without y.

@@ -19,8 +19,13 @@ from capax.specs.run import BUDGET
 
 Value = int | float | str | None
 
-CHOICES = ("lr", "batch_size", "loss", "epochs", "steps", "precision", "schedule", "patience", "restarts")
+CHOICES = (
+    *("lr", "batch_size", "loss", "vocab_size", "positions", "ffn"),
+    *("epochs", "steps", "precision", "schedule", "patience", "restarts"),
+)
 """`epochs` and `steps` set a training's whole budget, in one unit or the other; the others are fields of specs."""
+PARTS = {"loss": "task", "vocab_size": "task", "positions": "model", "ffn": "model", "restarts": "protocol"}
+"""Where the field of a choice is; the others are of the training."""
 
 
 class Source(Result):
@@ -58,9 +63,11 @@ class Variations:
 
 
 def allowed(run: Run) -> tuple[str, ...]:
-    """The choices that apply to a run: the loss where its task has one, restarts where its protocol has them."""
-    missing = {"loss": "loss" not in type(run.task).model_fields, "restarts": not run.protocol.one_library}
-    return tuple(choice for choice in CHOICES if not missing.get(choice, False))
+    """The choices that apply to a run: those of task and model where they have them, restarts of one library."""
+    missing = {name for name, part in PARTS.items() if name not in type(getattr(run, part)).model_fields}
+    if not run.protocol.one_library:
+        missing.add("restarts")
+    return tuple(choice for choice in CHOICES if choice not in missing)
 
 
 def variations_of(run: Run, choices: Sequence[str] | Mapping[str, Sequence[Value] | None]) -> list[Variations]:
@@ -149,10 +156,10 @@ def varied(run: Run, choice: str, value: Value) -> Run:
     """
     training: dict[str, Any] = {}
     match choice:
-        case "loss":
-            return run.replace(task=run.task.replace(loss=value))
-        case "restarts":
-            return run.replace(protocol=run.protocol.replace(restarts=value))
+        case _ if choice in PARTS:
+            part = PARTS[choice]
+            given = "none" if value is None and part == "model" else value  # a model's none is a kind of its own
+            return run.replace(**{part: getattr(run, part).replace(**{choice: given})})
         case "epochs" | "steps":
             training = {**dict.fromkeys(BUDGET), f"max_{choice}": value}
         case _:
@@ -168,10 +175,9 @@ def value_of(run: Run, choice: str) -> Value:
     """The run's value of a choice; a budget in another unit is in words, a batch is at most the library."""
     training = run.training
     match choice:
-        case "loss":
-            return getattr(run.task, "loss", None)
-        case "restarts":
-            return getattr(run.protocol, "restarts", None)
+        case _ if choice in PARTS:
+            found: Value = getattr(getattr(run, PARTS[choice]), choice, None)
+            return found
         case "epochs" | "steps":
             return _budget(training, choice)
         case _:

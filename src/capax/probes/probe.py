@@ -14,6 +14,7 @@ from capax.probes.ablation import AblationProbe, ablation_probe
 from capax.probes.asking import recalled
 from capax.probes.basin import BasinProbe, basin_probe
 from capax.probes.cue import CueProbe, cue_probe
+from capax.probes.gradient_noise import GradientNoiseProbe, gradient_noise_probe
 from capax.probes.symmetry import SymmetryProbe, drawn_again, symmetry_probe
 from capax.results import LEVEL, Result
 from capax.seeds import numpy_generator
@@ -26,7 +27,7 @@ MOST_TRIALS = 1_000_000
 
 
 class Probes(Result):
-    """What one trained memory of sequences is like: cues, corruption, symmetry, ablations."""
+    """What one trained memory of sequences is like: cues, corruption, symmetry, ablations, gradient noise."""
 
     key: str
     spec: Run
@@ -42,13 +43,17 @@ class Probes(Result):
     basin: BasinProbe
     symmetry: SymmetryProbe
     ablation: AblationProbe
+    gradient_noise: Annotated[
+        GradientNoiseProbe | None,
+        Field(description="B_simple, before and after training; None for a library of one item."),
+    ]
     notes: tuple[str, ...]
 
 
 def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = TRIALS, seed: int = 0) -> Probes:
-    """Probe a memory of sequences: minimum cue, basin of attraction, degree of symmetry, ablations.
+    """Probe a memory of sequences: minimum cue, basin of attraction, degree of symmetry, ablations, gradient noise.
 
-    The measures are those that Härmä et al. 2024 name in section 2; how they are taken is ours (docs/probes.md).
+    The first three are those that Härmä et al. 2024 name in section 2; how they are taken is ours (docs/probes.md).
 
     Args:
         memory: what `capax.load` gave, of a run on sequences.
@@ -99,6 +104,7 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
         basin=basin,
         symmetry=symmetry_probe(model, initial),
         ablation=ablation,
+        gradient_noise=gradient_noise_probe(model, initial, task, library, memory.run.spec.training.batch_size, seed),
         notes=tuple(_notes(task.scored("loss"), recall, basin, initial is not None)),
     )
 

@@ -140,8 +140,8 @@ SIGNIFICANCE = 0.01
 """Probability below which luck is ruled out."""
 
 
-def beyond_luck(memorized: int, probability: float, library_size: int, trainings: int = 1) -> bool:
-    """Whether luck recalls so many of a library with a probability of at most 1 %.
+def luck_p(memorized: int, probability: float, library_size: int, trainings: int = 1) -> float:
+    """The probability that luck recalls so many of a library, or more.
 
     One-sided exact binomial test, P(k or more of M) for items that are right with a probability each; for the best of
     R trainings 1 − (1 − P)^R.
@@ -149,9 +149,14 @@ def beyond_luck(memorized: int, probability: float, library_size: int, trainings
     from scipy.special import betainc  # here: reading results needs no more of scipy
 
     if memorized <= 0 or probability >= 1:
-        return False
+        return 1.0
     single = float(betainc(memorized, library_size - memorized + 1, probability)) if probability > 0 else 0.0
-    return single < 1 and -math.expm1(max(trainings, 1) * math.log1p(-single)) <= SIGNIFICANCE
+    return 1.0 if single >= 1 else -math.expm1(max(trainings, 1) * math.log1p(-single))
+
+
+def beyond_luck(memorized: int, probability: float, library_size: int, trainings: int = 1) -> bool:
+    """Whether luck recalls so many of a library with a probability of at most 1 % (`luck_p`)."""
+    return luck_p(memorized, probability, library_size, trainings) <= SIGNIFICANCE
 
 
 OLDER = (
@@ -185,13 +190,16 @@ class Measurement(Displayed, Result):
         ),
     ] = None
     memorized_above_chance: float
+    chance_p: Annotated[
+        float | None,
+        Field(
+            description="The probability that luck recalls as many: a one-sided exact binomial test of `memorized` "
+            "against `chance`, for the best of so many trainings."
+        ),
+    ] = None
     above_chance: Annotated[
         bool | None,
-        Field(
-            description="Whether luck recalls as many with a probability of at most 1 %: a one-sided exact binomial "
-            "test of `memorized` against `chance`, for the best of so many trainings. Where not, the count is no value "
-            "in a fit."
-        ),
+        Field(description="Whether `chance_p` is at most 1 %. Where not, the count is no value in a fit."),
     ] = None
     interval: Annotated[
         Interval | None, Field(description="None where there is one training, or where restarts begin alike (a note).")
@@ -293,11 +301,14 @@ class Measurement(Displayed, Result):
 
     @model_validator(mode="after")
     def _tested(self) -> Self:
-        if self.above_chance is None:
+        if self.chance_p is None or self.above_chance is None:
             sizes = self.spec.protocol.counts_sizes
             size = max(self.memorized, 1) if sizes else self.library_size
             trainings = 1 if sizes else len(self.memorized_per_restart)
-            object.__setattr__(self, "above_chance", beyond_luck(self.memorized, self.chance / size, size, trainings))
+            p = luck_p(self.memorized, self.chance / size, size, trainings)
+            object.__setattr__(self, "chance_p", p)
+            if self.above_chance is None:
+                object.__setattr__(self, "above_chance", p <= SIGNIFICANCE)
         return self
 
     @model_validator(mode="after")

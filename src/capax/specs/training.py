@@ -24,7 +24,7 @@ class Training(Spec):
     """How a member learns: Adam with PyTorch's defaults or another optimizer, and when it stops.
 
     A member stops when its library is complete, when `patience` evaluations brought neither one more recalled item nor
-    a loss lower by the share `min_loss_drop` (the ECM paper: the count "did not improve for several epochs"), or at a
+    a loss lower by the share `min_loss_drop` (the ECM paper: the count did not improve for "several epochs"), or at a
     budget. The defaults here are those for sequences; a `Run` of another task sets what is not given to that task's.
     """
 

@@ -15,6 +15,7 @@ def columns(run: Measurement, finished: str | None) -> dict[str, Any]:
     """
     ends = run.interval
     return {
+        "chance_p": run.chance_p,
         "interval_low": None if ends is None else ends.low,
         "interval_high": None if ends is None else ends.high,
         "name": run.name,

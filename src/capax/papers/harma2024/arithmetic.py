@@ -39,28 +39,31 @@ def hopfield_nodes(of: Evidence) -> Verdict:
 
 
 def parameters(of: Evidence) -> Verdict:
-    """The formula against the tensors of every run; ours trains the positions, too."""
+    """The formula against the tensors of every run, less those of positions where they are trained."""
     wrong = []
     for run in of.runs:
         layers, heads, d_head, width, n = (
             field(run, name) for name in ("n_layers", "n_heads", "d_head", "d_model", "seq_len")
         )
         formula = layers * (8 * width**2 + 4 * d_head * heads * width + 7 * width) + width
-        if run.parameters.trainable - (n - 1) * width != formula:
+        if run.parameters.trainable - (n - 1) * width * (field(run, "positions") == "trained") != formula:
             wrong.append(f"{run.parameters.trainable} for {formula}")
     measured = f"{len(of.runs) - len(wrong)} of {len(of.runs)} networks"
     if wrong:
         return exactly(False, measured, f"counted from the tensors, less positions: {', '.join(wrong[:3])}")
-    return exactly(True, measured, "counted from the tensors, less (N − 1)B of our trained positions")
+    return exactly(True, measured, "counted from the tensors, less (N − 1)B of positions where they are trained")
 
 
 def frozen(of: Evidence) -> Verdict:
-    """Token table and read-out are all that is not trained."""
+    """Token table and read-out, and positions where they are frozen, are all that is not trained."""
     right = [
-        run.parameters.total - run.parameters.trainable == 2 * field(run, "vocab_size") * field(run, "d_model")
+        run.parameters.total - run.parameters.trainable
+        == field(run, "d_model")
+        * (2 * field(run, "vocab_size") + (field(run, "seq_len") - 1) * (field(run, "positions") == "frozen"))
         for run in of.runs
     ]
-    return exactly(all(right), f"{sum(right)} of {len(right)} networks", "frozen numbers counted: 2·T·B")
+    what = "frozen numbers counted: 2·T·B, and (N − 1)B of positions where they are frozen"
+    return exactly(all(right), f"{sum(right)} of {len(right)} networks", what)
 
 
 def figure_11(of: Evidence) -> Verdict:
