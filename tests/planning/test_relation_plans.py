@@ -59,7 +59,7 @@ def test_what_is_no_graph_of_relations(graph: object, said: str, tmp_path: Path)
     with pytest.raises(CapaxError, match=said):
         capax.Relations.from_graph(graph, tmp_path / "g.graphml")
     assert not (tmp_path / "g.graphml").exists()
-    with pytest.raises(CapaxError, match="path: .*graphml"):
+    with pytest.raises(CapaxError, match=r"path: .*graphml"):
         capax.Relations.from_graph(nx.DiGraph([(0, 1)]), tmp_path / "g.csv")
 
 

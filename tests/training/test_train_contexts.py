@@ -151,7 +151,7 @@ def test_a_head_size_is_searched_for_in_contexts() -> None:
 
 def test_contexts_without_an_edge_are_refused() -> None:
     task = Relations(graph="random", n_items=1000, n_edges=1, contexts="uniform", context_size=2)
-    with pytest.raises(LibraryError, match="context_size: no edge in [0-9]+ contexts of 2 items: take more"):
+    with pytest.raises(LibraryError, match=r"context_size: no edge in [0-9]+ contexts of 2 items: take more"):
         capax.measure(task, SOFTMAX, Training(max_steps=1), protocol=Mac(restarts=1))
     with pytest.raises(SpecError, match="context_size: at most n_items = 12, got 13"):
         UNIFORM.replace(context_size=13)
