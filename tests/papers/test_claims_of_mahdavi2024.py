@@ -10,10 +10,11 @@ import pytest
 from synthetic import Made, measurement, verdicts
 
 import capax
+from capax.checks.assumptions import report
 from capax.checks.saturation import saturated
 from capax.papers.evidence import field
+from capax.papers.mahdavi2024 import encoder, saturation
 from capax.papers.mahdavi2024 import judges as mahdavi2024
-from capax.papers.mahdavi2024 import saturation
 from capax.papers.recipe import Evidence, Unjudged, Verdict, recipes
 from capax.results import Measurement
 from capax.specs import Run
@@ -113,3 +114,42 @@ def test_heads_that_never_saturate_do_not_divide_the_examples(tmp_path: Path) ->
         saturation.as_built(of)
     with pytest.raises(Unjudged, match="no weights"):
         saturation.specialise(Evidence((run,), "small"))
+
+
+def test_assumptions_on_an_encoder_are_judged_by_its_report() -> None:
+    """Of Gaussian vectors A1 is not refuted; of one vector it fails; so does general position."""
+    generator = np.random.default_rng(0)
+    contexts = generator.standard_normal((40, 6, 16))
+    sets = [
+        ("raw", np.ones((40, 16)), contexts),
+        ("attended", generator.standard_normal((40, 16)), contexts),
+        ("block", generator.standard_normal((40, 16)), np.ones_like(contexts)),
+    ]
+    found = report("made", sets, samples=100, seed=0, precision=None)
+    answers = {
+        ("A1", (0,), "fails"): "agrees",
+        ("A1", (1, 2), "holds"): "agrees",
+        ("A1", (0, 1), "holds"): "differs",
+        ("A2", (0, 1), "holds"): "agrees",
+        ("A2", (0, 1, 2), "holds"): "differs",
+        ("general position", (0, 1, 2), "fails"): "differs",
+    }
+    for (name, places, expected), answer in answers.items():
+        assert encoder.judged(found, name, places, expected).answer == answer, name  # type: ignore[arg-type]
+
+
+def test_an_encoder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "ENCODER", "no_such_encoder")
+    (recipe,) = recipes("mahdavi2024", "table-1-text")
+    encoder._report.cache_clear()
+    verdicts = recipe.judge({}, "demo")
+    assert [verdict.answer for verdict in verdicts] == ["cannot be judged"] * 4
+    assert all("pip install" in verdict.reason for verdict in verdicts)
+
+
+def test_verses_are_those_of_enough_words() -> None:
+    long = " ".join(["word"] * 33)
+    book = '"""\n' + "".join(f"{place}. A [few] words. {place + 1}. {long}\n" for place in range(400)) + '"""'
+    assert encoder.verses(book) == [long] * 400
+    with pytest.raises(Unjudged, match="400 verses of 32 words"):
+        encoder.verses("nothing")
