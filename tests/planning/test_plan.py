@@ -149,7 +149,7 @@ def test_the_default_law_and_the_published_one() -> None:
     assert capax.plan("reference:power", 100, seq_len=32).source == "reference"
     found = capax.plan("published:harma2024", 1000, seq_len=32)
     assert found.source == "published:harma2024"
-    assert [row.n_heads for row in found.architectures] == [4, 3, 2]
+    assert [row.n_heads for row in found.architectures] == [4, 3, 2, 1]
     assert any("Table 1" in note for note in found.notes)
 
 
