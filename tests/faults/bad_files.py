@@ -122,6 +122,7 @@ def _stores(folder: Path) -> dict[str, str]:
     llama = capax.HuggingFace(config={"model_type": "llama", **SHAPE}, set={})
     task = capax.Sequences(seq_len=3, vocab_size=9, library_size=6)
     keys = {run.spec.task.task: run.key for run in runs}
+    capax.construct(capax.Relations(n_items=4), capax.KeyQueryChannel(d_model=3)).save(folder / "claim.safetensors")
     keys["hf"] = capax.measure(task, llama, short, restarts=1, store=folder / "hf.db", keep_weights=True).key
     write_base(folder / "base")
     key = keys["sequences"]

@@ -82,7 +82,12 @@ BASES: dict[str, list[str]] = {
 }
 """A small invocation of each command; of those that are slow whatever is asked, one that ends at once."""
 
-LEARNED = {"runs checkpoint": "hf", "check saturation": "associations", "runs memorization": "text"}
+LEARNED = {
+    "runs checkpoint": "hf",
+    "check saturation": "associations",
+    "runs save": "associations",
+    "runs memorization": "text",
+}
 """Tasks of the runs that commands take the key of; of the others, sequences."""
 
 SLOW = ("demo", "reproduce", "calibrate")

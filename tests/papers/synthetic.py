@@ -125,6 +125,7 @@ def cells(total: Callable[[int, int], float], heads: Callable[[int, int], int], 
                 d_head=found,
                 total_key_dim=found,
                 interval=interval(0.9 * found, 1.1 * found),
+                reached_by="training",
                 per_heads=each,
             ),
         )

@@ -20,14 +20,14 @@ def test_no_channel_is_larger_than_what_is_built() -> None:
     assert (wide.by, wide.built.total_key_dim) == ("law", 64)
     assert wide.total_key_dim == wide.trained.total_key_dim == wide.n_heads * wide.d_head < 64
     assert any("d_model 8" in note for note in found.notes)
-    law = capax.plan("reference:relation", 64, d_model=[16]).architectures[0]
+    law = capax.plan("reference:relation", 64, n_items=64, d_model=[16]).architectures[0]
     assert (law.n_heads, law.d_head) == (wide.n_heads, wide.d_head)
 
 
 def test_a_law_is_no_ceiling_outside_its_domain() -> None:
     found = capax.plan_relations(capax.Relations(n_items=64), d_model=4, extrapolate=True).channels[0]
     assert found.trained.total_key_dim == found.total_key_dim == 64
-    rows = capax.plan("reference:relation", 64, d_model=[2, 4], extrapolate=True)
+    rows = capax.plan("reference:relation", 64, n_items=64, d_model=[2, 4], extrapolate=True)
     assert [(row.n_heads, row.d_head, row.at_least) for row in rows.architectures] == [(64, 1, 64), (64, 1, 64)]
     assert any("built, not trained" in note for note in rows.notes)
 
