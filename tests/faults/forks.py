@@ -165,6 +165,9 @@ def _serve() -> None:
 
     import capax
     import capax.cli
+    from capax.cli import progress
+
+    progress.FIRST_SECONDS = 3600.0  # however slow the machine is, nothing is said of progress
 
     torch.set_num_threads(1)
     for module in pkgutil.walk_packages(capax.__path__, "capax."):
