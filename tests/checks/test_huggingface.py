@@ -169,7 +169,7 @@ def test_weights_and_tokenizer_of_a_folder() -> None:
         ({"model": Path("gpt2")}, ["gpt2", "nothing is downloaded"]),
         ({"model": Path("folder")}, ["folder", "config.json"]),
         ({"model": Path("t5.json")}, ["encoders or decoders", "t5"]),
-        ({"model": Path("vit.json")}, ["encoders or decoders", "vit"]),
+        ({"model": Path("vit.json")}, ["images", "needed", "vit"]),
         ({"model": Path("none.json")}, ["cannot read the config", "none.json"]),
         ({"model": Path("odd.json")}, ["cannot", "odd.json"]),
     ],

@@ -34,6 +34,8 @@ def test_the_runs_that_are_kept_give_the_verdicts(kept: Path, tmp_path: Path) ->
     told = Reproduction.model_validate_json(kept.read_text(encoding="utf-8"))
     assert told.store is not None
     store = Path(shutil.copy(kept.with_name(told.store), tmp_path))
+    if (weights := kept.with_name(f"{told.store}-weights")).exists():
+        shutil.copytree(weights, tmp_path / weights.name)
     runs = {run.key: run for run in read([store]).runs}
     for recipe in recipes(told.paper):
         (said,) = (one for one in told.recipes if one.figure == recipe.figure)
@@ -41,5 +43,5 @@ def test_the_runs_that_are_kept_give_the_verdicts(kept: Path, tmp_path: Path) ->
         if recipe.study is None:  # of arithmetic and constructions, which have tests of their own
             continue
         assert said.runs == said.of == len(recipe.of(runs, told.scale)) > 0, recipe.figure
-        verdicts = recipe.judge(runs, told.scale)
+        verdicts = recipe.judge(runs, told.scale, store)
         assert [claim.answer for claim in said.claims] == [verdict.answer for verdict in verdicts], recipe.figure
