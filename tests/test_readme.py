@@ -170,7 +170,7 @@ def test_attention_alone_prints_what_the_readme_shows(said: Callable[[str], list
 def test_relations_run(said: Callable[[str], list[str]]) -> None:
     built, searched, predicted = said("capax construct relations")
     assert "permutation, 256 items" in built
-    assert re.search(r"key dimension +([345]): 1 x \1;", searched)
+    assert re.search(r"key dimension +([345]): 1 x \1, reached by training;", searched)
     assert "total_key_dim of about" in predicted
 
 

@@ -59,7 +59,10 @@ def test_the_users_examples_and_the_weights(capsys: pytest.CaptureFixture[str], 
     assert found["library_size"] == found["bound"] == 7
     assert found["recalled"] is None
     assert (found["model"]["d_model"], found["model"]["d_value"], found["task"]["context_size"]) == (10, 2, 4)
-    answers = outputs(Weights(**load_file(tmp_path / "w.safetensors")), Examples(queries, contexts, labels))
+    saved = load_file(tmp_path / "w.safetensors")
+    assert saved["queries"].tolist() == queries.tolist()
+    weights = Weights(**{name: saved[name] for name in ("query", "key", "value", "out")})
+    answers = outputs(weights, Examples(queries, contexts, labels))
     assert answers == pytest.approx(labels, abs=1e-10)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.safetensors", "w.safetensors"]
     assert "Weights: w.safetensors" in run(capsys, *COMMAND, *flags)

@@ -194,7 +194,7 @@ def test_a_plan_without_an_answer_has_a_code_of_its_own(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     "ask",
     [
-        ("predict", "relations", "--n-edges", "100000", "--d-model", "32"),
+        ("predict", "relations", "--n-items", "100000", "--n-edges", "100000", "--d-model", "32"),
         ("plan", "associations", "--items", "300", "--context-size", "1000"),
     ],
 )

@@ -25,9 +25,9 @@ def test_no_channel_is_larger_than_what_is_built() -> None:
 
 
 def test_a_law_is_no_ceiling_outside_its_domain() -> None:
-    found = capax.plan_relations(capax.Relations(n_items=64), d_model=4, extrapolate=True).channels[0]
+    found = capax.plan_relations(capax.Relations(n_items=64), d_model=2, extrapolate=True).channels[0]
     assert found.trained.total_key_dim == found.total_key_dim == 64
-    rows = capax.plan("reference:relation", 64, n_items=64, d_model=[2, 4], extrapolate=True)
+    rows = capax.plan("reference:relation", 64, n_items=64, d_model=[1, 2], extrapolate=True)
     assert [(row.n_heads, row.d_head, row.at_least) for row in rows.architectures] == [(64, 1, 64), (64, 1, 64)]
     assert any("built, not trained" in note for note in rows.notes)
 

@@ -174,7 +174,7 @@ def test_curves_of_other_tasks_say_their_sizes_and_loss() -> None:
         capax.Relations(n_items=6), capax.KeyQueryChannel(n_heads=2, d_model=4, d_head=3), training
     )
     one, other = training_curves([associations, relations], None)
-    assert {series.name for series in one.panels[0].series} == {"context 3, 2 heads, head size 4, width 8"}
+    assert {series.name for series in one.panels[0].series} == {"context 3, 1 layer, 2 heads, head size 4, width 8"}
     assert "mean squared error" in one.caption
     assert {series.name for series in other.panels[0].series} == {"6 items, 6 edges, 2 heads, head size 3, width 4"}
     (line,) = (series for series in other.panels[1].series if not series.faint)

@@ -35,11 +35,9 @@ def measured(name: str) -> pl.DataFrame:
     """The real study that a law is for."""
     if name == "exposure":
         return tables.where(tables.from_file("reference:exposures"), ["optimizer=soap"])
-    return tables.from_file(
-        f"reference:{kind}"
-        if (kind := {"association": "associations", "relation": "relations", "capacity": "capacity"}.get(name))
-        else "reference"
-    )
+    kinds = {"association": "associations", "capacity": "capacity", "relation": "relations"}
+    kind = kinds.get(name.removesuffix("-linear"))
+    return tables.from_file(f"reference:{kind}" if kind else "reference")
 
 
 @cache

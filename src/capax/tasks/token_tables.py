@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 
@@ -34,6 +33,8 @@ def read(folder: Path) -> Float[np.ndarray, "tokens channels"]:
 
 @lru_cache(maxsize=1)  # restarts and seeds draw from one table
 def _read(files: tuple[tuple[Path, int, int], ...]) -> Float[np.ndarray, "tokens channels"]:
+    import torch  # here, since theory needs none of it, and numpy has no bfloat16
+
     found: dict[str, Any] = {}
     for path, *_ in files:
         try:
