@@ -42,6 +42,8 @@ def test_a_log_says_first_what_is_done_and_how_long_it_takes(capsys: pytest.Capt
     assert rest
     assert all("recalled" in line and "/2 done" in line for line in rest)
     assert "often" in told(capsys, *MEASURE, "--patience", "2", "--seed", "1")[0]
+    by_cycles = told(capsys, *MEASURE, "--protocol", "capacity", "--cycle-tolerance", "0.5")[0]
+    assert by_cycles.index("often") < by_cycles.index("at most")
     assert told(capsys, *MEASURE, "--max-epochs", "30", "--seed", "2", "--quiet") == []
     assert told(capsys, *MEASURE, "--max-epochs", "30") == []  # it is in the store
 

@@ -33,6 +33,8 @@ def show(run: Measurement) -> None:
 
 USUAL_EPOCHS = 500
 """After so many a training without a budget often ends; those of the usual transformer take 450 to 700."""
+USUAL_STEPS = 3100
+"""After so many a training by cycles often ends: the median of the study of capacity that ships."""
 
 
 def about(run: Run, state: Progress) -> str:
@@ -41,8 +43,12 @@ def about(run: Run, state: Progress) -> str:
     epochs = sum(member.epoch for member in state.members)
     if state.seconds_in_all is None or epochs == 0:
         return what
-    if run.training.budget(run.task.library_size) is None:
+    budget = run.training.budget(run.task.library_size)
+    if budget is None:
         return f"{what}; often {duration(state.seconds * USUAL_EPOCHS * state.total / epochs)}"
+    if run.training.cycle_tolerance is not None and budget > USUAL_STEPS:
+        often = duration(state.seconds_in_all * USUAL_STEPS / budget)
+        return f"{what}; often {often}, at most {duration(state.seconds_in_all)}"
     return f"{what}; {'at most' if run.protocol.one_library else 'about'} {duration(state.seconds_in_all)}"
 
 
