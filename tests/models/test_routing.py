@@ -71,6 +71,15 @@ def plain_outputs(spec: KeyQueryChannel, member: Member, items: Tensor, d_head: 
     return torch.stack(rows)
 
 
+def assert_gradients(ensemble: RoutingEnsemble, e: int, member: Member) -> None:
+    """A member's gradients in the ensemble are its own."""
+    for name in ensemble.trainable:
+        gradient, known = ensemble.parameters[name].grad, member[name].grad
+        assert gradient is not None
+        assert known is not None
+        assert_same(gradient[e], known, 1e-10, name)
+
+
 def unit_items(graphs: int, m: int, c: int, seed: int) -> Tensor:
     items = torch.randn(graphs, m, c, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return items / items.norm(dim=-1, keepdim=True)
@@ -111,11 +120,7 @@ def test_equals_a_loop_over_sources_and_heads(
         expected = plain_outputs(spec, member, items[0 if one_graph else e], d_head)
         assert_same(found[e], expected, 1e-10, "outputs")
         (expected * weight[e]).sum().backward()
-        for name in ensemble.trainable:
-            gradient, known = ensemble.parameters[name].grad, member[name].grad
-            assert gradient is not None
-            assert known is not None
-            assert_same(gradient[e], known, 1e-10, name)
+        assert_gradients(ensemble, e, member)
 
 
 @CHANNELS
@@ -202,11 +207,7 @@ def test_in_a_context_attention_is_over_its_items(
         expected = torch.stack([plain_outputs(spec, member, one, d_head) for one in items[e]])
         assert_same(found[e], expected, 1e-10, "outputs")
         (expected * weight[e]).sum().backward()
-        for name in ensemble.trainable:
-            gradient, known = ensemble.parameters[name].grad, member[name].grad
-            assert gradient is not None
-            assert known is not None
-            assert_same(gradient[e], known, 1e-10, name)
+        assert_gradients(ensemble, e, member)
 
 
 @CHANNELS

@@ -109,9 +109,14 @@ class KeyQueryChannel(Model):
         """
         return n_edges if self.channel == "threshold" and self.aggregate == "max" and self.d_model > 1 else None
 
+    @property
+    def needs_context(self) -> bool:
+        """Whether scores are normalized over the items that are there."""
+        return self.channel != "threshold"
+
     def ensemble_type(self) -> Any:
         """The class of its ensembles, imported."""
-        routes = self.channel != "threshold"
+        routes = self.needs_context
         return resolve(f"capax.models.{'routing:RoutingEnsemble' if routes else 'keyquery:KeyQueryEnsemble'}")
 
     def words(self, protocol: Protocol | None = None) -> str:

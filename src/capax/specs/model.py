@@ -146,6 +146,11 @@ class Model(Tagged):
         """
         return self.parameter_counts(**sizes)["trainable"]
 
+    @property
+    def needs_context(self) -> bool:
+        """Whether what it says of a pair of items depends on which others are there."""
+        return False
+
     def simplest(self, **sizes: int) -> Self:
         """The same network in its simplest words, where several fields say one thing.
 

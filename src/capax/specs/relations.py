@@ -188,9 +188,9 @@ class Relations(Task):
         """Items: each is the source of a row of pairs."""
         return self.sizes()["n_items"]
 
-    def within_contexts(self, model: Any) -> bool:
+    def within_contexts(self, model: Model) -> bool:
         """Whether scores depend on contexts, which then are what is learned from, many at a time."""
-        return self.contexts != "whole" and getattr(model, "channel", "threshold") != "threshold"
+        return self.contexts != "whole" and model.needs_context
 
     def usual_with(self, model: Model) -> Mapping[str, Any]:
         """Batches of contexts where scores depend on them (ours)."""
