@@ -117,7 +117,7 @@ def test_a_diverging_rate_ends_as_diverged(capsys: pytest.CaptureFixture[str]) -
     assert {member["stop_reason"] for member in run["members"]} == {"diverged"}
 
 
-@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.slow), "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_interrupt_saves_what_was_finished(capsys: pytest.CaptureFixture[str], workers: str) -> None:
     said(capsys, *MEASURE, "--quiet")
     long = [*SMALL[:-1], "4", "--library-size", "5000", "--patience", "100000", "--workers", workers]

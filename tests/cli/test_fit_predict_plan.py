@@ -34,6 +34,7 @@ def test_from_a_table_to_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert "law: power (44 measurements)" in planned
 
 
+@pytest.mark.slow
 def test_from_a_store_to_a_law(capsys: pytest.CaptureFixture[str]) -> None:
     for heads in ("1", "2"):
         for width in ("8", "16", "24"):
@@ -85,6 +86,7 @@ def test_the_usual_law_is_that_of_the_rows(
     assert json.loads(run(capsys, "fit", *options, "--json"))["law"] == law
 
 
+@pytest.mark.slow
 def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
     tables = ("--data", STUDY, "--data", STUDY.with_name("depth.csv"))
     found = json.loads(run(capsys, "fit", *tables, "--law", "depth", "--out", "depth.json", "--json"))

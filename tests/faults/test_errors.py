@@ -139,6 +139,8 @@ def nobody_reads() -> io.TextIOWrapper:
     return open(writing, "w")
 
 
+PARTS = 5
+"""Of the commands: the first is tried always, the others with the slow tests."""
 SINKS = {full: "No space left on device", nobody_reads: "nobody reads it"}
 
 
@@ -151,14 +153,21 @@ def unwritable(capfd: pytest.CaptureFixture[str], sink: Callable[[], io.TextIOWr
         assert (code, capfd.readouterr().err) == (1, f"capax: cannot write to stdout: {SINKS[sink]}\n"), arguments
 
 
-@pytest.mark.usefixtures("_there")
 @pytest.mark.usefixtures("only_our_own")
-def test_no_command_ends_in_a_traceback_where_stdout_takes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    """Each command with one of the sinks: what is done about them does not know which command it is."""
+def test_every_command_is_known_here() -> None:
     every = set(leaves(command_line()))
     groups = {name for name in every if any(other.startswith(f"{name} ") for other in every)}
     assert every - groups == set(COMMANDS) | LONG | WITHOUT_LAW
-    for command, sink in zip(sorted(COMMANDS), cycle(SINKS), strict=False):
+
+
+@pytest.mark.usefixtures("_there")
+@pytest.mark.usefixtures("only_our_own")
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
+def test_no_command_ends_in_a_traceback_where_stdout_takes_nothing(
+    part: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each command with one of the sinks: what is done about them does not know which command it is."""
+    for command, sink in list(zip(sorted(COMMANDS), cycle(SINKS), strict=False))[part::PARTS]:
         unwritable(capfd, sink, words(command))
 
 

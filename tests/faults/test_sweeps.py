@@ -69,6 +69,7 @@ for run in capax.sweep(runs, sys.argv[1], workers=1, device="cpu"):
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_works_in_its_own_process_or_is_told_in_one_line(tmp_path: Path) -> None:
     """A worker imports the script anew and cannot start: one line says what to write. One worker is the script."""
     (tmp_path / "script.py").write_text(UNGUARDED)
@@ -232,6 +233,7 @@ def test_a_training_goes_on_whatever_packs_its_members_were_in(tmp_path: Path, m
     assert without_weights(alone) == without_weights(calm)
 
 
+@pytest.mark.slow
 def test_a_member_that_is_left_alone_by_a_resume_is_what_it_is_in_its_pack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,6 +292,7 @@ def test_runs_of_a_pack_that_died_go_on_in_halves_and_alone(tmp_path: Path, at_s
         assert timeless(found).items() <= calm.items()
 
 
+@pytest.mark.slow
 def test_a_study_ends_though_every_process_is_killed_after_three_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +340,7 @@ def test_the_size_of_packs_is_timed_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert do(job, lambda: False).pack_size == 4
 
 
+@pytest.mark.slow
 def test_a_second_study_leaves_the_checkpoints_of_the_first(tmp_path: Path, at_step: Any) -> None:
     """They go when their own run is kept, and then nothing is left."""
     store, folder = tmp_path / "s.db", tmp_path / "s.db-checkpoints"

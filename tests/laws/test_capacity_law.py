@@ -132,6 +132,7 @@ def test_the_density_of_what_is_left_out_is_that_of_a_bayesian_line() -> None:
     assert fit.log_density(design[15:], y[15:]) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_intervals_hold_ten_times_beyond_the_data() -> None:
     """For laws with one of the exponents that there may be."""
     held, columns = 0, ["n_layers", "d_model"]

@@ -68,6 +68,7 @@ def test_information_criteria_compare_scales() -> None:
     assert line.information()[0] == pytest.approx(2 * 5 - 2 * norm.logpdf(y, mu, sigma).sum(), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_beside_a_law_of_what_is_held_others_count_the_same_in_items() -> None:
     """The form of 2024, on the measurements that ship, has more than five times the error of the law of capacity."""
     rows = tables.from_file("reference:capacity")

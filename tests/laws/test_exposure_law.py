@@ -66,6 +66,7 @@ def test_a_rate_that_depends_on_size_is_fitted() -> None:
     assert low < -0.3 < high < 0
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     hits = dict.fromkeys(TRUE, 0)
     for seed in range(40):
@@ -109,6 +110,7 @@ def test_shares_and_exposures_are_inverses() -> None:
             law.exposures_for(share, size)
 
 
+@pytest.mark.slow
 def test_a_new_training_strays_from_the_share_by_its_spread() -> None:
     new, errors = {"effective_parameters": [2000.0, 2000.0], "exposures": [50.0, 400.0]}, []
     true = np.log(1 / (1 + (TRUE["tau"] / np.array(new["exposures"])) ** TRUE["beta"]))

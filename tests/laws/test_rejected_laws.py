@@ -110,6 +110,7 @@ def test_too_few_series_and_unknown_options_are_refused(name: str, capsys: pytes
         load_law(f"reference:{name}")
 
 
+@pytest.mark.slow
 def test_each_form_fits_counts_of_its_own_better_than_the_others() -> None:
     for name in FORMS:
         rows = drawn(name, 0.05, columns=grid(heads=(1, 3), widths=(16, 64, 256, 512)))

@@ -208,7 +208,7 @@ def test_parameters_of_the_theory_and_of_the_experiments() -> None:
         ({"n_heads": 1, "d_head": 3}, 2),
         ({"n_heads": 2, "d_head": 2, "d_value": 1}, 5),
         ({"n_heads": 1, "d_head": 2, "n_layers": 2}, 3),
-        ({"n_heads": 2, "d_head": 6, "d_value": 3, "n_layers": 2}, 1),
+        pytest.param({"n_heads": 2, "d_head": 6, "d_value": 3, "n_layers": 2}, 1, marks=pytest.mark.slow),
         ({"n_heads": 2, "d_head": 1, "d_value": 5, "n_layers": 3}, 2),
     ],
     ids=str,

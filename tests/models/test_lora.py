@@ -216,6 +216,7 @@ def test_a_run_is_known_by_the_content_of_its_base(base: Path, tmp_path: Path) -
         capax.measure(TASK, there.model, SHORT)
 
 
+@pytest.mark.slow
 def test_a_shuffled_base_is_a_control_that_all_runs_share(base: Path, tmp_path: Path) -> None:
     """Its shape, tokens and numbers are the checkpoint's, in another order that no seed changes."""
     spec, theirs = made(base, base_weights="shuffled"), made(base)
@@ -363,6 +364,7 @@ def test_a_kept_model_becomes_a_checkpoint(tmp_path: Path) -> None:
         capax.checkpoint(plain.key, tmp_path / "out", store)
 
 
+@pytest.mark.slow
 def test_a_report_of_adapters_on_facts_is_written(base: Path, tmp_path: Path) -> None:
     """No plan of networks that learn from scratch speaks of them; paths stay at home."""
     (tmp_path / "f.tsv").write_text("key\tanswer\n" + "".join(f"k{n}\ta{n}\n" for n in range(9)))

@@ -39,6 +39,7 @@ def test_equals_the_plain_programme(seed: int, vocab_size: int, d_model: int) ->
     assert every_unreachable(readout) == plain(readout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "d_model"), [(0, 4)])
 def test_equals_the_plain_programme_when_rivals_come_in_rounds(seed: int, d_model: int) -> None:
     readout = uniform_readout(seed, 150, d_model).astype(np.float32)

@@ -148,6 +148,7 @@ def test_without_the_papers_triples_its_scale_cannot_be_judged() -> None:
         assert "need a licence" in found[0].reason
 
 
+@pytest.mark.slow
 def test_the_layer_as_it_is_stops_where_one_answer_a_concept_does() -> None:
     """Twenty concepts of two properties and ten of one: the layer of the code holds about 30 facts, mended all 50."""
     rows = torch.tensor([[c, 30 + p, 32 + (7 * c + 5 * p) % 11] for c in range(30) for p in range(1 + (c < 20))])

@@ -44,7 +44,9 @@ Counted = Callable[[int, int, int], float]
         ("figure-7", 0, full, lambda n, h, b: full(n, h, b) * b / 16),
         ("figure-7", 1, full, lambda n, h, b: 90 + 20 * h + 1.5 * (b - 14) ** 2 - 6 * (n - 8) * (b - 16)),
         ("figure-7", 2, full, lambda n, h, b: 30 * b * np.exp((0.1 * h - 0.4) * n)),
-        ("figure-7", 3, full, lambda n, h, b: 900 / (1 + np.exp(-(b - 20) / 2)) / n**0.3),
+        pytest.param(
+            "figure-7", 3, full, lambda n, h, b: 900 / (1 + np.exp(-(b - 20) / 2)) / n**0.3, marks=pytest.mark.slow
+        ),
         ("figure-8", 0, as_law, lambda n, h, b: 8 * 40 ** ((n // 4 + h + b // 8) % 2)),
         ("figure-9", 0, as_law, lambda n, h, b: 5 * h * b),
         ("figure-9", 0, as_law, lambda n, h, b: h * b * n),
@@ -70,6 +72,7 @@ def test_where_no_width_saturates_the_line_is_not_judged() -> None:
         assert verdict.measured
 
 
+@pytest.mark.slow
 def test_an_error_that_depends_on_the_widths_that_are_kept_is_not_judged() -> None:
     (verdict,) = verdicts("harma2024", "figure-8", grid(lambda n, h, b: as_law(n, h, b) * (b / 8) ** (2 * (h % 2))))
     assert verdict.answer == "cannot be judged"
@@ -179,6 +182,7 @@ def test_widths_whose_read_out_cannot_give_a_target_are_left_out_of_figure_4() -
     assert "width 32" in (found[0].measured or "")
 
 
+@pytest.mark.slow
 def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harma2024, "FITS", 79)
     drawn = shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6)

@@ -12,7 +12,7 @@ from versions import pinned
 
 PAGES = sorted(path.stem for path in DOCS.glob("*.py") if "\ndef page(" in path.read_text("utf-8"))
 DATA = sorted(name for name in PAGES if "\ndef reference(" in (DOCS / f"{name}.py").read_text("utf-8"))
-SLOW = ("exposures",)  # laws of every form are fitted for it
+SLOW = ("exposures", "published", "variants")  # laws of every form are fitted for them
 VALLEY = {"published": re.compile(r"(?<=^\| ecm \| 7 \| )(\d+)% \| (\d+)% \| (\d+)(?=%)", re.MULTILINE)}
 """Of a law that does not suit the rows: its fit runs along a valley, and ends where the rounding of products says."""
 

@@ -162,6 +162,7 @@ def test_a_base_is_small(scale: str) -> None:
     assert sum(path.stat().st_size for path in (FOLDER / f"base-{scale}").iterdir()) < 1_000_000
 
 
+@pytest.mark.slow
 def test_a_base_knows_its_language_and_the_control_does_not() -> None:
     """By the loss on text that it never saw; a guess has 7.6 nats a token."""
     base = FOLDER / "base-demo"

@@ -123,6 +123,7 @@ def test_what_does_not_hold_says_so(facts: capax.Facts) -> None:
     assert checked.recall < 0.99
 
 
+@pytest.mark.slow
 def test_runs_of_ones_own_join_the_study(facts: capax.Facts, tmp_path: Path) -> None:
     """Networks that recall one file at other fills than the study's change the fill by what they add to the mean."""
     training = capax.Training(max_steps=300)

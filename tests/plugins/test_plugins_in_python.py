@@ -73,6 +73,7 @@ def test_tables_have_its_fields(made: SimpleNamespace) -> None:
     assert tables.where(table, ["n_kv_heads=2", "task=pairs"]).height == 1
 
 
+@pytest.mark.slow
 def test_a_sweep_of_it_is_resumed(ours: SimpleNamespace, tmp_path: Path) -> None:
     """Its first run is found in the store; the rest is measured by a process that has to find the file."""
     study = tmp_path / "study.toml"

@@ -188,6 +188,7 @@ def law(study: Path) -> Path:
     return study.parent / "law.json"
 
 
+@pytest.mark.slow
 def test_fit_and_predict(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert set(json.loads(law.read_text())["values"]) >= {"k", "n_kv_heads"}
     arguments = ["predict", "sequences", "--law", law, "--size", "n_kv_heads=2", "--d-model", "4", "--json"]

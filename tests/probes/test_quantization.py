@@ -148,6 +148,7 @@ def test_bytes_are_of_what_was_trained_alone(tmp_path: Path) -> None:
     assert found.precisions[0].bits.value == pytest.approx(known_bits(run), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_by_capacity_the_bits_are_those_of_its_restarts(tmp_path: Path) -> None:
     training = capax.Training(schedule="cycles", max_steps=60, cycle_steps=20)
     run = measured(tmp_path / "s.db", SEQUENCES, MODEL, training, protocol=capax.Capacity(restarts=2))

@@ -58,6 +58,7 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> tuple[capax.Sensitivity
     return found, store
 
 
+@pytest.mark.slow
 def test_every_variation_is_the_run_that_measure_does(studied: tuple[capax.Sensitivity, Path]) -> None:
     """Alone, without the store: the same key and the same outcome, bit for bit."""
     found, _ = studied

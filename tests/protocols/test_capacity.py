@@ -81,6 +81,7 @@ def test_a_budget_is_no_capacity() -> None:
     assert found.capacity.bits > 0
 
 
+@pytest.mark.slow
 def test_a_library_that_is_known_is_doubled() -> None:
     wider, short = MODEL.replace(d_model=6), QUICK.replace(cycle_tolerance=0.4)
     found = capax.measure(TASK.replace(library_size=4), wider, short, protocol="capacity", restarts=2)

@@ -306,6 +306,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         capax.measure(SMALL.replace(library="all", library_size=1000), NARROW, protocol="mls")
 
 
+@pytest.mark.slow
 def test_time_limit_ends_a_search_without_counting_what_it_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = itertools.count()  # of a clock that knows no other processes
     monkeypatch.setattr("time.monotonic", lambda: next(readings) * 0.008)

@@ -110,6 +110,7 @@ def test_downloads_hold_the_data(shared: Opened, runs: tuple[capax.Measurement, 
         assert from_json[run.key]["n_heads"] == run.spec.model.n_heads
 
 
+@pytest.mark.slow
 def test_the_theme_button_paints_page_and_figures(shared: Opened) -> None:
     page = shared.page
     shared.draw_all()
@@ -157,6 +158,7 @@ def sizes(page: Any) -> dict[str, tuple[int, int, int]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_figure_keeps_its_height_when_the_window_is_resized(shared: Opened) -> None:
     page = shared.page
     shared.draw_all()
@@ -250,6 +252,7 @@ def test_colours_are_told_apart_by_the_colour_blind(colours: tuple[str, ...]) ->
         assert apart.min() > 12, name
 
 
+@pytest.mark.slow
 def test_a_hostile_name_does_no_harm_on_a_phone(
     browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
 ) -> None:

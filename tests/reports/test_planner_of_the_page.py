@@ -108,6 +108,7 @@ def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_plans_of_every_kind_of_law_are_those_of_capax(browser: Any) -> None:
     rng = np.random.default_rng(8)
     depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files(["reference", "reference:depth"]))

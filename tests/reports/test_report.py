@@ -144,6 +144,7 @@ def test_the_name_of_a_file(path: str, name: str) -> None:
     assert report._file_name(path) == name
 
 
+@pytest.mark.slow
 def test_the_table_shows_what_tells_runs_apart(runs: list[capax.Measurement]) -> None:
     found = ["memorized", "memorized_low", "memorized_high", "chance", "bits_per_parameter", "stop_reason"]
     data = embedded(report.build(report.Content("t", ("a.db",), tuple(runs), (), None)))
@@ -167,6 +168,7 @@ def test_the_table_shows_what_tells_runs_apart(runs: list[capax.Measurement]) ->
     assert len(apart) == report.MOST_COLUMNS
 
 
+@pytest.mark.slow
 def test_a_file_of_weights_that_is_damaged_leaves_out_its_figure(tmp_path: Path) -> None:
     store = tmp_path / "a.db"
     task = capax.Associations(context_size=2, library_size=8)

@@ -181,7 +181,7 @@ def test_a_law_that_is_not_there(capsys: pytest.CaptureFixture[str], one: Path, 
         ("reference:association", "Which model memorizes so many associations?"),
         ("reference:relation", "No plan here: the law relation says what edges need"),
         ("published:harma2024:2", "is not usable as published"),
-        ("published:harma2024", "Errata in the paper that printed it"),
+        pytest.param("published:harma2024", "Errata in the paper that printed it", marks=pytest.mark.slow),
         ("reference:ecm", "Empirical capacity model"),
     ],
 )

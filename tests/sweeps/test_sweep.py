@@ -210,6 +210,7 @@ def _is_undisturbed(tmp_path: Path) -> None:
 EPOCHS = 400
 
 
+@pytest.mark.slow
 def test_a_sweep_survives_the_death_of_a_worker_and_of_its_driver(tmp_path: Path) -> None:
     """One of two workers is killed after the first result, the driver after the next, and the sweep begun again.
 

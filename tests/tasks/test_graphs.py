@@ -116,6 +116,7 @@ def test_random_graphs_are_uniform_sparse_and_dense(n_edges: int) -> None:
     assert as_uniform(found, math.comb(6, n_edges)) > 0.01
 
 
+@pytest.mark.slow
 def test_regular_graphs_are_near_uniform() -> None:
     # 216: 5x5 matrices of zeros and ones with a zero diagonal and rows and columns that sum to 2
     generator = np.random.default_rng(0)

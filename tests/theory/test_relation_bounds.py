@@ -75,8 +75,8 @@ def test_one_head_fails_for_many_items() -> None:
     ("fields", "m", "d"),
     [
         ({}, 256, 64),
-        ({}, 512, 128),
-        ({"graph": "random", "n_edges": 512}, 128, 64),
+        pytest.param({}, 512, 128, marks=pytest.mark.slow),
+        pytest.param({"graph": "random", "n_edges": 512}, 128, 64, marks=pytest.mark.slow),
         ({"graph": "regular", "degree": 4}, 128, 64),
         ({"graph": "power_law", "n_edges": 256}, 128, 64),
         ({"graph": "tree"}, 128, 64),

@@ -120,7 +120,7 @@ def test_few_channels_need_no_more_than_a_dimension_an_edge(m: int, d: int) -> N
     assert all(one.d_head is None and one.n_heads * one.limit < m for one in others)
 
 
-@pytest.mark.parametrize("target_f1", [0.9, 0.99, 1.0])
+@pytest.mark.parametrize("target_f1", [0.9, pytest.param(0.99, marks=pytest.mark.slow), 1.0])
 @pytest.mark.parametrize(
     "fields", [*KINDS, {"graph": "power_law", "n_edges": 200}, {"graph": "random", "n_edges": 870}], ids=str
 )
@@ -152,6 +152,7 @@ def test_equal_items_are_named() -> None:
         build(edges, items, generator=generator)
 
 
+@pytest.mark.slow
 def test_hubs_cost_heads_unless_a_target_may_recur() -> None:
     edges, items, generator = library(256, 128, 1, graph="power_law", n_edges=2048)
     in_degree = np.bincount(edges[:, 1]).max()

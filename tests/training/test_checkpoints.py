@@ -220,6 +220,7 @@ def test_a_finished_pack_is_not_trained_again(
     assert all(state.stop_reason is not None for state in seen[0])
 
 
+@pytest.mark.slow
 def test_workers_leave_a_file_a_pack(tmp_path: Path, two_processes: Workers) -> None:
     one = pack((300, 300, 300, 300), max_epochs=4)
     first = two_processes.train(one, checkpoints=tmp_path)
@@ -300,6 +301,7 @@ def test_folders_in_the_place_of_files_end_no_training(tmp_path: Path) -> None:
     assert all(note.startswith("checkpoint: not written (") for note in notes[1:])
 
 
+@pytest.mark.slow
 def test_a_state_is_longer_than_a_header_may_be(tmp_path: Path) -> None:
     """Curves of a hundred members over many epochs; safetensors reads headers of up to 100 MB."""
     one = Checkpoint(tmp_path, pack())

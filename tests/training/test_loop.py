@@ -91,6 +91,7 @@ def test_a_seeds_members_share_its_one_library() -> None:
     assert prepare(pack([0, 1], one_library=True)).library.tokens.shape[0] == 1
 
 
+@pytest.mark.slow
 def test_members_that_leave_change_nothing_for_those_who_stay() -> None:
     """Small libraries are complete early; the last to go has only one that stopped beside it by then."""
     task = TASK.replace(library_size=6)

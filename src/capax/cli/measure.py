@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -104,9 +105,14 @@ def _measure(
 def _app() -> App:
     made = App(name="measure", help=HELP)
     for tag, kind in tasks().items():
-        parts = Part.task(kind), Part.model(kind), Part.training(kind), Part.protocol(kind)
-        made.command(command(_measure, *parts), name=tag, help=first_line(kind), group_parameters=GROUPS["Run"])
+        # By its name here: the flags of the others are not made.
+        made.command(f"{__name__}:{tag}", name=tag, help=first_line(kind), group_parameters=GROUPS["Run"])
     return made
 
 
-__getattr__ = made(app=_app)
+def _of(kind: type[Task]) -> Callable[..., None]:
+    return command(_measure, Part.task(kind), Part.model(kind), Part.training(kind), Part.protocol(kind))
+
+
+def __getattr__(name: str) -> Any:
+    return made(app=_app, **{tag: partial(_of, kind) for tag, kind in tasks().items()})(name)

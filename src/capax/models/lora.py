@@ -47,6 +47,8 @@ OF_CAPAX = (
 """What of a config of peft is not the user's here: where adapters go is `targets`."""
 FOUND = {"attention": re.compile(r"attn|attention", re.IGNORECASE), "mlp": re.compile(r"mlp|ffn|feed_forward|^fc\d")}
 """How the modules that hold a place's layers are called."""
+_BUILDABLE: set[str] = set()
+"""Adapters that were built once."""
 
 
 class AdaptedScores(Scores):
@@ -124,8 +126,16 @@ def check(spec: Lora) -> None:
     }.items():
         object.__setattr__(spec, name, value)
     held_out_tokens(spec)
-    with torch.device("meta"):
-        outline(spec, spec.known_tokens, 1)
+    _refuse_unbuildable(spec)
+
+
+def _refuse_unbuildable(spec: Lora) -> None:
+    """Build it once: runs of a study differ in what they learn, and in few adapters."""
+    this = spec.model_dump_json(include={"base", "base_sha256", "lora", "targets", "package_version"})
+    if this not in _BUILDABLE:
+        with torch.device("meta"):
+            outline(spec, spec.known_tokens, 1)
+        _BUILDABLE.add(this)
 
 
 def outline(spec: Lora, vocab_size: int, context: int) -> nn.Module:
