@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from capax.protocols.progress import Progress as Progress
     from capax.reports.report import report as report
     from capax.results import Measurement as Measurement
+    from capax.specs import AssociationModule as AssociationModule
     from capax.specs import Associations as Associations
     from capax.specs import AssociativeAttention as AssociativeAttention
     from capax.specs import Biographies as Biographies
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from capax.specs import Mls as Mls
     from capax.specs import Model as Model
     from capax.specs import Module as Module
+    from capax.specs import RelationModule as RelationModule
     from capax.specs import Relations as Relations
     from capax.specs import Run as Run
     from capax.specs import Sequences as Sequences
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AssociationLaw": "capax.laws.power",
+    "AssociationModule": "capax.specs",
     "Associations": "capax.specs",
     "AssociativeAttention": "capax.specs",
     "Biographies": "capax.specs",
@@ -129,6 +132,7 @@ _HOMES = {
     "Progress": "capax.protocols.progress",
     "LinearRelationLaw": "capax.laws.power",
     "RelationLaw": "capax.laws.power",
+    "RelationModule": "capax.specs",
     "Relations": "capax.specs",
     "Run": "capax.specs",
     "Sensitivity": "capax.probes.sensitivity",

@@ -18,9 +18,7 @@ from torch import Tensor
 from capax import outputs
 from capax.errors import CapaxError, ReportError, SpecError, StoreError, StoreWriteError
 from capax.inputs import exists, regular
-from capax.models.associative import AssociativeEnsemble
 from capax.models.ensemble import Ensemble, TokenEnsemble
-from capax.models.keyquery import KeyQueryEnsemble
 from capax.results import Measurement, Recall
 from capax.seeds import numpy_generator
 from capax.specs.plugins import resolve
@@ -104,11 +102,11 @@ class AssociativeMemory:
     """The best restart of a run on associations: its measurement, its model and the examples that it learned."""
 
     run: Measurement
-    model: AssociativeEnsemble
+    model: Any
     library: Examples
 
     @classmethod
-    def of(cls, run: Measurement, model: AssociativeEnsemble, generator: np.random.Generator) -> AssociativeMemory:
+    def of(cls, run: Measurement, model: Ensemble[Any], generator: np.random.Generator) -> AssociativeMemory:
         """With the examples drawn again."""
         task: Any = run.spec.task
         return cls(run, model, associations.draw(task, run.library_size, model.spec.d_model, generator))
@@ -118,11 +116,20 @@ class AssociativeMemory:
         return self._asked(self.model.outputs)
 
     def attention(self) -> Float[np.ndarray, "h items n"]:
-        """Each head's attention to the tokens of each example's context (`capax.checks.saturation` reads it)."""
-        return self._asked(self.model.attention).transpose(1, 0, 2)
+        """Each head's attention to the tokens of each example's context (`capax.checks.saturation` reads it).
+
+        Raises:
+            SpecError: of a user's module, whose heads are not known.
+        """
+        ask = getattr(self.model, "attention", None)
+        if ask is None:
+            raise SpecError(
+                f"key: run {self.run.key[:12]} is of {self.run.spec.model.words()}, whose heads are not known"
+            )
+        return self._asked(ask).transpose(1, 0, 2)
 
     def _asked(self, ask: Callable[..., Tensor]) -> np.ndarray:
-        kind = self.model.parameters["query"].dtype
+        kind = _floating(self.model)
         queries, contexts = (torch.from_numpy(a).to(kind) for a in (self.library.queries, self.library.contexts))
         one, n = len(contexts) == 1, contexts.shape[1]
         with torch.no_grad():
@@ -143,11 +150,10 @@ class RelationMemory:
     library: RelationLibrary | ContextLibrary
 
     @classmethod
-    def of(cls, run: Measurement, model: KeyQueryEnsemble, generator: np.random.Generator) -> RelationMemory:
+    def of(cls, run: Measurement, model: Ensemble[Any], generator: np.random.Generator) -> RelationMemory:
         """With the graph drawn again."""
         task: Any = run.spec.task
-        dtype = model.parameters["query"].dtype
-        library = RelationLibrary.build(task, model.spec, (run.library_size,), [generator], dtype=dtype)
+        library = RelationLibrary.build(task, model.spec, (run.library_size,), [generator], dtype=_floating(model))
         return cls(run, model, library)
 
     @property
@@ -167,6 +173,11 @@ class RelationMemory:
         """
         with torch.no_grad():
             return self.library.pair_outputs(self.model)
+
+
+def _floating(model: Ensemble[Any]) -> torch.dtype:
+    """Of the numbers that it was trained in."""
+    return next(one.dtype for one in model.parameters.values() if one.is_floating_point())
 
 
 def save(path: Path, weights: dict[str, Tensor], told: dict[str, str] | None = None) -> None:
@@ -220,7 +231,7 @@ def find(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> tuple
     if (code := run.spec.model.runs_code) is not None and not trust:
         raise SpecError(
             f"trust: run {run.key[:12]} is of the module {code!r:.80}, whose code would be run; "
-            "--trust, or trust=True, allows it"
+            "trust=True, or --trust where a command has it, allows it"
         )
     if not there:
         raise StoreError(f"key: run {run.key[:12]} kept no weights; measure it again with keep_weights")

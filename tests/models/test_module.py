@@ -44,7 +44,7 @@ def test_our_transformer_as_a_module_gives_its_scores_and_gradients(together: bo
     named = {name.replace(".", "/"): p for name, p in ours.parameters.items()}
     leaves = {name: p.detach().clone().requires_grad_(p.requires_grad) for name, p in named.items()}
     spec = module("Plain", **SPEC)
-    template = factory.build(spec, vocab_size=12, seq_len=5, seed=0).double()
+    template = spec.torch_module(TASK.sizes(), 0).double()
     theirs = ModuleEnsemble(spec, leaves, template, together)
     assert theirs.parameter_counts() == ours.parameter_counts()
     tokens = random_tokens(3, 6, 4, 12, seed=2)
@@ -70,7 +70,7 @@ def test_our_transformer_as_a_module_gives_its_scores_and_gradients(together: bo
     ids=lambda value: value.name if isinstance(value, Module) else "",
 )
 def test_a_member_is_the_same_bit_for_bit_in_any_pack(model: Module, together: bool) -> None:
-    found = traits(model, TASK.vocab_size, TASK.seq_len)
+    found = traits(model, TASK.sizes())
     assert found.together is together, found.computed
     joined = train(pack(range(3), model))
     for member, outcome in enumerate(joined):
@@ -87,10 +87,10 @@ def test_a_member_is_the_same_bit_for_bit_in_any_pack(model: Module, together: b
 
 
 def test_the_reason_for_one_by_one_is_told() -> None:
-    found = traits(module("Recurrent"), 12, 5)
+    found = traits(module("Recurrent"), TASK.sizes())
     assert found.computed.startswith("members one by one (torch.vmap: RuntimeError: Batching rule not implemented")
-    assert "(it draws random numbers" in traits(module("Torch", dropout=0.2), 12, 5).computed
-    assert "torch.vmap" in traits(module("Bag", fault="data dependent"), 12, 5).computed
+    assert "(it draws random numbers" in traits(module("Torch", dropout=0.2), TASK.sizes()).computed
+    assert "torch.vmap" in traits(module("Bag", fault="data dependent"), TASK.sizes()).computed
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -133,7 +133,7 @@ def test_a_module_is_measured_and_recalled(model: Module, tmp_path: Path) -> Non
     store = tmp_path / "s.db"
     run = capax.measure(task, model, training, restarts=2, store=store, keep_weights=True)
     assert 5 < run.memorized <= 20
-    built = factory.build(model, vocab_size=12, seq_len=5, seed=0)
+    built = model.torch_module(TASK.sizes(), 0)
     assert run.parameters.total == sum(parameter.numel() for parameter in built.parameters())
     assert any("torch.vmap" in note for note in run.notes)
     assert trained.recalled(run, store, trust=True) == run.memorized
@@ -152,7 +152,7 @@ def test_micro_batches_are_sized_by_what_the_module_makes() -> None:
         ({}, 100, 5, 400),
         ({"d_model": 4}, 5, 31, 1800),
     ):
-        found = traits(module("Torch", **arguments), vocab_size, seq_len)
+        found = traits(module("Torch", **arguments), {"vocab_size": vocab_size, "context": seq_len - 1})
         assert found.floats_per_row == expected
 
 
@@ -287,7 +287,7 @@ def test_information_is_measured_without_dropout() -> None:
         course.step(lambda: False)
     states = [generator.get_state() for generator in course.learner.ensemble.generators]
     for place, outcome in enumerate(course.outcomes()):
-        template = factory.build(drops.model, vocab_size=12, seq_len=5, seed=0).eval()
+        template = drops.model.torch_module(TASK.sizes(), 0).eval()
         template.load_state_dict({name: tensor.clone() for name, tensor in outcome.weights.items()})
         tokens = course.learner.library.tokens[place]
         with torch.no_grad():

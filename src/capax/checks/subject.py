@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from capax.errors import SpecError
 from capax.models.factory import ModuleError, said, seeded
 from capax.models.module import reported
-from capax.models.module_traits import asked_positions
+from capax.models.trials import asked_positions
 from capax.seeds import torch_generator
 from capax.specs import Model, Task
 from capax.specs.model import Scored

@@ -85,9 +85,9 @@ class Part:
     @classmethod
     def models(cls, kinds: Mapping[str, type[Model]], usual: type[Model]) -> Part:
         """Some models, and the fields of all of them."""
-        every = {str(usual.tag()): usual, **kinds}
-        part = _OrModule if every.pop(str(Module.tag()), None) else cls
-        return part("Model", every, "model")
+        modules = [kind for kind in kinds.values() if issubclass(kind, Module)]
+        every = {str(usual.tag()): usual, **{tag: kind for tag, kind in kinds.items() if kind not in modules}}
+        return _OrModule("Model", every, "model", module=modules[0]) if modules else cls("Model", every, "model")
 
     def flags(self, taken: set[str]) -> list[inspect.Parameter]:
         """Its flags; one whose name is taken has that of the group before it."""
@@ -163,8 +163,15 @@ class Part:
         return _keyword(flag, hint if type(None) in get_args(hint) else hint | None, None, text, self.name, convert)
 
 
+@dataclass
 class _OrModule(Part):
-    """A model of tokens, or a user's module in its place."""
+    """A model, or a user's module in its place.
+
+    Attributes:
+        module: what such a module is.
+    """
+
+    module: type[Module] = Module
 
     def flags(self, taken: set[str]) -> list[inspect.Parameter]:
         """Those of the models, and of a module."""
@@ -172,12 +179,17 @@ class _OrModule(Part):
         arguments = "With --module: what the factory is called with, a JSON object."
         native = "With x-transformers: the same network as capax computes it, where it can; faster."
         taken |= {"module", "arguments", "native"}
+        libraries = [_keyword("native", Annotated[bool, Flag], False, native, self.name)] * self._has_libraries
         return [
             *super().flags(taken),
-            _keyword("native", Annotated[bool, Flag], False, native, self.name),
+            *libraries,
             _keyword("module", str | None, None, module, self.name),
             _keyword("arguments", str | None, None, arguments, self.name),
         ]
+
+    @property
+    def _has_libraries(self) -> bool:
+        return XTransformers in self.kinds.values()
 
     def spec(self, given: dict[str, Any]) -> Any:
         """The module, or the model.
@@ -201,13 +213,13 @@ class _OrModule(Part):
             if flag in given:
                 raise SpecError(f"{flag}: not with --module, whose arguments say it")
         search_here()
-        return Module(factory=factory, arguments=json_object(arguments or "{}", "arguments", SpecError))
+        return self.module(factory=factory, arguments=json_object(arguments or "{}", "arguments", SpecError))
 
 
 def every_model() -> dict[str, type[Model]]:
     """Every model that is registered, those of installed packages too, by its tag; a user's module is none of them."""
     load_installed()
-    return {tag: kind for tag, kind in Model.registry.items() if kind is not Module}
+    return {tag: kind for tag, kind in Model.registry.items() if not issubclass(kind, Module)}
 
 
 def tasks() -> dict[str, type[Task]]:

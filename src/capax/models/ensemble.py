@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -163,6 +163,50 @@ class TokenEnsemble(Ensemble[Spec]):
             training: whether it is a step of training, in which a model may draw random numbers.
         """
         raise NotImplementedError(f"{type(self).__name__}.logits")
+
+
+@runtime_checkable
+class ExampleReader(Protocol):
+    """Ensembles that read queries and contexts (`AssociativeEnsemble` says what is given and returned)."""
+
+    def shared(
+        self, n_examples: int, context_size: int, context: Float[Tensor, "g n c"] | None = None
+    ) -> dict[str, Tensor]:
+        """What all examples of a step share."""
+
+    def outputs(
+        self,
+        queries: Float[Tensor, "e b c"],
+        contexts: Float[Tensor, "e b n c"] | None,
+        shared: dict[str, Tensor],
+    ) -> Float[Tensor, "e b o"]:
+        """Scores of the classes, or the numbers of a real label."""
+
+
+@runtime_checkable
+class PairReader(Protocol):
+    """Ensembles that read the items of a graph (`KeyQueryEnsemble` says what is given and returned)."""
+
+    def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
+        """What all sources of a step share, with the `scale` of scores `(e, 1)`."""
+
+    def outputs(
+        self, sources: Float[Tensor, "e b c"], rows: Int[Tensor, "e b"], shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e b m"]:
+        """Scores of some sources and every item: an edge where they are above zero."""
+
+
+@runtime_checkable
+class ContextReader(Protocol):
+    """Ensembles that read the items of contexts (`RoutingEnsemble` says what is given and returned)."""
+
+    def shared_by_contexts(self) -> dict[str, Tensor]:
+        """What all contexts of a step share, with the `scale` of scores `(e, 1)`."""
+
+    def outputs_in_contexts(
+        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor]
+    ) -> Float[Tensor, "e b n n"]:
+        """Scores of each ordered pair of items of each context."""
 
 
 def drawn(table: Iterable[Parameter], generator: torch.Generator) -> dict[str, Tensor]:

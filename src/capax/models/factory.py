@@ -8,7 +8,7 @@ import hashlib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -150,8 +150,11 @@ def _content(path: Path) -> str:
     return content
 
 
-def build(spec: Module, *, vocab_size: int, seq_len: int, seed: int) -> nn.Module:
+def build(spec: Module, sizes: Mapping[str, int], seed: int) -> nn.Module:
     """One module, its random numbers from a seed; torch's own go on as if nothing had been drawn.
+
+    Args:
+        sizes: what the factory is told where its signature names it.
 
     Raises:
         SpecError: as `source_hash`, and when the source is another than the spec's.
@@ -161,7 +164,6 @@ def build(spec: Module, *, vocab_size: int, seq_len: int, seed: int) -> nn.Modul
     if source_hash(spec.factory) != spec.source_sha256:
         raise SpecError(CHANGED.format(spec.factory))
     factory = find(spec.factory)
-    sizes = {"vocab_size": vocab_size, "seq_len": seq_len, "context_size": seq_len - 1}
     named = {name: sizes[name] for name in _parameters(factory) if name in sizes}
     try:
         with seeded(seed):

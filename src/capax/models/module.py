@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from capax.errors import CapaxError
-from capax.models.ensemble import TokenEnsemble
+from capax.models.ensemble import Ensemble, TokenEnsemble
 from capax.models.factory import ModuleError, said, seeded
 from capax.specs.model import Scored
 from capax.specs.modules import TorchModel
@@ -22,8 +22,8 @@ MEMORY = "can't allocate memory"
 """In torch's message where a CPU has no memory left; there is no class for it."""
 
 
-class ModuleEnsemble(TokenEnsemble[TorchModel]):
-    """`n_members` modules of one spec.
+class Modules(Ensemble[TorchModel]):
+    """`n_members` modules of one spec, whatever they are asked.
 
     Their parameters and buffers are stacked, those with `requires_grad=False` and the buffers stay as they are. Where
     the spec says that members share what is not trained (`shares_frozen`), that is there once. Modules that are random
@@ -66,7 +66,7 @@ class ModuleEnsemble(TokenEnsemble[TorchModel]):
         """One module per generator, whose seed is that of its random numbers.
 
         Args:
-            sizes: `vocab_size`, and `context`: tokens that the module reads (seq_len − 1).
+            sizes: `Task.sizes` of what is learned.
             together: whether members are computed together.
             dropout: what the members' random numbers in training come from, where they need any.
             dtype: to which floating-point tensors are converted.
@@ -94,10 +94,47 @@ class ModuleEnsemble(TokenEnsemble[TorchModel]):
         """The last: torch's layers multiply by the transpose of their weights."""
         return -1
 
-    def select(self, members: Int[Tensor, " k"]) -> ModuleEnsemble:
+    def select(self, members: Int[Tensor, " k"]) -> Any:
         """A copy of some members, detached; their generators go on."""
         generators = self._generators_of(members)
         return type(self)(self.spec, self._chosen(members), self.template, self.together, generators, self.common)
+
+    def asked(self, *inputs: Tensor, training: bool = False) -> Tensor:
+        """What each member's module gives for its rows of the inputs `(e, b, ...)`.
+
+        Args:
+            training: whether the modules are in train mode (dropout on).
+
+        Raises:
+            ModuleError: when the module fails.
+        """
+        if self.template.training != training:
+            self.template.train(training)
+        with reported(self.spec.name):
+            return self._together(inputs) if self.together else self._one_by_one(inputs, training)
+
+    def _together(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        def one(parameters: dict[str, Tensor], *rows: Tensor) -> Tensor:
+            return functional_call(self.template, (parameters, self.common), rows)
+
+        with plain_attention():
+            return torch.vmap(one)(self.parameters, *inputs)
+
+    def _one_by_one(self, inputs: tuple[Tensor, ...], training: bool) -> Tensor:
+        names, parts = list(self.parameters), zip(*(p.unbind(0) for p in self.parameters.values()), strict=True)
+        given = []
+        for place, (member, *rows) in enumerate(zip(parts, *inputs, strict=True)):
+            tensors = dict(zip(names, member, strict=True)) | self.common
+            if training and self.generators:
+                with seeded(int(torch.randint(2**62, (), generator=self.generators[place]))):
+                    given.append(functional_call(self.template, tensors, tuple(rows)))
+            else:
+                given.append(functional_call(self.template, tensors, tuple(rows)))
+        return torch.stack(given)
+
+
+class ModuleEnsemble(Modules, TokenEnsemble[TorchModel]):
+    """Modules that read tokens."""
 
     def logits(
         self,
@@ -114,32 +151,10 @@ class ModuleEnsemble(TokenEnsemble[TorchModel]):
         Raises:
             ModuleError: when the module fails.
         """
-        if self.template.training != training:
-            self.template.train(training)
-        with reported(self.spec.name):
-            scores = self._together(tokens) if self.together else self._one_by_one(tokens, training)
+        scores = self.asked(tokens, training=training)
         if scores.dim() == 3:  # those of the last position
             return scores[:, :, None]
         return scores[:, :, -1:] if scored == "last" else scores
-
-    def _together(self, tokens: Int[Tensor, "e b n"]) -> Tensor:
-        def one(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
-            return functional_call(self.template, (parameters, self.common), (row,))
-
-        with plain_attention():
-            return torch.vmap(one)(self.parameters, tokens)
-
-    def _one_by_one(self, tokens: Int[Tensor, "e b n"], training: bool) -> Tensor:
-        names, parts = list(self.parameters), zip(*(p.unbind(0) for p in self.parameters.values()), strict=True)
-        scores = []
-        for place, (member, row) in enumerate(zip(parts, tokens, strict=True)):
-            tensors = dict(zip(names, member, strict=True)) | self.common
-            if training and self.generators:
-                with seeded(int(torch.randint(2**62, (), generator=self.generators[place]))):
-                    scores.append(functional_call(self.template, tensors, (row,)))
-            else:
-                scores.append(functional_call(self.template, tensors, (row,)))
-        return torch.stack(scores)
 
 
 def stack(

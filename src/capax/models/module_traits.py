@@ -9,23 +9,22 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capax.errors import SpecError
 from capax.models.ensemble import Streams
 from capax.models.factory import ModuleError, said, seeded
-from capax.models.module import ModuleEnsemble, plain_attention, reported, stack, tensors_of
+from capax.models.module import ModuleEnsemble, Modules, plain_attention, reported, stack, tensors_of
+from capax.models.trials import TRIAL, TRIALS, Trial
+from capax.models.vector_modules import ExampleModules, PairModules
 from capax.specs.modules import TorchModel
 from capax.specs.task import Purpose, Task
 
-MOST_POSITIONS = 64
-"""Positions whose token is exchanged to see which scores it reaches."""
 NAMED = 6
 """So many are named in a sentence."""
-TRIAL, FEWER = 3, 2
-"""Members of the trial of `torch.vmap`, and of a smaller pack in which they should be the same to the last bit."""
+FEWER = 2
+"""Members of a smaller pack, in which they should be the same to the last bit."""
 
 
 @dataclass(frozen=True)
@@ -53,52 +52,61 @@ class Traits:
     in_common: str | None = None
 
 
-@functools.lru_cache(maxsize=32)
-def traits(spec: TorchModel, vocab_size: int, seq_len: int, dtype: torch.dtype = torch.float32) -> Traits:
+def traits(spec: TorchModel, sizes: Mapping[str, int], dtype: torch.dtype = torch.float32) -> Traits:
     """Ask a few modules of a spec, once for each shape.
 
+    Args:
+        sizes: `Task.sizes` of what they are to learn.
+
     Raises:
-        ModuleError: when a module fails, gives something else than finite scores of every token at every position or at
-            the last, has nothing to train, draws weights or scores that its seed does not name, changes its buffers
-            while it is asked, keeps something for the next call, or lets the examples of a batch reach each other.
+        ModuleError: when a module fails, gives something else than finite scores (of tokens: of every token at every
+            position or at the last), has nothing to train, draws weights or scores that its seed does not name, changes
+            its buffers while it is asked, keeps something for the next call, or lets the examples of a batch reach each
+            other.
     """
+    return _traits(spec, tuple(sorted((name, size) for name, size in sizes.items() if name != "n_contexts")), dtype)
+
+
+@functools.lru_cache(maxsize=32)
+def _traits(spec: TorchModel, given: tuple[tuple[str, int], ...], dtype: torch.dtype) -> Traits:
+    sizes = dict(given)
 
     def made(seed: int) -> nn.Module:
-        module: nn.Module = spec.torch_module({"vocab_size": vocab_size, "context": seq_len - 1}, seed)
+        module: nn.Module = spec.torch_module(sizes, seed)
         return module.to(dtype=dtype)
 
-    name = spec.name
-    drawn = torch.randint(vocab_size, (TRIAL, 8, seq_len - 1), generator=torch.Generator().manual_seed(0))
-    tokens = drawn[0, :2]
+    name, trial = spec.name, TRIALS[spec.reads](spec, sizes, dtype)
+    two = trial.of_one(2)
     with reported(name), seeded(0):
         module = made(0)
         _check_tensors(module, made(0), name)
         one_start, in_common = between_seeds(dict(module.named_parameters()), dict(made(1).named_parameters()))
         before = {n: tensor.clone() for n, tensor in tensors_of(module).items()}
-        random = _draws(module.train(), tokens)
-        scores = module(tokens)
-        positions = asked_positions(scores, tokens, vocab_size, name)
+        random = _draws(module.train(), two)
+        scores = module(*two)
+        positions = trial.positions(scores, two)
         if not scores.requires_grad:
             raise ModuleError(f"module: {name} gives scores that have no gradient")
         scores.square().sum().backward()
         module.eval()
         with torch.no_grad():
-            if _draws(module, tokens):
+            if _draws(module, two):
                 raise ModuleError(f"module: {name} draws random numbers in eval mode, so no recall can be counted")
-            _check_rows(module, tokens, vocab_size, name)
-            ahead = _looks_ahead(module, tokens, vocab_size) if positions == "all" else None
-            floats = _floats_per_row(module, drawn[0])
+            _check_rows(module, trial, two, name)
+            ahead = trial.looks_ahead(module, tolerance(scores)) if positions == "all" else None
+            floats = _floats_per_row(module, trial.of_one())
         after = tensors_of(module).items()
         changed = [n for n, tensor in after if n not in before or not torch.equal(tensor, before[n])]
-        _check_members(spec, drawn, made)
+        _check_members(spec, trial.inputs, made)
     if changed:
         raise ModuleError(f"module: {name} changes {changed[0]!r} when it is asked (batch statistics?)")
-    reason = "it draws random numbers in training, each member its own" if random else _why_apart(spec, drawn, made)
+    reason = "it draws random numbers in training, each member its own" if random else ""
+    reason = reason or _why_apart(spec, trial.inputs, made)
     computed = f"members one by one ({reason})" if reason else "members together (torch.vmap)"
     return Traits(floats, positions, random, ahead, not reason, computed, one_start, in_common)
 
 
-class TriedModules(ModuleEnsemble):
+class Tried(Modules):
     """Modules that were tried out before they are trained."""
 
     @staticmethod
@@ -106,24 +114,9 @@ class TriedModules(ModuleEnsemble):
         """What is known of the modules, if they can learn a task.
 
         Raises:
-            SpecError: when the task scores positions that they do not give, or whose target they see.
+            SpecError: when they cannot.
         """
-        sizes = task.sizes()
-        found = traits(spec, sizes["vocab_size"], sizes["context"] + 1, dtype)
-        purposes: dict[str, Purpose] = {"loss": "loss", "recall": "recall"}
-        for field, purpose in purposes.items():
-            if task.scored(purpose) != "all":
-                continue
-            if found.positions == "last":
-                raise SpecError(
-                    f"{field}: 'last' with {spec.short_name}, which scores the last position alone, got 'all'"
-                )
-            if found.looks_ahead is not None:
-                raise SpecError(
-                    f"{field}: 'last' with {spec.short_name}, whose scores at position {found.looks_ahead} depend on "
-                    f"later tokens (no causal mask?), which include their target, got 'all'"
-                )
-        return found
+        return traits(spec, task.sizes(), dtype)
 
     @classmethod
     def untrained(
@@ -135,10 +128,10 @@ class TriedModules(ModuleEnsemble):
         dtype: torch.dtype,
         device: torch.device | str,
         d_heads: Sequence[int] | None = None,
-    ) -> TriedModules:
+    ) -> Any:
         """The members of a pack before their first step."""
         found = cls.traits_for(spec, task, dtype)
-        ensemble: TriedModules = cls.initialize(
+        ensemble: Any = cls.initialize(
             spec,
             task.sizes(),
             generators=streams("weights"),
@@ -155,6 +148,58 @@ class TriedModules(ModuleEnsemble):
             alone = "; restarts differ in their batches alone, so there is no interval" if found.one_start else ""
             ensemble.notes += (f"seeds: {found.in_common}{alone}",)
         return ensemble
+
+
+class TriedModules(Tried, ModuleEnsemble):
+    """Modules that read tokens."""
+
+    @staticmethod
+    def traits_for(spec: TorchModel, task: Task, dtype: torch.dtype = torch.float32) -> Traits:
+        """What is known of the modules, if they can learn a task.
+
+        Raises:
+            SpecError: when the task scores positions that they do not give, or whose target they see.
+        """
+        found = traits(spec, task.sizes(), dtype)
+        purposes: dict[str, Purpose] = {"loss": "loss", "recall": "recall"}
+        for field, purpose in purposes.items():
+            if task.scored(purpose) != "all":
+                continue
+            if found.positions == "last":
+                raise SpecError(
+                    f"{field}: 'last' with {spec.short_name}, which scores the last position alone, got 'all'"
+                )
+            if found.looks_ahead is not None:
+                raise SpecError(
+                    f"{field}: 'last' with {spec.short_name}, whose scores at position {found.looks_ahead} depend on "
+                    f"later tokens (no causal mask?), which include their target, got 'all'"
+                )
+        return found
+
+
+class _OfVectors(Tried):
+    @staticmethod
+    def traits_for(spec: TorchModel, task: Task, dtype: torch.dtype = torch.float32) -> Traits:
+        """What is known of the modules, if they can learn a task.
+
+        Raises:
+            SpecError: when they draw random numbers in training.
+        """
+        found = traits(spec, task.sizes(), dtype)
+        if found.random:
+            raise SpecError(
+                f"model: {spec.short_name} draws random numbers in training (dropout?), which modules of tokens alone "
+                f"may, got task {task.task!r}"
+            )
+        return found
+
+
+class TriedExamples(_OfVectors, ExampleModules):
+    """Modules that read queries and contexts."""
+
+
+class TriedPairs(_OfVectors, PairModules):
+    """Modules that read the vectors of items."""
 
 
 def between_seeds(first: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[bool, str | None]:
@@ -192,30 +237,11 @@ def _check_tensors(module: nn.Module, again: nn.Module, name: str) -> None:
             raise ModuleError(f"module: {name} has numbers in {key!r} that are not finite")
 
 
-def _draws(module: nn.Module, tokens: Tensor) -> bool:
+def _draws(module: nn.Module, inputs: tuple[Tensor, ...]) -> bool:
     """Whether the module takes random numbers to answer."""
     before = torch.get_rng_state()
-    module(tokens)
+    module(*inputs)
     return not torch.equal(before, torch.get_rng_state())
-
-
-def asked_positions(scores: Any, tokens: Tensor, vocab_size: int, name: str) -> Literal["all", "last"]:
-    """Which positions the scores of tokens `(b, n)` are of.
-
-    Raises:
-        ModuleError: for something else than finite scores.
-    """
-    b, n = tokens.shape
-    wanted = f"({b}, {n}, {vocab_size}) or ({b}, {vocab_size})"
-    if not isinstance(scores, Tensor):
-        raise ModuleError(f"module: {name} should give a tensor of scores {wanted}, got {type(scores).__name__}")
-    if scores.shape not in ((b, n, vocab_size), (b, vocab_size)):
-        raise ModuleError(f"module: {name} should give scores {wanted} to tokens ({b}, {n}), got {tuple(scores.shape)}")
-    if not scores.is_floating_point():
-        raise ModuleError(f"module: {name} should give scores of floating-point numbers, got {scores.dtype}")
-    if not torch.isfinite(scores).all():
-        raise ModuleError(f"module: {name} gives scores that are not finite before training")
-    return "all" if scores.dim() == 3 else "last"
 
 
 def tolerance(scores: Tensor) -> float:
@@ -223,29 +249,14 @@ def tolerance(scores: Tensor) -> float:
     return float(torch.finfo(scores.dtype).eps ** 0.75 * scores.abs().max())
 
 
-def _check_rows(module: nn.Module, tokens: Tensor, vocab_size: int, name: str) -> None:
-    other = tokens.clone()
-    other[1] = (other[1] + 1) % vocab_size
-    first, second = module(tokens)[0], module(other)[0]
+def _check_rows(module: nn.Module, trial: Trial, inputs: tuple[Tensor, ...], name: str) -> None:
+    first, second = module(*inputs)[0], module(*trial.with_another(inputs))[0]
     difference = float((first - second).abs().max())
     if difference > tolerance(first):
         raise ModuleError(
             f"module: {name}: the scores of an example depend on the others of its batch (by {difference:.2g}; "
             f"batch_first missing?)"
         )
-
-
-def _looks_ahead(module: nn.Module, tokens: Tensor, vocab_size: int) -> int | None:
-    """The first position found (from 1) whose scores depend on a later token."""
-    n = tokens.shape[1]
-    plain = module(tokens[:1])[0]
-    for place in torch.linspace(1, n - 1, min(n - 1, MOST_POSITIONS)).long().unique().tolist() if n > 1 else []:
-        other = tokens[:1].clone()
-        other[0, place] = (other[0, place] + 1) % vocab_size
-        reached = ((module(other)[0, :place] - plain[:place]).abs().amax(-1) > tolerance(plain)).nonzero()
-        if len(reached):
-            return int(reached[0]) + 1
-    return None
 
 
 class _Sizes(TorchDispatchMode):
@@ -265,12 +276,12 @@ def _is(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
-def _floats_per_row(module: nn.Module, tokens: Tensor) -> int:
-    """What one more sequence adds to the widest tensor of a forward pass."""
-    counts, rows = [], len(tokens) // 2
-    for part in (tokens[:rows], tokens):
+def _floats_per_row(module: nn.Module, inputs: tuple[Tensor, ...]) -> int:
+    """What one more row adds to the widest tensor of a forward pass."""
+    counts, rows = [], len(inputs[0]) // 2
+    for part in (tuple(one[:rows] for one in inputs), inputs):
         with plain_attention(), _Sizes() as seen:  # a fused kernel would hide what it is made of
-            module(part)
+            module(*part)
         counts.append(seen.sizes)
     half, whole = counts
     if len(half) != len(whole):  # other operations for another batch: parameters may be counted in
@@ -278,20 +289,20 @@ def _floats_per_row(module: nn.Module, tokens: Tensor) -> int:
     return max(b - a for a, b in zip(half, whole, strict=True)) // rows
 
 
-def _check_members(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> None:
+def _check_members(spec: TorchModel, inputs: tuple[Tensor, ...], made: Callable[[int], nn.Module]) -> None:
     """Whether a module with another's tensors answers as that one; what it keeps of a call would reach others."""
     modules = [made(seed).eval() for seed in range(TRIAL)]
     stacked, common = stack(modules[0], modules[1:], spec)
     with torch.no_grad():
-        own = torch.stack([module(rows) for module, rows in zip(modules, tokens, strict=True)])
-        lent = ModuleEnsemble(spec, stacked, made(0).eval(), together=False, common=common).logits(tokens)
+        own = torch.stack([module(*rows) for module, *rows in zip(modules, *inputs, strict=True)])
+        lent = Modules(spec, stacked, made(0).eval(), together=False, common=common).asked(*inputs)
     if float((lent - own.view_as(lent)).abs().max()) > tolerance(own):
         raise ModuleError(
             f"module: {spec.name} keeps something of one call for the next, or tensors that are no buffers"
         )
 
 
-def _why_apart(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[int], nn.Module]) -> str:
+def _why_apart(spec: TorchModel, inputs: tuple[Tensor, ...], made: Callable[[int], nn.Module]) -> str:
     """Why members cannot be computed together; empty where a trial went well.
 
     It asks that scores and gradients are those of the members computed one by one (to rounding), and that a member's do
@@ -304,8 +315,8 @@ def _why_apart(spec: TorchModel, tokens: Int[Tensor, "e b n"], made: Callable[[i
 
     def asked(members: slice, together: bool, training: bool) -> list[Tensor]:
         leaves = {n: tensor[members].clone().requires_grad_(n in trained) for n, tensor in stacked.items()}
-        ensemble = ModuleEnsemble(spec, leaves, modules[0], together, common=common)
-        scores = ensemble.logits(tokens[members], "all", training=training)
+        ensemble = Modules(spec, leaves, modules[0], together, common=common)
+        scores = ensemble.asked(*(one[members] for one in inputs), training=training)
         grads = torch.autograd.grad(scores.square().sum(), list(ensemble.trainable.values()), allow_unused=True)
         return [scores.detach(), *(grad for grad in grads if grad is not None)]
 

@@ -39,15 +39,18 @@ def budget(run: Run, protocol: Budget, train: Train) -> Count:
 
     def of(n_heads: int) -> Callable[[Sequence[tuple[int, int]]], list[float]]:
         def learn(pairs: Sequence[tuple[int, int]]) -> list[float]:
-            d_heads, members = zip(*pairs, strict=True)
-            channel = model.replace(n_heads=n_heads, d_head=max(d_heads))
-            trained = train(members, [size] * len(pairs), False, channel, d_heads)
-            if any(out_of_time(outcome, run.training) for outcome in trained):
-                raise SpecError(f"time_limit: too short for the search, got {run.training.time_limit}")
-            outcomes.setdefault(n_heads, []).extend(
-                replace(outcome, d_head=d_head) for d_head, outcome in zip(d_heads, trained, strict=True)
-            )
-            return [outcome.metrics["f1"] for outcome in trained]
+            found: dict[tuple[int, int], Outcome] = {}
+            sizes = {d_head for d_head, _ in pairs}
+            for d_head in [max(sizes)] if model.pads_heads else sorted(sizes):
+                together = [pair for pair in pairs if model.pads_heads or pair[0] == d_head]
+                d_heads, members = zip(*together, strict=True)
+                trained = train(members, [size] * len(members), False, model.of_heads(n_heads, d_head), d_heads)
+                if any(out_of_time(outcome, run.training) for outcome in trained):
+                    raise SpecError(f"time_limit: too short for the search, got {run.training.time_limit}")
+                found |= zip(together, trained, strict=True)
+            ordered = [replace(found[pair], d_head=pair[0]) for pair in pairs]
+            outcomes.setdefault(n_heads, []).extend(ordered)
+            return [outcome.metrics["f1"] for outcome in ordered]
 
         return learn
 
@@ -58,8 +61,8 @@ def budget(run: Run, protocol: Budget, train: Train) -> Count:
     counted = chosen or counts[-1]
     wanted = counted.d_head or model.d_model
     near = min(outcomes[counted.n_heads], key=lambda one: (abs((one.d_head or 0) - wanted), -one.metrics["f1"]))
-    counted_model = model.replace(n_heads=counted.n_heads, d_head=wanted)
-    best = replace(near, parameters=counted_model.parameter_counts(**run.task.sizes()))
+    counted_model = model.of_heads(counted.n_heads, wanted)
+    best = replace(near, parameters=counted_model.built_counts(**run.task.sizes()))
     every = [outcome for done in outcomes.values() for outcome in done]
     sizes = {name: getattr(chosen, name, None) for name in ("n_heads", "d_head", "total_key_dim", "interval")}
     search = KeyDimensionSearch(**sizes, per_heads=tuple(counts)).held_against(_built(run, protocol))

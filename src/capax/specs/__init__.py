@@ -29,4 +29,6 @@ from capax.specs.task import Task as Task
 from capax.specs.text import Text as Text
 from capax.specs.training import Training as Training
 from capax.specs.transformer import Transformer as Transformer
+from capax.specs.vector_modules import AssociationModule as AssociationModule
+from capax.specs.vector_modules import RelationModule as RelationModule
 from capax.specs.x_transformers import XTransformers as XTransformers

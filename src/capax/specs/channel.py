@@ -29,6 +29,7 @@ class KeyQueryChannel(Model):
     reads: ClassVar[str] = "pairs"
     axes: ClassVar[tuple[str, ...]] = ("d_model", "n_heads", "d_head")
     steps: ClassVar[Mapping[str, int]] = {"d_model": 16}
+    pads_heads: ClassVar[bool] = True
     rule: ClassVar[str | None] = (
         "rule of thumb: one head up to 2 items per channel, then one for 1 to 2 of them, and none above half the width"
     )
@@ -95,6 +96,10 @@ class KeyQueryChannel(Model):
         usual = min(round(math.sqrt(low * high)), max(round(needed), 1))
         count = sizes.get("n_heads") or max(usual, math.ceil(2 * needed / width))
         return {"n_heads": count, "d_head": math.ceil(needed / count)}
+
+    def of_heads(self, n_heads: int, d_head: int) -> Self:
+        """The channel with so many heads."""
+        return self.replace(n_heads=n_heads, d_head=d_head)
 
     @property
     def total_key_dim(self) -> int | None:

@@ -86,6 +86,7 @@ class Model(Tagged):
         pretrained: whether its modules have a `network` that `save_pretrained` writes as a checkpoint.
         usual_lr: learning rates by the optimizer, in place of the task's or the protocol's, where nothing else is said.
         planner: a command of `capax plan` of its own, as `package.module:name`; None where it has none.
+        pads_heads: whether members of several head sizes may be in one ensemble, the smaller ones padded with zeros.
         options: the field that holds what it is made with by other names than its fields; None where there is none.
     """
 
@@ -103,6 +104,7 @@ class Model(Tagged):
     pretrained: ClassVar[bool] = False
     usual_lr: ClassVar[Mapping[str, float]] = {}
     planner: ClassVar[str | None] = None
+    pads_heads: ClassVar[bool] = False
     options: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
@@ -150,6 +152,10 @@ class Model(Tagged):
     def needs_context(self) -> bool:
         """Whether what it says of a pair of items depends on which others are there."""
         return False
+
+    def of_heads(self, n_heads: int, d_head: int) -> Self:
+        """The model with so many heads of so many channels, as a search for a key dimension asks for it."""
+        raise NotImplementedError(f"{type(self).__name__}.of_heads")
 
     def simplest(self, **sizes: int) -> Self:
         """The same network in its simplest words, where several fields say one thing.

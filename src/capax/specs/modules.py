@@ -50,8 +50,7 @@ class TorchModel(Model):
 
     def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one sequence, found out by asking a module."""
-        found = resolve("capax.models.module_traits:traits")(self, sizes["vocab_size"], sizes["context"] + 1)
-        return int(found.floats_per_row)
+        return int(resolve("capax.models.module_traits:traits")(self, sizes).floats_per_row)
 
     def given(self) -> dict[str, Any]:
         """What it is made with by other names than its fields."""
@@ -133,7 +132,7 @@ class Module(TorchModel):
             SpecError: when the factory is not there any more, or has changed.
             ModuleError: when it fails.
         """
-        numbers = [(one.numel(), one.requires_grad) for one in self._built(0, **sizes).parameters()]
+        numbers = [(one.numel(), one.requires_grad) for one in self.torch_module(sizes, 0).parameters()]
         return {
             "trainable": sum(count for count, trained in numbers if trained),
             "total": sum(count for count, _ in numbers),
@@ -141,10 +140,12 @@ class Module(TorchModel):
 
     def torch_module(self, sizes: Mapping[str, int], seed: int) -> Any:
         """One that the factory makes, with a seed of its random numbers."""
-        return self._built(seed, **sizes)
+        return resolve("capax.models.factory:build")(self, self.told(sizes), seed)
 
-    def _built(self, seed: int, *, vocab_size: int, context: int) -> Any:
-        return resolve("capax.models.factory:build")(self, vocab_size=vocab_size, seq_len=context + 1, seed=seed)
+    def told(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """What the factory is called with of a task, where its signature names it."""
+        context = sizes["context"]
+        return {"vocab_size": sizes["vocab_size"], "seq_len": context + 1, "context_size": context}
 
     @property
     def runs_code(self) -> str:

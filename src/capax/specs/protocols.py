@@ -242,7 +242,7 @@ class Budget(_Protocol):
 
     def largest(self, model: Any, d_head: int) -> Any:
         """With its most heads."""
-        return model.replace(n_heads=max(self.head_counts), d_head=min(model.d_model, d_head))
+        return model.of_heads(max(self.head_counts), min(model.d_model, d_head))
 
     @model_validator(mode="after")
     def _sorted(self) -> Self:

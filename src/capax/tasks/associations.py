@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from capax.errors import LibraryError
-from capax.models.associative import AssociativeEnsemble
+from capax.models.ensemble import ExampleReader
 from capax.models.operations import cross_entropy
 from capax.specs import Associations
 from capax.tasks import association_files
@@ -70,7 +70,7 @@ class AssociationBatch:
 
 
 @dataclass(frozen=True)
-class AssociationLibrary(Library[AssociativeEnsemble]):
+class AssociationLibrary(Library[ExampleReader]):
     """The libraries of an ensemble's members on a device.
 
     Attributes:
@@ -139,13 +139,13 @@ class AssociationLibrary(Library[AssociativeEnsemble]):
         contexts = None if self.spec.contexts == "shared" else self.contexts.flatten(0, 1)[at]
         return AssociationBatch(self.queries.flatten(0, 1)[at], contexts, self.labels.flatten(0, 1)[at])
 
-    def shared(self, model: AssociativeEnsemble, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
+    def shared(self, model: ExampleReader, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
         """What the model computes once for all examples of a step."""
         context = self.contexts[:, 0] if self.spec.contexts == "shared" else None
         return model.shared(n_rows, self.spec.context_size, context)
 
     def outputs(
-        self, model: AssociativeEnsemble, batch: AssociationBatch, purpose: Purpose, shared: dict[str, Tensor]
+        self, model: ExampleReader, batch: AssociationBatch, purpose: Purpose, shared: dict[str, Tensor]
     ) -> Float[Tensor, "e b o"]:
         """Scores of the classes, or the numbers of a real label."""
         return model.outputs(batch.queries, batch.contexts, shared)

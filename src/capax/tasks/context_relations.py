@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.errors import LibraryError
-from capax.models.routing import RoutingEnsemble
+from capax.models.ensemble import ContextReader
 from capax.specs import Relations
 from capax.tasks import contexts, recognition
 from capax.tasks.library import Evaluation, Library, Purpose
@@ -119,12 +119,12 @@ class ContextLibrary(Library[Any]):
         member = torch.arange(len(chosen), device=chosen.device)[:, None, None, None]
         return self.signs[member, chosen[..., :, None], chosen[..., None, :]]
 
-    def shared(self, model: RoutingEnsemble, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
+    def shared(self, model: ContextReader, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
         """The channel's matrices."""
         return model.shared_by_contexts()
 
     def outputs(
-        self, model: RoutingEnsemble, batch: ContextBatch, purpose: Purpose, shared: dict[str, Tensor]
+        self, model: ContextReader, batch: ContextBatch, purpose: Purpose, shared: dict[str, Tensor]
     ) -> Float[Tensor, "e b n n"]:
         """Scores above the threshold: in contexts to learn from, or when counting in unseen ones, over the scale."""
         chosen = self._chosen(self.learned if purpose == "loss" else self.unseen, batch)
@@ -132,7 +132,7 @@ class ContextLibrary(Library[Any]):
         outputs = model.outputs_in_contexts(self.items[member, chosen], shared)
         return outputs if purpose == "loss" else outputs / shared["scale"][:, None, None].abs()
 
-    def pair_outputs(self, model: RoutingEnsemble) -> Float[np.ndarray, "m m"]:
+    def pair_outputs(self, model: ContextReader) -> Float[np.ndarray, "m m"]:
         """A single member's mean outputs for all ordered pairs over the contexts that are counted in."""
         rows = torch.arange(self.rows, device=self.items.device)[None]
         shared = self.shared(model, "recall", self.rows)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from capax import devices
 from capax.errors import LibraryError
-from capax.models.keyquery import KeyQueryEnsemble
+from capax.models.ensemble import PairReader
 from capax.specs import Relations
 from capax.tasks import contexts, recognition, relation_files
 from capax.tasks.context_relations import ContextLibrary
@@ -39,7 +39,7 @@ class RelationBatch:
 
 
 @dataclass(frozen=True)
-class RelationLibrary(Library[KeyQueryEnsemble]):
+class RelationLibrary(Library[PairReader]):
     """The graphs of an ensemble's members on a device; its rows are the sources.
 
     Attributes:
@@ -122,18 +122,18 @@ class RelationLibrary(Library[KeyQueryEnsemble]):
         parts = (self.items, self.signs, self.weight, self.importance)
         return RelationBatch(rows, *(part.flatten(0, 1)[at] for part in parts))
 
-    def shared(self, model: KeyQueryEnsemble, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
+    def shared(self, model: PairReader, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
         """The keys of all items, and their values where they are routed."""
         return model.shared(self.items)
 
     def outputs(
-        self, model: KeyQueryEnsemble, batch: RelationBatch, purpose: Purpose, shared: dict[str, Tensor]
+        self, model: PairReader, batch: RelationBatch, purpose: Purpose, shared: dict[str, Tensor]
     ) -> Float[Tensor, "e b m"]:
         """Scores above the threshold; when counting, divided by the scale, so that they are scores of the channel."""
         outputs = model.outputs(batch.sources, batch.rows, shared)
         return outputs if purpose == "loss" else outputs / shared["scale"][:, None].abs()
 
-    def pair_outputs(self, model: KeyQueryEnsemble) -> Float[np.ndarray, "m m"]:
+    def pair_outputs(self, model: PairReader) -> Float[np.ndarray, "m m"]:
         """A single member's outputs for all ordered pairs, as they are counted."""
         rows = torch.arange(self.rows, device=self.items.device)[None]
         return self.outputs(model, self.batch(rows), "recall", self.shared(model, "recall", self.rows))[0].cpu().numpy()
