@@ -115,6 +115,7 @@ OTHERS: dict[str, list[tuple[Run, Any]]] = {
     "readout": [(SEQUENCES, "trained")],
     "norms": [(SEQUENCES, False)],
     "skips": [(SEQUENCES, False)],
+    "start": [(RELATIONS, "built")],
     "profile": [(ASSOCIATIONS, "mahdavi2024")],
     "aggregate": [(RELATIONS, "sum")],
     "channel": [(BUDGET, "softmax")],

@@ -79,6 +79,14 @@ class Ensemble(Generic[Spec]):
             made.generators, made.reentrant = streams("dropout"), False
         return made
 
+    def begin(self, library: Any, streams: Streams, d_heads: Sequence[int] | None = None) -> None:
+        """Change first values that follow from what is learned; nothing where they are drawn alone.
+
+        Args:
+            library: what the members learn.
+            streams, d_heads: as of `untrained`; `construction` for what is built.
+        """
+
     @property
     def n_members(self) -> int:
         """Members of the ensemble."""

@@ -6,18 +6,23 @@ with columns of zeros in both W_Q and W_K: these have no gradient, so they stay 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models.ensemble import Ensemble, Streams, drawn, stacked
 from capax.specs import KeyQueryChannel, Task
+from capax.specs.plugins import resolve
 
 SCALE_RATE = 0.3
 """How much slower the scale learns than the rest, relative to its first value (ours)."""
+BUILDER = "capax.theory.construct.start:channel"
+"""What builds the weights that a training starts from."""
 
 
 class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
@@ -71,6 +76,29 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
         """The members of a pack before their first step."""
         weights = streams("weights")
         return cls.initialize(spec, task.sizes(), generators=weights, dtype=dtype, device=device, d_heads=d_heads)
+
+    def begin(self, library: Any, streams: Streams, d_heads: Sequence[int] | None = None) -> None:
+        """Put built weights in the place of the drawn ones, where the spec says so.
+
+        Scores of edges are about 1 then, and others about 0; both matrices are multiplied by one number, so that a·S is
+        about 2 ln m for edges and 0 for others (ours).
+        """
+        if self.spec.start == "drawn":
+            return
+        items, edges = (one.double().cpu().numpy() for one in (library.items, library.signs > 0))
+        scales = self.parameters["first_scale"][:, 0].tolist()
+        for member, (generator, scale) in enumerate(zip(streams("construction"), scales, strict=True)):
+            graph, d_head = min(member, len(items) - 1), (d_heads or {member: self.spec.d_head})[member]
+            built = resolve(BUILDER)(
+                np.argwhere(edges[graph]), items[graph], self.spec.n_heads, d_head, generator.initial_seed()
+            )
+            strength = 2 * math.log(items.shape[1])
+            for name in ("query", "key"):
+                weights = torch.from_numpy(getattr(built.weights, name)) * math.sqrt(strength / scale)
+                found = torch.zeros_like(self.parameters[name][member])
+                found[: len(weights), :, : weights.shape[2]] = weights
+                self.parameters[name].data[member] = found
+            self.parameters["threshold"].data[member] = strength * built.recognition.threshold
 
     def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
         """What all sources of a step share: the keys of all items, and the queries' matrices.

@@ -63,9 +63,19 @@ class KeyQueryChannel(Model):
         ),
     ] = None
 
+    start: Annotated[
+        Literal["drawn", "built"],
+        since("0.1", description="First queries and keys: drawn, or built for each training's graph (`construct`)."),
+    ] = "drawn"
+
     @model_validator(mode="after")
     def _sums(self) -> Self:
         """Heads that route values are summed; the maximum is refused."""
+        if self.start == "built" and (self.channel, self.aggregate) != ("threshold", "max"):
+            raise ValueError(
+                f"start: 'built' needs channel 'threshold' and aggregate 'max', got {self.channel!r} and "
+                f"{self.aggregate!r}"
+            )
         routed = {"values": not self.values, "d_value": self.d_value is not None}
         for field, given in routed.items():
             if given and self.channel == "threshold":
@@ -129,7 +139,8 @@ class KeyQueryChannel(Model):
         kind = {"threshold": "key-query channel", "softmax": "softmax channel", "block": "transformer block"}
         counts = getattr(protocol, "head_counts", None)
         many = heads(self) if counts is None else f"{', '.join(map(str, counts))} head{'s' * (counts != (1,))}"
-        return f"{kind[self.channel]}, {many}, width {self.d_model}"
+        built = ", from built weights" if self.start == "built" else ""
+        return f"{kind[self.channel]}, {many}, width {self.d_model}{built}"
 
     def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
         """The model in a sentence."""
@@ -137,7 +148,10 @@ class KeyQueryChannel(Model):
         routed = "" if self.values else ", without values"
         if self.d_value is not None:
             routed = f", values of {over.listed('d_value')} channels"
-        return f"a key-query channel ({self.channel}), {layout(over, protocols)}, heads joined by {joined}{routed}"
+        built = ", starting from weights that are built for the graph" if self.start == "built" else ""
+        return (
+            f"a key-query channel ({self.channel}), {layout(over, protocols)}, heads joined by {joined}{routed}{built}"
+        )
 
     def architecture(self, **_: Any) -> dict[str, Any]:
         """Its fields."""

@@ -29,6 +29,7 @@ def prepare(pack: Pack, at_once: int = 1) -> Learner:
         at_once: micro-batches that are computed at once.
     """
     library, ensemble = build_library(pack), untrained(pack)
+    ensemble.begin(library, lambda name: _streams(pack, name), pack.d_heads)
     order = BatchOrder(
         library.learned_counts,
         pack.training.batch_size,
