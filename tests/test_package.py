@@ -102,8 +102,8 @@ def test_every_dependency_is_pinned() -> None:
 
 def test_what_capax_takes_at_least_is_what_the_oldest_tests_run_with() -> None:
     """Each lower bound of pyproject.toml is the version in constraints-oldest.txt."""
-    oldest = pins("constraints-oldest.txt")
-    for requirement in pyproject()["project"]["dependencies"]:
+    oldest, project = pins("constraints-oldest.txt"), pyproject()["project"]
+    for requirement in [*project["dependencies"], *chain(*project["optional-dependencies"].values())]:
         name, least = requirement.split(">=")
         assert re.sub(r"(\.0)+$", "", oldest[normalized(name)]) == re.sub(r"(\.0)+$", "", least), requirement
     assert {name: version for name, version in oldest.items() if name not in pins()} == {}
@@ -118,7 +118,7 @@ def named_pages() -> set[str]:
 def test_pages_that_help_names_are_there() -> None:
     assert len(named_pages()) > 5
     assert not [page for page in named_pages() if not (ROOT / page).exists()]
-    assert machine.docs() == ROOT / "docs"
+    assert [machine.folder(name) for name in ("docs", "examples")] == [ROOT / "docs", ROOT / "examples"]
 
 
 @pytest.mark.slow
@@ -138,7 +138,12 @@ def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
 
     assert capax.__version__ in installed("--version")
     assert capax.__version__ in installed("info")
-    pages = Path(json.loads(installed("info", "--json"))["docs"])
+    told = json.loads(installed("info", "--json"))
+    pages, examples = Path(told["docs"]), Path(told["examples"])
+    assert {path.relative_to(examples) for path in examples.rglob("*.toml")} == {
+        path.relative_to(ROOT / "examples") for path in (ROOT / "examples").rglob("*.toml")
+    }
+    assert "12 runs" in installed("sweep", str(examples / "quick.toml"), "--dry-run", "--store", "s.db")
     assert pages.is_relative_to(tmp_path / "empty")
     assert {path.relative_to(pages) for path in pages.rglob("*.md")} == {
         path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")

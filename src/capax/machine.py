@@ -53,10 +53,10 @@ def versions() -> dict[str, str]:
     }
 
 
-def docs() -> Path:
-    """The folder of the documentation's pages: in the package, or beside the sources."""
-    installed = Path(__file__).parent / "docs"
-    return installed if installed.is_dir() else Path(__file__).parents[2] / "docs"
+def folder(name: str) -> Path:
+    """The folder of the documentation's pages (docs), or of its examples: in the package, or beside the sources."""
+    installed = Path(__file__).parent / name
+    return installed if installed.is_dir() else Path(__file__).parents[2] / name
 
 
 _version = cache(version)

@@ -385,9 +385,15 @@ def test_a_config_of_more_modules_than_any_model_has(sized: Path, monkeypatch: p
 
 def test_no_family_has_more_by_default_than_is_allowed() -> None:
     """Not the fields that are sizes of layers and experts, such as `vocab_size_per_layer_input` of Gemma 3n."""
-    for kind in transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        if kind != "gemma4_assistant":  # which has no defaults
-            hf_config.refuse_many(transformers.CONFIG_MAPPING[kind]().to_dict(), kind, CapaxError)
+    kinds, without = list(transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES), []
+    for kind in kinds:
+        try:
+            usual = transformers.CONFIG_MAPPING[kind]()
+        except Exception:  # it has no defaults
+            without.append(kind)
+        else:
+            hf_config.refuse_many(usual.to_dict(), kind, CapaxError)
+    assert len(without) < 0.05 * len(kinds), without
 
 
 def test_paths_that_are_no_config(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ def info(*, as_json: Json = False) -> None:
         gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         bfloat16="native" if devices.is_bfloat16_native(device) else "emulated",
         packs="bit for bit" if devices.rounds_batches_alike() else "to rounding",
-        docs=str(machine.docs()),
+        docs=str(machine.folder("docs")),
+        examples=str(machine.folder("examples")),
     )
     output.emit(facts, _show, as_json=as_json)
 

@@ -26,6 +26,7 @@ class Info(Result):
         Field(description="How a member's results agree across packs of two and more on this processor."),
     ]
     docs: Annotated[str, Field(description="Folder of the pages that help and errors name as docs/….")]
+    examples: Annotated[str, Field(description="Folder of the files that the pages name as examples/….")]
 
 
 class SweepSummary(Result):
