@@ -12,9 +12,11 @@ import pytest
 from commands import refused, run
 from rich.console import Console
 
+import capax
 from capax.cli import main, output, progress
 from capax.protocols.progress import Progress
 from capax.results import Info, Measurement
+from capax.specs import Capacity, Mac, Mls, Training
 from capax.store import Store
 from capax.training.pack import Status
 
@@ -162,6 +164,21 @@ def test_a_line_of_progress_fits(monkeypatch: pytest.MonkeyPatch, columns: int, 
     assert "…" not in screen.getvalue()
     last = "1.5 h left unless it improves" if whole else "1.5 h left or more"
     assert last in screen.getvalue()
+
+
+def test_what_is_left_without_patience_is_the_longest() -> None:
+    """A training that ends at its budget, or by cycles, cannot go on as it improves; a search adds trainings."""
+    status = Status(0, 0, 2000, 12345, 1234, 0.123, None, 9)
+    task, model = capax.Sequences(library_size=20), capax.Transformer(d_model=8, d_head=8)
+    short, by_cycles = Training(patience=None, max_steps=9), Training(cycle_tolerance=0.1)
+    for protocol, training, words in (
+        (Mac(), short, "at most 1.5 h left"),
+        (Capacity(), by_cycles, "at most 1.5 h left"),
+        (Mls(), short, "1.5 h left unless it improves"),
+        (Mac(), Training(patience=3), "1.5 h left unless it improves"),
+    ):
+        run = capax.Run(task=task, model=model, training=training, protocol=protocol)
+        assert progress._left(Progress((status,), 100, 60.0, 5400.0, run)) == words
 
 
 def test_a_training_without_patience(capsys: pytest.CaptureFixture[str]) -> None:

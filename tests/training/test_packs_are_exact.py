@@ -109,6 +109,17 @@ def drawn(kind: str, draw: random.Random) -> tuple[Task, Model, Training]:
     )
 
 
+def test_a_member_diverges_by_its_own_loss() -> None:
+    """Where contexts are drawn, graphs differ in how many edges they hold, and in the loss of a guess."""
+    task = Relations(n_items=33, contexts="uniform", context_size=2)
+    training = Training(
+        lr=3.0, batch_size=8, patience=None, stop_when_complete=False, max_epochs=3, precision="float64"
+    )
+    for seed in range(6):
+        model = KeyQueryChannel(n_heads=2, d_model=16, d_head=4 - seed % 3)
+        assert same_in_any_pack(task.replace(n_items=33 - seed), model, training)
+
+
 def by_matrices(training: Training, task: Task, optimizer: str, draw: random.Random) -> Training:
     """With an optimizer of matrices, whose bases are made anew; half of the time in cycles, in which members leave."""
     training = training.replace(

@@ -104,8 +104,11 @@ def _in_words(state: measuring.Progress, narrow: bool = False) -> str:
 
 
 def _left(state: measuring.Progress, narrow: bool = False) -> str:
-    """How long it takes if nothing improves, which would have it go on."""
-    return f"{duration(state.seconds_left or 0.0)} left{' or more' if narrow else ' unless it improves'}"
+    """How long it takes if nothing improves, which with patience would have it go on; without, it is the longest."""
+    left, run = f"{duration(state.seconds_left or 0.0)} left", state.run
+    if run is not None and run.training.patience is None and run.protocol.one_library:  # else a search adds trainings
+        return f"at most {left}"
+    return f"{left} or more" if narrow else f"{left} unless it improves"
 
 
 @contextmanager

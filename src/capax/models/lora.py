@@ -30,8 +30,10 @@ from capax.specs.huggingface import HuggingFace
 from capax.specs.lora import HELD_OUT, PLACES, Lora
 
 peft: Any
+Tokenizer: Any
 try:
     import peft
+    from tokenizers import Tokenizer
 except ImportError:
     peft = None
 
@@ -224,10 +226,6 @@ def held_out_tokens(spec: Lora) -> Int[Tensor, "windows n"]:
 
 @lru_cache(maxsize=4)
 def _windows(path: Path, base: Path, known: int, length: int, sha256: str) -> Int[Tensor, "windows n"]:
-    try:
-        from tokenizers import Tokenizer
-    except ModuleNotFoundError:
-        raise SpecError("held_out: needs tokenizers: pip install 'capax[lora]'") from None
     file = base / "tokenizer.json"
     if not file.exists():
         raise SpecError(f"held_out: {base} has no tokenizer.json to read it by")

@@ -18,7 +18,7 @@ from capax.text import Over
 
 
 class TorchModel(Model):
-    """A model whose members are `torch.nn.Module`s that map tokens to next-token scores.
+    """A model whose members are `torch.nn.Module`s that map what it reads (tokens, if it says nothing else) to scores.
 
     What its modules are is found out by asking a few; members are computed together where `torch.vmap` can.
     `torch_module` makes one.

@@ -82,8 +82,12 @@ class ContextLibrary(Library[Any]):
 
     @property
     def uniform_loss(self) -> float:
-        """The loss of scores of zero."""
-        edge, other = self.importance[0].tolist()
+        """The loss of scores of zero, of the first member."""
+        return self.uniform_loss_of(0)
+
+    def uniform_loss_of(self, member: int) -> float:
+        """The loss of scores of zero: contexts that are drawn hold more edges, or fewer."""
+        edge, other = self.importance[member].tolist()
         return math.log(2) * (1 + (edge / other if other else 0))
 
     @property

@@ -117,6 +117,10 @@ class Library(ABC, Generic[Model]):
     def uniform_loss(self) -> float:
         """The loss of a model that knows nothing but the distribution of targets."""
 
+    def uniform_loss_of(self, member: int) -> float:
+        """The same of one member, where libraries differ in it."""
+        return self.uniform_loss
+
     @property
     @abstractmethod
     def rows(self) -> int:

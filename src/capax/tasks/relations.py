@@ -94,8 +94,12 @@ class RelationLibrary(Library[PairReader]):
 
     @property
     def uniform_loss(self) -> float:
-        """The loss of scores of zero."""
-        return float(np.log(2) * self.importance[0].sum())
+        """The loss of scores of zero, of the first member."""
+        return self.uniform_loss_of(0)
+
+    def uniform_loss_of(self, member: int) -> float:
+        """The loss of scores of zero: contexts that are drawn hold more edges, or fewer."""
+        return float(np.log(2) * self.importance[min(member, len(self.importance) - 1)].sum())
 
     @property
     def rows(self) -> int:

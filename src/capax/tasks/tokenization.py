@@ -293,10 +293,7 @@ def from_json(text: str) -> Tokenizer:
 def _tokenizers() -> Any:
     """The package, which bytes do not need."""
     try:
-        import tokenizers.decoders
-        import tokenizers.models
-        import tokenizers.pre_tokenizers
-        import tokenizers.trainers
+        import tokenizers
     except ModuleNotFoundError:
         raise TokenizationError("tokenizers: is not installed; pip install 'capax[facts]'") from None
     return tokenizers

@@ -236,7 +236,7 @@ class Course:
                 evaluation,
                 loss,
                 self.pack.training,
-                learner.library.uniform_loss,
+                learner.library.uniform_loss_of(place),
                 "end" if ended else "within" if within else None,
                 out_of_time,
             )
