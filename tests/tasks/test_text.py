@@ -391,7 +391,7 @@ def test_what_cannot_be_read_is_refused_in_a_line(tmp_path: Path, name: str, con
 def test_byte_pairs_without_their_package_are_refused_and_bytes_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tokenizers.models", None)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
     books = folder(tmp_path)
     with pytest.raises(CapaxError, match=r"^tokenizers: is not installed; pip install 'capax\[facts\]'"):
         spec(books)
