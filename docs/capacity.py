@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from parts import filled
 
 import capax
 from capax.cli.demo import CELLS
@@ -26,7 +27,6 @@ README = Path(__file__).parents[1] / "README.md"
 DEMO = Path(__file__).with_name("images") / "demo.png"
 REFERENCE = Path(__file__).parents[1] / "src/capax/data/reference/capacity.csv"
 STUDIES = ("varied.db",)
-BEGIN, END = "<!-- measured: python docs/capacity.py -->\n", "<!-- end of measured -->\n"
 HEADS = (
     *("width", "heads", "sequences", "loss", "trained", "effective", "bits"),
     *("per effective (95 %)", "per trained", "per any"),
@@ -92,7 +92,7 @@ def section(found: Sequence[Measurement]) -> str:
 
 def page(text: str) -> str:
     """The page with what was measured."""
-    return _filled(text, section(runs()))
+    return filled(text, "measured", "capacity.py", section(runs()))
 
 
 def readme(text: str) -> str:
@@ -104,18 +104,13 @@ def readme(text: str) -> str:
         bits, density = _with_ends(held, 1, "{:.0f}").partition(" (")[0], _with_ends(held, per_parameter(run), "{:.2f}")
         cells = (run.spec.model.words(), run.spec.task.items, f"{per_parameter(run)}", bits, density)
         lines.append(f"| {' | '.join(cells)} |")
-    return _filled(text, "\n".join([*lines, ""]))
+    return filled(text, "measured", "capacity.py", "\n".join(lines))
 
 
 def demonstrated() -> list[Measurement]:
     """The runs of the demonstration."""
     keys = {capax.Run(task=task, model=model, protocol=capax.Capacity()).key() for task, model in CELLS}
     return [run for run in runs() if run.key in keys]
-
-
-def _filled(text: str, part: str) -> str:
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{part}\n{END}{rest.split(END)[1]}"
 
 
 def reference() -> bytes:

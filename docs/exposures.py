@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from parts import filled
 from scipy.optimize import least_squares
 
 import capax
@@ -23,7 +24,6 @@ from capax.store.curves import KNOWN, begun, below_their_library
 HERE = Path(__file__).parent
 PAGE, RECORD = HERE / "laws.md", HERE.parent / "benchmarks/records/2026-11-22-convergence.jsonl"
 REFERENCE = HERE.parent / "src/capax/data/reference/exposures.csv"
-BEGIN, END = "<!-- measured: python docs/exposures.py -->\n", "<!-- end of exposures -->\n"
 STORES = ("capacity/capacity.db", "capacity/exposures.db")
 RECIPES = {
     "soap": "SOAP at 0.05 in cycles ([the recipe](capacity.md#the-recipe))",
@@ -185,7 +185,6 @@ def head(*names: str) -> list[str]:
 
 def page(text: str) -> str:
     """The page with what came out."""
-    before, rest = text.split(BEGIN)
     lines = [
         *laws(),
         "",
@@ -193,10 +192,8 @@ def page(text: str) -> str:
         "much less they are than at the last point:",
         "",
         *forms(),
-        "",
     ]
-    shown = "\n".join(lines)
-    return f"{before}{BEGIN}\n{shown}\n{END}{rest.split(END)[1]}"
+    return filled(text, "exposures", "exposures.py", "\n".join(lines))
 
 
 def reference() -> bytes:

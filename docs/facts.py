@@ -12,21 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 import polars
+from parts import filled, keep
 from scipy import stats
 
 from capax.figures.runs import read
 from capax.laws.files import load_law
 from capax.planning.bits import Fill
 from capax.planning.fills import Measured, rows, study
-from capax.reports.report import content, without_folders
 from capax.results import LEVEL
-from capax.store import Store
 
 FOLDER = Path(__file__).with_name("facts")
 PAGE = Path(__file__).parent / "how-to" / "my-facts.md"
 REFERENCE = Path(__file__).parents[1] / "src/capax/data/reference/facts.csv"
 RECALLS = (0.9, 0.99)
-BEGIN, END = "<!-- measured: python docs/facts.py -->\n", "<!-- end of measured -->\n"
 
 
 def kept() -> polars.DataFrame:
@@ -132,21 +130,12 @@ def shown() -> str:
 
 def page(text: str) -> str:
     """The page with the tables of today."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + shown() + END + rest.split(END)[1]
-
-
-def take(folder: Path) -> None:
-    """Keep the runs of a folder's stores, in one store, with the names of their files in place of paths."""
-    (FOLDER / "facts.db").unlink(missing_ok=True)
-    with Store(FOLDER / "facts.db") as store:
-        for run in without_folders(content(sorted(folder.glob("*.db")))).runs:
-            store.add(run)
+    return filled(text, "measured", "facts.py", shown())
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        take(Path(sys.argv[1]))
+        keep(Path(sys.argv[1]), FOLDER / "facts.db")
     REFERENCE.write_text("# Files of facts in networks of several widths (docs/facts.py)\n" + kept().write_csv())
     study.cache_clear()
     PAGE.write_text(page(PAGE.read_text()))

@@ -9,20 +9,18 @@ import sys
 from pathlib import Path
 
 import polars
+from parts import filled, keep
 
 from capax.errors import LawError
 from capax.figures.runs import read
 from capax.planning.adapters import PLACES, Load, load, rows, study
-from capax.reports.report import content, without_folders
 from capax.results import LEVEL, Measurement
 from capax.specs import Lora
-from capax.store import Store
 
 FOLDER = Path(__file__).with_name("lora")
 PAGE = Path(__file__).parent / "how-to" / "lora.md"
 REFERENCE = Path(__file__).parents[1] / "src/capax/data/reference/lora.csv"
 RECALLS = (0.9, 0.99)
-BEGIN, END = "<!-- measured: python docs/lora.py -->\n", "<!-- end of measured -->\n"
 
 
 def runs() -> list[Measurement]:
@@ -106,22 +104,12 @@ def shown() -> str:
 
 def page(text: str) -> str:
     """The page with the tables of today."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + shown() + END + rest.split(END)[1]
-
-
-def take(folder: Path) -> None:
-    """Keep the runs of a folder's stores, in one store, with the names of their files in place of paths."""
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / "lora.db").unlink(missing_ok=True)
-    with Store(FOLDER / "lora.db") as store:
-        for run in without_folders(content(sorted(folder.glob("*.db")))).runs:
-            store.add(run)
+    return filled(text, "measured", "lora.py", shown())
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        take(Path(sys.argv[1]))
+        keep(Path(sys.argv[1]), FOLDER / "lora.db")
     REFERENCE.write_text("# Facts in sentences that low-rank adapters recall (docs/lora.py)\n" + kept().write_csv())
     study.cache_clear()
     PAGE.write_text(page(PAGE.read_text()))

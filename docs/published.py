@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from parts import filled
 
 import capax
 from capax.laws.capacity import CapacityLaw
@@ -21,7 +22,6 @@ from capax.laws.law import Law
 from capax.store import tables
 
 PAGE = Path(__file__).with_name("laws.md")
-BEGIN, END = "<!-- {}: python docs/published.py -->\n", "<!-- end of {} -->\n"
 FORMS = ("bits", "power", "depth", "ecm", "exponential", "logistic", "polynomial")
 DEGREE = 2
 """Of the polynomial: there are not enough rows for the paper's."""
@@ -180,8 +180,7 @@ def forms() -> str:
 def page(text: str) -> str:
     """The page with the tables of today."""
     for name, part in (("forms", forms()), ("published", section())):
-        before, rest = text.split(BEGIN.format(name))
-        text = f"{before}{BEGIN.format(name)}\n{part}\n{END.format(name)}{rest.split(END.format(name))[1]}"
+        text = filled(text, name, "published.py", part)
     return text
 
 

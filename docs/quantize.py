@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from parts import filled
+
 import capax
 from capax.cli.families import amount
 from capax.figures.chart import Chart
@@ -25,7 +27,6 @@ PAGE = Path(__file__).parent / "how-to" / "quantize.md"
 REFERENCE = HOME / "src/capax/data/reference/quantization.csv"
 STUDIES = ("quantize", "quantize-adam", "quantize-filled")
 BITS = (12, 10, 9, 8, 7, 6, 5, 4, 3, 2)
-BEGIN, END = "<!-- measured: python docs/quantize.py -->\n", "<!-- end of measured -->\n"
 SHOWN = ("bfloat16", "int8 a tensor", "int8 32", "int6 32", "int4 a tensor", "int4 32")
 PUBLISHED = {
     "bfloat16": "0.99: adapters (Tan et al. 2026; secondary)",
@@ -178,8 +179,7 @@ def section() -> str:
 
 def page(text: str) -> str:
     """The page with the tables of today."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + "\n" + section() + END + rest.split(END)[1]
+    return filled(text, "measured", "quantize.py", section())
 
 
 def main() -> None:

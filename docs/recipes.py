@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from parts import filled
+
 from capax.papers.recipe import PAPERS, SCALES, read_paper, seconds
 from capax.text import duration
 
 PAGE = Path(__file__).with_name("reproduce.md")
-BEGIN, END = "<!-- recipes: python docs/recipes.py -->\n", "<!-- end of recipes -->\n"
 
 
 def tables() -> str:
@@ -38,8 +39,7 @@ def tables() -> str:
 
 def page(text: str) -> str:
     """The page with the tables as they are now."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + "\n" + tables() + "\n" + END + rest.split(END)[1]
+    return filled(text, "recipes", "recipes.py", tables())
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
+from parts import filled
 from PIL import Image
 
 from capax.figures.drawing import draw
@@ -19,7 +20,6 @@ from capax.papers.reproduce import JudgedClaim, JudgedRecipe, Reproduction, figu
 
 FOLDER = Path(__file__).with_name("reproduced")
 PAGE = Path(__file__).with_name("reproduced.md")
-BEGIN, END = "<!-- verdicts: python docs/reproduced.py -->\n", "<!-- end of verdicts -->\n"
 MARKS = {"agrees": "agrees", "differs": "**differs**", "cannot be judged": "cannot be judged"}
 
 
@@ -87,9 +87,8 @@ def _rows(claims: Sequence[tuple[JudgedRecipe, JudgedClaim]]) -> Iterator[str]:
 
 def page(text: str) -> str:
     """The page with verdicts and figures as they are now."""
-    before, rest = text.split(BEGIN)
     sections = "\n".join(line for one in found() for line in section(one))
-    return before + BEGIN + "\n" + sections + "\n" + END + rest.split(END)[1]
+    return filled(text, "verdicts", "reproduced.py", sections)
 
 
 if __name__ == "__main__":

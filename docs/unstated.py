@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from parts import filled
+
 from capax.figures.runs import read
 from capax.papers.harma2024.unstated import CLAIMS, table
 from capax.papers.recipe import recipes
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "sensitivity.md"
-BEGIN, END = "<!-- crossed: python docs/unstated.py -->\n", "<!-- end of crossed -->\n"
 MARKS = {"agrees": "yes", "differs": "no", "cannot be judged": "?"}
 
 
@@ -32,8 +33,7 @@ def crossed() -> str:
 
 def page(text: str) -> str:
     """The page with the table as it is now."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + "\n" + crossed() + "\n\n" + END + rest.split(END)[1]
+    return filled(text, "crossed", "unstated.py", crossed())
 
 
 if __name__ == "__main__":

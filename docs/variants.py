@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import fmean
 
+from parts import filled
+
 from capax.figures.capacity import per_parameter
 from capax.figures.chart import Chart
 from capax.figures.drawing import draw
@@ -18,7 +20,6 @@ from capax.results import Measurement
 
 FOLDER = Path(__file__).with_name("variants")
 PAGE = Path(__file__).parent / "how-to/which-attention.md"
-BEGIN, END = "<!-- measured: python docs/variants.py -->\n", "<!-- end of measured -->\n"
 
 
 def runs() -> list[Measurement]:
@@ -69,8 +70,7 @@ def _early(one: Variant) -> float:
 
 def page(text: str) -> str:
     """The page with what was measured."""
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{section()}\n{END}{rest.split(END)[1]}"
+    return filled(text, "measured", "variants.py", section())
 
 
 def main() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[2] / "docs"
+sys.path.append(str(DOCS))  # where Python looks first when they are run as scripts
 
 
 @cache
