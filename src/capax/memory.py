@@ -121,12 +121,7 @@ class AssociativeMemory:
         Raises:
             SpecError: of a user's module, whose heads are not known.
         """
-        ask = getattr(self.model, "attention", None)
-        if ask is None:
-            raise SpecError(
-                f"key: run {self.run.key[:12]} is of {self.run.spec.model.words()}, whose heads are not known"
-            )
-        return self._asked(ask).transpose(1, 0, 2)
+        return self._asked(self.model.attention).transpose(1, 0, 2)
 
     def _asked(self, ask: Callable[..., Tensor]) -> np.ndarray:
         kind = _floating(self.model)

@@ -25,11 +25,8 @@ def of_kept(kept: Mapping[str, Path], runs: Sequence[Measurement], law: Law | No
     Args:
         kept: stores that have weights, by the key of their run.
     """
-    layers = [
-        run
-        for run in runs
-        if run.key in kept and run.spec.task.reads == "examples" and run.spec.model.runs_code is None
-    ]
+    ours = [run for run in runs if run.key in kept and run.spec.model.runs_code is None]  # a page runs nobody's code
+    layers = [run for run in ours if run.spec.task.reads == "examples"]
     if not layers:
         raise ReportError("no layer on associations whose weights were kept (measure with --keep-weights)")
     from capax.memory import load  # torch, which a page without them does not need

@@ -6,9 +6,12 @@ o outputs.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from capax.errors import SpecError
 from capax.models.module import Modules
 
 
@@ -31,6 +34,14 @@ class ExampleModules(Modules):
         if contexts is None:
             contexts = shared["context"][:, None].expand(-1, queries.shape[1], -1, -1)
         return self.asked(queries.expand(self.n_members, -1, -1), contexts.expand(self.n_members, -1, -1, -1))
+
+    def attention(self, *_: object) -> NoReturn:
+        """Refuse: what a module's heads are is not known.
+
+        Raises:
+            SpecError: that says so.
+        """
+        raise SpecError(f"model: attention of heads that are known, got {self.spec.words()}, whose heads are not known")
 
 
 class PairModules(Modules):
