@@ -30,9 +30,12 @@ unexport PYTHONDONTWRITEBYTECODE
 test: $(READY) ## run the tests, without the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-all: $(READY) ## run all tests
+# The Pythons that capax is for, where they are at hand; not that of the environment again.
+OTHERS = $(filter-out $(shell $(BIN)/python -c 'import sys; print("3.%d" % sys.version_info[1])'), \
+	$(shell for one in 3.11 3.12 3.13; do python$$one -c "print($$one)" 2>/dev/null; done))
+test-all: $(READY) ## run all tests, and those that are not slow with the other Pythons that are at hand
 	$(BIN)/python -m pytest -n 2 --dist worksteal
-	$(MAKE) test-capped
+	$(MAKE) test-capped $(OTHERS:%=test-%)
 
 # What is promised to the last bit holds with the instructions of other x86-64 processors, too.
 CAPPED := tests/training tests/sweeps/test_packs.py tests/sweeps/test_executors.py tests/models/test_module.py
@@ -44,13 +47,20 @@ ifeq ($(shell uname -m),x86_64)
 		$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" $(CAPPED)
 endif
 
-# In an environment of its own, made anew each time.
-test-oldest: export OMP_NUM_THREADS = 1
+# In an environment of its own, made anew each time: by an interpreter, with the versions that a file pins.
+define tested
+	$(1) -m venv --clear $(2)
+	$(2)/bin/python -m pip install --quiet --upgrade --constraint constraints.txt pip
+	$(2)/bin/python -m pip install --quiet --constraint $(3) --build-constraint constraints.txt --editable . --group test
+	$(2)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+endef
+
+test-oldest test-3.%: export OMP_NUM_THREADS = 1
 test-oldest: ## run the tests, without the slow ones, with the oldest versions that capax takes
-	$(PYTHON) -m venv --clear $(VENV)-oldest
-	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade --constraint constraints.txt pip
-	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --build-constraint constraints.txt --editable . --group test
-	$(VENV)-oldest/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(call tested,$(PYTHON),$(VENV)-oldest,constraints-oldest.txt)
+
+test-3.%: # the same with another Python
+	$(call tested,python3.$*,$(VENV)-3.$*,constraints.txt)
 
 lint: $(READY) ## check style, format, types, and who imports whom
 	$(BIN)/ruff check .
@@ -65,5 +75,5 @@ bench: $(READY) ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment, caches and build outputs
-	rm -rf $(VENV) $(VENV)-oldest build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-* build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks examples docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
