@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -118,7 +119,7 @@ def test_store_is_not_a_database(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_store_is_another_database(capsys: pytest.CaptureFixture[str]) -> None:
-    with sqlite3.connect("s.db") as connection:
+    with closing(sqlite3.connect("s.db")) as connection, connection:
         connection.execute("CREATE TABLE diary (entry TEXT)")
     connection.close()
     assert "not a capax store" in refused(capsys, *SMALL, "--store", "s.db")
@@ -127,7 +128,7 @@ def test_store_is_another_database(capsys: pytest.CaptureFixture[str]) -> None:
 def test_store_is_from_a_newer_version(capsys: pytest.CaptureFixture[str]) -> None:
     main_ok(*SMALL, "--store", "s.db")
     capsys.readouterr()
-    with sqlite3.connect("s.db") as connection:
+    with closing(sqlite3.connect("s.db")) as connection, connection:
         assert connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
         connection.execute("PRAGMA user_version = 99")
     connection.close()
@@ -174,7 +175,7 @@ def test_a_full_disk_loses_no_finished_run(capsys: pytest.CaptureFixture[str]) -
     assert "not saved" in err
     assert err.count("\n") == 1
     assert len(second["memorized_per_restart"]) == 200
-    with sqlite3.connect("s.db") as connection:
+    with closing(sqlite3.connect("s.db")) as connection, connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert [key for (key,) in connection.execute("SELECT key FROM runs")] == [first["key"]]
     connection.close()

@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def _stores(folder: Path) -> dict[str, str]:
     (folder / "damaged.db").write_bytes(bytes(text))
     for path in (folder / "damaged.db-weights").iterdir():
         path.write_bytes(path.read_bytes()[:100])
-    with sqlite3.connect(folder / "not.db") as other:
+    with closing(sqlite3.connect(folder / "not.db")) as other, other:
         other.execute("CREATE TABLE diary (entry TEXT)")
     other.close()
     return keys

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 
@@ -328,7 +329,7 @@ def everything(path: str) -> list[object]:
 )
 def test_a_store_that_cannot_be_is_damaged(stored: bytes, statement: str, said: str) -> None:
     Path("s.db").write_bytes(stored)
-    with sqlite3.connect("s.db") as connection:
+    with closing(sqlite3.connect("s.db")) as connection, connection:
         connection.execute(statement)
     connection.close()
     with pytest.raises(StoreError, match=said):

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +249,7 @@ def test_a_key_that_is_a_path_deletes_nothing(capsys: pytest.CaptureFixture[str]
     victim.write_text("mine")
     Path("theirs.db-weights/inner").mkdir(parents=True)
     for key in ("../deep", "inner/../../deep", "A" * 64, 7):
-        with sqlite3.connect("theirs.db") as connection:
+        with closing(sqlite3.connect("theirs.db")) as connection, connection:
             connection.execute(f"UPDATE {table} SET key = ?", (key,))
         connection.close()
         for arguments in (["delete", str(key)[:4]], ["delete", "."], ["--json"], []):

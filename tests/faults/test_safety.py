@@ -7,6 +7,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class Their:
 
     def change(self, path: str, value: str | None) -> None:
         """Change what the store says of its run."""
-        with sqlite3.connect(self.store) as connection:
+        with closing(sqlite3.connect(self.store)) as connection, connection:
             connection.execute("UPDATE runs SET measurement = json_set(measurement, ?, ?)", (path, value))
         connection.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -208,7 +209,7 @@ def test_the_runs_of_a_study(store: Path, runs: list[Measurement]) -> None:
     ["no json", "{}", '{"spec": "x"}', '{"spec": []}', '{"spec": {"task": {"task": "sequences", "seq_len": 0}}}'],
 )
 def test_a_run_that_cannot_be_read_is_one_line(store: Path, text: str) -> None:
-    with sqlite3.connect(store) as connection:
+    with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE runs SET measurement = ? WHERE n_heads = 2", (text,))
     connection.close()
     with pytest.raises(StoreError, match=r"^store: .*s\.db"):
