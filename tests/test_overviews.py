@@ -21,9 +21,8 @@ def run() -> capax.Measurement:
     return capax.measure(task, capax.Transformer(d_model=4), capax.Training(max_epochs=2), restarts=2)
 
 
-def each(run: capax.Measurement, folder: Path) -> dict[str, Any]:
+def each(run: capax.Measurement, folder: Path, store: capax.Store) -> dict[str, Any]:
     law = load_law("reference:power")
-    store = capax.Store(folder / "s.db")
     store.add(run)
     config = folder / "config.json"
     config.write_text(
@@ -63,16 +62,21 @@ class Cells(HTMLParser):
 
 
 def test_each_is_shown_in_a_few_lines(run: capax.Measurement, tmp_path: Path) -> None:
-    for kind, shown in each(run, tmp_path).items():
-        lines = repr(shown).splitlines()
-        assert str(shown) == repr(shown), kind
-        assert 2 < len(lines) <= FEW, (kind, lines)
-        assert max(map(len, lines)) <= LONGEST, kind
-        overview = shown.overview()
-        texts = Cells(shown._repr_html_()).texts
-        for name, value in overview.rows.items():
-            assert not value or {name, value} <= set(texts), (kind, name)
-        assert set(overview.table) <= set(texts), kind
+    with capax.Store(tmp_path / "s.db") as store:
+        for kind, shown in each(run, tmp_path, store).items():
+            shows(kind, shown)
+
+
+def shows(kind: str, shown: Any) -> None:
+    lines = repr(shown).splitlines()
+    assert str(shown) == repr(shown), kind
+    assert 2 < len(lines) <= FEW, (kind, lines)
+    assert max(map(len, lines)) <= LONGEST, kind
+    overview = shown.overview()
+    texts = Cells(shown._repr_html_()).texts
+    for name, value in overview.rows.items():
+        assert not value or {name, value} <= set(texts), (kind, name)
+    assert set(overview.table) <= set(texts), kind
 
 
 def test_a_run_shows_what_it_counted(run: capax.Measurement) -> None:

@@ -174,7 +174,8 @@ def test_a_sweep_whose_processes_all_die_is_an_error(tmp_path: Path) -> None:
         list(sweep(runs, tmp_path / "s.db", executor=Told("died")))
     with pytest.raises(SweepFailed, match="as told"):  # none could start: there is no use in trying the others
         list(sweep(runs, tmp_path / "t.db", executor=Told("unstarted")))
-    assert Store(tmp_path / "t.db").failures() == []
+    with Store(tmp_path / "t.db") as store:
+        assert store.failures() == []
 
 
 # Resuming
