@@ -32,7 +32,7 @@ test: $(READY) ## run the tests, without the slow ones
 
 # The Pythons that capax is for, where they are at hand; not that of the environment again.
 OTHERS = $(filter-out $(shell $(BIN)/python -c 'import sys; print("3.%d" % sys.version_info[1])'), \
-	$(shell for one in 3.11 3.12 3.13; do python$$one -c "print($$one)" 2>/dev/null; done))
+	$(shell for one in 3.11 3.12 3.13 3.14; do python$$one -c "print($$one)" 2>/dev/null; done; true))
 test-all: $(READY) ## run all tests, and those that are not slow with the other Pythons that are at hand
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 	$(MAKE) test-capped $(OTHERS:%=test-%)
