@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from parts import filled
+from scipy import stats
 
 import capax
 from capax.figures.runs import read
@@ -85,10 +86,28 @@ def laws() -> list[str]:
     return lines
 
 
+def logarithm() -> str:
+    """The power of log m' that least squares find beside those of m'/d and m/m'."""
+    study, said = tables.table(runs()), []
+    for fewest in FEWEST[:2]:
+        rows = study.filter(pl.col("d_model") >= fewest)
+        items, edges, d_model, needed = (
+            rows[name].to_numpy().astype(float) for name in ("n_items", "n_edges", "d_model", "total_key_dim")
+        )
+        loads = np.log(np.column_stack([np.log2(edges), edges / d_model, items / edges]))
+        columns = np.column_stack([loads, np.ones(len(loads))])
+        powers, (squares,), *_ = np.linalg.lstsq(columns, np.log(needed))
+        left = len(columns) - columns.shape[1]
+        spread = math.sqrt(squares / left * np.linalg.inv(columns.T @ columns)[0, 0])
+        low, high = powers[0] + spread * stats.t.ppf([0.025, 0.975], left)
+        said.append(f"{powers[0]:.2f} ({low:.2f} to {high:.2f}) from {fewest} channels on")
+    return f"With the power of the logarithm free: {', '.join(said)} (least squares, 95 %)."
+
+
 def page(text: str) -> str:
     """The page with the tables of today."""
     text = filled(text, "searches", "relations.py", "\n".join(table(runs())))
-    return filled(text, "law", "relations.py", "\n".join(laws()))
+    return filled(text, "law", "relations.py", "\n".join([*laws(), "", logarithm()]))
 
 
 def reference() -> bytes:

@@ -25,7 +25,7 @@ FEWEST_CHANNELS = 16
 RELATIONS = (
     "the study that ships with capax, where it has 16 channels or more: permutations, trees, random, regular and "
     "power-law graphs of 32 to 512 Gaussian items, trained at a rate of 0.8 for at most 1500 steps; half of the "
-    "trainings reach F1 .99; without the logarithm (relation-linear) the fit is as good or better"
+    "trainings reach F1 .99; without the logarithm (relation-linear) the fit is as good"
 )
 CAPACITY = (
     "the study that ships with capax: bits at convergence of small networks, 3 restarts each, extrapolated to eight "
