@@ -23,6 +23,7 @@ import pytest
 from cyclopts import App
 from pages import DOCS, GENERATED, NOT_RUN, ROOT, Block, all_pages, blocks, commands, far_off, wordless
 from rich.console import Console
+from versions import pinned
 
 import capax
 from capax.cli import command_line, main, output
@@ -101,6 +102,8 @@ def test_what_a_page_says_to_run_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if name(page) == "stores.md" and not pinned("transformers"):
+        pytest.skip("it names the key of a model of transformers, which is another for each version")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

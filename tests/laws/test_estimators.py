@@ -88,7 +88,8 @@ class OnAnything:
             return super().read(X, y)  # type: ignore[misc]
         array, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
         known = self.n_features_in_
-        rows = super().read(self._legal(array), np.exp(targets / 10), reset=reset)  # type: ignore[misc]
+        # bounded: checks of other laws may have shifted the targets, which all share
+        rows = super().read(self._legal(array), np.exp(np.sin(targets)), reset=reset)  # type: ignore[misc]
         self.n_features_in_ = known
         return rows
 

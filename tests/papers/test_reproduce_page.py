@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from doc_scripts import DOCS
+from versions import pinned
 
 from capax.figures.runs import read
 from capax.papers.recipe import PAPERS, recipes
@@ -33,6 +34,8 @@ def test_small_of_every_paper_is_kept_with_every_figure() -> None:
 def test_the_runs_that_are_kept_give_the_verdicts(kept: Path, tmp_path: Path) -> None:
     told = Reproduction.model_validate_json(kept.read_text(encoding="utf-8"))
     assert told.store is not None
+    if told.paper == "lora2026" and not pinned("peft", "transformers"):
+        pytest.skip("keys of adapters name the versions of peft and transformers")
     store = Path(shutil.copy(kept.with_name(told.store), tmp_path))
     if (weights := kept.with_name(f"{told.store}-weights")).exists():
         shutil.copytree(weights, tmp_path / weights.name)
