@@ -219,7 +219,8 @@ def progress_bar(hidden: bool) -> Iterator[tuple[Watch, _State]]:
     def log(seen: SweepProgress) -> None:
         nonlocal told
         keep(seen)
-        if time.monotonic() - told > LOG_SECONDS or seen.stored + seen.done + seen.failed == seen.total:
+        over = seen.stored + seen.done + seen.failed == seen.total
+        if over or (seen.running and time.monotonic() - told > LOG_SECONDS):
             told = time.monotonic()
             streams.tell(_in_words(seen))
 
