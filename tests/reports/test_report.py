@@ -138,7 +138,15 @@ def test_a_user_s_file_is_named_without_its_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("/a/b.txt", "b.txt"), ("b c/d/", "d"), (r"C:\a\b.txt", "b.txt"), ("b.txt", "b.txt"), ("/", "/")]
+    ("path", "name"),
+    [
+        ("/a/b.txt", "b.txt"),
+        ("b c/d/", "d"),
+        (r"C:\a\b.txt", "b.txt"),
+        ("b.txt", "b.txt"),
+        ("/", "/"),
+        ("hf:/a/b", "hf:b"),  # the tokens of a model in a folder
+    ],
 )
 def test_the_name_of_a_file(path: str, name: str) -> None:
     assert report._file_name(path) == name

@@ -34,6 +34,7 @@ from capax.reports.planner import planner
 from capax.reports.summary import summary
 from capax.results import Measurement
 from capax.specs import Model, Run, Task
+from capax.specs.relations import HF
 from capax.store import amounts, tables
 from capax.store.schema import Failure
 
@@ -245,8 +246,10 @@ def _without_folders(spec: Run) -> tuple[Task, Model]:
 
 def _file_name(path: str) -> str:
     """The last part of a path, of whatever system it is."""
-    kind = PureWindowsPath if PureWindowsPath(path).drive else PurePosixPath
-    return kind(path).name or path
+    start = HF if path.startswith(HF) else ""
+    rest = path.removeprefix(start)
+    kind = PureWindowsPath if PureWindowsPath(rest).drive else PurePosixPath
+    return start + (kind(rest).name or rest)
 
 
 def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]:
