@@ -1,7 +1,7 @@
 """Writes what relations.md shows of D_K*, and the reference data of relations: `python docs/relations.py`.
 
-The stores are those that `capax sweep` wrote of examples/relations-converged.toml and of relations-random.toml,
--regular.toml and -tree.toml. A test compares the page.
+The stores are those that `capax sweep` wrote of examples/relations-converged.toml, of relations-random.toml,
+-regular.toml and -tree.toml, and of relations-tokens.toml. A test compares the page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from parts import filled
 from scipy import stats
 
 import capax
+from capax.figures.columns import HEADS, Column, by
 from capax.figures.runs import read
+from capax.papers.evidence import mean
 from capax.results import Measurement
 from capax.store import tables
 
@@ -104,9 +106,22 @@ def logarithm() -> str:
     return f"With the power of the logarithm free: {', '.join(said)} (least squares, 95 %)."
 
 
+def tokens() -> list[str]:
+    """Mean F1 on tokens of a model's table, by channel and heads, and why trainings ended."""
+    found = by(read([FOLDER / "relations-tokens.db"]).runs, Column("channel"), HEADS)
+    lines = ["| channel, heads | mean F1 (95 %) | steps | ended |", "| --- | --- | --- | --- |"]
+    for (channel, heads), some in found.items():
+        f1 = mean([run.metrics["f1"] for run in some])
+        steps = ", ".join(str(run.members[0].steps) for run in some)
+        ended = ", ".join(sorted({str(run.stop_reason) for run in some}))
+        lines.append(f"| {channel}, {heads} | {f1.value:.2f} ({f1.low:.2f} to {f1.high:.2f}) | {steps} | {ended} |")
+    return lines
+
+
 def page(text: str) -> str:
     """The page with the tables of today."""
     text = filled(text, "searches", "relations.py", "\n".join(table(runs())))
+    text = filled(text, "tokens", "relations.py", "\n".join(tokens()))
     return filled(text, "law", "relations.py", "\n".join([*laws(), "", logarithm()]))
 
 

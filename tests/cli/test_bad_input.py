@@ -121,7 +121,6 @@ def test_store_is_not_a_database(capsys: pytest.CaptureFixture[str]) -> None:
 def test_store_is_another_database(capsys: pytest.CaptureFixture[str]) -> None:
     with closing(sqlite3.connect("s.db")) as connection, connection:
         connection.execute("CREATE TABLE diary (entry TEXT)")
-    connection.close()
     assert "not a capax store" in refused(capsys, *SMALL, "--store", "s.db")
 
 
@@ -131,7 +130,6 @@ def test_store_is_from_a_newer_version(capsys: pytest.CaptureFixture[str]) -> No
     with closing(sqlite3.connect("s.db")) as connection, connection:
         assert connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
         connection.execute("PRAGMA user_version = 99")
-    connection.close()
     assert "version 99" in refused(capsys, *SMALL, "--store", "s.db")
     assert "version 99" in refused(capsys, "runs", "--store", "s.db")
 
@@ -178,4 +176,3 @@ def test_a_full_disk_loses_no_finished_run(capsys: pytest.CaptureFixture[str]) -
     with closing(sqlite3.connect("s.db")) as connection, connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert [key for (key,) in connection.execute("SELECT key FROM runs")] == [first["key"]]
-    connection.close()

@@ -170,7 +170,6 @@ def _stores(folder: Path) -> dict[str, str]:
         path.write_bytes(path.read_bytes()[:100])
     with closing(sqlite3.connect(folder / "not.db")) as other, other:
         other.execute("CREATE TABLE diary (entry TEXT)")
-    other.close()
     return keys
 
 

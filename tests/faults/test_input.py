@@ -331,7 +331,6 @@ def test_a_store_that_cannot_be_is_damaged(stored: bytes, statement: str, said: 
     Path("s.db").write_bytes(stored)
     with closing(sqlite3.connect("s.db")) as connection, connection:
         connection.execute(statement)
-    connection.close()
     with pytest.raises(StoreError, match=said):
         everything("s.db")
 

@@ -251,7 +251,6 @@ def test_a_key_that_is_a_path_deletes_nothing(capsys: pytest.CaptureFixture[str]
     for key in ("../deep", "inner/../../deep", "A" * 64, 7):
         with closing(sqlite3.connect("theirs.db")) as connection, connection:
             connection.execute(f"UPDATE {table} SET key = ?", (key,))
-        connection.close()
         for arguments in (["delete", str(key)[:4]], ["delete", "."], ["--json"], []):
             code, line = ended(capsys, "runs", *arguments, "--store", "theirs.db")
             assert code == 2

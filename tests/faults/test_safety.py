@@ -75,7 +75,6 @@ class Their:
         """Change what the store says of its run."""
         with closing(sqlite3.connect(self.store)) as connection, connection:
             connection.execute("UPDATE runs SET measurement = json_set(measurement, ?, ?)", (path, value))
-        connection.close()
 
 
 @pytest.fixture

@@ -137,6 +137,13 @@ def test_a_user_s_file_is_named_without_its_folder(tmp_path: Path) -> None:
     assert "library mine.txt" in html  # what tells kinds of runs apart
 
 
+def test_a_failure_names_no_folder_of_a_model() -> None:
+    spec = '{"task": {"embeddings": "hf:/home/me/minilm"}}'
+    failure = Failure("k", "2026-01-01", "embeddings: no folder '/home/me/minilm'", 1, spec)
+    (seen,) = report.without_folders(report.Content("t", (), (), (failure,), None)).failures
+    assert seen.error == "embeddings: no folder 'minilm'"
+
+
 @pytest.mark.parametrize(
     ("path", "name"),
     [

@@ -211,7 +211,6 @@ def test_the_runs_of_a_study(store: Path, runs: list[Measurement]) -> None:
 def test_a_run_that_cannot_be_read_is_one_line(store: Path, text: str) -> None:
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE runs SET measurement = ? WHERE n_heads = 2", (text,))
-    connection.close()
     with pytest.raises(StoreError, match=r"^store: .*s\.db"):
         look(store)
 

@@ -34,7 +34,6 @@ from capax.reports.planner import planner
 from capax.reports.summary import summary
 from capax.results import Measurement
 from capax.specs import Model, Run, Task
-from capax.specs.relations import HF
 from capax.store import amounts, tables
 from capax.store.schema import Failure
 
@@ -234,7 +233,7 @@ def without_folders(content: Content) -> Content:
         error = failure.error
         for value in json.loads(failure.spec).get("task", {}).values():
             if isinstance(value, str) and value != _file_name(value):
-                error = error.replace(value, _file_name(value))
+                error = error.replace(_parts(value)[1], _file_name(_parts(value)[1]))
         failures.append(replace(failure, error=error))
     return replace(content, runs=runs, failures=tuple(failures))
 
@@ -245,11 +244,15 @@ def _without_folders(spec: Run) -> tuple[Task, Model]:
 
 
 def _file_name(path: str) -> str:
-    """The last part of a path, of whatever system it is."""
-    start = HF if path.startswith(HF) else ""
-    rest = path.removeprefix(start)
+    """The last part of a path, of whatever system it is, and what it may begin with to say what it is (hf:)."""
+    start, rest = _parts(path)
     kind = PureWindowsPath if PureWindowsPath(rest).drive else PurePosixPath
     return start + (kind(rest).name or rest)
+
+
+def _parts(path: str) -> tuple[str, str]:
+    start, colon, rest = path.partition(":")
+    return (start + colon, rest) if rest and len(start) > 1 and start.isalpha() else ("", path)  # one letter: a drive
 
 
 def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]:
