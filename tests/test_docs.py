@@ -28,7 +28,7 @@ from versions import pinned
 import capax
 from capax.cli import command_line, main, output
 
-FAST = ("stores.md", "how-to/add-a-law.md", "how-to/choose-heads.md")
+FAST = ("how-to/add-a-law.md", "how-to/choose-heads.md")
 """Pages whose blocks take a second or two; the others are run by `make test-all`."""
 
 COLUMNS = 80

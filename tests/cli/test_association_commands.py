@@ -134,6 +134,7 @@ d_head = [2, 4]
 """
 
 
+@pytest.mark.slow
 def test_from_a_study_to_a_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     study, store, law = tmp_path / "study.toml", tmp_path / "s.db", tmp_path / "law.json"
     study.write_text(STUDY)

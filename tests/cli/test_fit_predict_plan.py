@@ -97,6 +97,7 @@ def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert "n_layers: " in refused(capsys, "fit", *tables)
 
 
+@pytest.mark.slow
 def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("fit", "--data", STUDY, "--law", "power", "--compare", "--degree", "2")
     shown = run(capsys, *options, "--figure", "c.png")
@@ -206,6 +207,7 @@ def test_every_law_of_counts_asks_before_it_leaves_its_domain(
     assert "--extrapolate" in refused(capsys, *ask)
 
 
+@pytest.mark.slow
 def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
     """A law of few epochs, so that the training is short: what it promises is checked, and the run is kept."""
     rows = pl.read_csv(STUDY).with_columns(max_epochs=pl.lit(40), restarts=pl.lit(1))

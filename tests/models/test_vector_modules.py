@@ -63,6 +63,7 @@ def test_a_member_is_the_same_bit_for_bit_in_any_pack(task: Any, module: Any) ->
     assert trained.same_in_any_pack(task, module, EXACT.replace(precision="float32"))
 
 
+@pytest.mark.slow
 def test_a_search_for_the_key_dimension_ends_where_our_channels_does() -> None:
     """Modules of several head sizes are trained size by size, our channels together, padded."""
     protocol = capax.Budget(head_counts=(1, 2), restarts=2, max_trainings=8, target_f1=0.8)
@@ -79,6 +80,7 @@ def test_a_search_for_the_key_dimension_ends_where_our_channels_does() -> None:
     assert found.search.built is None, "what a module can be built to hold is not known"
 
 
+@pytest.mark.slow
 def test_a_search_for_the_largest_library() -> None:
     training = EXACT.replace(precision="float32", max_steps=150, lr=0.02)
     found = capax.measure(SHARED, examples(**HEADS), training, protocol=Mls(max_trainings=40))

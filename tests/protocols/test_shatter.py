@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, nbinom
 
-from capax.protocols.shatter import fit_negative_binomial
+from capax.protocols.shatter import distance_of_fit, fit_negative_binomial
 
 epochs = st.lists(st.integers(3, 40), min_size=2, max_size=12)
 
@@ -129,6 +129,7 @@ def test_distances_are_those_of_kaplan_and_meier_written_out(r, last_epoch, dist
     if last_epoch is not None:
         completed, censored = simulate(rng, 6, r / 70, 200, last_epoch)
     assert fit_negative_binomial(completed, censored).distance == pytest.approx(distance, rel=1e-13)
+    assert distance_of_fit(completed) == fit_negative_binomial(completed).distance
 
 
 @pytest.mark.parametrize("completed", [[], [3.5, 4], [0, 3], [float("nan")], ["a"], [True]])

@@ -313,6 +313,7 @@ def test_the_contents_lead_to_what_they_name(shared: Opened) -> None:
     assert shared.page.evaluate("(ids) => ids.filter((id) => !document.getElementById(id))", links) == []
 
 
+@pytest.mark.slow
 def test_figures_of_other_kinds_are_folded_away_but_on_paper(
     browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
     page.wait_for_selector("#plan-answer:not(.refused)")
 
 
+@pytest.mark.slow
 def test_the_planner_of_a_page_without_a_law_answers_at_any_size(
     browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from capax.papers import evidence as ev
 from capax.papers.evidence import field
 from capax.papers.harma2024.runs import by_width, counts, grouped
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
-from capax.protocols.shatter import fit_negative_binomial
+from capax.protocols.shatter import distance_of_fit, fit_negative_binomial
 from capax.results import LEVEL, Measurement
 from capax.text import listed
 
@@ -152,7 +152,7 @@ def _distance_p(run: Measurement) -> ev.Estimate:
     further = 0
     for _ in range(FITS):
         drawn = generator.negative_binomial(fit.r, fit.p, len(epochs)) + fit.r
-        further += fit_negative_binomial(drawn).distance >= fit.distance
+        further += distance_of_fit(drawn) >= fit.distance
     interval = stats.binomtest(further, FITS).proportion_ci(LEVEL)
     return ev.Estimate((further + 1) / (FITS + 1), interval.low, interval.high)
 
