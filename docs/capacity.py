@@ -26,7 +26,7 @@ PAGE = Path(__file__).with_name("capacity.md")
 README = Path(__file__).parents[1] / "README.md"
 DEMO = Path(__file__).with_name("images") / "demo.png"
 REFERENCE = Path(__file__).parents[1] / "src/capax/data/reference/capacity.csv"
-STUDIES = ("varied.db",)
+STUDIES = ("varied.db", "grid.db")
 HEADS = (
     *("width", "heads", "sequences", "loss", "trained", "effective", "bits"),
     *("per effective (95 %)", "per trained", "per any"),
@@ -115,8 +115,8 @@ def demonstrated() -> list[Measurement]:
 
 def reference() -> bytes:
     """The runs, and those of the studies, as the table that ships with capax."""
-    studies = (run for study in STUDIES for run in read([FOLDER / study]).runs)
-    return tables.table([*runs(), *map(extrapolated, studies)]).write_csv().encode()
+    studies = map(extrapolated, (run for study in STUDIES for run in read([FOLDER / study]).runs))
+    return tables.table({run.key: run for run in (*studies, *runs())}.values()).write_csv().encode()
 
 
 def main() -> None:

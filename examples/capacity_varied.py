@@ -31,7 +31,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "tables": ("frozen", "frozen", "trained"),
 }
 HEADER = """\
-# {count} small architectures at convergence, drawn by examples/capacity_varied.py; some two hours of a processor.
+# {count} small architectures at convergence, drawn by examples/capacity_varied.py; some twelve hours of a processor.
 store = "varied.db"
 
 [task]

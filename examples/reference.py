@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 
 import capax
+from capax.laws.compare import ITEMS
 from capax.laws.law import Law
 from capax.store import tables
 
-SEQUENCES = (
-    "the study that ships with capax: vocabulary 100, loss on all positions, best of 3 restarts on libraries of 2000, "
-    "at most 150 epochs"
+GRID = (
+    "the study that ships with capax: items at convergence, extrapolated to eight times as many steps; one layer, "
+    "heads of 64, frozen embeddings, 100 tokens, loss on all positions"
 )
 ASSOCIATIONS = (
     "the study that ships with capax: the published layer, one context for all, 100 classes, one training of 6000 "
@@ -33,8 +34,8 @@ CAPACITY = (
 )
 EXPOSURES = "the study that ships with capax: curves of small networks trained by the recipe of protocol capacity"
 STUDIES: dict[str, tuple[tuple[Law, ...], str]] = {
-    "reference": ((capax.PowerLaw(), capax.ECM(), capax.BitsLaw()), SEQUENCES),
-    "reference:capacity": ((capax.CapacityLaw(),), CAPACITY),
+    "reference": ((capax.CapacityLaw(),), CAPACITY),
+    "reference:grid": (tuple(law(target=ITEMS) for law in (capax.PowerLaw, capax.ECM, capax.BitsLaw)), GRID),
     "reference:exposures": ((capax.ExposureLaw(),), EXPOSURES),
     "reference:associations": ((capax.AssociationLaw(),), ASSOCIATIONS),
     "reference:relations": ((capax.RelationLaw(),), RELATIONS),

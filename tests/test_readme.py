@@ -154,7 +154,7 @@ def test_predict_prints_what_the_readme_shows(said: Callable[[str], list[str]]) 
     assert Path("law.json").is_file()
     assert wordless(answer) == wordless(SHOWN[2])
     assert far_off(answer, SHOWN[2]) == []
-    assert "about 570" in answer
+    assert "about 223" in answer
     assert planned
 
 
@@ -197,7 +197,7 @@ def test_the_python_runs(readers_folder: None, capsys: pytest.CaptureFixture[str
     assert "of 100 by luck 4.0" in out
     assert "agrees=True" in out
     exec(compile(fitted, "README.md", "exec"), {})
-    assert "1 48 31440" in capsys.readouterr().out
+    assert "1 32 16864" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)]+)\)", README))

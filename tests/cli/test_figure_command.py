@@ -82,6 +82,9 @@ def test_what_cannot_be_drawn_is_one_line_and_no_file(
 
 
 def test_pictures_are_checked_before_the_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for command in (["demo", "--quick", "--store", tmp_path / "d.db"], ["fit", "--data", "reference", "--compare"]):
+    for command in (
+        ["demo", "--quick", "--store", tmp_path / "d.db"],
+        ["fit", "--data", "reference:grid", "--compare"],
+    ):
         assert "figure: cannot write" in refused(capsys, *command, "--figure", tmp_path / "none" / "p.png")
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from commands import narrow, refused, run, without_answer
 
 import capax
 
-STUDY = Path(__file__).parents[2] / "src" / "capax" / "data" / "reference" / "study.csv"
+STUDY = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
 
 
 @pytest.fixture(autouse=True)
@@ -76,14 +76,23 @@ def test_from_a_store_to_a_law(capsys: pytest.CaptureFixture[str]) -> None:
         (("--data", "reference:associations"), "association"),
         (("--data", "reference:relations"), "relation"),
         (("--data", "reference:capacity"), "capacity"),
-        (("--data", "reference"), "power"),
-        (("--data", "reference", "--degree", "2"), "polynomial"),
+        (("--data", "reference:grid"), "capacity"),
+        (("--data", STUDY), "power"),
+        (("--data", STUDY, "--degree", "2"), "polynomial"),
     ],
 )
 def test_the_usual_law_is_that_of_the_rows(
     capsys: pytest.CaptureFixture[str], options: tuple[str, ...], law: str
 ) -> None:
     assert json.loads(run(capsys, "fit", *options, "--json"))["law"] == law
+
+
+def test_rows_at_convergence_are_counted_in_what_they_can_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, "fit", "--data", "reference:grid", "--law", "power", "--json"))
+    assert found["options"]["target"] == "capacity_items"
+    sizes = {"seq_len": 8, "n_heads": 1, "d_model": 16}
+    (after_600_steps,) = pl.read_csv(STUDY).filter(**sizes)["memorized_above_chance"]
+    assert capax.predict("reference:power", **sizes).value > 2 * after_600_steps
 
 
 @pytest.mark.slow
@@ -150,7 +159,7 @@ def test_outside_the_domain(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        ("plan", "--items", "300", "--seq-len", "8", "--law", "reference:power"),
+        ("plan", "--items", "100", "--seq-len", "8", "--law", "reference:power"),
         ("plan", "associations", "--items", "300", "--context-size", "16"),
     ],
 )

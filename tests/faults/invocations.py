@@ -26,7 +26,7 @@ BASES: dict[str, list[str]] = {
     "measure relations": RELATIONS,
     "sweep": ["study.toml", "--workers", "1"],
     "watch": ["s.db", "--once"],
-    "fit": ["--data", "reference"],
+    "fit": ["--data", "reference:grid"],
     "predict": ["--n-heads", "1", "--d-model", "32", "--seq-len", "8", "--law", "reference:power"],
     "predict sequences": [
         "--n-heads",

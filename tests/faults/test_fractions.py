@@ -52,7 +52,7 @@ def test_a_flag_takes_a_fraction_that_is_whole(capsys: pytest.CaptureFixture[str
                     "--n-heads",
                     heads,
                     "--d-model",
-                    "32",
+                    "16",
                     "--seq-len",
                     "8",
                     "--law",

@@ -94,7 +94,7 @@ HUGE = "1" + "0" * 30
             ["measure", "relations", "--n-items", "8", "--protocol", "budget", "--head-counts", "1," * 2000],
             ["head_counts", "integer"],
         ),
-        (["fit", "--data", "reference", "--law", "polynomial", "--degree", "1000000"], ["degree", "at most 20"]),
+        (["fit", "--data", "reference:grid", "--law", "polynomial", "--degree", "1000000"], ["degree", "at most 20"]),
         (
             ["plan", "--items", "10", "--seq-len", "8", "--law", "reference:power", "--n-heads", HUGE],
             ["n_heads", "at most"],

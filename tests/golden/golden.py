@@ -92,27 +92,27 @@ def predictions() -> dict[str, list[float]]:
     """What the laws that ship say of the rows that they were fitted to."""
     found = {}
     for name in LAWS:
-        law, table = load_law(name), from_file(TABLES.get(name, "reference"))
+        law, table = load_law(name), from_file(TABLES.get(name, "reference:grid"))
         found[name] = law.predict(table).tolist()
     return found
 
 
 COMMANDS: dict[str, list[str]] = {
     "runs": ["runs", "--store", "STORE", "--json"],
-    "fit": ["fit", "--data", "reference", "--law", "power", "--json"],
+    "fit": ["fit", "--data", "reference:grid", "--law", "power", "--json"],
     "predict": [
         "predict",
         "--n-heads",
         "4",
         "--d-model",
-        "48",
+        "16",
         "--seq-len",
         "12",
         "--law",
         "reference:power",
         "--json",
     ],
-    "plan": ["plan", "--items", "300", "--seq-len", "8", "--law", "reference:power", "--json"],
+    "plan": ["plan", "--items", "100", "--seq-len", "8", "--law", "reference:power", "--json"],
     "bounds": ["bounds", "--n-heads", "2", "--d-model", "8", "--seq-len", "8", "--json"],
     "recipes": ["reproduce", "--list", "--json"],
 }

@@ -205,14 +205,18 @@ def test_parts_of_the_variance_say_what_makes_an_interval_wide() -> None:
     assert sum(law.drivers(far).values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("largest", [1200, 2100])
+@pytest.mark.parametrize("largest", [900, 1100, 2100])
 @pytest.mark.filterwarnings("ignore:.*outside the domain")
 def test_the_small_networks_that_ship_predict_the_larger(largest: int) -> None:
-    """Of measured networks up to five times as large as all of a fit, at least nine in ten lie in its intervals."""
+    """Of measured networks many times as large as all of a fit, at least nine in ten lie in its intervals.
+
+    Predictions are off by 30 % at most in the mean: two functions of the size in one regression once made it 80 %.
+    """
     rows = tables.from_file("reference:capacity")
     size = pl.col("effective_parameters")
     larger = rows.filter((size > 1.3 * largest) & pl.col("capacity_bits").is_not_null())
-    low, high = capax.CapacityLaw().fit(rows.filter(size <= largest)).predict_interval(larger)
-    held = (low < larger["capacity_bits"].to_numpy()) & (larger["capacity_bits"].to_numpy() < high)
+    law, bits = capax.CapacityLaw().fit(rows.filter(size <= largest)), larger["capacity_bits"].to_numpy()
+    low, high = law.predict_interval(larger)
     assert len(larger) >= 8
-    assert held.mean() >= 0.9
+    assert ((low < bits) & (bits < high)).mean() >= 0.9
+    assert np.abs(law.predict(larger) / bits - 1).mean() < 0.3

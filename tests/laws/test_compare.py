@@ -92,6 +92,9 @@ def test_criteria_of_items_and_bits_are_of_one_density() -> None:
     found = compare(alike, [capax.CapacityLaw(axes=["n_layers"]), capax.PowerLaw(axes=["effective_parameters"])])
     of_items = next(score for score in found.scores if score.law == "power")
     assert (of_items.aic, of_items.bic) == pytest.approx(in_bits.information(), rel=1e-6)
+    for score in found.scores:
+        errors = np.abs(np.array(score.predicted_left_out) / found.counts - 1)
+        assert np.mean(errors) == pytest.approx(score.mape_left_out, rel=1e-9), "predictions are in bits, as the counts"
 
 
 def test_what_cannot_be_fitted_says_why() -> None:

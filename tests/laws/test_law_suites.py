@@ -5,7 +5,7 @@ from capax.laws.files import LAWS
 from capax.store import tables
 from capax.testing import LawSuite
 
-REFERENCE = tables.from_file("reference")
+REFERENCE = tables.from_file("reference:grid")
 
 
 class TestPower(LawSuite):

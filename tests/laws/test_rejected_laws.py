@@ -7,7 +7,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from studies import grid, noise
+from studies import REAL, grid, noise
 
 import capax
 from capax.cli import main
@@ -103,7 +103,7 @@ def test_too_few_series_and_unknown_options_are_refused(name: str, capsys: pytes
     with pytest.raises(LawError, match=f"seq_len: the {name} needs two lengths"):
         FORMS[name][0]().fit(drawn(name, 0.03, columns=grid(lengths=(8,))))
     with pytest.raises(SystemExit) as exit_:
-        main(["fit", "--data", "reference", "--law", name, "--method", "stages"])
+        main(["fit", "--data", "reference:grid", "--law", name, "--method", "stages"])
     assert exit_.value.code == 2
     assert "method: only for ecm" in capsys.readouterr().err
     with pytest.raises(LawError, match="reference:NAME"):
@@ -120,7 +120,7 @@ def test_each_form_fits_counts_of_its_own_better_than_the_others() -> None:
 
 def test_the_choice_of_the_paper_can_be_judged(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
-        main(["fit", "--data", "reference", "--law", "logistic", "--compare", "--degree", "2", "--json"])
+        main(["fit", "--data", str(REAL), "--law", "logistic", "--compare", "--degree", "2", "--json"])
     out, err = capsys.readouterr()
     assert exit_.value.code == 0, err
     errors = {score["law"]: score["mape_left_out"] for score in json.loads(out)["comparison"]["scores"]}

@@ -157,7 +157,7 @@ def test_micro_batches_are_sized_by_what_the_module_makes() -> None:
 
 
 def test_laws_leave_modules_out() -> None:
-    known = tables.from_file("reference").head(60).with_columns(model=pl.lit("transformer"))
+    known = tables.from_file("reference:grid").head(60).with_columns(model=pl.lit("transformer"))
     run = capax.measure(TASK, module("Bag", fault="frozen"), Training(max_epochs=1), restarts=1)
     (row,) = tables.table([run]).iter_rows(named=True)
     assert (row["model"], row["arguments"]) == ("module", '{"fault": "frozen"}')

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import polars as pl
 import pytest
 from doc_scripts import DOCS, script
@@ -13,8 +11,6 @@ from versions import pinned
 PAGES = sorted(path.stem for path in DOCS.glob("*.py") if "\ndef page(" in path.read_text("utf-8"))
 DATA = sorted(name for name in PAGES if "\ndef reference(" in (DOCS / f"{name}.py").read_text("utf-8"))
 SLOW = ("exposures", "published", "variants")  # laws of every form are fitted for them
-VALLEY = {"published": re.compile(r"(?<=^\| ecm \| 7 \| )(\d+)% \| (\d+)% \| (\d+)(?=%)", re.MULTILINE)}
-"""Of a law that does not suit the rows: its fit runs along a valley, and ends where the rounding of products says."""
 
 
 def test_all_scripts_are_found() -> None:
@@ -26,16 +22,7 @@ def test_all_scripts_are_found() -> None:
 def test_a_page_is_what_its_script_writes(name: str) -> None:
     made = script(name)
     text = made["PAGE"].read_text("utf-8")
-    again = made["page"](text)
-    if name in VALLEY:
-        found, said = (re.search(VALLEY[name], one) for one in (again, text))
-        assert found is not None
-        assert said is not None
-        assert float(found[1]) == pytest.approx(float(said[1]), rel=0.05)
-        assert float(found[2]) == pytest.approx(float(said[2]), rel=0.05)
-        assert float(found[3]) > 300, "far off, wherever it ends"
-        again = again.replace(found[0], said[0])
-    assert again == text, f"run python docs/{name}.py"
+    assert made["page"](text) == text, f"run python docs/{name}.py"
 
 
 @pytest.mark.parametrize("name", DATA)

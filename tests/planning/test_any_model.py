@@ -20,6 +20,8 @@ from capax.laws.files import load_law, save_law
 from capax.specs import Model
 from capax.store import tables
 
+REAL = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
+
 TASK = capax.Sequences(seq_len=8, vocab_size=20, library_size=2000)
 FEW = {"n_bootstrap": 50}
 AXES = ["seq_len", "n_heads", "n_kv_heads", "d_model"]
@@ -108,7 +110,9 @@ def test_rows_of_several_models_or_groups_are_no_law(table: pl.DataFrame) -> Non
 
 
 def test_rows_without_an_axis_are_left_out_and_noted(table: pl.DataFrame) -> None:
-    other = tables.from_file("reference").head(5).select("task", "model", "seq_len", "n_heads", "d_model", "memorized")
+    other = (
+        tables.from_file("reference:grid").head(5).select("task", "model", "seq_len", "n_heads", "d_model", "memorized")
+    )
     mixed = pl.concat([table, other], how="diagonal_relaxed")
     law = capax.PowerLaw(axes=AXES, target="memorized").fit(mixed)
     assert len(law.rows_.counts) == len(table)
@@ -124,10 +128,10 @@ def test_axes_that_are_none_are_named(table: pl.DataFrame, axes: Any) -> None:
 
 
 def test_the_usual_axes_are_the_usual_law() -> None:
-    rows = tables.from_file("reference")
+    rows = pl.read_csv(REAL)
     usual, named = (capax.PowerLaw(axes=axes).fit(rows) for axes in (None, ["seq_len", "n_heads", "d_model"]))
     assert usual.parameters_ == named.parameters_
-    depth = tables.from_files(["reference", "reference:depth"])
+    depth = tables.from_files([REAL, REAL.with_name("depth.csv")])
     axes = ["seq_len", "n_heads", "d_model", "n_layers"]
     assert capax.PowerLaw(axes=axes).fit(depth).parameters_ == capax.DepthLaw().fit(depth).parameters_
 

@@ -19,7 +19,7 @@ from capax.laws.law import Law
 from capax.models.transformer import TransformerEnsemble
 from capax.planning.question import Question
 
-REAL = Path(__file__).parents[2] / "src" / "capax" / "data" / "reference" / "study.csv"
+REAL = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_a_target_that_nothing_holds_gives_the_nearest(law: Law) -> None:
 
 
 def test_the_default_law_and_the_published_one() -> None:
-    assert capax.plan("reference:power", 100, seq_len=32).source == "reference"
+    assert capax.plan("reference:power", 100, seq_len=32).source == "reference:grid"
     found = capax.plan("published:harma2024", 1000, seq_len=32)
     assert found.source == "published:harma2024"
     assert [row.n_heads for row in found.architectures] == [4, 3, 2, 1]

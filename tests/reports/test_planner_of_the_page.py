@@ -17,6 +17,8 @@ from capax.reports import report
 from capax.reports.carried import WIDEST, carried, size_in_words
 from capax.store import tables
 
+DATA = Path(__file__).parents[1] / "laws" / "data"
+
 
 def held(page: Any) -> list[list[str]]:
     """Heads, width, trainable parameters and bytes of the planner's table."""
@@ -33,11 +35,11 @@ def slide(page: Any, name: str, value: float) -> None:
 
 def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
     page = shared.page
-    page.get_by_label("sequences", exact=True).fill("150")
+    page.get_by_label("sequences", exact=True).fill("60")
     slide(page, "seq_len", 20)
     slide(page, "probability", 0.8)
     page.get_by_label("n_heads to choose from").fill("2, 4")
-    expected = capax.plan("reference:power", 150, seq_len=20, n_heads=[2, 4], probability=0.8).architectures
+    expected = capax.plan("reference:power", 60, seq_len=20, n_heads=[2, 4], probability=0.8).architectures
     page.wait_for_function("document.querySelectorAll('#plan-table tbody tr').length == 2")
     assert held(page) == [
         [str(a.n_heads), str(a.d_model), str(a.trainable_parameters), size_in_words(a.bytes)] for a in expected
@@ -112,7 +114,7 @@ def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.slow
 def test_plans_of_every_kind_of_law_are_those_of_capax(browser: Any) -> None:
     rng = np.random.default_rng(8)
-    depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files(["reference", "reference:depth"]))
+    depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files([DATA / "study.csv", DATA / "depth.csv"]))
     laws = [load_law(f"reference:{name}") for name in ("power", "ecm", "association", "capacity")]
     laws.append(depth)
     page = browser.new_page()

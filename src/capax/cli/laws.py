@@ -16,7 +16,7 @@ from capax.cli.flags import Flag, Json
 from capax.errors import LawError, TableError
 from capax.figures.drawing import check_writable, draw
 from capax.figures.predicted import compared
-from capax.laws.compare import Comparison
+from capax.laws.compare import ITEMS, Comparison
 from capax.laws.compare import compare as compare_laws
 from capax.laws.files import LAWS, LawName, save_law
 from capax.laws.law import Law
@@ -79,8 +79,9 @@ def fit(
     degree
         Degree of the polynomial. [default: 5]
     target
-        Column of counts. [default: memorized_above_chance, or memorized where a file has no such column; of the
-        relation law total_key_dim, of the exposure law known_bits]
+        Column of counts. [default: memorized_above_chance, or memorized where a file has no such column;
+        capacity_items where all rows are of protocol capacity; of the capacity law capacity_bits, of the relation law
+        total_key_dim, of the exposure law known_bits]
     level
         Level of the intervals.
     compare
@@ -114,6 +115,7 @@ def fit(
     if law == suggested.get("law"):
         axes = axes or ",".join(suggested["axes"])
     usual = "memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized"
+    usual = ITEMS if _at_convergence(rows) else usual
     own = LAWS[law]().target
     counted = target or (usual if own == Law.usual_target else own)
     given: dict[str, Any] = {
@@ -164,7 +166,12 @@ def _usual(rows: pl.DataFrame, options: Mapping[str, Any]) -> LawName:
     for name, kind in LAWS.items():
         if (given and given <= kind().get_params().keys()) or (not given and kind.items in units - {Law.items}):
             return cast(LawName, name)
-    return "capacity" if said.get("protocol") == {"capacity"} else "power"
+    return "capacity" if _at_convergence(rows) else "power"
+
+
+def _at_convergence(rows: pl.DataFrame) -> bool:
+    """Whether all rows say what a model can hold."""
+    return "protocol" in rows.columns and set(rows["protocol"]) == {"capacity"}
 
 
 def _named(column: str, conditions: Iterable[str]) -> bool:

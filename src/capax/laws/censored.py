@@ -101,8 +101,9 @@ def solve(model: Model, start: dict[str, float], free: tuple[str, ...], observed
 
 def deviance(model: Model, values: dict[str, float], observed: Observed, sigma: float) -> float:
     """Sum of squares in units of σ²: minus twice the log likelihood, up to terms of σ."""
-    residuals, _ = standardized(model(_vector(values))[0], observed, sigma)
-    return float(residuals @ residuals)
+    with np.errstate(all="ignore"):  # far from the data a law may overflow
+        residuals, _ = standardized(model(_vector(values))[0], observed, sigma)
+        return float(residuals @ residuals)
 
 
 def _vector(values: dict[str, float]) -> Vector:
@@ -117,7 +118,7 @@ def _minimize(
         return start
     values, varies = _vector(start), np.array([name in free for name in start])
     place = values[varies]
-    with np.errstate(all="ignore"):  # far from the data a law may overflow
+    with np.errstate(all="ignore"):  # as in `deviance`
         found_there = model(values)
 
     def at(tried: Vector) -> tuple[Vector, np.ndarray]:
@@ -180,6 +181,15 @@ def _standard_error(model: Model, solution: Solution, observed: Observed, name: 
     return float(np.clip(found, 1e-4 * size, size))
 
 
+def _crossing(rise: Callable[[float], float], inside: tuple[float, float], outside: tuple[float, float]) -> float:
+    """Where a function crosses zero between two points, each with its value.
+
+    It is not asked for these again: fitted from elsewhere, both may lie on one side.
+    """
+    ends = dict((inside, outside))
+    return float(brentq(lambda x: ends[x] if x in ends else rise(x), inside[0], outside[0], rtol=1e-6, xtol=1e-12))
+
+
 def _end(
     model: Model, solution: Solution, observed: Observed, name: str, best: float, step: float, threshold: float
 ) -> float | None:
@@ -202,12 +212,14 @@ def _end(
             accepted = fitted
         return found
 
-    inside = best
+    inside, within = best, -threshold
     while abs(inside + step - best) <= FARTHEST * max(abs(best), 1.0):
         outside = inside + step
-        if rise(outside) > 0:
-            crossing = float(brentq(rise, inside, outside, rtol=1e-6, xtol=1e-12))
-            if rise(outside) > 0:
+        beyond = rise(outside)
+        if beyond > 0:
+            crossing = _crossing(rise, (inside, within), (outside, beyond))
+            beyond = rise(outside)
+            if beyond > 0:
                 return crossing
-        inside, step = outside, 2 * step
+        inside, within, step = outside, beyond, 2 * step
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
 from capax.errors import CapaxError, LawError
+from capax.laws.capacity import Size
 from capax.laws.law import Law
 from capax.laws.rows import Rows
 from capax.store import frames, tables
@@ -121,14 +122,17 @@ def _of_items(law: Law, held: Law, table: pl.DataFrame, heads: np.ndarray, width
     known = table.select(*law.columns, ITEMS)
     rows = law.read(known)
     score = _score(law, rows, known, heads, widths)
-    differ = [name for name in held.columns if name not in law.columns and table[name].n_unique() > 1]
+    own = {*law.columns, *get_args(Size)}  # sizes follow from shapes
+    differ = [name for name in held.columns if name not in own and table[name].n_unique() > 1]
     reasons = [f"it knows nothing of {', '.join(differ)}, in which the rows differ"] if differ else []
-    # the density of bits is that of items by the bits of an item
-    shift = 2 * float(np.log(tables.numbers(table, held.target) / rows.counts).sum())
+    an_item = tables.numbers(table, held.target) / rows.counts  # in bits
+    shift = 2 * float(np.log(an_item).sum())  # from the density of items to that of bits
+    predicted = None if score.predicted_left_out is None else tuple((score.predicted_left_out * an_item).tolist())
     return score.model_copy(
         update={
             "aic": None if score.aic is None else score.aic + shift,
             "bic": None if score.bic is None else score.bic + shift,
+            "predicted_left_out": predicted,
             "reasons": (*reasons, *score.reasons),
         }
     )

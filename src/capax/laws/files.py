@@ -195,9 +195,9 @@ def load_law(name: Path | str = DEFAULT) -> Law:
     """A law by name: a JSON file, `reference`, or `published:harma2024` (`published:harma2024:2` for two layers).
 
     `reference` (`reference:capacity`) is the law of bits fitted to the converged networks that ship with capax;
-    `reference:exposure` that of their curves. `reference:power`, `reference:ecm` and `reference:bits` are of counts
-    after 600 steps; `reference:association` is the law of attention layers, `reference:relation` that of the key-query
-    channel.
+    `reference:exposure` that of their curves. `reference:power`, `reference:ecm` and `reference:bits` are laws of items
+    in width, heads and length, fitted to those that differ in these alone (`reference:grid`); `reference:association`
+    is the law of attention layers, `reference:relation` that of the key-query channel.
 
     Raises:
         LawError: when there is no such law.

@@ -202,7 +202,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         self.source_ = f"{len(rows.counts)} measurements"
         self.notes_: list[str] = self.reading_notes()
         if repeated := self._repeated():
-            self.notes_.append(f"{repeated} rows repeat a configuration; each counts as a measurement of its own")
+            which = "1 row repeats" if repeated == 1 else f"{repeated} rows repeat"
+            self.notes_.append(f"{which} a configuration; each counts as a measurement of its own")
         if complete := int(rows.complete.sum()):
             which = "libraries were memorized whole" if self.bound is None else "measurements did not converge"
             self.notes_.append(f"{complete} of {len(rows.counts)} {which}: lower bounds")

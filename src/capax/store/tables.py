@@ -36,14 +36,17 @@ COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f
 """How gzip, zlib and zstd begin, which polars unpacks whatever a file is called."""
 
 REFERENCE = {
-    "reference": "study",
-    "reference:depth": "depth",
+    "reference": "capacity",
+    "reference:capacity": "capacity",
+    "reference:grid": "capacity",
+    "reference:exposures": "exposures",
     "reference:associations": "associations",
     "reference:relations": "relations",
-    "reference:capacity": "capacity",
-    "reference:exposures": "exposures",
 }
 """Tables that ship with capax, by the names that stand for them."""
+
+GRID = ("vocab_size=100", "loss=all", "n_layers=1", "d_head=64", "ffn=mlp", "embeddings=frozen")
+"""What the rows of `reference:grid` have in common."""
 
 
 @overload
@@ -223,11 +226,11 @@ def with_columns(rows: pl.DataFrame, columns: Iterable[str]) -> tuple[pl.DataFra
 def from_file(path: Path | str) -> pl.DataFrame:
     """A table of somebody's measurements: a .csv or .parquet file with named columns, `reference`, or a published one.
 
-    `reference` is the study that ships with capax (papers/harma2024/studies/grid-small.toml), `reference:depth` its
-    deeper architectures, `reference:associations` that of attention layers (examples/associations.toml),
-    `reference:relations` that of key-query channels (papers/adler2025/studies/budgets-small.toml),
-    `reference:capacity` what networks hold at convergence (examples/capacity.toml), `reference:exposures` what they
-    knew after so many exposures (that study and examples/exposures.toml). `published:morris2025`,
+    `reference` (`reference:capacity`) is what networks hold at convergence (examples/capacity.toml,
+    capacity-varied.toml and capacity-grid.toml), `reference:grid` those that differ in width, heads and length alone,
+    as the paper's do (capacity-grid.toml), `reference:exposures` what networks knew after so many exposures
+    (capacity.toml and exposures.toml), `reference:associations` what attention layers recall (associations.toml),
+    `reference:relations` what key-query channels need (docs/relations.md). `published:morris2025`,
     `published:nguyen2026` and `published:allenzhu2024` are what others measured, with their `source`
     (`capax.store.published`).
 
@@ -239,6 +242,8 @@ def from_file(path: Path | str) -> pl.DataFrame:
         return published.table(name)
     if name.startswith("reference:") and name not in REFERENCE:
         raise TableError(f"data: {', '.join(REFERENCE)}, got {name!r:.80}")
+    if name == "reference:grid":
+        return where(from_file("reference"), GRID)
     path = (
         Path(str(files("capax") / "data" / "reference" / f"{REFERENCE[name]}.csv")) if name in REFERENCE else Path(path)
     )
