@@ -78,7 +78,8 @@ def test_beside_a_law_of_what_is_held_others_count_the_same_in_items() -> None:
     known = {name: converged[name].to_numpy() for name in ("seq_len", "n_heads", "d_model")}
     items = converged["capacity_items"].to_numpy()
     ecm = capax.ECM().fit(known, items)
-    assert scores["ecm"].mape == pytest.approx(np.mean(np.abs(ecm.predict(known) / items - 1)), rel=1e-9)
+    errors = np.abs(ecm.predict(known) / items - 1)
+    assert scores["ecm"].mape == pytest.approx(np.mean(errors), rel=1e-3)  # along a flat valley
     assert "vocab_size" in scores["ecm"].reasons[0]
     assert "seq_len" not in scores["ecm"].reasons[0]
 
