@@ -96,8 +96,10 @@ def test_the_examples(name: str, runs: int) -> None:
 
 
 def test_the_grid_that_ships_is_of_the_study() -> None:
-    measured = tables.from_file("reference:grid")["key"].to_list()
-    assert set(measured) <= {run.key() for run in read_study(EXAMPLES / "capacity-grid.toml").runs}
+    """Whole up to width 24, on the first library."""
+    measured, runs = set(tables.from_file("reference:grid")["key"]), read_study(EXAMPLES / "capacity-grid.toml").runs
+    assert {run.key() for run in runs if run.seed == 0 and run.model.d_model <= 24} <= measured
+    assert measured <= {run.key() for run in runs}
 
 
 @pytest.mark.parametrize(
