@@ -12,6 +12,7 @@ import pytest
 from commands import narrow, refused, run, without_answer
 
 import capax
+from capax.store import tables
 
 STUDY = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
 
@@ -88,8 +89,11 @@ def test_the_usual_law_is_that_of_the_rows(
 
 
 def test_rows_at_convergence_are_counted_in_what_they_can_hold(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(run(capsys, "fit", "--data", "reference:grid", "--law", "power", "--json"))
+    ask = ("fit", "--data", "reference:grid", "--law", "power", "--compare", "--degree", "1", "--json")
+    found = json.loads(run(capsys, *ask))
     assert found["options"]["target"] == "capacity_items"
+    bits = tables.from_file("reference:grid")["capacity_bits"]
+    assert found["comparison"]["counts"] == bits.to_list(), "whichever law is asked for"
     sizes = {"seq_len": 8, "n_heads": 1, "d_model": 16}
     (after_600_steps,) = pl.read_csv(STUDY).filter(**sizes)["memorized_above_chance"]
     assert capax.predict("reference:power", **sizes).value > 2 * after_600_steps

@@ -116,8 +116,9 @@ def fit(
         axes = axes or ",".join(suggested["axes"])
     usual = "memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized"
     usual = ITEMS if _at_convergence(rows) else usual
-    own = LAWS[law]().target
-    counted = target or (usual if own == Law.usual_target else own)
+    targets = {name: kind().target for name, kind in LAWS.items()}
+    targets = {name: target or (usual if own == Law.usual_target else own) for name, own in targets.items()}
+    counted = targets[law]
     given: dict[str, Any] = {
         "axes": None if axes is None else [name.strip() for name in axes.split(",")],
         "size": size,
@@ -130,7 +131,7 @@ def fit(
         meant = [other for other, kind in LAWS.items() if name in kind().get_params()]
         if law not in meant and not compare:
             raise LawError(f"{name}: only for {', '.join(meant)}, not {law}")
-    given |= {"target": counted} | ({"loss": rows["loss"][0]} if "loss" in rows.columns else {})
+    given |= {"target": targets} | ({"loss": rows["loss"][0]} if "loss" in rows.columns else {})
     chosen = _made(law, given)
     rows, unused = chosen.usable(rows)
     bounded = chosen.bound is not None and chosen.bound in rows.columns
@@ -180,9 +181,10 @@ def _named(column: str, conditions: Iterable[str]) -> bool:
 
 
 def _made(name: str, given: dict[str, Any]) -> Law:
-    """A law with those of the options that it has."""
+    """A law with its own target and those of the options that it has."""
     known = LAWS[name]().get_params()
-    return LAWS[name](**{option: value for option, value in given.items() if option in known})
+    chosen = {option: value for option, value in given.items() if option in known}
+    return LAWS[name](**chosen | {"target": given["target"][name]})
 
 
 def _show_fit(found: FitReport) -> None:
