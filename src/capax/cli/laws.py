@@ -119,6 +119,8 @@ def fit(
     targets = {name: kind().target for name, kind in LAWS.items()}
     targets = {name: target or (usual if own == Law.usual_target else own) for name, own in targets.items()}
     counted = targets[law]
+    if not _at_convergence(rows):  # all laws count the same
+        targets = dict.fromkeys(LAWS, counted)
     given: dict[str, Any] = {
         "axes": None if axes is None else [name.strip() for name in axes.split(",")],
         "size": size,
