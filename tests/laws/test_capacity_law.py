@@ -205,7 +205,7 @@ def test_parts_of_the_variance_say_what_makes_an_interval_wide() -> None:
     assert sum(law.drivers(far).values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("largest", [900, 1100, 1200, 2100])
+@pytest.mark.parametrize("largest", [900, *(pytest.param(size, marks=pytest.mark.slow) for size in (1100, 1200)), 2100])
 @pytest.mark.filterwarnings("ignore:.*outside the domain")
 def test_the_small_networks_that_ship_predict_the_larger(largest: int) -> None:
     """Of measured networks many times as large as all of a fit, at least nine in ten lie in its intervals.

@@ -178,7 +178,7 @@ def test_a_law_that_is_not_there(capsys: pytest.CaptureFixture[str], one: Path, 
 @pytest.mark.parametrize(
     ("law", "said"),
     [
-        ("reference:association", "Which model memorizes so many associations?"),
+        pytest.param("reference:association", "Which model memorizes so many associations?", marks=pytest.mark.slow),
         ("reference:relation", "No plan here: the law relation says what edges need"),
         ("published:harma2024:2", "is not usable as published"),
         pytest.param("published:harma2024", "Errata in the paper that printed it", marks=pytest.mark.slow),

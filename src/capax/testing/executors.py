@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from capax.protocols.measure import measure
-from capax.specs import Mac, Run, Sequences, Training, Transformer
+from capax.specs import Capacity, Mac, Run, Sequences, Training, Transformer
 from capax.sweeps.executors import Executor, Job, Report
 
 PATIENCE = 120
@@ -35,7 +35,7 @@ class ExecutorSuite:
         return executor
 
     def test_jobs_are_reported_once_with_the_results_of_measure(self, executor: Executor) -> None:
-        jobs = [Job((small(seed),)) for seed in range(2)]
+        jobs = [Job((run,)) for run in (small(), capacity())]
         for job in jobs:
             executor.submit(job)
         reports = all_reports(executor, 2)
@@ -43,7 +43,7 @@ class ExecutorSuite:
         for report in reports:
             assert report.trouble is None
             (found,), run = report.measurements, report.job.runs[0]
-            alone = measure(run.task, run.model, run.training, restarts=2, seed=run.seed, device="cpu")
+            alone = measure(run.task, run.model, run.training, protocol=run.protocol, device="cpu")
             assert found.model_copy(update={"seconds": 0.0}) == alone.model_copy(update={"seconds": 0.0})
 
     def test_runs_of_one_shape_train_together(self, executor: Executor) -> None:
@@ -90,6 +90,11 @@ def small(seed: int = 0, epochs: int = 3, library_size: int = 40) -> Run:
         protocol=Mac(restarts=2),
         seed=seed,
     )
+
+
+def capacity() -> Run:
+    """Another one, of the bits that the network can hold."""
+    return small().replace(training=Training(cycle_steps=5, max_steps=35), protocol=Capacity(restarts=2))
 
 
 def endless(seed: int = 0) -> Run:
