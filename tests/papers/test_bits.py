@@ -57,9 +57,10 @@ def test_counts_of_the_papers_networks_are_ours_to_a_percent() -> None:
     ("made", "expected"),
     [
         (holding(3.83), ["agrees", "agrees", "agrees"]),
-        (holding(2.5), ["differs", "agrees", "agrees"]),
-        (holding(2.5, power=0.6), ["differs", "differs", "agrees"]),
-        (holding(2.5, depth=-0.5), ["differs", "agrees", "differs"]),
+        (holding(2.5), ["cannot be judged", "agrees", "agrees"]),
+        (holding(5), ["differs", "agrees", "agrees"]),
+        (holding(2.5, power=0.6), ["cannot be judged", "differs", "agrees"]),
+        (holding(2.5, depth=-0.5), ["cannot be judged", "agrees", "differs"]),
         (holding(3.83, converged=False), ["cannot be judged"] * 3),
     ],
 )
@@ -68,17 +69,23 @@ def test_one_density_for_every_network(made: Made, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "expected"),
+    ("made", "at_small", "at_paper"),
     [
-        (holding(4.1), "agrees"),
-        (holding(2.5), "differs"),
-        (holding(6.0), "differs"),
-        (holding(6.0, converged=False), "differs"),
-        (holding(2.5, converged=False), "cannot be judged"),
+        (holding(4.1), "agrees", "agrees"),
+        (holding(2.5), "cannot be judged", "differs"),
+        (holding(6.0), "differs", "differs"),
+        (holding(6.0, converged=False), "differs", "differs"),
+        (holding(2.5, converged=False), "cannot be judged", "cannot be judged"),
     ],
 )
-def test_a_row_of_the_table(made: Made, expected: str) -> None:
-    assert answers(verdicts("morris2025", "rows", made, "small")) == [expected] * 3
+def test_a_row_of_the_table(made: Made, at_small: str, at_paper: str) -> None:
+    """Less than the paper's, after a training of minutes, contradicts nothing."""
+    assert answers(verdicts("morris2025", "rows", made, "small")) == [at_small] * 3
+    assert answers(verdicts("morris2025", "rows", made, "paper")) == [at_paper] * 3
+
+
+def test_the_paper_scale_can_hold_less_on_the_mean() -> None:
+    assert answers(verdicts("morris2025", "density", holding(2.5), "paper"))[0] == "differs"
 
 
 def test_rows_that_a_scale_does_not_train_are_not_judged() -> None:
