@@ -20,7 +20,7 @@ from capax.protocols.convergence import converged_at, trend
 from capax.training.pack import Pack
 from capax.training.prepare import prepare
 
-SHAPES, SEED, CELLS, RESTARTS = 16, 0, 3, 3
+SHAPES, SEED, CELLS, RESTARTS = 17, 0, 3, 3
 LONGER, MOST_TOKENS, MOST_STEPS = 8, 2000, 25_000
 RESULTS = Path("convergence.jsonl")
 CHOICES: dict[str, tuple[Any, ...]] = {

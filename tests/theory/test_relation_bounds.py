@@ -123,6 +123,7 @@ def test_the_rule_holds_where_it_was_measured() -> None:
         assert whitened.n_heads[0] <= len(weights.query) <= whitened.n_heads[1]
         assert whitened.d_head[0] <= weights.query.shape[2] <= whitened.d_head[1]
         assert whitened.total_key_dim[0] <= weights.total_key_dim <= whitened.total_key_dim[1]
+        assert trained.total_key_dim[0] <= 11 <= trained.total_key_dim[1]  # as both searches found (docs/relations.md)
         assert trained.total_key_dim[1] < whitened.total_key_dim[0]
     assert channel_design(64, 64, 64)[1].n_heads == (1, 1)
     assert channel_design(64, 64, 8)[1].n_heads == (4, 8)

@@ -29,8 +29,9 @@ def channel_design(n_items: int, n_edges: int, d_model: int) -> tuple[ChannelDes
     """Sizes that reached F1 ≥ .99 on Gaussian items, for whitened weights and for trained ones.
 
     The paper (Adler 2025) gives the direction only: many small heads when items outnumber channels, one when not.
-    Whitened (d_model ≥ 64): h = m'/(d/3) to m'/(d/4), d_head 1.1 to 1.8 log2 m. Trained (m ≤ 512, r = m/d_model):
-    D_K = .5 to 1 · m' log2 m' / d_model; one head to r = 2, then r/2 to r; more where d_model is below 16 or so.
+    Whitened (d_model ≥ 64): h = m'/(d/3) to m'/(d/4), d_head 1.1 to 1.8 log2 m. Trained
+    (permutations, m ≤ 512, d_model ≥ 16, a learning rate of .8): D_K = .3 to .7 · m' log2 m' / d_model; one head to
+    r = m/d_model = 2, then r/2 to r.
 
     Raises:
         SpecError: for fewer than 2 items or edges, or no channel.
@@ -41,7 +42,7 @@ def channel_design(n_items: int, n_edges: int, d_model: int) -> tuple[ChannelDes
     heads = ceil(n_edges / max(1, d_model // 3)), ceil(n_edges / max(1, d_model // 4))
     sizes = ceil(1.1 * log2(n_items)), ceil(1.8 * log2(n_items))
     per_channel, trained = n_edges * log2(n_edges) / d_model, trained_heads(n_items, d_model)
-    total = max(trained[0], ceil(per_channel / 2)), max(trained[1], ceil(per_channel))
+    total = max(trained[0], ceil(0.3 * per_channel)), max(trained[1], ceil(0.7 * per_channel))
     return (
         ChannelDesign(
             weights="whitened", n_heads=heads, d_head=sizes, total_key_dim=(heads[0] * sizes[0], heads[1] * sizes[1])
