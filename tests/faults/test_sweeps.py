@@ -23,6 +23,7 @@ from capax.errors import SpecError, SweepFailed
 from capax.results import Measurement
 from capax.store import Store
 from capax.sweeps import packs
+from capax.sweeps.adaptive import sweep_adaptively
 from capax.sweeps.executors import Executor, Job, Processes, Report, do
 from capax.training import checkpoints, loop, workers
 from capax.training.loop import Course, Interrupted, pause, train
@@ -135,12 +136,13 @@ def test_a_sweep_checks_its_arguments_when_it_is_called(tmp_path: Path, options:
     asked: dict[str, Any] = {"study": [spec()], "store": tmp_path / "s.db", "device": "cpu"} | options
     with pytest.raises(capax.CapaxError, match=said):
         capax.sweep(**asked)
-    from capax.sweeps.adaptive import sweep_adaptively
-
     with pytest.raises(capax.CapaxError, match=said):
         sweep_adaptively(**asked, law=capax.PowerLaw(), budget=1)
     with pytest.raises(SpecError, match=r"^budget: "):
         sweep_adaptively([spec()], tmp_path / "s.db", law=capax.PowerLaw(), budget=0)
+    for law, column in ((capax.AssociationLaw(), "d_head|context_size"), (capax.CapacityLaw(), "effective_parameters")):
+        with pytest.raises(capax.CapaxError, match=f"^({column}): no such column"):
+            sweep_adaptively([spec()], tmp_path / "s.db", law=law, budget=1)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -176,6 +178,17 @@ def test_a_sweep_whose_processes_all_die_is_an_error(tmp_path: Path) -> None:
         list(sweep(runs, tmp_path / "t.db", executor=Told("unstarted")))
     with Store(tmp_path / "t.db") as store:
         assert store.failures() == []
+
+
+def test_an_adaptive_sweep_stops_at_a_failure_where_it_is_told_to(tmp_path: Path) -> None:
+    runs, law = [spec(d_model=width) for width in (2, 4, 8)], capax.PowerLaw()
+    assert list(sweep_adaptively(runs, tmp_path / "s.db", law=law, budget=60, executor=Told("raised"))) == []
+    with pytest.raises(SweepFailed, match="as told"):
+        list(
+            sweep_adaptively(
+                runs, tmp_path / "t.db", law=law, budget=60, executor=Told("raised"), retries=0, keep_going=False
+            )
+        )
 
 
 # Resuming

@@ -220,3 +220,19 @@ def test_the_small_networks_that_ship_predict_the_larger(largest: int) -> None:
     assert len(larger) >= 8
     assert ((low < bits) & (bits < high)).mean() >= 0.9
     assert np.abs(law.predict(larger) / bits - 1).mean() < 0.3
+
+
+def test_its_source_says_whose_the_measurements_are() -> None:
+    table = drawn(0).with_columns(source=pl.lit("Somebody 2020"))
+    assert capax.CapacityLaw(axes=[]).fit(table).source_.endswith(" (Somebody 2020)")
+
+
+def test_a_kind_that_no_code_stands_for_is_refused() -> None:
+    law = capax.load_law("reference")
+    row = np.array([[2.0 if name in law.coded else 16.0 for name in law.columns]])
+    with pytest.warns(OutsideDomainWarning):
+        assert law.predict(row) > 0
+    for code in (0.5, 3.0):
+        row[0, law.columns.index("ffn")] = code
+        with pytest.raises(TableError, match=r"^ffn: one of 1 \(.*\), 2 \(.*\), got "):
+            law.predict(row)

@@ -24,6 +24,7 @@ from capax.errors import CapaxError, LawError, ReportError, TableError
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import LAWS, from_json, load_law, save_law, to_json
 from capax.laws.law import Law
+from capax.laws.report import report
 from capax.store import tables
 
 
@@ -394,3 +395,11 @@ def test_budgets_are_compared_in_steps() -> None:
     assert law.domain_.protocol["max_steps"] == 600
     with pytest.raises(LawError, match=r"max_steps: .* 600, 150; .* max_epochs=150"):
         capax.PowerLaw().fit(pl.concat([rows, small.with_columns(max_epochs=pl.lit(150))], how="vertical_relaxed"))
+
+
+def test_a_published_law_says_that_it_has_no_measurements() -> None:
+    law = capax.load_law("published:harma2024")
+    assert law.measured is None
+    for asked in (law.information, law.parameter_intervals, lambda: report(law)):
+        with pytest.raises(LawError, match="ecm: was not fitted to measurements"):
+            asked()

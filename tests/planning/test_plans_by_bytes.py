@@ -84,7 +84,7 @@ def test_a_budget_of_bytes_is_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"smallest": "size"}, "smallest: parameters or bytes"),
+        ({"smallest": "size"}, "smallest: parameters, bytes"),
         ({"smallest": "bytes", "precision": "bfloat16"}, "precision"),
         ({"smallest": "bytes", "budget_bytes": 1}, "budget_bytes"),
     ],

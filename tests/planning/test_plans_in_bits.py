@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import capax
+from capax.cli import main
 from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.files import from_json, load_law, to_json
 from capax.laws.law import Law
@@ -215,6 +216,32 @@ def test_what_is_known_early_is_not_verified_by_what_is_held() -> None:
     found = planned(20, seq_len=4, vocab_size=16, n_layers=1, exposures=100)
     with pytest.raises(LawError, match="exposures: what is known after so many is not verified"):
         capax.verify_plan(law(), found)
+
+
+def test_every_size_that_was_given_is_that_of_the_network(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = planned(200, seq_len=8, vocab_size=100, n_layers=1, n_heads=4, n_kv_heads=[1, 2], embeddings="frozen")
+    assert {one.further["n_kv_heads"] for one in found.architectures} == {1, 2}
+    for one in found.architectures:
+        model = model_of(one).replace(**one.further)
+        assert one.trainable_parameters == model.parameter_counts(vocab_size=100, context=7)["trainable"]
+    assert BitsFrontier.model_validate_json(found.model_dump_json()) == found
+
+    class Measured(Exception):
+        pass
+
+    def measured(task: capax.Task, model: capax.Transformer, **how: object) -> None:
+        raise Measured(model.n_kv_heads)
+
+    monkeypatch.setattr("capax.protocols.measure.measure", measured)
+    for one in found.architectures:
+        with pytest.raises(Measured, match=str(one.further["n_kv_heads"])):
+            capax.verify_plan(law(), found, one)
+    asked = ["--items", "200", "--seq-len", "8", "--vocab-size", "100", "--d-value", "4"]
+    with pytest.raises(SystemExit, match="0"):
+        main(["plan", "sequences", *asked, "--target", "bytes"])
+    assert "d_value" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, nbinom
 
-from capax.protocols.shatter import distance_of_fit, fit_negative_binomial
+import capax
+from capax.protocols.shatter import distance_of_fit, fit_negative_binomial, shatter
+from capax.training.pack import Outcome
 
 epochs = st.lists(st.integers(3, 40), min_size=2, max_size=12)
 
@@ -169,3 +171,19 @@ def test_intervals_hold_the_truth_as_often_as_they_say(r, last_epoch):
 def test_intervals_hold_the_truth_in_many_studies(r, last_epoch):
     for hits in covered(r, r / 80, 100, last_epoch, 1000):
         assert_nominal(hits, 1000)
+
+
+def test_a_trial_that_ends_within_its_first_epoch_tells_nothing_of_the_others():
+    """With steps between evaluations a training may diverge before an epoch is over."""
+    run = capax.Run(
+        task=capax.Sequences(library_size=40), model=capax.Transformer(d_model=8), protocol=capax.Shatter(trials=4)
+    )
+    ends = [("complete", 12), ("complete", 9), ("diverged", 0), ("plateau", 20)]
+
+    def ended(members, sizes, keep):
+        return [Outcome(0, member, 40, 40, 1, epochs, 1, why, (), (), {}) for member, (why, epochs) in enumerate(ends)]
+
+    found = shatter(run, run.protocol, ended).shatter
+    assert found.censored == (0, 20)
+    assert found.fit.r == fit_negative_binomial([12, 9], [20]).r
+    assert found.fit.p == fit_negative_binomial([12, 9], [20]).p

@@ -14,8 +14,9 @@ from capax.laws.files import load_law
 from capax.planning.bits import usual_widths
 from capax.planning.results import Frontier
 from capax.reports import report
-from capax.reports.carried import WIDEST, carried, size_in_words
+from capax.reports.carried import WIDEST, carried
 from capax.store import tables
+from capax.text import amount
 
 DATA = Path(__file__).parents[1] / "laws" / "data"
 
@@ -42,7 +43,7 @@ def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
     expected = capax.plan("reference:power", 60, seq_len=20, n_heads=[2, 4], probability=0.8).architectures
     page.wait_for_function("document.querySelectorAll('#plan-table tbody tr').length == 2")
     assert held(page) == [
-        [str(a.n_heads), str(a.d_model), str(a.trainable_parameters), size_in_words(a.bytes)] for a in expected
+        [str(a.n_heads), str(a.d_model), str(a.trainable_parameters), amount(a.bytes, "B")] for a in expected
     ]
     assert page.locator("#plan-table th").all_text_contents()[-2:] == ["+head", "+width"]
     page.locator("#plan-seq_len").focus()
@@ -169,6 +170,6 @@ def compare(answer: dict[str, Any], expected: Frontier) -> None:
         assert {"n_heads", "d_model", "d_head", "trainable_parameters", "memorized", "at_least"} <= shown.keys()
         assert {"efficient", *(name for name in told if name.startswith("gain_of_"))} <= ours.keys()
         assert all(ours[name] is None for name, value in told.items() if name.startswith("gain_of_") and value is None)
-        assert ours["size"] == size_in_words(theirs.bytes)
+        assert ours["size"] == amount(theirs.bytes, "B")
         for name, value in shown.items():
             assert ours[name] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-7)), name

@@ -61,6 +61,13 @@ def test_only_what_is_missing_runs(tmp_path: Path) -> None:
     assert len(stored(tmp_path / "s.db")) == 3
 
 
+def test_what_is_there_is_given_with_the_labels_that_it_then_has(tmp_path: Path) -> None:
+    list(capax.sweep([small()], tmp_path / "s.db", workers=1, device="cpu", name="mine", tags=["old"]))
+    (again,) = capax.sweep([small()], tmp_path / "s.db", workers=1, device="cpu", tags=["new"])
+    assert [again] == stored(tmp_path / "s.db")
+    assert (again.name, set(again.tags)) == ("mine", {"old", "new"})
+
+
 def test_a_run_given_twice_runs_once(tmp_path: Path) -> None:
     assert len(list(capax.sweep([small(), small()], tmp_path / "s.db", workers=1, device="cpu"))) == 1
 

@@ -17,14 +17,13 @@ from scipy.stats import binomtest
 from capax import working
 from capax.checks.independence import Probe, Rank, count_dependent, probe_subsets, rank, scaled, share_below
 from capax.errors import LibraryError
-from capax.results import Result
+from capax.results import LEVEL, Result
 from capax.tasks.association_files import pairs
 
 Precision = Literal["float32", "float64"]
 Verdict = Literal["holds", "fails", "not refuted", "undecided"]
 Name = Literal["A1", "A2", "general position", "A1 of query + context mean"]
 
-LEVEL = 0.95
 FEWER = 10
 """General position, which the bound does not need, is sampled less by this factor: its subsets are the largest."""
 WORDS = 8

@@ -20,6 +20,7 @@ def columns(rows: Sequence[Network], accelerator: str) -> dict[str, list[str]]:
         "layers": [str(row.n_layers) for row in rows],
         "heads": [f"{row.n_heads} of {row.d_head}" for row in rows],
         "width": [str(row.d_model) for row in rows],
+        **{name: [str(row.further[name]) for row in rows] for name in (rows[0].further if rows else ())},
         "tables": [TABLES.get(row.embeddings or "", "–") for row in rows],
         **({"weights": [str(row.weights) for row in rows]} if any(row.weights for row in rows) else {}),
         "trainable": [amount(row.trainable_parameters) for row in rows],

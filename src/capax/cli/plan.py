@@ -332,7 +332,7 @@ def _show_plan(found: Frontier, items: str) -> None:
         **{WORDS.get(name, name): [str(getattr(row, name)) for row in rows] for name in names},
         "trainable": [str(row.trainable_parameters) for row in rows],
         "total": [str(row.total_parameters) for row in rows],
-        "size": [_size(row.bytes) for row in rows],
+        "size": [amount(row.bytes, "B") for row in rows],
         "expected": [f"{row.memorized:.0f}" for row in rows],
         "at least": [f"{row.at_least:.0f}" for row in rows],
         "tokens/par.": [_few(row.tokens_per_parameter) for row in rows],
@@ -363,13 +363,6 @@ def _more(gain: str) -> str:
 
 def _few(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
-
-
-def _size(count: int) -> str:
-    for prefix, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.3g} {prefix}"
-    return f"{count} B"
 
 
 def _show_verification(found: Verification) -> None:

@@ -105,12 +105,14 @@ def sweep(
     _refuse_together(shard=shard, adapt=adapt, ray=ray, submitit=submitit)
     if submitit_parameters is not None and submitit is None:
         raise SpecError(f"submitit_parameters: needs --submitit, got {shown(submitit_parameters)}")
+    if (adapt is None) != (budget is None) or (target is not None and adapt is None):
+        raise SpecError("adapt: needs --budget, and --budget and --target need --adapt")
+    if dry_run and adapt is not None:
+        raise SpecError(f"dry_run: not with --adapt {adapt}, which chooses its runs on the way")
     if dry_run:
         seen = resolve("capax.sweeps.preview:preview")(found, place, workers=workers, device=device, shard=mine)
         output.emit(seen, lambda seen: print(seen.in_words()), as_json=as_json)
         return
-    if (adapt is None) != (budget is None) or (target is not None and adapt is None):
-        raise SpecError("adapt: needs --budget, and --budget and --target need --adapt")
     if gpus_per_run is not None and ray is None:
         raise SpecError(f"gpus_per_run: needs --ray, got {gpus_per_run:g}")
     if ray is None and submitit is None:
@@ -119,6 +121,7 @@ def sweep(
     with ExitStack() as stack:
         show, state = stack.enter_context(progress_bar(hidden=quiet or as_json))
         options: dict[str, Any] = {"workers": workers, "device": device, "retries": retries, "progress": show}
+        options["keep_going"] = not fail_fast
         options |= {"name": found.labels.name, "tags": found.labels.tags}
         if ray is not None:
             tasks = resolve("capax.sweeps.cluster:RayTasks")
@@ -129,7 +132,7 @@ def sweep(
             given = _parameters(submitit_parameters)
             options["executor"] = stack.enter_context(jobs(folder, submitit, device, workers, given))
         if adapt is None:
-            results = capax.sweep(found.runs, place, keep_going=not fail_fast, shard=mine, **options)
+            results = capax.sweep(found.runs, place, shard=mine, **options)
         else:
             law, wanted = _law(adapt, found.runs[0].task), _target(target)
             start = resolve("capax.sweeps.adaptive:sweep_adaptively")

@@ -9,9 +9,10 @@ import numpy as np
 from scipy import stats
 
 from capax.errors import ReportError
+from capax.results import LEVEL
 
 FEWEST = 3
-LEVEL = 0.95
+
 HOW = (
     "Dashed: y = a·x^b, by least squares of log y on log x, every point alike; after the exponent b its 95 % interval "
     "(Student's t, n − 2 degrees of freedom)."

@@ -17,9 +17,8 @@ from capax.figures.columns import EDGES, HEADS, ITEMS, WIDTH, Column, Of, powers
 from capax.figures.groups import Group
 from capax.figures.key_dims import GRAPH
 from capax.figures.lines import Lines, Measure, Shown, across
-from capax.results import Measurement
+from capax.results import LEVEL, Measurement
 
-LEVEL = 0.95
 FEWEST = 3
 """Trainings that an interval of their mean is given for."""
 TARGET = 0.99

@@ -19,9 +19,8 @@ from capax.figures.chart import Axis, Chart, Panel, Series
 from capax.figures.groups import Group, alike
 from capax.figures.lines import titled
 from capax.laws.law import Law
-from capax.results import Measurement
+from capax.results import LEVEL, Measurement
 
-LEVEL = 0.95
 NONE = "no converged runs by protocol capacity of models that differ in more than their sizes"
 LIBRARY = ("library_size", "library_sha256")
 LETTERS = 40

@@ -161,6 +161,7 @@ class CapacityLaw(Product):
         weights = self._stacked(subsets, design, y, rows)
         self._average(subsets, weights, design, y, rows)
         self._describe()
+        self._name_sources(told)
         return self
 
     def _stacked(self, subsets: list[tuple[int, ...]], design: np.ndarray, y: Vector, rows: Rows) -> Vector:
@@ -315,7 +316,7 @@ class CapacityLaw(Product):
         Each exponent counts by how far its term is from where the data are; `spread` is that of measurements. Shares of
         exponents that err together may not add up to one.
         """
-        if not hasattr(self, "rows_"):  # of a file that leaves them out
+        if self.measured is None:  # of a file that leaves them out
             return {}
         logs, _ = self._logs(self._columns_of(X))
         center = self._logs(self.rows_.columns)[0].mean(0)

@@ -68,7 +68,7 @@ class LawFile(BaseModel):
 def to_json(law: Law) -> str:
     """A fitted law as one JSON object; `from_json` gives back the same predictions bit for bit."""
     draws = law.bootstrap()
-    rows, solution = getattr(law, "rows_", None), law.solution_
+    rows, solution = law.measured, law.solution_
     return LawFile(
         law=law.name,  # type: ignore[arg-type]
         options=law.options(),
@@ -191,8 +191,10 @@ def save_law(law: Law, path: Path | str) -> None:
     outputs.write(Path(path), f"{to_json(law)}\n".encode())
 
 
-def load_law(name: Path | str = DEFAULT) -> Law:
+def load_law(name: Law | Path | str = DEFAULT) -> Law:
     """A law by name: a JSON file, `reference`, or `published:harma2024` (`published:harma2024:2` for two layers).
+
+    A law is given back as it is.
 
     `reference` (`reference:capacity`) is the law of bits fitted to the converged networks that ship with capax;
     `reference:exposure` that of their curves. `reference:power`, `reference:ecm` and `reference:bits` are laws of items
@@ -202,6 +204,8 @@ def load_law(name: Path | str = DEFAULT) -> Law:
     Raises:
         LawError: when there is no such law.
     """
+    if isinstance(name, Law):
+        return name
     if not isinstance(name, Path | str):
         raise LawError(f"law: a fitted law, or the name of one, got {shown(name)}")
     if str(name).startswith("published:"):

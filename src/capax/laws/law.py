@@ -182,10 +182,14 @@ class Law(RegressorMixin, BaseEstimator, ABC):
                 f"got {values} of {len(rows.counts)}"
             )
         self._describe()
-        if "source" in tables.names(told):
-            whose = sorted({str(one) for one in tables.values(told, "source") if one is not None})
-            self.source_ += f" ({'; '.join(whose[:3])})" if whose else ""
+        self._name_sources(told)
         return self
+
+    def _name_sources(self, table: Any) -> None:
+        """Say whose the measurements are, where the table does."""
+        if "source" in tables.names(table):
+            whose = sorted({str(one) for one in tables.values(table, "source") if one is not None})
+            self.source_ += f" ({'; '.join(whose[:3])})" if whose else ""
 
     def bounded(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
         """The columns whose ranges are the domain: the law's own, and what else it takes from them."""
@@ -261,9 +265,28 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             if size[place] == 0 or share[place] > 1e-4
         }
 
+    @property
+    def measured(self) -> Rows | None:
+        """The rows that it was fitted to; None for a published law, and for one of a file that leaves them out."""
+        return getattr(self, "rows_", None)
+
+    def measurements(self) -> Rows:
+        """The rows that it was fitted to.
+
+        Raises:
+            LawError: where there are none.
+        """
+        if self.measured is None:
+            raise LawError(f"{self.name}: was not fitted to measurements ({self.source_})")
+        return self.measured
+
     def information(self) -> tuple[float, float]:
-        """AIC and BIC, of the density of the counts themselves, so that laws on different scales compare."""
-        rows, solution = self.rows_, self.solution_
+        """AIC and BIC, of the density of the counts themselves, so that laws on different scales compare.
+
+        Raises:
+            LawError: for a law without measurements, such as a published one.
+        """
+        rows, solution = self.measurements(), self.solution_
         values = ~rows.complete
         n, free = int(values.sum()), len(solution.free) + 1
         sigma = solution.sigma * np.sqrt(max(solution.dof, 1) / n)
@@ -406,9 +429,13 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """The range of each parameter by profile likelihood, with the F quantile for the spread that is estimated.
 
         None stands for an end that the data do not set; a parameter in `undetermined_` has neither end.
+
+        Raises:
+            LawError: for a law without measurements, such as a published one.
         """
         check_is_fitted(self, "solution_")
-        model, observed = self._model(self.rows_.columns), self._observed(self.rows_)
+        rows = self.measurements()
+        model, observed = self._model(rows.columns), self._observed(rows)
         return {
             name: (None, None) if name in self.undetermined_ else profile(model, self.solution_, observed, name, level)
             for name in self.names
@@ -482,6 +509,10 @@ class Law(RegressorMixin, BaseEstimator, ABC):
                 f"got n_features = {array.shape[1]}"
             )
         columns = {name: array[:, place] for place, name in enumerate(self.columns)}
+        for name, kinds in self.coded.items():
+            if name in columns and not np.isin(columns[name], np.arange(1, len(kinds) + 1)).all():
+                codes = ", ".join(f"{code} ({kind})" for code, kind in enumerate(kinds, 1))
+                raise TableError(f"{name}: one of {codes}, got {shown(float(columns[name].max()))}")
         return columns, array[:, -1] if array.shape[1] == expected[1] else None
 
     def __sklearn_tags__(self) -> Tags:

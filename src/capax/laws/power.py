@@ -174,7 +174,6 @@ class PowerLaw(Product):
     """
 
     name: ClassVar[str] = "power"
-    usual: ClassVar[tuple[Factor, ...]] = (TOKENS, HEADS, WIDTH)
 
     def __init__(
         self,
@@ -195,21 +194,21 @@ class PowerLaw(Product):
             LawError: for axes that are no names, or repeat.
         """
         if self.axes is None:
-            return self.usual
+            return (TOKENS, HEADS, WIDTH)
         axes = [] if isinstance(self.axes, str) else list(self.axes)
         if not axes or len(set(axes)) < len(axes) or not all(isinstance(name, str) and name for name in axes):
             raise LawError(f"axes: names of columns, each once, got {shown(self.axes)}")
         return tuple(NAMED.get(name, Factor(name, name, (name,))) for name in axes)
 
 
-class DepthLaw(PowerLaw):
+class DepthLaw(Product):
     """C = k · (N − 1)^(−p) · H^q · B^r · L^s: the power law with depth L (`n_layers`).
 
     The paper fits one and two layers apart and leaves depth open; s says how much of a layer's capacity another adds.
     """
 
     name: ClassVar[str] = "depth"
-    usual: ClassVar[tuple[Factor, ...]] = (TOKENS, HEADS, WIDTH, LAYERS)
+    factors = (TOKENS, HEADS, WIDTH, LAYERS)
 
 
 class AssociationLaw(Product):

@@ -42,8 +42,12 @@ class FitReport(Result):
 
 
 def report(law: Law, level: float = 0.95, comparison: Comparison | None = None) -> FitReport:
-    """Describe a law that was fitted to measurements, with parameter intervals by profile likelihood."""
-    intervals = law.parameter_intervals(level)
+    """Describe a law that was fitted to measurements, with parameter intervals by profile likelihood.
+
+    Raises:
+        LawError: for a law without measurements, such as a published one.
+    """
+    rows, intervals = law.measurements(), law.parameter_intervals(level)
     aic, bic = law.information()
     return FitReport(
         law=law.name,
@@ -60,11 +64,11 @@ def report(law: Law, level: float = 0.95, comparison: Comparison | None = None) 
         ),
         level=level,
         sigma=law.sigma_,
-        mape=mape(law, law.rows_),
+        mape=mape(law, rows),
         aic=aic,
         bic=bic,
-        n_rows=len(law.rows_.counts),
-        n_complete=int(law.rows_.complete.sum()),
+        n_rows=len(rows.counts),
+        n_complete=int(rows.complete.sum()),
         domain=law.domain_,
         notes=tuple(law.notes_),
         comparison=comparison,

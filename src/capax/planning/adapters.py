@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from io import StringIO
@@ -172,7 +172,6 @@ def plan_lora(
     targets: Sequence[str] = PLACES,
     precision: Precision = "float32",
     held_out: str | None = None,
-    options: Mapping[str, Any] | None = None,
 ) -> AdapterPlan:
     """The smallest adapters over a frozen model that recall a share of a file's facts with a probability.
 
@@ -189,7 +188,6 @@ def plan_lora(
         targets: layers to choose from, each as `Lora.targets`.
         precision: in which bytes are counted.
         held_out: as of `Lora`.
-        options: of the adapter beside its rank, as `Lora.lora`.
 
     Raises:
         LawError: for a value that is not allowed.
@@ -198,11 +196,11 @@ def plan_lora(
     checked_recall(facts, recall)
     if not 0.5 <= probability < 1:
         raise LawError(f"probability: at least 0.5 and below 1, got {shown(probability)}")
-    table, given = study(), dict(options or {})
+    table = study()
     bits, per_fact = facts.library_size * facts.known.entropy_per_fact, facts.known.entropy_per_fact
     adapters, notes, layers, spec = [], [], {}, None
     for one in dict.fromkeys(targets):
-        spec = Lora(base=str(base), lora={**given, "r": 1}, targets=one, held_out=held_out)
+        spec = Lora(base=str(base), lora={"r": 1}, targets=one, held_out=held_out)
         layers[spec.targets] = Layers.of(spec, facts)
         found = load(table, spec.targets, recall)
         sure = found.quantile(1 - probability)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import scipy
@@ -16,7 +16,7 @@ from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, operations
 from capax.planning.question import Columns, Question, predicted
-from capax.planning.results import BYTES, BitsFrontier, Bounds, Known, Network, Precision, Verification
+from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network, Precision, Smallest, Verification
 from capax.planning.written import Written
 from capax.results import LEVEL, Interval
 from capax.specs import Capacity
@@ -83,6 +83,7 @@ def checked_budget(
     probability: Any,
     precision: Any,
     accelerator: Any,
+    smallest: Any,
     multiple: Any = None,
     exposures: Any = None,
 ) -> Bounds:
@@ -99,7 +100,12 @@ def checked_budget(
         raise LawError(f"budget_hours: a positive number, got {shown(hours)}")
     if not 0 < probability < 1:
         raise LawError(f"probability: between 0 and 1, got {shown(probability)}")
-    for name, value, known in (("precision", precision, BYTES), ("accelerator", accelerator, PEAKS)):
+    choices = (
+        ("precision", precision, BYTES),
+        ("accelerator", accelerator, PEAKS),
+        ("smallest", smallest, get_args(Smallest)),
+    )
+    for name, value, known in choices:
         if value not in known:
             raise LawError(f"{name}: {', '.join(known)}, got {shown(value)}")
     return Bounds(parameters=parameters, bytes=bytes_, hours=hours)
@@ -201,7 +207,7 @@ def frontier(
 
     def described(place: int) -> Network:
         at = int(place)
-        sizes: dict[str, Any] = {name: int(table[name][at]) for name in ("n_layers", "n_heads", "d_head", "d_model")}
+        sizes: dict[str, Any] = {name: int(table[name][at]) for name in dict.fromkeys((*SIZES, *question.axes))}
         return Network(
             **sizes,
             embeddings=getattr(models[at], "embeddings", None),
@@ -257,8 +263,7 @@ def frontier(
 
 def _nearest_measured(law: Law, bits: float) -> Known | None:
     """The converged network of the law's data that holds what is nearest to so many bits."""
-    rows = getattr(law, "rows_", None)
-    if rows is None:  # of a law's file that leaves them out
+    if (rows := law.measured) is None:  # of a law's file that leaves them out
         return None
     at = int(np.argmin(np.where(rows.complete, np.inf, np.abs(np.log(rows.counts / bits)))))
     sizes = {name: float(values[at]) for name, values in rows.columns.items() if name not in law.coded}
@@ -297,7 +302,7 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     heads = {name: [getattr(chosen, name)] for name in ("d_head", "n_heads") if getattr(chosen, name) != filled[name]}
     kinds = question.kinds | ({} if chosen.embeddings is None else {"embeddings": chosen.embeddings})
     widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
-    sizes = {**heads, "n_layers": [chosen.n_layers], "d_model": widths}
+    sizes = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}
     family = Question(question.law, {**question.asked, **kinds, **sizes})
     tried = families(family, None)
     low, at_least, middle, high = (

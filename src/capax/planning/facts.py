@@ -17,7 +17,7 @@ from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
 from capax.planning.fills import fill
 from capax.planning.question import Question, predicted
-from capax.planning.results import Network, Precision, Smallest, held_in_words, networks, verified
+from capax.planning.results import SIZES, Network, Precision, Smallest, held_in_words, networks, verified
 from capax.planning.written import ways
 from capax.probes.quantization import recalled_share
 from capax.protocols.measure import measure
@@ -200,7 +200,7 @@ def plan_facts(
         LawError: for a value that is not allowed, or budgets that leave no network.
         CapaxError: for a file that cannot be put into tokens.
     """
-    law = law if isinstance(law, Law) else load_law(law)
+    law = load_law(law)
     if law.target not in IN_BITS or law.along is not None:
         raise LawError(f"law: one of capacity in bits, got {law.name}")
     budget = checked_budget(
@@ -211,6 +211,7 @@ def plan_facts(
         probability=probability,
         precision=precision,
         accelerator=accelerator,
+        smallest=smallest,
     )
     tokenizations = tuple(dict.fromkeys([tokenizations] if isinstance(tokenizations, str) else tokenizations))
     for one in tokenizations or ("",):
@@ -290,7 +291,7 @@ def promised(facts: Facts, model: Any, recall: float, law: Law | str = "referenc
     """
     if not isinstance(model, facts.learner):
         raise LawError(f"model: one that plans are made of, {facts.learner.__name__}, got {type(model).__name__}")
-    law = law if isinstance(law, Law) else load_law(law)
+    law = load_law(law)
     fields = {name: getattr(model, name) for name in ("n_layers", "n_heads", "d_head", "d_model")}
     kinds = {name: getattr(model, name) for name in law.coded if name in type(model).model_fields}
     if not facts.known.entropy_per_fact:
@@ -337,8 +338,8 @@ def _described(network: Network, task: Facts) -> FactsNetwork:
 
 def _model(task: Facts, network: Network) -> Any:
     """The model that a plan's network is."""
-    names = ("n_layers", "n_heads", "d_head", "d_model", "embeddings")
-    return task.learner(**task.learner.completed({name: getattr(network, name) for name in names}))
+    sizes = {name: getattr(network, name) for name in SIZES}
+    return task.learner(**task.learner.completed({**sizes, **network.further, "embeddings": network.embeddings}))
 
 
 def verify_facts(facts: Facts, plan: FactsPlan, network: FactsNetwork | None = None, **how: Any) -> FactsVerification:

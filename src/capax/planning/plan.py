@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +139,7 @@ def plan(
         LawError: for a value that is not allowed, outside the domain without `extrapolate`, or when the budget leaves
             no candidate.
     """
-    law = law if isinstance(law, Law) else load_law(law)
+    law = load_law(law)
     if law.along is not None:
         raise LawError(
             f"law: {law.name} says what is known after so many {law.along}; a plan needs one of what is held"
@@ -158,13 +158,12 @@ def plan(
         probability=probability,
         precision=precision,
         accelerator=accelerator,
+        smallest=smallest,
     )
     of_bits = {"budget_bytes": budget_bytes, "exposures": exposures, "budget_hours": budget_hours}
     for name, given in of_bits.items():
         if given is not None and not in_bits:
             raise LawError(f"{name}: only for laws in bits, such as capacity; {law.name} is none")
-    if smallest not in (known := get_args(Smallest)):
-        raise LawError(f"smallest: {' or '.join(known)}, got {shown(smallest)}")
     if smallest == "bytes" and not in_bits:
         raise LawError(f"smallest: bytes only for laws in bits, such as capacity; {law.name} is none")
     question = Question(law, sizes, target)
@@ -339,7 +338,7 @@ def verify_plan(
     Raises:
         CapaxError: when the library cannot be drawn (fewer prefixes than the target) or the run cannot be stored.
     """
-    law = law if isinstance(law, Law) else load_law(law)
+    law = load_law(law)
     asked = dict(frontier.model_extra or {})
     target = frontier.items
     question = Question(law, asked, target)

@@ -49,7 +49,7 @@ class Question:
     """
 
     def __init__(self, law: Law | str, given: Mapping[str, Any], items: int | None = None) -> None:
-        self.law = law = law if isinstance(law, Law) else load_law(law)
+        self.law = law = load_law(law)
         self.kind = law.domain_.task_class(law.items)
         self.model = law.domain_.model_class(law.items)
         self.told = {name: value for name, value in law.domain_.protocol.items() if value is not None}

@@ -99,7 +99,7 @@ def plan_relations(
             ).model_copy(update={"graph": "the graph"})
     if not 0 < probability < 1:
         raise LawError(f"probability: between 0 and 1, got {probability!r:.80}")
-    law = law if isinstance(law, Law) else load_law(law)
+    law = load_law(law)
     if law.needed_for is None:
         raise LawError(f"law: one of what relations need, got {law.name}, which is of {law.items}")
     told: set[str] = set()

@@ -83,6 +83,10 @@ class Architecture(Sized):
     ]
 
 
+SIZES = ("n_layers", "n_heads", "d_head", "d_model")
+"""Of every network of a plan by a law in bits; further ones are those that were asked about."""
+
+
 class Network(Architecture):
     """An architecture of a plan by a law in bits."""
 
@@ -96,6 +100,11 @@ class Network(Architecture):
     interval: Annotated[Interval, Field(description="Of the items that a new measurement of it finds.")]
     outside: Annotated[tuple[str, ...], Field(description="Why it lies outside the domain of the law.")]
     cost: Cost
+
+    @property
+    def further(self) -> dict[str, Any]:
+        """Its sizes beside the usual: `n_kv_heads`, `window`, ..., where they were given."""
+        return {name: size for name, size in (self.model_extra or {}).items() if name not in SIZES}
 
 
 class Verification(Displayed, Result):
@@ -209,7 +218,7 @@ class BitsFrontier(Frontier):
 def networks(rows: Sequence[Network]) -> dict[str, list[str]]:
     """What is shown of networks, by its heading."""
     return {
-        **{name: [str(getattr(row, name)) for row in rows] for name in ("n_layers", "n_heads", "d_head", "d_model")},
+        **{name: [str(getattr(row, name)) for row in rows] for name in (*SIZES, *(rows[0].further if rows else ()))},
         "embeddings": [row.embeddings or "–" for row in rows],
         **({"weights": [str(row.weights) for row in rows]} if any(row.weights for row in rows) else {}),
         "trainable": [amount(row.trainable_parameters) for row in rows],

@@ -36,7 +36,8 @@ def shatter(run: Run, protocol: Shatter, train: Train) -> Count:
     epochs = [o.epochs for o in outcomes if o.stop_reason == "complete"]
     censored = [o.epochs for o in outcomes if o.stop_reason != "complete"]
     share = scipy.stats.binomtest(len(epochs), trials).proportion_ci(LEVEL)
-    fit = fit_negative_binomial(np.array(epochs), np.array(censored, dtype=int)) if epochs and min(epochs) > 0 else None
+    later = np.array([epoch for epoch in censored if epoch > 0], dtype=int)  # the others tell nothing of whole epochs
+    fit = fit_negative_binomial(np.array(epochs), later) if epochs and min(epochs) > 0 else None
     epochs_to_shatter = ShatterEpochs(
         epochs=tuple(epochs),
         censored=tuple(censored),

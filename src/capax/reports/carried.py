@@ -16,6 +16,7 @@ from capax.laws.law import Law
 from capax.planning.bits import families, usual_widths
 from capax.planning.question import Columns, Question, predicted
 from capax.store.tables import IN_BITS
+from capax.text import amount
 
 PROBABILITIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 START = 0.9
@@ -226,21 +227,13 @@ def _rows(question: Question, table: Columns, columns: Sequence[str]) -> list[li
         [
             *row,
             _short(value),
-            size_in_words(4 * row[-1]),
+            amount(4 * row[-1], "B"),
             None if tokens is None else _short(tokens[place]),
             list(map(_short, at_least[place])),
             law.domain_.outside_in_words(places[place]),
         ]
         for place, (row, value) in enumerate(zip(numbers, held, strict=True))
     ]
-
-
-def size_in_words(count: int) -> str:
-    """Bytes to three digits."""
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if count >= unit:
-            return f"{count / unit:.3g} {name}"
-    return f"{count} B"
 
 
 def _short(value: float) -> float:

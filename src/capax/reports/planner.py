@@ -14,10 +14,8 @@ from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.report import FittedParameter, report
 from capax.reports.carried import carried
-from capax.results import Measurement, Result
+from capax.results import LEVEL, Measurement, Result
 from capax.specs import Task
-
-LEVEL = 0.95
 
 
 class Planner(Result):
@@ -93,7 +91,7 @@ def _parameters(law: Law) -> tuple[FittedParameter, ...]:
     """Those of a law with names that mean something; without intervals where it was not fitted to rows."""
     if isinstance(law, Polynomial):
         return ()
-    if hasattr(law, "rows_"):
+    if law.measured is not None:
         return report(law, LEVEL).parameters
     return tuple(
         FittedParameter(name=name, value=value, low=None, high=None, reason=law.undetermined_.get(name))

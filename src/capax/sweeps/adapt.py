@@ -92,10 +92,9 @@ def half_width(law: Law, target: Any, level: float = 0.95) -> float:
     """
     if not 0 < level < 1:
         raise LawError(f"level: between 0 and 1, got {level}")
-    if getattr(law, "rows_", None) is None:
-        raise LawError(f"{law.name}: was not fitted to measurements, so its interval cannot be found from them")
+    rows = law.measurements()
     places = [law.names.index(name) for name in law.solution_.free]
-    slopes = _slopes(law, law.rows_.take(~law.rows_.complete).columns)[:, places]
+    slopes = _slopes(law, rows.take(~rows.complete).columns)[:, places]
     goals = _relative_slopes(law, _columns(law, target))[:, places]
     size = _size(np.concatenate([slopes, goals]))
     values, axes = np.linalg.eigh((slopes / size).T @ (slopes / size))

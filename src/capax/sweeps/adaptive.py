@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from capax.laws.law import Law
 from capax.protocols.progress import finish
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.labels import Labels
-from capax.store import Store
+from capax.store import Store, tables
 from capax.sweeps import adapt
 from capax.sweeps.executors import Executor
 from capax.sweeps.preview import estimate_seconds
@@ -33,6 +31,7 @@ def sweep_adaptively(
     workers: int | None = None,
     device: str = "auto",
     retries: int = 1,
+    keep_going: bool = True,
     name: str | None = None,
     tags: Iterable[str] = (),
     progress: Watch | None = None,
@@ -55,6 +54,9 @@ def sweep_adaptively(
     asked = ask(study, store, allow_many, retries, executor, workers, device, Labels(name, tags))  # type: ignore[arg-type]
     adapt.check(budget, until)
     runs = asked.runs
+    if target is None:
+        offered = adapt.candidate_table(runs)
+        target = {name: [float(tables.numbers(offered, name).max())] for name in law.columns}
 
     def found() -> Iterator[Measurement]:
         with asked.opened() as (opened, kept, record):
@@ -78,7 +80,7 @@ def sweep_adaptively(
             def run_batch(batch: list[Run]) -> Iterator[Measurement]:
                 nonlocal done, memorized, failed
                 found = []
-                under_way = UnderWay(tuple(batch), opened, kept, asked.device, retries, True, tell, asked.labels)
+                under_way = UnderWay(tuple(batch), opened, kept, asked.device, retries, keep_going, tell, asked.labels)
                 for run in under_way.run():
                     found.append(run)
                     finish(progress, run)
@@ -87,11 +89,10 @@ def sweep_adaptively(
                 failed += len(batch) - len(found)
 
             known = [found for run in runs if (found := opened.get(run.key())) is not None]
-            offered = adapt.candidate_table(runs)
             yield from adapt.adaptive(
                 law,
                 runs,
-                {name: [float(np.max(offered[name]))] for name in law.columns} if target is None else target,
+                target,
                 run_batch,
                 lambda run: estimate_seconds(run, asked.device),
                 budget=budget,

@@ -68,7 +68,7 @@ class UnderWay:
                 self._memorized += found.memorized
                 if self._labels.lacking(found.name, found.tags):
                     self._store.label(found.key, name=self._labels.name, tags=self._labels.tags)
-                    found = labelled(found, self._labels)
+                    found = self._store.get(found.key) or found
                 yield found
         self._pack_sizes = self._store.pack_sizes()
         self._queue.extend(map(self._job, together(missing)))

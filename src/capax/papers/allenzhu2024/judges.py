@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from capax.papers.evidence import exactly, field
+from capax.papers.evidence import Estimate, exactly, field
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.specs import Biographies
@@ -19,19 +18,8 @@ SHARE = 0.99
 """Of R_max that counts as all of it (ours)."""
 
 
-class Ratio(NamedTuple):
-    """R: bits of names and values that a network knows, per parameter, with its interval over restarts."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
-
-
-def ratio(run: Measurement) -> Ratio:
-    """The capacity ratio of a run; without restarts its interval is the number itself.
+def ratio(run: Measurement) -> Estimate:
+    """R: bits of names and values that a network knows, per parameter; without restarts its interval is the number.
 
     Raises:
         Unjudged: for a run whose outputs were no finite probabilities.
@@ -41,7 +29,7 @@ def ratio(run: Measurement) -> Ratio:
         raise Unjudged(f"run {run.key[:12]} ended without finite probabilities")
     parameters = run.parameters.total
     low, high = (found.amount,) * 2 if found.interval is None else (found.interval.low, found.interval.high)
-    return Ratio(found.amount / parameters, low / parameters, (found.amount if high is None else high) / parameters)
+    return Estimate(found.amount / parameters, low / parameters, (found.amount if high is None else high) / parameters)
 
 
 def most(run: Measurement) -> float:
@@ -121,7 +109,7 @@ def one_bit_by_adam(of: Evidence) -> Verdict:
 
 def never_above(of: Evidence) -> Verdict:
     """The largest ratio of all runs."""
-    largest = max(map(ratio, of.runs))
+    largest = max(map(ratio, of.runs), key=lambda one: one.value)
     measured = f"at most {largest}, {len(of.runs)} runs"
     if largest.value <= MOST:
         return agrees(f"no run is above {MOST}", measured)
