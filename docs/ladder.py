@@ -1,0 +1,141 @@
+"""Writes the ladder of laws.md: what the law of capacity said of larger networks, and what they were found to hold.
+
+`python docs/ladder.py predict` writes what the law that ships says of networks before they are measured, once and for
+all: a law that is fitted later may know them. `python docs/ladder.py` writes the page. A test compares it.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import polars as pl
+from parts import filled
+
+from capax.figures.runs import read
+from capax.laws.domain import OutsideDomainWarning
+from capax.laws.files import load_law
+from capax.planning.cost import PEAKS, hours, operations
+from capax.results import Measurement
+from capax.specs import Capacity, Run, Sequences, Transformer
+from capax.sweeps.grid import read_study
+from capax.text import duration
+
+PAGE = Path(__file__).with_name("laws.md")
+PREDICTED = Path(__file__).with_name("capacity") / "ladder-predicted.csv"
+STORE = PREDICTED.with_name("ladder.db")
+STUDY = Path(__file__).parents[1] / "examples" / "capacity-ladder.toml"
+BEYOND = (256, 640, 2048)
+"""Widths of the rungs above those of the study."""
+CORES = 2
+ACCELERATOR = "h200"
+HEADS = (
+    *("width", "trained", "effective", "kbit, predicted (95 %)", "kbit, measured (95 %)", "measured by predicted"),
+    *("operations", "on two cores", "on an H200"),
+)
+
+
+def rungs() -> dict[str, Run]:
+    """The networks of the study, then the larger ones, by key."""
+    runs = list(read_study(STUDY).runs)
+    task, model = runs[0].task, runs[0].model
+    assert isinstance(task, Sequences)
+    assert isinstance(model, Transformer)
+    sizes = {"seq_len": task.seq_len, "vocab_size": task.vocab_size}  # the library follows from the network
+    for width in BEYOND:
+        larger = model.replace(d_model=width, d_head=width // model.n_heads)
+        runs.append(Run(task=Sequences(**sizes), model=larger, protocol=Capacity()))
+    return {run.key(): run for run in runs}
+
+
+def predict() -> None:
+    """Write what the law says of all rungs."""
+    if PREDICTED.exists():
+        raise SystemExit(f"{PREDICTED}: was predicted before, and is not predicted again")
+    law, runs = load_law("reference"), rungs()
+    known = [
+        {
+            **run.task.columns(),
+            **run.model.columns(),
+            "effective_parameters": run.model.effective_parameters(**run.task.sizes()),
+        }
+        for run in runs.values()
+    ]
+    rows = pl.DataFrame([{name: row[name] for name in law.columns} for row in known])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideDomainWarning)
+        low, high = law.predict_interval(rows)
+        found = {"key": list(runs), "predicted": law.predict(rows), "low": low, "high": high}
+    pl.DataFrame(found).write_csv(PREDICTED, float_precision=0)
+
+
+def measured() -> dict[str, Measurement]:
+    """The rungs that have been run, by key."""
+    return {run.key: run for run in read([STORE]).runs} if STORE.exists() else {}
+
+
+def kbit(bits: float, low: float | None, high: float | None) -> str:
+    """Bits with their interval."""
+    ends = " to ".join("no end" if end is None else f"{end / 1000:,.0f}" for end in (low, high))
+    return f"{bits / 1000:,.0f} ({ends})"
+
+
+def scientific(value: float) -> str:
+    """A number in two digits."""
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits} · 10^{int(exponent)}"
+
+
+def took(seconds: float) -> str:
+    """A time, as far as it can be reckoned."""
+    return duration(seconds) if seconds >= 60 else "less than 1 min"
+
+
+def work(run: Run, steps: int, restarts: int = 3) -> float:
+    """Operations of all restarts; a batch is the whole library."""
+    size = run.task.library_size
+    assert size is not None
+    return restarts * operations(run.model, run.task, size, steps)
+
+
+def section() -> str:
+    """The table, and what it is reckoned by."""
+    runs, found = rungs(), measured()
+    lines = [f"| {' | '.join(HEADS)} |", f"| {' | '.join('---' for _ in HEADS)} |"]
+    last = found[[key for key in runs if key in found][-1]]
+    rate = CORES * work(last.spec, last.steps) / last.seconds
+    for row in pl.read_csv(PREDICTED).iter_rows(named=True):
+        run, done = runs[row["key"]], found.get(row["key"])
+        sizes, held = run.task.sizes(), None if done is None else done.capacity
+        shown, ratio = ("not run", "–") if held is None else ("not converged", "–")
+        if held is not None and held.extrapolated is not None and held.interval is not None:
+            shown = kbit(held.extrapolated, held.interval.low, held.interval.high)
+            ratio = f"{held.extrapolated / row['predicted']:.2f}"
+        flops = work(run, last.steps if done is None else done.steps)
+        model = run.model.columns()
+        cells = (
+            f"{model['d_model']}",
+            f"{run.model.parameter_counts(**sizes)['trainable']:,}",
+            f"{run.model.effective_parameters(**sizes):,}",
+            kbit(row["predicted"], row["low"], row["high"]),
+            shown,
+            ratio,
+            scientific(flops),
+            took(flops / rate),
+            took(3600 * hours(flops, PEAKS[ACCELERATOR])),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """The page with the ladder as far as it has been run."""
+    return filled(text, "ladder", "ladder.py", section())
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["predict"]:
+        predict()
+    else:
+        PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
