@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import capax
 from capax.errors import SpecError
-from capax.protocols import chance, units
+from capax.protocols import units
 from capax.protocols.mac import best_of_restarts_interval
 from capax.protocols.measure import perform, perform_together
 from capax.results import Measurement, ResultError
@@ -34,8 +35,7 @@ def test_untrained_models_recall_as_often_as_luck(vocab_size: int) -> None:
     run = capax.measure(task, capax.Transformer(d_model=32), capax.Training(max_epochs=1), restarts=8)
     untrained = [member.curve.memorized[0] for member in run.members]
     assert [member.curve.epoch[0] for member in run.members] == [0] * 8
-    probability = task.guess_probability()
-    low, high = chance.interval(task.library_size, probability, 0.999)
+    low, high = binom.interval(0.999, task.library_size, task.guess_probability())
     assert sum(low <= count <= high for count in untrained) == 8
     assert run.chance_uniform == pytest.approx(task.library_size / vocab_size)
     assert run.chance == run.chance_constant > run.chance_uniform
@@ -175,16 +175,6 @@ def test_units_agree_with_their_formulas() -> None:
     assert run.bits_per_parameter == pytest.approx(run.bits / run.parameters.trainable)
     assert run.tokens_per_parameter == pytest.approx(4 * run.memorized / run.parameters.trainable)
     assert units.above_chance(60, 6, 60) == pytest.approx(60)
-
-
-def test_chance_is_the_binomial() -> None:
-    pmf = chance.pmf(16, 0.25)
-    assert pmf.sum() == pytest.approx(1)
-    assert (pmf * np.arange(17)).sum() == pytest.approx(chance.mean(16, 0.25))
-    low, high = chance.interval(16, 0.25, 0.95)
-    assert pmf[:low].sum() <= 0.025
-    assert pmf[high + 1 :].sum() <= 0.025
-    assert pmf[low : high + 1].sum() >= 0.95
 
 
 def test_interval_of_the_best_restart_covers() -> None:

@@ -28,7 +28,7 @@ def columns(rows: Sequence[Network], accelerator: str) -> dict[str, list[str]]:
         "size": [amount(row.bytes, "B") for row in rows],
         "bits": [amount(row.bits) for row in rows],
         "expected": [amount(row.memorized) for row in rows],
-        "95 % interval": [f"{amount(row.interval.low)} to {amount(row.interval.high or 0.0)}" for row in rows],
+        "95 % interval": [row.interval.ends(amount) for row in rows],
         "at least": [amount(row.at_least) for row in rows],
         "FLOP": [f"{row.cost.flops:.1e}" for row in rows],
         "time/here": [duration(3600 * row.cost.hours) for row in rows],

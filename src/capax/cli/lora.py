@@ -13,7 +13,7 @@ from capax.cli.facts import emit, in_words
 from capax.cli.families import amount
 from capax.cli.flags import Flag, Json, Part, command
 from capax.errors import NoPlan
-from capax.planning.adapter_plan import Adapter, AdapterPlan
+from capax.planning.adapter_plan import AdapterPlan
 from capax.planning.adapters import PLACES, plan_lora, verify_lora
 from capax.specs import Facts
 from capax.text import counted, duration
@@ -96,7 +96,7 @@ def _show(found: AdapterPlan) -> None:
             "trainable": [amount(row.trainable_parameters) for row, _, _, _ in shown],
             "size": [amount(row.bytes, "B") for row, _, _, _ in shown],
             "facts": [amount(row.facts) for row, _, _, _ in shown],
-            "interval": [_ends(row) for row, _, _, _ in shown],
+            "interval": [row.interval.ends(amount) for row, _, _, _ in shown],
             "at least": [amount(row.at_least) for row, _, _, _ in shown],
             "recall": [share for _, _, _, share in shown],
         },
@@ -110,10 +110,6 @@ def _show(found: AdapterPlan) -> None:
     )
     for note in found.notes:
         screen.print(f"note: {note}")
-
-
-def _ends(row: Adapter) -> str:
-    return f"{amount(row.interval.low)} to {amount(row.interval.high or 0.0)}"
 
 
 def _show_verified(found: AdapterPlan) -> None:

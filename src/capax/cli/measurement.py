@@ -201,9 +201,7 @@ def _unit_rows(run: Measurement) -> list[tuple[str, str]]:
     rows = []
     for unit in run.units:
         if unit.name in UNITS:
-            low_high = unit.interval
-            high = "no upper end" if low_high is None or low_high.high is None else f"{low_high.high:.4g}"
-            spread = "" if low_high is None else f" ({low_high.low:.4g} to {high})"
+            spread = "" if unit.interval is None else f" ({unit.interval.ends()})"
             rows.append(
                 (
                     UNITS[unit.name],
@@ -231,11 +229,10 @@ def _key_dimension_rows(search: KeyDimensionSearch) -> list[tuple[str, str]]:
             if count.total_key_dim is None
             else f"{count.n_heads} x {count.d_head} = {count.total_key_dim}"
         )
-        high = "no upper end" if count.interval.high is None else f"{count.interval.high:.4g}"
         rows.append(
             (
                 f"{count.n_heads} head{'s' * (count.n_heads > 1)}",
-                f"{enough} ({count.interval.low:.4g} to {high}), F1 {count.f1:.3f}, {count.trainings} trainings",
+                f"{enough} ({count.interval.ends()}), F1 {count.f1:.3f}, {count.trainings} trainings",
             )
         )
     return rows
@@ -261,5 +258,4 @@ def _shatter_rows(run: Measurement) -> list[tuple[str, str]]:
 
 
 def _range(interval: Interval) -> str:
-    high = "no upper end" if interval.high is None else f"{interval.high:.4g}"
-    return f"{interval.low:.4g} to {high} ({interval.level:.0%}: {interval.of})"
+    return f"{interval.ends()} ({interval.level:.0%}: {interval.of})"

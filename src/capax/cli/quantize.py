@@ -112,4 +112,4 @@ def _steps(row: Precision) -> str:
 def _ends(found: Mean | None, form: str) -> str:
     if found is None or found.interval is None:
         return "–"
-    return f"{found.interval.low:{form}} to {found.interval.high or 0.0:{form}}"
+    return found.interval.ends(lambda end: format(end, form))

@@ -128,8 +128,7 @@ def _number(value: float | None) -> str:
 def _range(found: Sensitivity) -> str:
     if found.interval is None:
         return ""
-    high = "no upper end" if found.interval.high is None else f"{found.interval.high:.4g}"
-    return f"; {found.interval.level:.0%} interval {found.interval.low:.4g} to {high}"
+    return f"; {found.interval.level:.0%} interval {found.interval.ends()}"
 
 
 def _change(other: Alternative) -> str:

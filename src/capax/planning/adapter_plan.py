@@ -9,7 +9,7 @@ from pydantic import Field
 
 from capax.overview import Displayed, Overview
 from capax.planning.facts import FactsInFile
-from capax.planning.results import Precision, ends, held_in_words, verified
+from capax.planning.results import Precision, held_in_words, verified
 from capax.results import Interval, Measurement, Result, Standing
 from capax.text import amount, counted
 
@@ -93,7 +93,7 @@ class AdapterPlan(Displayed, Result):
                 "trainable": [amount(row.trainable_parameters) for _, row in rows],
                 "bytes": [amount(row.bytes, "B") for _, row in rows],
                 "facts": [amount(row.facts) for _, row in rows],
-                "interval": [ends(row.interval) for _, row in rows],
+                "interval": [row.interval.ends(amount) for _, row in rows],
                 "at least": [amount(row.at_least) for _, row in rows],
             },
             notes=self.notes,

@@ -51,7 +51,7 @@ class Prediction(Displayed, Sized):
             title=f"A prediction for {sizes_in_words(self)}",
             rows={
                 "value": f"{self.value:.4g}",
-                f"{self.interval.level:.0%} interval": ends(self.interval),
+                f"{self.interval.level:.0%} interval": self.interval.ends(amount),
                 "law": f"{self.law} ({self.source})",
                 "domain": where,
             },
@@ -224,7 +224,7 @@ def networks(rows: Sequence[Network]) -> dict[str, list[str]]:
         "trainable": [amount(row.trainable_parameters) for row in rows],
         "bytes": [amount(row.bytes, "B") for row in rows],
         "expected": [amount(row.memorized) for row in rows],
-        "interval": [ends(row.interval) for row in rows],
+        "interval": [row.interval.ends(amount) for row in rows],
         "at least": [amount(row.at_least) for row in rows],
     }
 
@@ -232,11 +232,6 @@ def networks(rows: Sequence[Network]) -> dict[str, list[str]]:
 def sizes_in_words(found: Sized) -> str:
     """The sizes that were asked for, such as "seq_len 16"."""
     return ", ".join(f"{name} {value}" for name, value in (found.model_extra or {}).items())
-
-
-def ends(interval: Interval) -> str:
-    """An interval's ends."""
-    return f"{amount(interval.low)} to {'no upper end' if interval.high is None else amount(interval.high)}"
 
 
 def held_in_words(held: bool) -> str:

@@ -9,10 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import scipy  # its parts are loaded when they are first used, which most processes never do
-from jaxtyping import Float
-
 from capax.specs import Task
 
 if TYPE_CHECKING:
@@ -47,19 +43,3 @@ def luck(task: Task, library_size: int, trained: Outcome) -> Luck:
         return Luck(uniform, None, uniform)
     constant = library_size * trained.constant.recalled / trained.library_size
     return Luck(uniform, constant, max(uniform, constant))
-
-
-def mean(library_size: int, probability: float) -> float:
-    """Expected lucky recalls, M·q (eq. 8)."""
-    return library_size * probability
-
-
-def pmf(library_size: int, probability: float) -> Float[np.ndarray, " counts"]:
-    """P(k) for k = 0..M: the binomial of eq. 7."""
-    return np.asarray(scipy.stats.binom.pmf(np.arange(library_size + 1), library_size, probability))
-
-
-def interval(library_size: int, probability: float, level: float = 0.95) -> tuple[int, int]:
-    """The central range of that binomial: outside it lies at most 1 − level, split evenly."""
-    low, high = scipy.stats.binom.interval(level, library_size, probability)
-    return int(low), int(high)

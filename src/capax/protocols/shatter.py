@@ -81,14 +81,6 @@ class NegativeBinomialFit:
     censored: int
     distance: float
 
-    def pmf(self, n: Ints) -> Floats:
-        """Probability that a trial completes in epoch `n` (any shape)."""
-        return np.asarray(scipy.stats.nbinom.pmf(n, self.r, self.p, loc=self.r), dtype=np.float64)
-
-    def cdf(self, n: Ints) -> Floats:
-        """Probability that a trial has completed by epoch `n` (any shape)."""
-        return np.asarray(scipy.stats.nbinom.cdf(n, self.r, self.p, loc=self.r), dtype=np.float64)
-
 
 def fit_negative_binomial(completed_epochs: ArrayLike, censored_epochs: ArrayLike = ()) -> NegativeBinomialFit:
     """The negative binomial of greatest likelihood, given completed and censored trials.

@@ -129,7 +129,4 @@ def _percent(value: float) -> str:
 
 
 def _range(interval: Interval | None) -> str:
-    if interval is None:
-        return ""
-    high = "no upper end" if interval.high is None else number(interval.high)
-    return f"{number(interval.low)} to {high}"
+    return "" if interval is None else interval.ends(number)

@@ -86,7 +86,4 @@ def _key_dimension(run: Measurement) -> str:
 
 
 def _ends(interval: Interval | None) -> str:
-    if interval is None:
-        return ""
-    high = "no upper end" if interval.high is None else f"{interval.high:.4g}"
-    return f" ({interval.low:.4g} to {high})"
+    return "" if interval is None else f" ({interval.ends()})"

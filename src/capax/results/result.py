@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -27,3 +28,7 @@ class Interval(Result):
     high: Annotated[float | None, Field(description="None where the data set no upper end.")]
     level: float
     of: str
+
+    def ends(self, number: Callable[[float], str] = "{:.4g}".format) -> str:
+        """Both ends in words."""
+        return f"{number(self.low)} to {'no upper end' if self.high is None else number(self.high)}"
