@@ -222,7 +222,7 @@ def frontier(
             interval=Interval(low=float(low[at]), high=float(high[at]), level=LEVEL, of="a new measurement"),
             tokens_per_parameter=float(expected[at]) * (task.tokens_per_item or 0) / int(size[at]),
             efficient=not ((size < size[at]) & (total < total[at]))[places].any(),
-            outside=tuple(law.domain_.outside_in_words({name: table[name][at] for name in law.columns})),
+            outside=tuple(law.domain_.outside_in_words({name: values[at].item() for name, values in table.items()})),
             cost=Cost.of(operations(models[at], task, float(held[at]), shown), accelerator),
         )
 
