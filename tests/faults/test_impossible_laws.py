@@ -27,6 +27,7 @@ NAN, INFINITE = float("nan"), float("inf")
         *(("values.k", value) for value in (NAN, INFINITE)),
         ("held", {"z": [1.0, "?"]}),
         ("undetermined", {"z": "?"}),
+        ("free", ["z"]),
         ("draws.3.4", NAN),
         ("draws.3.4", -0.2),
         ("draws.3.0", NAN),

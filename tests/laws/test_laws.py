@@ -321,6 +321,7 @@ def test_a_law_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
     assert back.get_params() == law.get_params()
     assert back.parameters_ == law.parameters_
     assert back.domain_ == law.domain_
+    assert back.information() == law.information()
     if name in ("ecm", "power"):  # hundreds of fits each: a sum's last bit may depend on where its numbers lie
         again = back.parameter_intervals()
         for parameter, ends in law.parameter_intervals().items():

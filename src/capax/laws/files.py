@@ -47,6 +47,10 @@ class LawFile(BaseModel):
     held: Annotated[
         dict[str, tuple[float, str]], Field(description="Parameters that were not fitted: their value, and why.")
     ]
+    free: Annotated[
+        tuple[str, ...] | None,
+        Field(description="Parameters that were fitted; None in files of earlier versions: all that were not held."),
+    ] = None
     undetermined: Annotated[dict[str, str], Field(description="Parameters that the data do not determine, and why.")]
     sigma: Annotated[
         FiniteFloat, Field(gt=0, description="Spread of log counts about the law (polynomial: of counts).")
@@ -74,6 +78,7 @@ def to_json(law: Law) -> str:
         options=law.options(),
         values=solution.values,
         held=getattr(law, "held_", {}),
+        free=solution.free,
         undetermined=law.undetermined_,
         sigma=solution.sigma,
         dof=solution.dof,
@@ -102,7 +107,7 @@ def from_json(text: str | bytes) -> Law:
     law = _law(file)
     _check(file, law)
     values = {name: file.values[name] for name in law.names}
-    free = tuple(name for name in law.names if name not in file.held)
+    free = tuple(name for name in law.names if name not in file.held) if file.free is None else file.free
     law.solution_ = Solution(values, free, file.sigma, file.dof, file.deviance)
     law.sigma_, law.held_, law.undetermined_ = file.sigma, file.held, file.undetermined
     law.parameters_ = {name: None if name in file.undetermined else value for name, value in values.items()}
@@ -158,7 +163,7 @@ def _check(file: LawFile, law: Law) -> None:
     """
     if set(file.values) != set(law.names):
         raise LawError(f"not a law: values: {', '.join(law.names)} are needed, got {', '.join(file.values)}")
-    for field, named in (("held", file.held), ("undetermined", file.undetermined)):
+    for field, named in (("held", file.held), ("free", file.free or ()), ("undetermined", file.undetermined)):
         if foreign := set(named) - set(law.names):
             raise LawError(f"not a law: {field}: {', '.join(law.names)} are its parameters, got {min(foreign)}")
     if len(file.draws) < FEWEST_DRAWS:
