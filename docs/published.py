@@ -29,6 +29,8 @@ FORMS = ("bits", "power", "ecm", "exponential", "logistic", "polynomial")
 DEGREE = 2
 """Of the polynomial: there are not enough rows for the paper's."""
 IMAGE = Path(__file__).with_name("images") / "laws.png"
+HELD_OUT = Path(__file__).with_name("capacity") / "grid-held-out.db"
+"""Networks of the grid on its second library, which no law is fitted to."""
 SIZE = "effective_parameters"
 LARGEST = (800, 1100, 2000, 3200)
 LEAST = (1.25, 3)
@@ -193,7 +195,28 @@ def grid() -> str:
             f"Items held grow with the width to the power {said['r']} (95 % interval), with the heads to the power "
             f"{said['q']}, and fall with the length, N − 1, to the power {said['p']}.",
             "",
+            held_out(law),
+            "",
         ]
+    )
+
+
+def held_out(power: Law) -> str:
+    """What laws say of networks of the grid on another library, and how far libraries differ."""
+    rows, sizes = capax.read(HELD_OUT), ["d_model", "n_heads", "seq_len"]
+    found = []
+    for law in (load_law("reference"), power):
+        value, low, high = said(law, rows)
+        held = rows[law.target].to_numpy()
+        inside, error = int(((low <= held) & (held <= high)).sum()), np.abs(value / held - 1).mean()
+        found.append(f"{inside} of {len(rows)} lie in the interval of law {law.name} (mean error {error:.1%})")
+    both = rows.join(tables.from_file("reference:grid"), on=sizes, suffix="_fitted")
+    apart = np.log((both["capacity_bits"] / both["capacity_bits_fitted"]).to_numpy())
+    return (
+        f"**Held out**: {len(rows)} of these networks on a second library "
+        f"([their store](capacity/{HELD_OUT.name})), to which no law was fitted. {', '.join(found)}. What a network "
+        f"holds of one library or of another differs by {apart.std(ddof=1) / 2**0.5:.1%} (standard deviation), in a "
+        f"pair by {np.abs(apart).max():.0%} at most."
     )
 
 
