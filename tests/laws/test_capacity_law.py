@@ -222,6 +222,22 @@ def test_the_small_networks_that_ship_predict_the_larger(largest: int) -> None:
     assert np.abs(law.predict(larger) / bits - 1).mean() < 0.3
 
 
+@pytest.mark.filterwarnings("ignore:.*outside the domain")
+def test_measurements_of_one_architecture_count_once() -> None:
+    """Each on four libraries, which differ little: the interval of another one is what it was, not half as wide."""
+    once = drawn(3, rows=40)
+    noise = np.random.default_rng(0).normal(0, 0.01, 160)
+    again = pl.concat([once] * 4).with_columns(pl.col("capacity_bits") * np.exp(noise))
+    laws = [capax.CapacityLaw(axes=[]).fit(rows) for rows in (once, again)]
+    far = {"effective_parameters": [2e8]}
+    widths = [np.log(high / low)[0] for low, high in (law.predict_interval(far) for law in laws)]
+    assert widths[1] == pytest.approx(widths[0], rel=0.05)
+    assert laws[1].predict(far) == pytest.approx(laws[0].predict(far), rel=0.05)
+    assert laws[1].sigma_ == pytest.approx(laws[0].sigma_, rel=0.1)
+    assert "120 measurements repeat an architecture; those of one count once, by their geometric mean" in laws[1].notes_
+    assert not any("repeat" in note for note in laws[0].notes_)
+
+
 def test_its_source_says_whose_the_measurements_are() -> None:
     table = drawn(0).with_columns(source=pl.lit("Somebody 2020"))
     assert capax.CapacityLaw(axes=[]).fit(table).source_.endswith(" (Somebody 2020)")

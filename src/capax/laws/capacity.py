@@ -93,6 +93,7 @@ class CapacityLaw(Product):
 
     Attributes:
         weights_: share of the weight that regressions with a term have, by the parameter's name.
+        repeats_: measurements that repeat an architecture; those of one count once.
     """
 
     name: ClassVar[str] = "capacity"
@@ -141,7 +142,13 @@ class CapacityLaw(Product):
     # Fitting
 
     def fit_rows(self, rows: Rows, table: Any = None) -> Self:
-        """Fit to measurements that were read; a table adds its protocol to the domain."""
+        """Fit to measurements that were read; a table adds its protocol to the domain.
+
+        Converged measurements of one architecture count once, by their geometric mean: what the law misses of it they
+        miss together, so that apart they would narrow the intervals of all others.
+        """
+        every, rows = rows, _once_each(rows)
+        self.repeats_ = len(every.counts) - len(rows.counts)
         told = {} if table is None else table
         self.domain_ = Domain.of(
             self.columns, rows.columns, told, np.array([np.inf]), skip=counted(told), coded=self.coded
@@ -268,7 +275,13 @@ class CapacityLaw(Product):
     def reading_notes(self) -> list[str]:
         """What a reader must know of the average."""
         partly = [f"{name} {weight:.0%}" for name, weight in self.weights_.items() if 0 < weight < 0.995]
-        return [f"an average over regressions; share of the weight that has a term: {', '.join(partly)}"] * bool(partly)
+        notes = []
+        if partly:
+            notes.append(f"an average over regressions; share of the weight that has a term: {', '.join(partly)}")
+        if self.repeats_:
+            which = "1 measurement repeats" if self.repeats_ == 1 else f"{self.repeats_} measurements repeat"
+            notes.append(f"{which} an architecture; those of one count once, by their geometric mean")
+        return notes
 
     # Intervals
 
@@ -347,6 +360,27 @@ def _subsets(places: np.ndarray) -> list[tuple[int, ...]]:
     few = range(min(len(places), MOST_TERMS) + 1)
     found = ((0, *some) for count in few for some in itertools.combinations(places.tolist(), count))
     return [some for some in found if sum(0 < place <= OF_SIZE for place in some) < 2]
+
+
+def _once_each(rows: Rows) -> Rows:
+    """The geometric mean of the converged measurements of each architecture, and all lower bounds.
+
+    Of too few architectures for a regression all measurements.
+    """
+    values, bounds = rows.take(~rows.complete), rows.take(rows.complete)
+    if not len(values.counts):
+        return rows
+    table = np.column_stack(list(values.columns.values()))
+    _, first, group = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    if len(first) == len(table) or len(first) < 1 + FREEDOM:
+        return rows
+    means = np.exp(np.bincount(group.ravel(), np.log(values.counts)) / np.bincount(group.ravel()))
+    once = values.take(first)
+    return Rows(
+        {name: np.concatenate([column, bounds.columns[name]]) for name, column in once.columns.items()},
+        np.concatenate([means, bounds.counts]),
+        np.concatenate([np.full(len(first), np.inf), bounds.library]),
+    )
 
 
 def _folds(design: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, bool]]:
