@@ -16,7 +16,7 @@ from parts import filled
 from capax.figures.runs import read
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import load_law
-from capax.planning.cost import PEAKS, hours, operations
+from capax.planning.cost import PEAKS, USED, hours, operations
 from capax.results import Measurement
 from capax.specs import Capacity, Run, Sequences, Transformer
 from capax.sweeps.grid import read_study
@@ -101,7 +101,7 @@ def work(run: Run, steps: int, restarts: int = 3) -> float:
 
 def section() -> str:
     """The table, and what it is reckoned by."""
-    runs, found = rungs(), measured()
+    runs, found, inside = rungs(), measured(), 0
     lines = [f"| {' | '.join(HEADS)} |", f"| {' | '.join('---' for _ in HEADS)} |"]
     last = found[[key for key in runs if key in found][-1]]
     rate = CORES * work(last.spec, last.steps) / last.seconds
@@ -112,6 +112,7 @@ def section() -> str:
         if held is not None and held.extrapolated is not None and held.interval is not None:
             shown = kbit(held.extrapolated, held.interval.low, held.interval.high)
             ratio = f"{held.extrapolated / row['predicted']:.2f}"
+            inside += row["low"] <= held.extrapolated <= row["high"]
         flops = work(run, last.steps if done is None else done.steps)
         model = run.model.columns()
         cells = (
@@ -126,7 +127,14 @@ def section() -> str:
             took(3600 * hours(flops, PEAKS[ACCELERATOR])),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    told = (
+        f"{inside} of {len(found)} measured so far in the interval. Larger rungs are taken to need as many steps as the "
+        f"last that was run ({last.steps}), {CORES} cores to be as fast as they were there "
+        f"({rate / CORES / 1e9:.0f} GFLOP/s each, beside other work), and an {ACCELERATOR.upper()} to reach "
+        f"{USED:.0%} of its peak in bfloat16. The {len(BEYOND)} widest are for an accelerator, and "
+        "were not run."
+    )
+    return "\n".join([*lines, "", told])
 
 
 def page(text: str) -> str:
