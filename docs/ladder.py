@@ -128,8 +128,8 @@ def section() -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     told = (
-        f"{inside} of {len(found)} measured so far in the interval. Larger rungs are taken to need as many steps as the "
-        f"last that was run ({last.steps}), {CORES} cores to be as fast as they were there "
+        f"{inside} of {len(found)} measured so far in the interval. Larger rungs are taken to need as many steps as "
+        f"the last that was run ({last.steps}), {CORES} cores to be as fast as they were there "
         f"({rate / CORES / 1e9:.0f} GFLOP/s each, beside other work), and an {ACCELERATOR.upper()} to reach "
         f"{USED:.0%} of its peak in bfloat16. The {len(BEYOND)} widest are for an accelerator, and "
         "were not run."
