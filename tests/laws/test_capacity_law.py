@@ -245,10 +245,10 @@ def test_its_source_says_whose_the_measurements_are() -> None:
 
 def test_a_kind_that_no_code_stands_for_is_refused() -> None:
     law = capax.load_law("reference")
-    row = np.array([[2.0 if name in law.coded else 16.0 for name in law.columns]])
+    rows = np.array([[2.0 if name in law.coded else 16.0 for name in law.columns]] * 2)
     with pytest.warns(OutsideDomainWarning):
-        assert law.predict(row) > 0
+        assert (law.predict(rows) > 0).all()
     for code in (0.5, 3.0):
-        row[0, law.columns.index("ffn")] = code
-        with pytest.raises(TableError, match=r"^ffn: one of 1 \(.*\), 2 \(.*\), got "):
-            law.predict(row)
+        rows[0, law.columns.index("ffn")] = code
+        with pytest.raises(TableError, match=rf"^ffn: one of 1 \(.*\), 2 \(.*\), got {code:g}$"):
+            law.predict(rows)

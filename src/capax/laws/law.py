@@ -510,9 +510,10 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             )
         columns = {name: array[:, place] for place, name in enumerate(self.columns)}
         for name, kinds in self.coded.items():
-            if name in columns and not np.isin(columns[name], np.arange(1, len(kinds) + 1)).all():
+            foreign = np.setdiff1d(columns.get(name, ()), np.arange(1, len(kinds) + 1))
+            if foreign.size:
                 codes = ", ".join(f"{code} ({kind})" for code, kind in enumerate(kinds, 1))
-                raise TableError(f"{name}: one of {codes}, got {shown(float(columns[name].max()))}")
+                raise TableError(f"{name}: one of {codes}, got {foreign[0]:g}")
         return columns, array[:, -1] if array.shape[1] == expected[1] else None
 
     def __sklearn_tags__(self) -> Tags:

@@ -35,7 +35,7 @@ class ExecutorSuite:
         return executor
 
     def test_jobs_are_reported_once_with_the_results_of_measure(self, executor: Executor) -> None:
-        jobs = [Job((run,)) for run in (small(), capacity())]
+        jobs = [Job((run,)) for run in (small(), capacity(seed=1))]
         for job in jobs:
             executor.submit(job)
         reports = all_reports(executor, 2)
@@ -43,7 +43,7 @@ class ExecutorSuite:
         for report in reports:
             assert report.trouble is None
             (found,), run = report.measurements, report.job.runs[0]
-            alone = measure(run.task, run.model, run.training, protocol=run.protocol, device="cpu")
+            alone = measure(run.task, run.model, run.training, protocol=run.protocol, seed=run.seed, device="cpu")
             assert found.model_copy(update={"seconds": 0.0}) == alone.model_copy(update={"seconds": 0.0})
 
     def test_runs_of_one_shape_train_together(self, executor: Executor) -> None:
@@ -92,9 +92,9 @@ def small(seed: int = 0, epochs: int = 3, library_size: int = 40) -> Run:
     )
 
 
-def capacity() -> Run:
+def capacity(seed: int = 0) -> Run:
     """Another one, of the bits that the network can hold."""
-    return small().replace(training=Training(cycle_steps=5, max_steps=35), protocol=Capacity(restarts=2))
+    return small(seed).replace(training=Training(cycle_steps=5, max_steps=35), protocol=Capacity(restarts=2))
 
 
 def endless(seed: int = 0) -> Run:
