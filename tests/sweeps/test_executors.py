@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 import capax
-from capax.sweeps.executors import Executor, Job, Processes
+from capax import machine
+from capax.sweeps.executors import Executor, Job, Processes, do
 from capax.testing import ExecutorSuite
 from capax.testing.executors import all_reports, endless, small
 
@@ -40,6 +41,31 @@ class TestProcesses(ExecutorSuite):
         executor.submit(Job((small(1),)))
         executor.submit(Job((small(2),)))
         assert all(report.trouble is None for report in all_reports(executor, 2))
+
+    def test_the_last_job_has_the_cores_of_those_that_ended(
+        self, executor: Processes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(machine, "cores", lambda: 2)
+        shares = []
+        for seed in range(2):
+            executor.submit(Job((small(seed),)))
+            shares.append(executor._cores.value)
+        all_reports(executor, 2)
+        assert [*shares, executor._cores.value] == [2, 1, 2]
+
+
+def test_a_job_asks_for_its_cores_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They change no bit: tests of trainings compare them."""
+    monkeypatch.setattr("capax.training.ensemble.CACHE_FLOATS", 1000)
+    asked = []
+
+    def cores() -> int:
+        asked.append(1 + len(asked) % 2)
+        return asked[-1]
+
+    (one,), (other,) = (do(Job((small(),)), lambda: False, *given).measurements for given in ((), (cores,)))
+    assert set(asked) == {1, 2}
+    assert one.model_copy(update={"seconds": 0.0}) == other.model_copy(update={"seconds": 0.0})
 
 
 def test_workers_must_be_some() -> None:

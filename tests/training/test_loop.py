@@ -15,6 +15,7 @@ from capax.models.transformer import TransformerEnsemble
 from capax.specs import Sequences, Training, Transformer
 from capax.testing.trained import equal
 from capax.training import workers
+from capax.training.ensemble import AtOnce
 from capax.training.loop import train
 from capax.training.pack import Outcome, Pack
 from capax.training.prepare import prepare
@@ -264,17 +265,17 @@ def test_micro_batches_at_once_change_no_bit(model: Transformer, monkeypatch: py
     """Their gradients are added up in order, whichever is there first."""
     monkeypatch.setattr("capax.training.ensemble.CACHE_FLOATS", 12_000)
     whole = replace(pack(range(2), TASK.replace(loss="all"), model), keep_weights=True)
-    learner = prepare(whole, at_once=3)
+    learner = prepare(whole, lambda: 3)
     assert learner._pieces("loss", 512) > 3
-    for one, three in zip(train(whole), train(whole, at_once=3), strict=True):
+    for one, three in zip(train(whole), train(whole, at_once=lambda: 3), strict=True):
         assert equal(one, three)
 
 
 def test_cores_without_a_pack_compute_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def noted(pack: Pack, *_: object, at_once: int) -> list[Outcome]:
-        asked.append((len(pack.members), at_once))
+    def noted(pack: Pack, *_: object, at_once: AtOnce) -> list[Outcome]:
+        asked.append((len(pack.members), at_once()))
         return train(pack)
 
     monkeypatch.setattr(workers, "train", noted)

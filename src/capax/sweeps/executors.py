@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from ctypes import c_bool
+from ctypes import c_bool, c_int
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,7 @@ from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.spec import whole
 from capax.sweeps import packs
+from capax.training.ensemble import AtOnce, one
 from capax.training.loop import Interrupted
 from capax.training.workers import OutOfMemory, Workers
 
@@ -171,6 +172,9 @@ class Here(Executor):
 class Processes(Executor):
     """Local processes, one torch thread each. Each has a pool of its own: if one dies the others are unaffected.
 
+    Where fewer jobs are left than there are processes, each computes micro-batches on the cores of those that idle,
+    which changes no bit.
+
     Args:
         workers: processes.
         gpus: which they are shared out among, by their names for CUDA: with as many processes as GPUs each has its own.
@@ -182,6 +186,7 @@ class Processes(Executor):
         self.slots = whole("workers", workers)
         self._context = multiprocessing.get_context("spawn")
         self._stopping, self._started = (self._context.RawValue(c_bool, False) for _ in range(2))
+        self._cores = self._context.RawValue(c_int, 1)  # of each job
         self._idle: list[ProcessPoolExecutor] = []
         self._gpus, self._gpu_of = gpus, dict[ProcessPoolExecutor, str]()
         self._running: dict[Future[Report], tuple[Job, ProcessPoolExecutor]] = {}
@@ -202,10 +207,15 @@ class Processes(Executor):
                 pool = self._pool()
                 future = pool.submit(_do_in_worker, job)
         self._running[future] = (job, pool)
+        self._share_cores()
+
+    def _share_cores(self) -> None:
+        cores = 1 if self._gpus else min(self.slots, machine.cores())
+        self._cores.value = max(cores // max(len(self._running), 1), 1)
 
     def _pool(self) -> ProcessPoolExecutor:
         gpu = least_used(self._gpus, [*self._gpu_of.values()])
-        shared = (self._stopping, self._started, gpu)
+        shared = (self._stopping, self._started, self._cores, gpu)
         pool = ProcessPoolExecutor(1, mp_context=self._context, initializer=_start_worker, initargs=shared)
         if gpu is not None:
             self._gpu_of[pool] = gpu
@@ -235,6 +245,7 @@ class Processes(Executor):
             else:
                 self._idle.append(pool)
                 reports.append(future.result())
+        self._share_cores()
         return reports
 
     def stop(self) -> None:
@@ -255,17 +266,17 @@ def least_used(gpus: Sequence[str], taken: Sequence[str]) -> str | None:
     return min(gpus, key=taken.count, default=None)
 
 
-def do(job: Job, stopping: Callable[[], bool]) -> Report:
-    """Do a job in this process."""
+def do(job: Job, stopping: Callable[[], bool], cores: AtOnce = one) -> Report:
+    """Do a job in this process, on as many cores as there are for it now."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _done(job, stopping)
+        return _done(job, stopping, cores)
     finally:
         torch.set_num_threads(before)
 
 
-def _done(job: Job, stopping: Callable[[], bool]) -> Report:
+def _done(job: Job, stopping: Callable[[], bool], cores: AtOnce) -> Report:
     def watch(_: Any) -> None:
         if stopping():
             raise Interrupted
@@ -275,7 +286,7 @@ def _done(job: Job, stopping: Callable[[], bool]) -> Report:
         pack = packs.whole_pack(job.runs, job.device)
         if size is None and packs.worth_measuring(job.runs[0], len(pack.members)):
             size = measured = packs.best_size_once(pack, packs.shape_of(job.runs[0], job.device), job.checkpoints)
-        with Workers(1, pack_size=size) as workers:
+        with Workers(1, pack_size=size, cores=cores) as workers:
             if len(job.runs) == 1:
                 found = [perform(job.runs[0], workers, job.device, watch, False, job.checkpoints)[0]]
             else:
@@ -295,14 +306,15 @@ def one_line(error: BaseException) -> str:
 
 
 _stopping: Any
+_cores: Any
 
 
-def _start_worker(stopping: Any, started: Any, gpu: str | None) -> None:
+def _start_worker(stopping: Any, started: Any, cores: Any, gpu: str | None) -> None:
     """Set up a worker: Ctrl-C and what ends like it are the driver's, and it ends when the driver is gone."""
-    global _stopping
+    global _stopping, _cores
     if gpu is not None:  # read when CUDA is first used, so that `cuda` is this one
         os.environ[VISIBLE] = gpu
-    _stopping = stopping
+    _stopping, _cores = stopping, cores
     for number in (signal.SIGINT, *interrupts.ENDINGS):  # a scheduler sends them to every process of a job
         signal.signal(number, signal.SIG_IGN)
     machine.end_with_parent()
@@ -310,4 +322,4 @@ def _start_worker(stopping: Any, started: Any, gpu: str | None) -> None:
 
 
 def _do_in_worker(job: Job) -> Report:
-    return do(job, lambda: bool(_stopping.value))
+    return do(job, lambda: bool(_stopping.value), lambda: int(_cores.value))

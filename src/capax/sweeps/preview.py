@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,12 +21,15 @@ from capax.sweeps.grid import Study
 from capax.sweeps.under_way import together
 from capax.text import counted, duration
 from capax.training.ensemble import CACHE_FLOATS
+from capax.training.pack import Pack
 from capax.training.prepare import prepare
 from capax.training.room import refuse_too_large
 from capax.training.workers import Workers, split
 
 USUAL_EPOCHS = 200
 MOST_SHAPES = 100
+MOST_OPERATIONS = 4e9
+"""Of a step that is timed: one of more is taken to last in proportion."""
 PROCESS_BYTES = 400_000_000
 """Memory of a worker process before it trains: torch and its libraries."""
 
@@ -71,7 +74,10 @@ def preview(
     device: str = "auto",
     shard: shards.Shard | None = None,
 ) -> Preview:
-    """Look at a study without running it: a few steps of each of its shapes are timed (at most 100 shapes)."""
+    """Look at a study without running it: a few steps of each of its shapes are timed (at most 100 shapes).
+
+    Where a step of the whole library takes long, one of a part of it is timed.
+    """
     path = Path(store)
     known: set[str] = set()
     if path.exists():
@@ -114,16 +120,29 @@ def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
     refuse_too_large(run, device)
     size, pack = run.task.library_size, packs.whole_pack(runs, device)
     parts = split(pack, 1)
-    learner = prepare(parts[0])
+    timed = _timed(parts[0])
+    learner, larger = prepare(timed), size / timed.largest
     step = packs.median_seconds(learner.step)
-    evaluation = packs.median_seconds(lambda: learner.evaluate(list(range(len(parts[0].members)))))
+    if training.batch_size >= size:
+        step *= larger
+    evaluation = packs.median_seconds(lambda: learner.evaluate(list(range(len(timed.members))))) * larger
     parameters = sum(tensor.numel() for tensor in learner.ensemble.parameters.values())
-    memory = 16 * parameters + learner.library.n_bytes + 40 * CACHE_FLOATS
+    memory = 16 * parameters + int(learner.library.n_bytes * larger) + 40 * CACHE_FLOATS
     steps = training.budget(size)
     if steps is None:
         return _Cost(None, memory)
     evaluations = steps / (training.eval_steps or training.eval_every * training.steps_per_epoch(size))
     return _Cost(len(parts) * (steps * step + evaluations * evaluation), memory)
+
+
+def _timed(pack: Pack) -> Pack:
+    """The pack with a part of its libraries, where steps of them whole would take seconds."""
+    task, size = pack.task, pack.largest
+    if not task.drawn or task.rows(size) != size or size > pack.training.batch_size or pack.model.runs_code is not None:
+        return pack
+    operations = len(pack.members) * size * pack.model.operations(task.sizes(), task.scored("loss"))
+    part = max(math.ceil(size * MOST_OPERATIONS / operations), 2)
+    return replace(pack, sizes=(part,) * len(pack.members), largest=part) if part < size else pack
 
 
 def estimate_seconds(run: Run, device: str) -> float:

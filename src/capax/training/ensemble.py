@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -27,6 +27,15 @@ CACHE_FLOATS = 2**20
 KEPT_BYTES = 2**25 - 2**16
 """A block that is taken and freed once: glibc then keeps up to twice as much freed memory instead of handing it back,
 which costs page faults (10 to 15 % of an all-position step in a process of its own); 32 MB is the most it heeds."""
+
+
+AtOnce = Callable[[], int]
+"""How many micro-batches may be computed at once."""
+
+
+def one() -> int:
+    """One at a time."""
+    return 1
 
 
 class BatchOrder:
@@ -120,7 +129,8 @@ class Learner:
 
     Args:
         floats_per_row: numbers in the widest activation of a row, which micro-batches are sized by.
-        at_once: micro-batches that are computed at once where they can be; it changes no bit.
+        at_once: how many micro-batches are computed at once where they can be, asked before each pass over them; it
+            changes no bit.
     """
 
     def __init__(
@@ -130,11 +140,11 @@ class Learner:
         training: Training,
         order: BatchOrder,
         floats_per_row: dict[Purpose, int],
-        at_once: int = 1,
+        at_once: AtOnce = one,
     ) -> None:
         self.ensemble, self.library, self.training, self.order = ensemble, library, training, order
         self.floats_per_row = floats_per_row
-        self._map = _threads(at_once).map if at_once > 1 and ensemble.reentrant and not training.compile else map
+        self._at_once = at_once if ensemble.reentrant and not training.compile else one
         self.device = order.device
         self.notes: list[str] = []
         self._optimizer = self._new_optimizer()
@@ -163,7 +173,7 @@ class Learner:
         pieces = self._pieces("loss", rows.shape[1])
         micro = partial(self._gradients, leaves, asked)
         # in order, whichever ends first: sums are the same to the last bit
-        for part_losses, parts in self._map(micro, rows.chunk(pieces, 1), weight.chunk(pieces, 1)):
+        for part_losses, parts in self._mapped(micro, rows.chunk(pieces, 1), weight.chunk(pieces, 1)):
             losses = losses + part_losses
             for tensor, part in zip(asked, parts, strict=True):
                 if part is not None:  # it may be one number, expanded
@@ -235,7 +245,7 @@ class Learner:
             shared = library.shared(ensemble, purpose, library.rows)
         pieces = self._pieces(purpose, library.rows)
         of_part = partial(_of_part, ensemble, library, purpose, shared, found)
-        return iter(self._map(of_part, rows.chunk(pieces, 1), real.chunk(pieces, 1)))
+        return iter(self._mapped(of_part, rows.chunk(pieces, 1), real.chunk(pieces, 1)))
 
     def keep(self, members: list[int]) -> None:
         """Keep some members only; their parameters and the optimizer's moments do not change."""
@@ -302,6 +312,11 @@ class Learner:
             else:
                 self._losses = compiled
         return self._losses(self.ensemble, self.library, shared, batch, weight, half)
+
+    def _mapped(self, work: Callable[..., Found], *parts: Iterable[Any]) -> Iterable[Found]:
+        """What some work finds in each of some parts, in order, on as many threads as there are for it now."""
+        count = self._at_once()
+        return _threads(count).map(work, *parts) if count > 1 else map(work, *parts)
 
     def _pieces(self, purpose: Purpose, n_rows: int) -> int:
         """Into how many micro-batches a batch is cut. It depends on the shape alone, so a pack changes no rounding."""

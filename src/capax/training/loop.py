@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from capax.training.checkpoints import Checkpoint, CheckpointError
+from capax.training.ensemble import AtOnce, one
 from capax.training.pack import Outcome, Pack, Status
 from capax.training.prepare import constants, prepare, unreachable
 from capax.training.snapshots import Snapshot
@@ -36,7 +37,7 @@ def train(
     watch: Watch = lambda _: None,
     checkpoint: Path | None = None,
     every: float | None = None,
-    at_once: int = 1,
+    at_once: AtOnce = one,
 ) -> list[Outcome]:
     """Train a pack until every member has stopped.
 
@@ -49,7 +50,7 @@ def train(
         watch: called now and then with the state of all members; what it raises ends the training.
         checkpoint: the folder; its files are named by a digest of the pack.
         every: seconds between checkpoints; by what a kill would cost, and what saving costs, when not given.
-        at_once: micro-batches that are computed at once.
+        at_once: how many micro-batches are computed at once.
     """
     started = time.monotonic()
     if checkpoint is None:
@@ -133,14 +134,14 @@ class Course:
 
     Args:
         snapshot: the state to resume from; the start when not given.
-        at_once: micro-batches that are computed at once.
+        at_once: how many micro-batches are computed at once.
 
     Attributes:
         active: the member (its place in the pack) at each place of the learner.
         seconds_before: how long the pack was trained by earlier processes.
     """
 
-    def __init__(self, pack: Pack, snapshot: Snapshot | None = None, at_once: int = 1) -> None:
+    def __init__(self, pack: Pack, snapshot: Snapshot | None = None, at_once: AtOnce = one) -> None:
         self.pack = pack
         self.learner = prepare(pack, at_once)
         self.counts = self.learner.ensemble.parameter_counts()

@@ -15,18 +15,18 @@ from capax.seeds import numpy_generator, torch_generator
 from capax.specs import Run
 from capax.specs.task import Purpose
 from capax.tasks.library import Constant, Library
-from capax.training.ensemble import BatchOrder, Learner
+from capax.training.ensemble import AtOnce, BatchOrder, Learner, one
 from capax.training.pack import Pack
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}
 PURPOSES: tuple[Purpose, ...] = ("loss", "recall", "information")
 
 
-def prepare(pack: Pack, at_once: int = 1) -> Learner:
+def prepare(pack: Pack, at_once: AtOnce = one) -> Learner:
     """A pack before its first step: libraries, weights and batch orders drawn from their streams.
 
     Args:
-        at_once: micro-batches that are computed at once.
+        at_once: how many micro-batches are computed at once.
     """
     library, ensemble = build_library(pack), untrained(pack)
     ensemble.begin(library, lambda name: _streams(pack, name), pack.d_heads)

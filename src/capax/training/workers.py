@@ -21,7 +21,7 @@ from capax import interrupts, machine
 from capax.errors import CapaxError, SpecError
 from capax.specs.spec import whole
 from capax.training.checkpoints import Checkpoint
-from capax.training.ensemble import CACHE_FLOATS
+from capax.training.ensemble import CACHE_FLOATS, AtOnce
 from capax.training.loop import Interrupted, Watch, train
 from capax.training.pack import Outcome, Pack, Status
 
@@ -57,16 +57,19 @@ class Workers:
         workers: processes; with 1, or a single pack, training happens in this process.
         threads: torch threads per process.
         pack_size: most members in a pack; as many as suit a core's cache when not given.
+        cores: how many cores there are now for a single worker, as its sweep says; its own where not given.
     """
 
-    def __init__(self, workers: int = 1, threads: int = 1, pack_size: int | None = None) -> None:
+    def __init__(
+        self, workers: int = 1, threads: int = 1, pack_size: int | None = None, cores: AtOnce | None = None
+    ) -> None:
         for name, value in (("workers", workers), ("threads", threads)):
             if whole(name, value) > MOST_AT_ONCE:
                 raise SpecError(f"{name}: should be at most {MOST_AT_ONCE}, got {value}")
         if workers > 1:
             machine.end_if_imported_by_a_worker()
             machine.check_script()
-        self.workers, self.threads, self.pack_size = workers, threads, pack_size
+        self.workers, self.threads, self.pack_size, self._cores = workers, threads, pack_size, cores
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
@@ -108,7 +111,7 @@ class Workers:
         return [found[name] for name in _names(members)]
 
     def _here(self, packs: list[Pack], watch: Watch, checkpoints: Path | None, at_once: int) -> list[Outcome]:
-        before = torch.get_num_threads()
+        before, cores = torch.get_num_threads(), self._cores or (lambda: at_once)
         torch.set_num_threads(self.threads)
         try:
             with interrupts.never_lost() as heed:
@@ -117,7 +120,7 @@ class Workers:
                     heed()
                     watch(states)
 
-                return [out for pack in packs for out in train(pack, heedful, checkpoints, at_once=at_once)]
+                return [out for pack in packs for out in train(pack, heedful, checkpoints, at_once=cores)]
         finally:
             torch.set_num_threads(before)
 
@@ -236,4 +239,4 @@ def _train_in_worker(pack: Pack, checkpoints: Path | None, at_once: int) -> list
             raise Interrupted
         _news.put(states)
 
-    return train(pack, watch, checkpoints, at_once=at_once)
+    return train(pack, watch, checkpoints, at_once=lambda: at_once)

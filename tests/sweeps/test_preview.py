@@ -1,0 +1,46 @@
+"""What a preview of a sweep times: steps of the whole library, or of a part where they would take long."""
+
+from __future__ import annotations
+
+import pytest
+
+import capax
+from capax.sweeps import packs, preview
+
+LARGE = capax.Run(
+    task=capax.Sequences(seq_len=32, vocab_size=256),
+    model=capax.Transformer(n_layers=2, n_heads=4, d_model=64, d_head=16),
+    protocol=capax.Capacity(),
+)
+SMALL = capax.Run(task=capax.Sequences(), model=capax.Transformer(d_model=8, d_head=8), protocol=capax.Capacity())
+
+
+def test_a_step_that_takes_long_is_timed_on_a_part_of_the_library() -> None:
+    whole = packs.whole_pack((LARGE,), "cpu")
+    timed = preview._timed(whole)
+    assert timed.members == whole.members
+    each = LARGE.model.operations(LARGE.task.sizes(), LARGE.task.scored("loss")) * len(whole.members)
+    assert (timed.largest - 1) * each < preview.MOST_OPERATIONS <= timed.largest * each
+    assert timed.largest < whole.largest
+    assert set(timed.sizes) == {timed.largest}
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        SMALL,
+        LARGE.replace(training=LARGE.training.replace(batch_size=256)),  # its steps are those of a batch
+    ],
+)
+def test_others_are_timed_as_they_are(run: capax.Run) -> None:
+    whole = packs.whole_pack((run,), "cpu")
+    assert preview._timed(whole) == whole
+
+
+def test_memory_is_that_of_the_whole_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = SMALL.replace(task=SMALL.task.replace(library_size=4000))
+    whole = preview._cost((run,), "cpu")
+    monkeypatch.setattr(preview, "MOST_OPERATIONS", 1e6)
+    assert preview._timed(packs.whole_pack((run,), "cpu")).largest < 100
+    part = preview._cost((run,), "cpu")
+    assert part.bytes == pytest.approx(whole.bytes, rel=1e-3)
