@@ -7,15 +7,13 @@ all: a law that is fitted later may know them. `python docs/ladder.py` writes th
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
 
 import polars as pl
 from parts import filled
+from predicted import predict
 
 from capax.figures.runs import read
-from capax.laws.domain import OutsideDomainWarning
-from capax.laws.files import load_law
 from capax.planning.cost import PEAKS, USED, hours, operations
 from capax.results import Measurement
 from capax.specs import Capacity, Run, Sequences, Transformer
@@ -47,27 +45,6 @@ def rungs() -> dict[str, Run]:
         larger = model.replace(d_model=width, d_head=width // model.n_heads)
         runs.append(Run(task=Sequences(**sizes), model=larger, protocol=Capacity()))
     return {run.key(): run for run in runs}
-
-
-def predict() -> None:
-    """Write what the law says of all rungs."""
-    if PREDICTED.exists():
-        raise SystemExit(f"{PREDICTED}: was predicted before, and is not predicted again")
-    law, runs = load_law("reference"), rungs()
-    known = [
-        {
-            **run.task.columns(),
-            **run.model.columns(),
-            "effective_parameters": run.model.effective_parameters(**run.task.sizes()),
-        }
-        for run in runs.values()
-    ]
-    rows = pl.DataFrame([{name: row[name] for name in law.columns} for row in known])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideDomainWarning)
-        low, high = law.predict_interval(rows)
-        found = {"key": list(runs), "predicted": law.predict(rows), "low": low, "high": high}
-    pl.DataFrame(found).write_csv(PREDICTED, float_precision=0)
 
 
 def measured() -> dict[str, Measurement]:
@@ -144,6 +121,6 @@ def page(text: str) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["predict"]:
-        predict()
+        predict(rungs(), PREDICTED)
     else:
         PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")

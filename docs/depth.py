@@ -1,0 +1,116 @@
+"""Writes what laws.md says of depth at equal parameters, as far as examples/capacity-depth.toml has been run.
+
+`python docs/depth.py predict` wrote what the law of capacity said before; `python docs/depth.py` writes the page.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import polars as pl
+from ladder import kbit
+from parts import filled
+from predicted import predict
+
+import capax
+from capax.figures.runs import read
+from capax.results import Measurement
+from capax.specs import Run
+from capax.sweeps.grid import read_study
+
+PAGE = Path(__file__).with_name("laws.md")
+PREDICTED = Path(__file__).with_name("capacity") / "depth-predicted.csv"
+STORE = PREDICTED.with_name("depth.db")
+STUDY = Path(__file__).parents[1] / "examples" / "capacity-depth.toml"
+ENOUGH = 10
+"""Networks that converged from which a power law is fitted: all depths with one number of heads, some with two."""
+SIZES = {"effective_parameters": "effective", "trainable_parameters": "trained"}
+HEADS = (
+    *("layers", "width", "heads", "trained", "effective", "kbit, measured (95 %)", "bits per effective (95 %)"),
+    *("kbit, predicted (95 %)", "measured by predicted"),
+)
+
+
+def networks() -> dict[str, Run]:
+    """Those of the study, by key."""
+    return {run.key(): run for run in read_study(STUDY).runs}
+
+
+def exponents(runs: list[Measurement], size: str) -> str:
+    """How bits grow with a count of parameters, and with the depth beside it."""
+    axes = [size, "n_layers", "n_heads"]
+    law = capax.PowerLaw(axes=axes, target="capacity_bits").fit(runs)
+    values, intervals = law.parameters_, law.parameter_intervals()
+
+    def said(name: str) -> str:
+        low, high = intervals[name]
+        assert low is not None
+        assert high is not None
+        return f"{values[name]:.3f} ({low:.3f} to {high:.3f})"
+
+    return f"**{said('n_layers')}** over {SIZES[size]} ones, which have {said(size)}, heads {said('n_heads')}"
+
+
+def row(run: Run, found: Measurement, said: dict[str, float]) -> tuple[str, bool | None]:
+    """A network's line of the table, and whether what it holds lies where it was predicted."""
+    sizes, model, held = run.task.sizes(), run.model.columns(), found.capacity
+    assert held is not None
+    effective = run.model.effective_parameters(**sizes)
+    assert effective is not None
+    measured, density, ratio, inside = "not converged", "–", "–", None
+    if held.extrapolated is not None and held.interval is not None:
+        low, high = held.interval.low, held.interval.high
+        assert high is not None
+        measured = kbit(held.extrapolated, low, high)
+        density = f"{held.extrapolated / effective:.2f} ({low / effective:.2f}–{high / effective:.2f})"
+        ratio = f"{held.extrapolated / said['predicted']:.2f}"
+        inside = said["low"] <= held.extrapolated <= said["high"]
+    cells = (
+        *(f"{model[name]}" for name in ("n_layers", "d_model", "n_heads")),
+        f"{run.model.parameter_counts(**sizes)['trainable']:,}",
+        f"{effective:,}",
+        measured,
+        density,
+        kbit(said["predicted"], said["low"], said["high"]),
+        ratio,
+    )
+    return f"| {' | '.join(cells)} |", inside
+
+
+def section() -> str:
+    """The table, and what a power law of it says."""
+    runs, found = networks(), {run.key: run for run in read([STORE]).runs}
+    said = {line["key"]: line for line in pl.read_csv(PREDICTED).iter_rows(named=True)}
+    lines = [f"| {' | '.join(HEADS)} |", f"| {' | '.join('---' for _ in HEADS)} |"]
+    inside = []
+    for key, run in runs.items():
+        if key in found:
+            line, held = row(run, found[key], said[key])
+            lines.append(line)
+            inside += [] if held is None else [held]
+    whole = [run for run in found.values() if run.capacity is not None and run.capacity.converged]
+    seconds = sum(run.seconds for run in found.values())
+    told = [
+        f"{len(found)} of {len(runs)} networks, two restarts each, {seconds / 3600:.1f} hours of a processor; "
+        f"{len(whole)} converged, {sum(inside)} of {len(inside)} lie where they were predicted.",
+    ]
+    if len(whole) >= ENOUGH:
+        told += [
+            "",
+            f"In a power law of the {len(whole)} that converged, exponents (95 % intervals) of the depth are "
+            f"{exponents(whole, 'effective_parameters')}; {exponents(whole, 'trainable_parameters')}.",
+        ]
+    return "\n".join([*lines, "", *told])
+
+
+def page(text: str) -> str:
+    """The page with the networks that have been run."""
+    return filled(text, "depth", "depth.py", section())
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["predict"]:
+        predict(networks(), PREDICTED)
+    else:
+        PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
