@@ -20,6 +20,7 @@ from benchmarks import (
     memory,
     micro_batch,
     readers,
+    recipe,
     relations,
     report,
     shatter,
@@ -53,6 +54,7 @@ BY_NAME_ONLY = {
     "faults": faults.main,
     "convergence": convergence.main,
     "capacity": capacity.main,
+    "recipe": recipe.main,
 }
 
 if __name__ == "__main__":
