@@ -1,4 +1,4 @@
-"""The constant c = D_K d_model / (m' ln m') of weights that recognize a graph, over graphs, draws, methods and bits.
+"""The constant c = D_K d_model / (m' log2 m') of weights that recognize a graph, over graphs, draws, methods and bits.
 
 The table of docs/relations.md. Heads and their size are those that the search finds; F1 ≥ .99, or 1 where so said.
 """

@@ -1,7 +1,7 @@
 """`capax construct relations` says what it built, and builds for the user's graph and vectors."""
 
 import json
-from math import log
+from math import log2
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +34,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["total_key_dim"] == found["n_heads"] * found["d_head"]
     assert {"n_heads": found["n_heads"], "d_head": found["d_head"]}.items() <= found["tried"][0].items()
     assert [one["d_head"] for one in found["tried"][1:]] == [None] * 5
-    assert found["constant"] == pytest.approx(found["total_key_dim"] * 64 / (256 * log(256)))
-    assert 6 < found["constant"] < 10
+    assert found["constant"] == pytest.approx(found["total_key_dim"] * 64 / (256 * log2(256)))
+    assert 4 < found["constant"] < 7
     assert (found["method"], found["bits"], found["seed"], found["notes"]) == ("whitened", None, 3, [])
     assert (found["task"]["n_edges"], found["model"]["d_head"]) == (256, found["d_head"])
     assert [bound["name"] for bound in found["bounds"]] == [
@@ -53,7 +53,7 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, *SMALL, "--n-heads", "8", "--d-head", "30", "--bits", "4")
     for said in (
         "permutation, 96 items, 96 edges, gaussian in 48 channels; whitened weights, 4 bits a weight, seed 0",
-        "total key dim                  240 = 8 heads of 30; c = D_K d / (m' ln m') = ",
+        "total key dim                  240 = 8 heads of 30; c = D_K d / (m' log2 m') = ",
         "F1",
         "threshold",
         "bits (log2 !m",

@@ -168,8 +168,8 @@ def test_the_law_is_drawn_through_the_geometric_mean(grid: list[Measurement]) ->
     (chart,) = key_dims.KEY_DIMENSION.shown(grid, None)
     sixteen, thirty_two, line = chart.panels[0].series
     assert (sixteen.y, thirty_two.y) == ((3, 8), (4,))
-    assert sixteen.x == (math.log(16), pytest.approx(2 * math.log(32)))
-    ratios = [3 / math.log(16), 8 / (2 * math.log(32)), 4 / math.log(32)]
+    assert sixteen.x == (math.log2(16), pytest.approx(2 * math.log2(32)))
+    ratios = [3 / math.log2(16), 8 / (2 * math.log2(32)), 4 / math.log2(32)]
     assert line.y[0] / line.x[0] == pytest.approx(np.prod(ratios) ** (1 / 3))
     assert line.y[1] / line.x[1] == pytest.approx(np.prod(ratios) ** (1 / 3))
     assert (sixteen.low, sixteen.high) == ((2, 7), (4, 10))
@@ -193,7 +193,7 @@ def test_a_fitted_law_is_drawn_where_it_was_fitted(grid: list[Measurement]) -> N
     loads = np.array(band.x)
     with pytest.warns(UserWarning, match="outside"):  # the same loads, of one graph
         between = law.predict(
-            {"n_items": np.full(100, 32.0), "n_edges": np.full(100, 32.0), "d_model": 32 * math.log(32) / loads}
+            {"n_items": np.full(100, 32.0), "n_edges": np.full(100, 32.0), "d_model": 32 * math.log2(32) / loads}
         )
     assert band.y == pytest.approx(between.tolist())
     assert "the law relation" in chart.caption

@@ -92,14 +92,14 @@ def constant_of(m: int, d: int, seed: int = 0, **fields: object) -> float:
     made = built(m, d, seed, fields=fields)[2]
     assert made.recognition.f1 >= 0.99
     assert made.constant == pytest.approx(
-        made.weights.total_key_dim * d / (sum(map(len, made.split)) * math.log(sum(map(len, made.split))))
+        made.weights.total_key_dim * d / (sum(map(len, made.split)) * math.log2(sum(map(len, made.split))))
     )
     return made.constant
 
 
 @pytest.mark.parametrize(("m", "d"), [(256, 64), *(pytest.param(4 * d, d, marks=pytest.mark.slow) for d in (128, 256))])
 def test_whitened_weights_are_as_small_as_measured(m: int, d: int) -> None:
-    assert all(6 < constant_of(m, d, seed) < 10 for seed in range(3))
+    assert all(4 < constant_of(m, d, seed) < 7 for seed in range(3))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_whitened_weights_are_as_small_as_measured(m: int, d: int) -> None:
     [{"graph": "random", "n_edges": 512}, {"graph": "random", "n_edges": 1024}, {"graph": "regular", "degree": 4}],
 )
 def test_so_they_are_for_graphs(fields: dict[str, object]) -> None:
-    assert 5 < constant_of(256, 128, **fields) < 9
+    assert 3.5 < constant_of(256, 128, **fields) < 6.2
 
 
 @pytest.mark.parametrize(("m", "d"), [(32, 8), (64, 8), (64, 16), (128, 16), (128, 32)])
@@ -159,15 +159,15 @@ def test_hubs_cost_heads_unless_a_target_may_recur() -> None:
     single = build(edges, items, generator=generator, split=split_edges(edges, 32, generator, 1))
     shared = build(edges, items, generator=generator)
     assert len(single.split) >= in_degree
-    assert single.constant > 14
+    assert single.constant > 9.7
     assert len(shared.split) < in_degree / 2
-    assert 5 < shared.constant < 10
+    assert 3.5 < shared.constant < 7
 
 
 def test_hebbian_weights_are_larger() -> None:
     made = built(256, 64, method="hebbian", n_heads=16)[2]
     assert made.recognition.f1 >= 0.99
-    assert 30 < made.constant < 60
+    assert 20 < made.constant < 42
 
 
 def test_few_bits_are_enough() -> None:
@@ -253,7 +253,7 @@ def test_the_same_generator_gives_the_same_weights() -> None:
 def test_two_items() -> None:
     edges, _, made = built(2, 2)
     assert len(edges) == 2
-    assert (made.recognition.f1, made.recognition.margin, made.constant) == (1, None, pytest.approx(1.443, abs=1e-3))
+    assert (made.recognition.f1, made.recognition.margin, made.constant) == (1, None, 1)
     edges, items, generator = library(3, 4)
     assert build(edges[:1], items, generator=generator).constant is None
 

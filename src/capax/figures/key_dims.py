@@ -56,8 +56,8 @@ class Cell:
 
     @property
     def load(self) -> float:
-        """The law's m' ln m' / d_model: D_K* but for a constant, says the paper."""
-        return self.n_edges * math.log(self.n_edges) / self.d_model
+        """The law's m' log2 m' / d_model: D_K* but for a constant, says the paper."""
+        return self.n_edges * math.log2(self.n_edges) / self.d_model
 
     @property
     def range(self) -> str:
@@ -138,7 +138,7 @@ def _growing(group: Group) -> list[Cell]:
 
 
 LOAD = Column(
-    "load", "m' ln m' / d_model (m' edges)", scale=powers, of=lambda cell: cell.load, fields=("n_edges", "d_model")
+    "load", "m' log2 m' / d_model (m' edges)", scale=powers, of=lambda cell: cell.load, fields=("n_edges", "d_model")
 )
 COMPRESSION = Column(
     "compression",
@@ -174,7 +174,7 @@ def _heads(label: str, scale: Callable[[str, Sequence[float]], Axis] = powers, n
 
 
 def _constant(cells: Sequence[Cell]) -> float:
-    """The factor of m' ln m' / d_model that fits best."""
+    """The factor of m' log2 m' / d_model that fits best."""
     return float(np.exp(np.mean([math.log((cell.key_dim or 1) / cell.load) for cell in cells])))
 
 
@@ -184,7 +184,7 @@ def _proportional(rows: Sequence[Cell], shown: Shown, x: Of) -> Iterable[Series]
     ends = (min(loads), max(loads))
     yield from _law_band(shown.law, sorted(rows, key=lambda cell: cell.load))
     yield Series(
-        name=f"{constant:.2g} m' ln m' / d_model",
+        name=f"{constant:.2g} m' log2 m' / d_model",
         kind="reference",
         x=ends,
         y=tuple(constant * end for end in ends),
@@ -208,7 +208,7 @@ def _law_band(law: Law | None, ordered: Sequence[Cell]) -> Iterable[Series]:
     yield Series(
         name="law",
         kind="band",
-        x=tuple((table["n_edges"] * np.log(table["n_edges"]) / table["d_model"]).tolist()),
+        x=tuple((table["n_edges"] * np.log2(table["n_edges"]) / table["d_model"]).tolist()),
         y=tuple(law.predict(table).tolist()),
         low=tuple(low.tolist()),
         high=tuple(high.tolist()),

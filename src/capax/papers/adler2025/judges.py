@@ -260,7 +260,7 @@ def above_lower_bound(of: Evidence) -> Verdict:
 
 
 def _built(place: int, m: int, d: int, onehot: bool) -> tuple[float, float, int]:
-    """F1, c = D_K d / (m ln m) and heads of weights built for a random permutation."""
+    """F1, c = D_K d / (m log2 m) and heads of weights built for a random permutation."""
     generator = numpy_generator(0, "reproduce relations", place)
     edges = np.stack([np.arange(m), derangement(m, generator)], axis=1)
     vectors = np.eye(m) if onehot else gaussian(m, d, generator)
@@ -290,7 +290,7 @@ def gaussian_items(of: Evidence) -> Verdict:
         f"{c:.2g} (m {m}, d {d}{'; one edge a head, left out' if left_out else ''})"
         for (m, d), c, left_out in zip(cells, constants, edge_a_head, strict=True)
     )
-    measured = f"D_K / (m ln m / d): {each}; least F1 {min(f1s):.3f}"
+    measured = f"D_K / (m log2 m / d): {each}; least F1 {min(f1s):.3f}"
     told = [c for c, left_out in zip(constants, edge_a_head, strict=True) if not left_out]
     if len(told) < 2:
         raise Unjudged(f"with one edge a head D_K is m', whatever the law: {measured}")

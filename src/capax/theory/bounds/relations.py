@@ -219,7 +219,7 @@ def one_edge_a_head(n_edges: int) -> int:
     """D_K = m' is enough for any graph: a head of one channel for each edge (s, t), scores ⟨x_i, x_s⟩ ⟨x_t, x_j⟩.
 
     Of unit vectors that is 1 for the edge and less elsewhere, by little where items are many. It is less than
-    c m' ln m' / d where d < c ln m'.
+    c m' log2 m' / d where d < c log2 m'.
     """
     return n_edges
 

@@ -61,7 +61,7 @@ class RelationConstruction:
         weights: query and key matrices, quantised where bits were given.
         recognition: F1, precision, recall, margin and threshold over the whole graph.
         split: the edges (row numbers) of each head.
-        constant: c = D_K · d_model / (m' ln m'); None for a single edge.
+        constant: c = D_K · d_model / (m' log2 m'); None for a single edge.
         tried: the numbers of heads that were searched, in order; none where heads or their size were given.
     """
 
@@ -237,8 +237,8 @@ def _built(
 
 
 def constant(total_key_dim: int, n_edges: int, d_model: int) -> float | None:
-    """The constant c = D_K · d_model / (m' ln m'); None for a single edge, whose logarithm is 0."""
-    return total_key_dim * d_model / (n_edges * math.log(n_edges)) if n_edges > 1 else None
+    """The constant c = D_K · d_model / (m' log2 m'); None for a single edge, whose logarithm is 0."""
+    return total_key_dim * d_model / (n_edges * math.log2(n_edges)) if n_edges > 1 else None
 
 
 @dataclass(frozen=True)

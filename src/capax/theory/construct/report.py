@@ -86,7 +86,7 @@ class RelationReport(Report):
     ]
     threshold: Annotated[float, Field(description="A pair whose score is above it counts as an edge.")]
     constant: Annotated[
-        float | None, Field(description="c = D_K · d_model / (m' ln m') for m' edges; None for a single edge.")
+        float | None, Field(description="c = D_K · d_model / (m' log2 m') for m' edges; None for a single edge.")
     ]
     method: Method
     bits: Annotated[int | None, Field(description="Of each weight; None: float64.")]
@@ -102,7 +102,7 @@ class RelationReport(Report):
     def lines(self) -> list[str]:
         """The report in words."""
         weights = "float64" if self.bits is None else f"{self.bits} bit{'s' * (self.bits > 1)} a weight"
-        constant = "" if self.constant is None else f"; c = D_K d / (m' ln m') = {self.constant:.2f}"
+        constant = "" if self.constant is None else f"; c = D_K d / (m' log2 m') = {self.constant:.2f}"
         margin = "no non-edges" if self.margin is None else f"margin {self.margin:.3g}"
         at_least = "" if self.graphs.exact else "at least "
         rows = [
