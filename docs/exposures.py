@@ -22,7 +22,7 @@ from capax.store import tables
 from capax.store.curves import KNOWN, begun, below_their_library
 
 HERE = Path(__file__).parent
-PAGE, RECORD = HERE / "laws.md", HERE.parent / "benchmarks/records/2026-11-22-convergence.jsonl"
+PAGE, RECORD = HERE / "laws.md", HERE.parent / "benchmarks/records/2026-11-24-convergence.jsonl"
 REFERENCE = HERE.parent / "src/capax/data/reference/exposures.csv"
 STORES = ("capacity/capacity.db", "capacity/exposures.db")
 RECIPES = {

@@ -54,8 +54,8 @@ class Facts(Task):
 
     learner: ClassVar = Transformer
     usual_training: ClassVar[Mapping[str, Any]] = {
-        **CYCLES, **RECIPE, "lr": 0.02, "cycle_tolerance": None, "batch_size": 4096, "stop_when_complete": True,
-        "max_epochs": 620, "min_steps": 3100,
+        **CYCLES, **RECIPE, "lr": 0.02, "warmup": 0.1, "cycle_tolerance": None, "batch_size": 4096,
+        "stop_when_complete": True, "max_epochs": 620, "min_steps": 3100,
     }  # fmt: skip
     unit: ClassVar[str] = "facts"
     share: ClassVar[str | None] = "recall"

@@ -34,6 +34,7 @@ MOST_CYCLES = 8
 
 RECIPE: dict[str, Any] = {
     "optimizer": "soap",
+    "warmup": 0.3,
     "lr": 0.05,
     "gain_lr": 6.0,
     "beta1": 0.8,
