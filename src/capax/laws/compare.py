@@ -88,10 +88,10 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
         raise LawError("compare: a table with named columns is needed, since laws differ in theirs")
     laws = list(laws)
     luck: tuple[str, ...] = ()
-    if isinstance(table, pl.DataFrame) and y is None and laws:
-        table, luck = laws[0].usable(table)
     named = set(table.columns) if isinstance(table, pl.DataFrame) else set()
     held = next((law for law in laws if law.bound is not None and {law.target, ITEMS} <= named), None)
+    if isinstance(table, pl.DataFrame) and y is None and laws:
+        table, luck = (held or laws[0]).usable(table)
     if held is not None:
         table = table.drop_nulls(held.target)
     heads, widths = tables.numbers(table, "n_heads"), tables.numbers(table, "d_model")
