@@ -107,7 +107,8 @@ def by_source() -> list[str]:
     bounds = tables.from_file("published:allenzhu2024").filter(pl.col("total_parameters_low").is_not_null())
     for row in bounds.iter_rows(named=True):
         sizes = np.array([row["total_parameters_low"], row["total_parameters_high"]], dtype=float)
-        published = f"{row['bits_per_parameter_low']:g} to {row['bits_per_parameter_high']:g}"
+        low, high = row["bits_per_parameter_low"], row["bits_per_parameter_high"]
+        published = f"at least {low:g}" if high is None else f"{low:g} to {high:g}"
         who = f"Allen-Zhu and Li 2024, {row['exposures']} exposures, {row['network']}"
         lines.append(line(who, published, sizes))
     for (base,), rows in tables.from_file("published:nguyen2026").group_by("base_parameters", maintain_order=True):

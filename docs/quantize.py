@@ -30,8 +30,8 @@ BITS = (12, 10, 9, 8, 7, 6, 5, 4, 3, 2)
 SHOWN = ("bfloat16", "int8 a tensor", "int8 32", "int6 32", "int4 a tensor", "int4 32")
 PUBLISHED = {
     "bfloat16": "0.99: adapters (Tan et al. 2026; secondary)",
-    "int8": "1: language models (Allen-Zhu and Li 2024; secondary)",
-    "int4": "0.35, of 2 bits per parameter 0.7 (the same; secondary)",
+    "int8": "1: language models, step not known (Allen-Zhu and Li 2024; secondary)",
+    "int4": "0.35, of 2 bits per parameter 0.7 (the same; step not known; secondary)",
 }
 
 

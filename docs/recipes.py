@@ -23,7 +23,7 @@ def tables() -> str:
             "",
             f"Expected on two cores: {times}.",
             "",
-            "| figure | what | the paper says (how we know) | runs: " + " / ".join(SCALES) + " |",
+            "| figure | what | claim (how we know) | runs: " + " / ".join(SCALES) + " |",
             "| --- | --- | --- | --- |",
         ]
         for recipe in paper.recipes:

@@ -124,15 +124,15 @@ def _show_densities(found: ModelSize) -> None:
         "bits": "bits: that it holds",
         "range": "range: the law's 95 % interval; the bounds, or smallest and largest network, of what was published",
         "used": "used: share of these bits that is asked",
-        "exposures": "exposures: –: until it converged",
+        "exposures": "exposures: –: until it converged, or (Morris et al.) a million steps",
     }
     output.console().print("; ".join(text for name, text in words.items() if name in kept))
 
 
 def _range(low: float | None, high: float | None) -> str:
     if low is None:
-        return f"up to {amount(high or 0.0)}"
-    return f"{amount(low)} to {amount(high or 0.0)}"
+        return "–" if high is None else f"up to {amount(high)}"
+    return f"at least {amount(low)}" if high is None else f"{amount(low)} to {amount(high)}"
 
 
 def _share(value: float) -> str:

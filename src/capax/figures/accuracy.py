@@ -156,13 +156,18 @@ ACCURACY = (
         "heads",
         HEADS,
         straight_in_heads,
-        "The paper finds it linear in the heads (R² at least .98, read where others restate it).",
+        "The paper finds it linear in the heads, for classes and one context for all (R² at least .98, secondary).",
     ),
-    _accuracy("accuracy-context", "context size", CONTEXT, "The paper finds that it rises with the context."),
+    _accuracy(
+        "accuracy-context",
+        "context size",
+        CONTEXT,
+        "The paper finds that it rises with the context, for classes and one context for all (secondary).",
+    ),
     _accuracy(
         "accuracy-head-size",
         "head size",
         HEAD_SIZE,
-        "The paper finds that it rises with the head size up to the context's size n, and not beyond.",
+        "The paper finds that it rises with the head size up to the context's size n, and not beyond (secondary).",
     ),
 )

@@ -30,9 +30,9 @@ class ECM(SlopeLaw):
     Differs from the paper, whose eq. 10 and 11 we know from summaries (secondary): these have max for min (`as_printed`
     gives that form). `method="joint"` fits all parameters
     at once, by relative residuals, with complete libraries as lower bounds, and decides by BIC whether the data show a
-    plateau. `method="stages"` is the paper's: the slope of each (N, H) from the origin to the last point before
-    saturation, then f to the slopes, then α and β to the saturated points (how the paper tells
-    saturation is not stated; ours: the slope from the origin falls below 0.7 of its largest).
+    plateau. `method="stages"` is the paper's as far as it is known: the slope of each (N, H) from the origin to the
+    last point before saturation, then f to the slopes. Ours: α and β, last, from the saturated points, and what tells
+    saturation (the slope from the origin falls below 0.7 of its largest).
 
     Args:
         method: `joint` or `stages`.

@@ -37,7 +37,7 @@ STANDINGS: dict[Standing, str] = {
     "secondary": "stated by those who restate the paper",
     "derived": "computed from what the paper states",
     "reconstructed": "in no source; a reading that fits what is stated",
-    "ours": "in no paper; a value or an expectation of ours",
+    "ours": "in no paper; a value, an expectation or a finding of ours",
 }
 
 
@@ -86,18 +86,19 @@ Judge = Callable[[Evidence], Verdict]
 Kind = Literal["the paper's", "ours", "a self-check"]
 KINDS: dict[Kind, str] = {
     "the paper's": "What the paper says",
-    "ours": "What we expect beside it",
+    "ours": "Ours: what we expect, and readings that no source states",
     "a self-check": "Self-checks: only a fault in capax would differ, so they say nothing of the paper",
 }
 """What a claim is, and what a list of such claims is called."""
 
 
 class Claim(Result):
-    """One thing that a paper says.
+    """One thing that a paper says, or that we say beside it.
 
     Attributes:
         says: the claim, in a sentence.
-        value: the number, as the paper has it; None where there is none, or none is known to us.
+        value: its number: the source's where the standing is read or secondary, else computed or chosen by us; None
+            where there is none, or none is known to us.
         standing: how we know it (`STANDINGS`).
         judge: from the measurements to the verdict; raises `Unjudged`. In TOML the function's full name.
         unjudged: why nothing of ours can judge it, where there is no judge.
@@ -123,10 +124,10 @@ class Claim(Result):
 
     @property
     def kind(self) -> Kind:
-        """The paper's, ours, or a self-check, which counts for neither."""
+        """The paper's; ours, as is a reading that no source states; or a self-check, which counts for neither."""
         if self.self_check:
             return "a self-check"
-        return "ours" if self.standing == "ours" else "the paper's"
+        return "ours" if self.standing in ("ours", "reconstructed") else "the paper's"
 
     def verdict(self, evidence: Evidence, missing: int) -> Verdict:
         """The verdict on the runs that are there, with a note on those that are missing."""

@@ -30,7 +30,9 @@ class JudgedClaim(Result):
     """What a paper says, and what was found of it."""
 
     says: str
-    value: Annotated[str | None, Field(description="The paper's; None where it has none, or none is known.")]
+    value: Annotated[
+        str | None, Field(description="Its number, if one is known; by its standing the source's or ours.")
+    ]
     standing: Annotated[Standing, Field(description="How we know what the paper says.")]
     answer: Answer
     measured: Annotated[str | None, Field(description="Ours, with its interval.")]

@@ -178,7 +178,7 @@ def plan_lora(
     The facts have so many bits, by the entropy of each relation's answers. A study that ships says how many bits of
     facts an effective parameter of an adapter takes for so many of them to be recalled; its spread over files is in the
     interval. Its bases are small, and what a larger base changes is not in it: published adapters over bases of 20
-    million to 1000 million parameters held more the larger the base was (`published:nguyen2026`).
+    million to 1000 million parameters held more, as a rule, the larger the base was (`published:nguyen2026`).
 
     Args:
         facts: the file, as sentences of the base's tokenizer as a rule.

@@ -92,7 +92,7 @@ def _allen_zhu(total: int) -> list[Density]:
                 bits_per_parameter=each,
                 bits=each * total,
                 low=None if low is None else low * total,
-                high=high * total,
+                high=None if high is None else high * total,
                 range_of="bounds that the paper states",
             )
         )

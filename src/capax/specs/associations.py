@@ -59,7 +59,9 @@ class Associations(Task):
     ] = "random"
     library_size: Annotated[
         Size,
-        Field(description="Examples to remember (ours; the paper's: 10000); with the user's it follows from them."),
+        Field(
+            description="Examples to remember (ours; one of the paper's: 10000); with the user's it follows from them."
+        ),
     ] = 1000
     contexts: Annotated[
         Literal["shared", "fresh", "bag"],

@@ -45,8 +45,9 @@ PAPERS: dict[str, dict[tuple[str, str], Parts]] = {
         },
     },
 }
-"""By paper, task and protocol. Härmä et al. train attention and FFN alone, so tables of positions are frozen; their
-vocabulary, the positions of their loss and their stop rule are not stated. Mahdavi et al.: the published code."""
+"""By paper, task and protocol. Härmä et al. name attention and FFN as what they train, from which we take it that
+tables of positions are frozen; their vocabulary, the positions of their loss and their stop rule are not stated.
+Mahdavi et al.: the published code."""
 
 
 def as_in(
