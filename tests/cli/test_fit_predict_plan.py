@@ -12,7 +12,7 @@ import pytest
 from commands import narrow, refused, run, without_answer
 
 import capax
-from capax.store import tables
+from capax.store import Store, tables
 
 STUDY = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
 
@@ -250,6 +250,23 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert said in shown
 
 
+def test_an_interval_without_an_upper_end(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ("--seq-len", "8", "--n-heads", "9", "--d-model", "16")
+    ask = ("predict", *sizes, "--law", "reference:ecm", "--extrapolate")
+    assert "a new measurement falls above 35.88 (no upper end) with" in run(capsys, *ask)
+    assert json.loads(run(capsys, *ask, "--json"))["interval"]["high"] is None
+
+
+def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pl.read_csv(STUDY)
+    with Store("s.db") as store:
+        store.import_rows(rows, "a paper")
+        store.import_rows(rows.head(8).drop("memorized_above_chance"), "another")
+    notes = json.loads(run(capsys, "fit", "--store", "s.db", "--law", "power", "--json"))["notes"]
+    assert "8 rows without a memorized_above_chance were left out" in notes
+    assert not any("that were not above chance" in note for note in notes)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -259,6 +276,14 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
         (("fit", "--data", STUDY, "--where", "heads=2"), ["where", "heads"]),
         (("fit", "--data", STUDY, "--where", "n_heads=9"), ["where", "n_heads=9"]),
         (("fit", "--data", STUDY, "--target", "remembered"), ["remembered", "no such column"]),
+        *(
+            (("fit", "--data", "reference:grid", "--law", law, "--target", name), ["target: one of", allowed, name])
+            for law, name, allowed in (
+                ("bits", "capacity_bits", "memorized, memorized_above_chance, capacity_items for the law bits"),
+                ("capacity", "memorized_above_chance", "capacity_reached for the law capacity"),
+                ("power", "bits_per_parameter", "memorized"),
+            )
+        ),
         (("fit", "--data", STUDY, "--law", "power", "--method", "stages"), ["method", "ecm"]),
         (("fit", "--data", STUDY, "--method", "guess"), ["method", "guess"]),
         (("fit", "--data", STUDY, "--law", "power", "--degree", "3"), ["degree", "polynomial"]),
@@ -314,6 +339,20 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ("plan", "--items", "9", "--seq-len", "8", "--law", "reference:power", "--probability", "0"),
             ["probability", "0"],
+        ),
+        (
+            ("predict", "--seq-len", "8", "--n-layers", "1", "--d-model", "16", "--size", "d_model=24"),
+            ["size: d_model once, got 16", "24"],
+        ),
+        (("plan", "--seq-len", "8", "--size", "n_heads=1", "--size", "n_heads=2,4"), ["size: n_heads once", "2,4"]),
+        (("plan", "--items", "9", "--seq-len", "8", "--d-model", "16", "--size", "d_model=24"), ["d_model once"]),
+        (
+            ("plan", "--items", "40", "--seq-len", "8", "--exposures", "100", "--verify", "--json"),
+            ["exposures: what is known after so many is not verified"],
+        ),
+        (
+            ("plan", "--items", "40", "--seq-len", "8", "--target", "bytes", "--verify"),
+            ["smallest: a plan by bytes is not verified"],
         ),
     ],
 )

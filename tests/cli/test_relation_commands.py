@@ -240,7 +240,7 @@ def test_the_law_that_ships_leaves_its_domain_when_told_to(
     asked = (*asked, "--extrapolate")
     found = json.loads(run(capsys, *asked, "--json"))
     assert not found["inside_domain"]
-    assert [reason.split()[0] for reason in found["outside"]] == ["n_edges", "n_items", "edges_per_item"]
+    assert [reason.split()[0] for reason in found["outside"]] == ["n_edges", "n_items", "edges_per_item", "load"]
     assert found["interval"]["low"] < found["value"] < found["interval"]["high"]
     assert found["n_heads"] * found["d_head"] >= found["value"]
     assert "OUTSIDE its domain" in run(capsys, *asked)

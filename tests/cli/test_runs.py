@@ -262,3 +262,14 @@ def test_merge(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) ->
     assert "no such file" in refused(capsys, "runs", "merge", "capax.db", "none.db", "-o", "d.db")
     refused(capsys, "runs", "merge", "capax.db")
     assert not list(Path.cwd().glob("d.db*"))
+
+
+def test_a_merge_says_what_was_imported(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, counts in (("one", (40, 50)), ("other", (60,))):
+        Path("data.csv").write_text(
+            "\n".join(["seq_len,n_heads,d_model,memorized", *(f"8,1,16,{count}" for count in counts)])
+        )
+        run(capsys, "runs", "import", "data.csv", "--store", f"{name}.db")
+    assert run(capsys, "runs", "merge", "one.db", "other.db", "-o", "both.db") == (
+        "0 runs in both.db\nand 2 rows imported from data.csv\nand 1 row imported from data.csv (2)\n"
+    )

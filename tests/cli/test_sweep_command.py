@@ -14,6 +14,7 @@ import pytest
 
 import capax
 from capax.cli import main
+from capax.cli.sweep import _law
 from capax.errors import StoreError
 
 STUDY = """
@@ -215,3 +216,9 @@ def test_a_full_disk_ends_the_sweep_and_loses_nothing_finished(capsys: pytest.Ca
     assert set(known) <= set(capax.read("study.db")["key"])
     run(capsys, "study.toml", "--quiet")
     assert len(capax.read("study.db")) == 10
+
+
+def test_a_law_has_the_fields_of_the_task_alone() -> None:
+    """`axes` is no field, but a class attribute: a law that had it would lose its heads and its width."""
+    assert _law("power", capax.Sequences()).columns == capax.PowerLaw().columns
+    assert _law("bits", capax.Sequences(loss="last")).loss == "last"

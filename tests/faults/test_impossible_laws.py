@@ -43,6 +43,8 @@ NAN, INFINITE = float("nan"), float("inf")
         ("library", [2000.0]),
         ("options.n_bootstrap", 1.5),
         ("options.target", None),
+        ("options.random_state", -1),
+        ("domain.protocol.model", "key_query_channel"),
     ],
 )
 def test_a_law_of_impossible_numbers_is_refused(tmp_path: Path, field: str, value: Any) -> None:

@@ -163,6 +163,20 @@ def test_what_did_not_converge_is_a_lower_bound() -> None:
     assert (capax.CapacityLaw(axes=[]).fit(high).predict(rows) > 1.02 * whole.predict(rows)).all()
 
 
+def test_lower_bounds_do_not_make_the_spread_smaller() -> None:
+    """Values are cut where that says nothing of them: the spread stays that of all values, 0.3 here."""
+
+    def spread(seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        size = np.exp(rng.uniform(np.log(600), np.log(10_000), 80)).round()
+        logs, cut = np.log(2 * size) + rng.normal(0, [[0.3], [0.2]], (2, 80))
+        bits = pl.Series(np.where(logs > cut, np.nan, np.exp(logs))).fill_nan(None)
+        table = {"effective_parameters": size, "capacity_bits": bits, "capacity_reached": np.exp(np.minimum(logs, cut))}
+        return float(capax.CapacityLaw(axes=[]).fit(pl.DataFrame(table)).sigma_)
+
+    assert np.mean([spread(seed) for seed in range(8)]) == pytest.approx(0.3, rel=0.08)
+
+
 def test_kinds_are_read_by_name() -> None:
     rows = drawn(6).with_columns(loss=pl.Series(["all", "last"] * 30))
     rows = rows.with_columns(

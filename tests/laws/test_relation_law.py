@@ -52,7 +52,7 @@ def test_what_the_search_found_is_no_part_of_the_protocol() -> None:
     rows = study(0.1).with_columns(d_head=pl.arange(12), n_heads=pl.arange(1, 13), graph=pl.lit("permutation"))
     law = capax.RelationLaw(n_bootstrap=20).fit(rows)
     assert law.domain_.protocol == {"graph": "permutation"}
-    assert set(law.domain_.ranges) == {"n_edges", "d_model", "n_items", "edges_per_item"}
+    assert set(law.domain_.ranges) == {"n_edges", "d_model", "n_items", "edges_per_item", "load"}
 
 
 def test_graphs_of_several_kinds_are_its_domain() -> None:
@@ -166,3 +166,22 @@ def test_the_law_that_ships_is_that_of_the_study_that_ships() -> None:
     now = capax.RelationLaw(n_bootstrap=20).fit(rows)
     np.testing.assert_allclose(shipped.predict(rows), now.predict(rows), rtol=1e-6)
     assert shipped.domain_ == now.domain_
+
+
+def test_a_load_that_was_not_measured_is_outside() -> None:
+    """Items and channels were measured, but never so many channels for so few items."""
+    asked = {"n_items": 32, "n_edges": 32, "d_model": 128}
+    with pytest.raises(LawError, match=r"load 1\.25 is outside 5 to 72"):
+        capax.predict("reference:relation", **asked, extrapolate=False)
+    assert capax.predict("reference:relation", **(asked | {"d_model": 32})).inside_domain
+    linear = capax.LinearRelationLaw(n_bootstrap=20).fit(study(0.1, logarithm=False))
+    assert linear.domain_.ranges["load"] == (0.25, 64)
+
+
+def test_one_channel_is_never_enough_for_three_edges() -> None:
+    """Its scores are q_i k_j: no signs and sizes tell three edges that share no items from the pairs across."""
+    found = capax.predict("reference:relation", n_items=32, n_edges=32, d_model=128, extrapolate=True)
+    assert found.value == found.interval.low == found.n_heads * found.d_head == 2
+    planned = capax.plan_relations(capax.Relations(n_items=32), d_model=128, extrapolate=True).channels[0]
+    assert planned.total_key_dim == 2
+    assert capax.plan_relations(capax.Relations(n_items=32), d_model=128).channels[0].by == "built"

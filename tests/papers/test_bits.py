@@ -187,6 +187,13 @@ def test_bits_by_exposures(made: Made, expected: list[str], by_adam: list[str]) 
     assert answers(verdicts("allenzhu2024", "adam", made)) == by_adam
 
 
+def test_a_network_whose_libraries_are_too_small_is_not_judged() -> None:
+    """At the paper's scale the largest library of eight layers has 1.62 bits a parameter; those of the others do."""
+    short, *_ = verdicts("allenzhu2024", "exposures", knows(2.2, 1.2), "paper")
+    assert (short.answer, short.reason) == ("cannot be judged", "no library of a network below has 2 bits a parameter")
+    assert answers(verdicts("allenzhu2024", "exposures", knows(1.9, 0.9), "paper"))[:2] == ["differs", "differs"]
+
+
 def test_nothing_finite_cannot_be_judged() -> None:
     found = verdicts("allenzhu2024", "exposures", lambda run, rng: measurement(run, [1]))
     assert answers(found) == ["cannot be judged"] * 4

@@ -83,3 +83,11 @@ def test_explicit_weights_that_fail_do_not_say_that_others_would(
     assert adler2025.one_hot(of).answer == "cannot be judged"
     assert adler2025.gaussian_items(of).answer == "cannot be judged"
     assert reason in adler2025.gaussian_items(of).reason
+
+
+def test_a_threshold_is_where_f1_stays_high() -> None:
+    again = verdicts("adler2025", "figure-1", f1(lambda heads, total: {8: 1.0, 16: 0.4, 24: 1.0}[total]))[1]
+    assert again.measured == "half at 16, .99 at 24"
+    fallen = verdicts("adler2025", "figure-1", f1(lambda heads, total: {8: 1.0, 16: 1.0, 24: 0.4}[total]))[1]
+    assert fallen.answer == "cannot be judged"
+    assert "beyond its last one" in fallen.reason

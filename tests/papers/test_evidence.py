@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.optimize import minimize
 from versions import pinned
 
 from capax.papers import evidence as ev
@@ -147,9 +148,60 @@ def test_larger(first: list[float], second: list[float], answer: str) -> None:
     assert ev.larger(first, second, "a", "b").answer == answer
 
 
-def test_equal_values_differ_for_sure() -> None:
-    assert ev.larger([2, 2], [1, 1], "a", "b").answer == "agrees"
-    assert ev.larger([1, 1], [1, 1], "a", "b").answer == "cannot be judged"
+def test_equal_values_differ_for_sure_but_two_may_be_equal_by_luck() -> None:
+    assert ev.larger([2, 2, 2], [1, 1, 1], "a", "b").answer == "agrees"
+    assert ev.larger([1, 1, 1], [1, 1, 1], "a", "b").answer == "cannot be judged"
+    with pytest.raises(Unjudged, match="no spread"):
+        ev.larger([2, 2], [1, 1], "a", "b")
+
+
+def test_the_best_of_several_has_a_wider_interval() -> None:
+    a, b = [1.0, 1.4, 1.2, 1.3], [0.9, 1.0, 1.1, 0.8]
+    assert ev.larger(a, b, "a", "b").answer == "agrees"
+    assert ev.larger(a, b, "a", "b", tried=5).answer == "cannot be judged"
+
+
+def test_noise_does_not_fall() -> None:
+    assert "falls" not in ev.on_a_line([1, 2, 3, 4], [0.50, 0.51, 0.49, 0.499], 0.98, "y").reason
+    assert "falls" in ev.on_a_line([1, 2, 3, 4], [4.0, 3.0, 2.1, 0.9], 0.98, "y").reason
+
+
+def test_a_curve_that_may_rise_on_is_not_flat() -> None:
+    sizes = [2, 4, 8, 16, 32, 64, 128]
+    assert ev.bends(sizes, [10, 20, 30, 40.1, 40.5, 48, 47], 16, "y", "x").answer == "cannot be judged"
+    assert ev.bends(sizes, [10, 20, 30, 40.1, 40.5, 40, 40.3], 16, "y", "x").answer == "agrees"
+
+
+def test_slopes_with_bounds_are_those_of_an_independent_maximum_likelihood() -> None:
+    rng = np.random.default_rng(0)
+    x, groups = np.tile(np.arange(8.0), 3), np.repeat([0, 1, 2], 8)
+    y = 0.5 * x + groups + 0.2 * rng.normal(size=24)
+    bounds = y > 4.0
+    y = np.minimum(y, 4.0)
+
+    def loss(tried: np.ndarray) -> float:
+        mu, sigma = tried[0] * x + tried[1:4][groups], np.exp(tried[4])
+        seen = stats.norm.logpdf(y[~bounds], mu[~bounds], sigma).sum()
+        return -float(seen + stats.norm.logsf(4.0, mu[bounds], sigma).sum())
+
+    best = minimize(loss, [0.4, 0, 1, 2, -1], method="Nelder-Mead", options={"maxiter": 20_000, "xatol": 1e-9})
+    (found,) = ev.slopes([x], y, groups.tolist(), bounds.tolist())
+    assert found.value == pytest.approx(best.x[0], rel=0.02)  # sigma is estimated with degrees of freedom there
+    assert found.low < 0.5 < found.high
+    plain = ev.slopes([x[~bounds]], y[~bounds], groups[~bounds].tolist())[0]
+    assert found.high - found.low < 2 * (plain.high - plain.low)
+    alone = ev.slopes([np.append(x, [1, 2])], [*y, 4, 4], [*groups, 3, 3], [*bounds, True, True])[0]
+    assert alone.value == pytest.approx(found.value)  # a group of bounds alone tells nothing
+
+
+def test_bounds_take_the_bias_from_a_grid_that_fills_its_library() -> None:
+    rng, wrong = np.random.default_rng(0), 0
+    for _ in range(200):
+        widths, series = np.tile([16, 24, 32, 48, 64], 6), np.repeat(np.arange(6), 5)
+        y = np.log(widths * (1.0 + series)) + 0.15 * rng.normal(size=30)
+        bounds = y > np.log(150)
+        wrong += not ev.exponent(widths, np.exp(np.minimum(y, np.log(150))), series.tolist(), bounds.tolist()).holds(1)
+    assert wrong <= 17  # 10 are expected; the upper end of 95 % of a binomial
 
 
 @pytest.mark.parametrize(("shift", "answer"), [(-1, "agrees"), (1, "differs"), (0, "cannot be judged")])

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import capax
-from capax.errors import CapaxError, LawError
+from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.law import Law
 from capax.models.transformer import TransformerEnsemble
 from capax.planning.question import Question
+from capax.store import tables
 
 REAL = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
 
@@ -233,3 +234,25 @@ def test_a_plan_that_cannot_hold_is_told_so(tmp_path: Path) -> None:
     assert not checked.held
     assert checked.miss_percent > 50
     assert len(capax.read(tmp_path / "s.db")) == 1
+
+
+def test_where_all_is_outside_the_domain_that_is_said_and_no_budget() -> None:
+    """The law of bits depends on parameters, whose range no size that is given alone tells of."""
+    rows = tables.from_file("reference:grid")
+    law = capax.BitsLaw(target="capacity_items", n_bootstrap=10).fit(rows)
+    least, most = law.domain_.ranges["trainable_parameters"]
+    with pytest.raises(OutsideDomain, match=r"^outside the domain of bits .*: trainable_parameters \d+ is outside"):
+        capax.plan(law, 40, seq_len=8, n_heads=[4], d_model=[32])
+    with pytest.raises(LawError, match=r"^budget_parameters: at least (\d+) .* got 1$") as error:
+        capax.plan(law, 40, seq_len=8, n_heads=[1], d_model=[8, 32], budget_parameters=1)
+    assert least <= int(str(error.value).split()[3]) <= most
+
+
+def test_widths_whose_load_a_law_does_not_know_are_left_out() -> None:
+    """With 64 edges width 128 has a load of 3, below all that the law knows; the other widths are planned."""
+    frontier = capax.plan("reference:relation", 64, n_items=64)
+    widths = {row.d_model for row in frontier.architectures}
+    assert widths
+    assert max(widths) < 128
+    with pytest.raises(OutsideDomain, match="load"):
+        capax.plan("reference:relation", 64, n_items=64, d_model=128)

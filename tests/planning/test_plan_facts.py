@@ -11,7 +11,7 @@ import capax
 from capax.errors import CapaxError, LawError
 from capax.planning.bits import Fill
 from capax.planning.facts import in_file, plan_facts, promised, verify_facts
-from capax.planning.fills import Measured, fill, study
+from capax.planning.fills import Measured, fill, shares, study
 from capax.store import tables
 
 WORDNET = Path(__file__).parents[1] / "tasks" / "facts" / "data" / "wordnet"
@@ -33,6 +33,29 @@ def test_a_fill_lies_between_the_networks_on_both_sides() -> None:
     assert Measured("b", np.array([0.5, 1.0]), np.array([0.9, 0.5])).fill_at(0.99) is None
 
 
+def test_a_file_that_no_network_recalls_so_far_counts_by_its_emptiest_network(facts: capax.Facts) -> None:
+    told = Measured("told", np.array([0.5, 1.0]), np.array([1.0, 0.8]))
+    short, full, easy = (
+        Measured(name, np.array(fills), np.array(recalls))
+        for name, fills, recalls in (
+            ("short", [0.4, 1.0], [0.8, 0.7]),
+            ("full", [0.9, 1.0], [0.8, 0.7]),
+            ("easy", [0.1, 0.2], [1.0, 1.0]),
+        )
+    )
+    assert shares([short], 0.9) == ([], [])
+    known, bounds = shares([told, short, full, easy], 0.9)
+    assert (known, bounds) == ([pytest.approx(0.5**0.5)], [0.4])
+    known, bounds = shares(study(), 0.99)
+    assert len(bounds) == 1
+    found, logs = fill(0.99), np.log([*known, *bounds])
+    assert (found.share, found.spread) == pytest.approx((np.exp(logs.mean()), logs.std(ddof=1)))
+    assert any(
+        "files; 1 file more, of which no network recalled so much, by an upper bound" in note
+        for note in plan_facts(facts, **CODES).notes
+    )
+
+
 def test_more_recall_needs_more_room() -> None:
     shares = [fill(recall).share for recall in (0.5, 0.9, 0.99)]
     assert shares == sorted(shares, reverse=True)
@@ -51,6 +74,15 @@ def test_spreads_add_up_as_those_of_independent_errors(facts: capax.Facts) -> No
     found = Fill(1.0, 0.4).widened(Known(), {}, (0.025, 0.1, 0.975))
     for bits, level in zip(found, (0.025, 0.1, 0.975), strict=True):
         assert bits[0] == pytest.approx(np.exp(stats.norm.ppf(level, 2.0, 0.5)))
+
+
+def test_the_spread_over_few_files_has_the_quantiles_of_student(facts: capax.Facts) -> None:
+    class Sure:
+        def quantiles(self, table, levels):
+            return [np.ones(1) for _ in levels]
+
+    (low,) = Fill(1.0, 0.4, files=9).widened(Sure(), {}, (0.1,))
+    assert np.log(low[0]) == pytest.approx(0.4 * np.sqrt(1 + 1 / 9) * stats.t.ppf(0.1, 8))
 
 
 def test_what_a_file_asks(facts: capax.Facts) -> None:

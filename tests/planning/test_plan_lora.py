@@ -68,6 +68,9 @@ def test_a_load_is_the_mean_of_the_files_and_its_quantiles_are_students() -> Non
     low, high = stats.t.interval(0.95, 2, each.mean(), each.std(ddof=1) * math.sqrt(4 / 3))
     assert found.quantile(0.025) == pytest.approx(math.exp(low), rel=1e-9)
     assert found.quantile(0.975) == pytest.approx(math.exp(high), rel=1e-9)
+    bound = load(polars.concat([table, polars.DataFrame(rows("e", [0.6, 0.5], 0.2))]), "mlp", 0.75)
+    assert bound.files == 4
+    assert bound.bits == pytest.approx(math.exp((each.sum() + np.log(0.2)) / 4), rel=1e-12)
     with pytest.raises(LawError, match=r"recall: .* reaches it on 0 files, got 0\.2"):
         load(table, "mlp", 0.2)
     assert len(curves(table, "attention")) == 4  # none was measured: those of any layers

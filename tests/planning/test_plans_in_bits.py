@@ -9,15 +9,18 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from made import made
 
 import capax
 from capax.cli import main
+from capax.cli.families import show_verified
 from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.files import from_json, load_law, to_json
 from capax.laws.law import Law
 from capax.planning import bits
 from capax.planning.cost import PEAKS, USED, Cost, operations
-from capax.planning.results import BitsFrontier, Network
+from capax.planning.results import NOT_KNOWN, BitsFrontier, Network
+from capax.results import CapacityEstimate
 from capax.store import tables
 
 WIDTHS = sorted({round(16 * 2 ** (step / 4) / 8) * 8 for step in range(41)})
@@ -280,3 +283,112 @@ def test_a_plan_comes_back_from_json() -> None:
     for asked in ({"n_layers": 1}, {"budget_bytes": 10**5}):
         found = planned(None if "budget_bytes" in asked else 500, seq_len=8, vocab_size=100, **asked)
         assert BitsFrontier.model_validate_json(found.model_dump_json()) == found
+
+
+@pytest.mark.parametrize("target", tables.IN_BITS)
+def test_items_are_worth_what_the_target_counts_of_them(target: str) -> None:
+    """Column `bits` counts what recall does, the last token; all others count what the loss covers, every next one."""
+    rows = tables.from_file("reference:grid").with_columns(pl.col("capacity_bits").alias(target))
+    power = capax.PowerLaw(target=target, n_bootstrap=10).fit(rows)
+    found = capax.predict(power, seq_len=8, n_heads=2, d_model=32)
+    assert found.bits == pytest.approx(found.value * np.log2(100) * (1 if target == "bits" else 7))
+
+
+def test_a_fitted_law_plans_what_all_its_data_had() -> None:
+    rows = tables.from_file("reference:grid")
+    power = capax.PowerLaw(target="capacity_bits", n_bootstrap=10).fit(rows)
+    found = capax.plan(power, 100, seq_len=8)
+    asked = capax.plan(power, 100, seq_len=8, n_layers=1, d_head=64)
+    assert isinstance(found, BitsFrontier)
+    assert found.architectures
+    assert [one.model_dump(exclude={"cost"}) for one in found.architectures] == [
+        one.model_dump(exclude={"cost"}) for one in asked.architectures
+    ]
+    assert {(one.n_layers, one.d_head) for one in found.architectures} == {(1, 64)}
+
+
+@pytest.mark.parametrize("name", ["reference", "reference:power"])
+def test_no_more_items_are_planned_than_there_are(name: str) -> None:
+    with pytest.raises(CapaxError, match=r"at most 100 .*distinct.*, got 101$") as error:
+        capax.plan(name, 101, seq_len=2, vocab_size=100, extrapolate=True)
+    assert "\n" not in str(error.value)
+
+
+def test_no_more_items_are_predicted_than_there_are() -> None:
+    few = {"seq_len": 2, "vocab_size": 2, "n_layers": 1, "n_heads": 1, "d_head": 16}
+    found = capax.predict(law(), **few, d_model=16)
+    assert (found.value, found.interval.low, found.interval.high) == (2, 2, 2)
+    assert found.bits is not None
+    assert found.bits > 1000
+    assert any("only 2 sequences are distinct" in note for note in found.notes)
+    widest = planned(budget_parameters=10**4, **few).architectures[0]
+    assert (widest.memorized, widest.at_least, widest.interval.high) == (2, 2, 2)
+
+
+def measured_bits(amount: float, converged: bool = True) -> capax.Measurement:
+    """A run that found so many bits, or at least so many."""
+    estimate = CapacityEstimate(
+        bits=amount,
+        extrapolated=amount if converged else None,
+        interval=None,
+        converged=converged,
+        last_gain=None,
+        library_bits=2 * amount,
+        library_sizes=(40,),
+        per_effective_parameter=None,
+        per_trainable_parameter=1.0,
+        per_parameter=1.0,
+    )
+    return made(20).model_copy(update={"capacity": estimate})
+
+
+@pytest.mark.parametrize(
+    ("share", "converged", "held", "said"),
+    [
+        (0.5, False, None, "whether the promise holds is not known: not converged"),
+        (0.5, True, False, "the promise does not hold: 50.0 % are missing"),
+        (1.5, False, True, "the promise holds"),
+    ],
+)
+def test_a_lower_bound_breaks_no_promise(
+    share: float,
+    converged: bool,
+    held: bool | None,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = planned(20, seq_len=4, vocab_size=16, n_layers=1, d_model=[24])
+    assert found.bits is not None
+    run = measured_bits(share * found.bits, converged)
+    monkeypatch.setattr("capax.protocols.measure.measure", lambda *_, **__: run)
+    monkeypatch.setattr(bits, "HOURS", 1e9)
+    checked = capax.verify_plan(law(), found)
+    assert checked.held is held
+    assert (checked.miss_percent is None) == (held is None)
+    show_verified(checked)
+    assert said in capsys.readouterr().out
+    assert (NOT_KNOWN in checked.overview().text()) == (held is None)
+
+
+def test_a_promise_is_kept_in_its_own_unit_and_by_the_family_that_was_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a law of `bits`, which counts the last of seven tokens, so many items are a seventh of what was measured."""
+    rows = tables.from_file("reference:grid").with_columns(bits=pl.col("capacity_items") * np.log2(100))
+    power = capax.PowerLaw(target="bits", n_bootstrap=10).fit(rows)
+    found = capax.plan(power, 100, seq_len=8)
+    assert isinstance(found, BitsFrontier)
+    assert found.bits == pytest.approx(100 * np.log2(100))
+    models: list[capax.Transformer] = []
+
+    def measured(task: capax.Task, model: capax.Transformer, **how: object) -> capax.Measurement:
+        models.append(model)
+        return measured_bits(7 * (found.bits or 0) * 0.9)
+
+    monkeypatch.setattr("capax.protocols.measure.measure", measured)
+    monkeypatch.setattr(bits, "HOURS", 1e9)
+    checked = capax.verify_plan(power, found)
+    assert checked.miss_percent == pytest.approx(10)
+    first = found.architectures[0]
+    assert [(one.d_model, one.d_head, one.n_heads, one.n_layers) for one in models] == [
+        (first.d_model, first.d_head, first.n_heads, first.n_layers)
+    ]

@@ -93,10 +93,32 @@ def test_merge(tmp_path: Path, three: list[Measurement]) -> None:
             (failure,) = store.failures()
             assert (failure.key, failure.error, failure.attempts) == (keys[2], "newer", 2)
             assert failure.failed == "2026-01-02T00:00:00+00:00"
-            assert store.sources() == {"a paper": 1 if order == [a, b] else 2}
+            counts = (2, 1) if order == [a, b] else (1, 2)
+            assert store.sources() == dict(zip(("a paper", "a paper (2)"), counts, strict=True))
         with pytest.raises(StoreError, match=r"^out: .*exists"):
             merge([a], c)
         c.unlink()
+
+
+def test_a_merge_keeps_all_imported_rows(tmp_path: Path) -> None:
+    """A source is a path as it was typed: two folders may each have a `data.csv`."""
+    stores = [tmp_path / f"{name}.db" for name in "abcd"]
+    for path, rows in zip(stores, (THEIRS, THEIRS.head(1), THEIRS, THEIRS.tail(1)), strict=True):
+        with Store(path) as store:
+            store.import_rows(rows, "data.csv")
+    assert merge(stores, tmp_path / "all.db") == 0
+    with Store(tmp_path / "all.db", create=False) as store:
+        assert store.sources() == {"data.csv": 2, "data.csv (2)": 1, "data.csv (3)": 1}
+    merge([tmp_path / "all.db", *stores[:2]], tmp_path / "again.db")
+    assert capax.read(tmp_path / "again.db").equals(capax.read(tmp_path / "all.db"))
+
+
+def test_a_column_that_would_be_overwritten_is_refused(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        with pytest.raises(TableError, match=r"^source: .*rename it, it has 'a lab'"):
+            store.import_rows(THEIRS.with_columns(source=pl.Series([None, "a lab"])), "a paper")
+        store.import_rows(THEIRS.with_columns(source=pl.lit(None)), "an export of runs alone")
+    assert capax.read(tmp_path / "s.db")["source"].to_list() == ["an export of runs alone"] * 2
 
 
 def test_a_merge_that_fails_leaves_nothing(tmp_path: Path, three: list[Measurement]) -> None:

@@ -270,3 +270,48 @@ def test_the_numpy_of_the_page_says_the_same(tmp_path: Path, monkeypatch: pytest
         for check in capax.verify(file).checks:
             if check.name in names:
                 assert names[check.name] == pytest.approx(check.recomputed, rel=1e-3), check.name
+
+
+def channel(path: Path, scores: np.ndarray, **claimed: float) -> Path:
+    """A file with one head that gives these scores to pairs of one-hot items; edges are 0 -> 1 -> 2."""
+    tensors = {"items": np.eye(3), "edges": np.array([[0, 1], [1, 2]]), "threshold": np.array([0.99999995])}
+    tensors |= {"query": np.eye(3)[None], "key": np.ascontiguousarray(scores.T[None])}
+    whole = {"n_items": 3, "n_edges": 2, "total_key_dim": 3} | claimed
+    return written(path, tensors, {"format": 1, "task": "relations", "aggregate": "max", "claim": whole})
+
+
+def test_a_large_score_of_one_edge_does_not_excuse_the_margin(tmp_path: Path) -> None:
+    scores = np.full((3, 3), 0.9999999)
+    scores[0, 1], scores[1, 2] = 1e10, 1.0
+    assert [
+        check.name for check in capax.verify(channel(tmp_path / "a.safetensors", scores, f1=1.0, margin=5.0)).failed
+    ] == ["margin"]
+    assert capax.verify(channel(tmp_path / "b.safetensors", scores, f1=1.0, margin=1.0000001e-7)).holds
+
+
+@pytest.mark.filterwarnings("error")
+def test_scores_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    tensors, header = parts(channel(tmp_path / "a.safetensors", np.diag([1e200, 1.0], 1), f1=0.5, margin=5.0))
+    tensors["query"][0, 0, 0] = 1e200
+    with pytest.raises(ClaimError, match=r"^scores: "):
+        capax.verify(written(tmp_path / "b.safetensors", tensors, header))
+
+
+@pytest.mark.filterwarnings("error")
+def test_outputs_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    tensors, header = parts(built(tmp_path, "associations"))
+    tensors["value"][:], tensors["out"][:] = 1e200, 1e200
+    with pytest.raises(ClaimError, match=r"^outputs: "):
+        capax.verify(written(tmp_path / "b.safetensors", tensors, header))
+
+
+def test_a_large_label_does_not_excuse_errors_of_others(tmp_path: Path) -> None:
+    one = np.ones((1, 1, 1))
+    tensors = dict.fromkeys(("query", "key", "value", "out"), one) | {"queries": np.ones((2, 1))}
+    tensors |= {"contexts": np.array([[[1e16]], [[1.0]]]), "labels": np.array([[1e16], [1.0]])}
+    claimed = {"library_size": 2, "max_error": 0.0, "recalled": 2, "tolerance": 10.0}
+    header = {"format": 1, "task": "associations", "profile": "plain", "claim": claimed}
+    assert capax.verify(written(tmp_path / "exact.safetensors", tensors, header)).holds
+    tensors["labels"] = np.array([[1e16], [1.0 + 8.0]])
+    found = capax.verify(written(tmp_path / "wrong.safetensors", tensors, header))
+    assert [(check.name, check.recomputed) for check in found.failed] == [("max_error", 8.0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from capax.cli import output
-from capax.planning.results import BitsFrontier, Network, Verification
+from capax.planning.results import NOT_KNOWN, BitsFrontier, Network, Verification
 from capax.text import amount as amount
 from capax.text import duration
 
@@ -106,11 +106,12 @@ def show_verified(found: Verification) -> None:
     one = "The network" if found.proxy is None else f"It takes too long here; in its place one of width {found.proxy}"
     held = amount(run.capacity.extrapolated or run.capacity.bits, "bit")
     converged = "" if run.capacity.converged else " (NOT CONVERGED)"
-    verdict = (
-        "the promise holds" if found.held else f"the promise does not hold: {found.miss_percent:.1f} % are missing"
-    )
+    verdict = f"the promise does not hold: {found.miss_percent or 0.0:.1f} % are missing"
+    if found.held is not False:
+        verdict = "the promise holds" if found.held else f"whether the promise holds is {NOT_KNOWN}"
+    high = "no upper end" if expected.high is None else amount(expected.high, "bit")
     print(
         f"Verified: {one} was measured: {held}{converged}, where the law expected {amount(expected.low)} to "
-        f"{amount(expected.high or 0.0, 'bit')} and promised {amount(found.promised_bits or 0.0, 'bit')}: {verdict} "
+        f"{high} and promised {amount(found.promised_bits or 0.0, 'bit')}: {verdict} "
         f"(run {run.key[:12]})."
     )

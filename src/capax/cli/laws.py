@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
+import numpy as np
 import polars as pl
 from cyclopts import Parameter
 from rich.table import Table
@@ -138,13 +139,14 @@ def fit(
     rows, unused = chosen.usable(rows)
     bounded = chosen.bound is not None and chosen.bound in rows.columns
     lacking = not bounded and (not data or counted in tables.CAPACITIES)  # of a user's counts a zero is a fault
+    rows, uncounted = _counted(rows, counted) if lacking else (rows, 0)
     rows, left_out = tables.above_zero(rows, counted) if lacking else (rows, 0)
     notes = [*(published.notes(shelf) if shelf else ()), *unused]
     notes.extend(f"only rows with {condition}; --where chooses others" for condition in chosen_rows)
-    if left_out:
-        items = chosen.needed_for is None and counted not in tables.CAPACITIES
-        why = "that were not above chance" if items else f"without a {counted}"
-        notes.append(f"{left_out} run{'s' * (left_out > 1)} {why} {'were' if left_out > 1 else 'was'} left out")
+    items = chosen.needed_for is None and counted not in tables.CAPACITIES
+    why = "that were not above chance" if items else f"with a {counted} of zero"
+    reasons = ((uncounted, "row", f"without a {counted}"), (left_out, "run", why))
+    notes += [f"{n} {of}{'s' * (n > 1)} {why} {'were' if n > 1 else 'was'} left out" for n, of, why in reasons if n]
     with saying(notes):
         fitted = chosen.fit(rows)
     fitted.notes_.extend(notes)
@@ -159,6 +161,12 @@ def fit(
     if out is not None:
         save_law(fitted, out)
     output.emit(found, _show_fit, as_json=as_json, law=out, figure=figure)
+
+
+def _counted(rows: pl.DataFrame, target: str) -> tuple[pl.DataFrame, int]:
+    """The rows that have a count, and how many have none; all of them where none has one."""
+    kept = rows.filter(pl.Series(~np.isnan(tables.numbers(rows, target))))
+    return (rows, 0) if kept.is_empty() else (kept, len(rows) - len(kept))
 
 
 def _usual(rows: pl.DataFrame, options: Mapping[str, Any]) -> LawName:

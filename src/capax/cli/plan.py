@@ -14,13 +14,14 @@ from capax.cli import output, progress
 from capax.cli.families import amount, show_bits, show_verified
 from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
-from capax.errors import LawError, NoPlan
+from capax.errors import LawError, NoPlan, shown
 from capax.laws.files import LAWS, load_law, reference_of
 from capax.laws.law import Law
 from capax.planning.cost import Accelerator
-from capax.planning.plan import plan, verify_plan
+from capax.planning.plan import plan, refuse_unverified, verify_plan
 from capax.planning.plan import predict as ask
 from capax.planning.results import BitsFrontier, Frontier, Prediction, Smallest, Verification
+from capax.results import Interval
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
 
@@ -58,7 +59,7 @@ def _predict(
         Answer outside the domain of the law, too. [default: only a law that travels: capacity]
     """
     asked = _law(kind, law)
-    given = {**sizes, **_further(size, single=True)}
+    given = _with_further(sizes, size, single=True)
     found = ask(asked, level=level, extrapolate=extrapolate, **given)
     output.emit(found, lambda found: _show_prediction(found, asked, kind.unit), as_json=as_json)
 
@@ -127,7 +128,9 @@ def _plan(
     store
         Where the verification's run is kept.
     """
-    asked, given = _law(kind, law), {**sizes, **_further(size)}
+    asked, given = _law(kind, law), _with_further(sizes, size)
+    if verify:
+        refuse_unverified(early=exposures is not None, by_bytes=smallest == "bytes")
     frontier = plan(
         asked,
         given.pop("items"),
@@ -185,6 +188,19 @@ def _law(kind: type[Any], name: str | None) -> Law:
     return law
 
 
+def _with_further(sizes: Mapping[str, Any], size: tuple[str, ...], single: bool = False) -> dict[str, Any]:
+    """Sizes given by flags of their own, and as name=value.
+
+    Raises:
+        LawError: for one that is given twice.
+    """
+    further = _further(size, single)
+    for name, value in further.items():
+        if sizes.get(name) is not None:
+            raise LawError(f"size: {name} once, got {shown(sizes[name])} by its flag and {shown(value)}")
+    return {**sizes, **further}
+
+
 def _further(given: tuple[str, ...], single: bool = False) -> dict[str, Any]:
     """Sizes given as name=value."""
     found: dict[str, Any] = {}
@@ -195,6 +211,8 @@ def _further(given: tuple[str, ...], single: bool = False) -> dict[str, Any]:
         numbers = integers(name, value)
         if single and len(numbers) > 1:
             raise LawError(f"{name}: one value, got {value!r:.80}")
+        if name.strip() in found:
+            raise LawError(f"size: {name.strip()} once, got {shown(found[name.strip()])} and {value!r:.80}")
         found[name.strip()] = numbers[0] if single else numbers
     return found
 
@@ -300,10 +318,7 @@ def _show_prediction(found: Prediction, law: Law, items: str) -> None:
         says = f"{verb} about {amount(bits, 'bit')}, of {found.value:.4g} {items}"
     if law.needed_for is not None:
         says = f"needs a {law.target} of about {found.value:.4g}"
-    screen.print(
-        f"{says}; a new measurement falls between {interval.low:.4g} and {interval.high:.4g} with probability "
-        f"{interval.level:.0%}"
-    )
+    screen.print(f"{says}; a new measurement falls {_between(interval)} with probability {interval.level:.0%}")
     if rule is not None:
         screen.print(f"heads: about {found.n_heads} of {found.d_head} ({rule})")
     screen.print(f"law: {found.law} ({found.source})")
@@ -313,6 +328,12 @@ def _show_prediction(found: Prediction, law: Law, items: str) -> None:
         screen.print(f"OUTSIDE its domain: {'; '.join(found.outside)}")
     for note in found.notes:
         screen.print(f"note: {note}")
+
+
+def _between(interval: Interval) -> str:
+    if interval.high is None:
+        return f"above {interval.low:.4g} (no upper end)"
+    return f"between {interval.low:.4g} and {interval.high:.4g}"
 
 
 def _show_plan(found: Frontier, items: str) -> None:

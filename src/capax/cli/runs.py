@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -83,6 +84,10 @@ def listed(
             print("[]" if before == "[" else "]")
             return
         output.show_runs([run for run in opened.summaries() if keys is None or run.key in keys])
+    _show_sources(sources)
+
+
+def _show_sources(sources: Mapping[str, int]) -> None:
     for source, count in sources.items():
         print(f"and {output.rows(count)} imported from {printable(source)}")
 
@@ -187,3 +192,5 @@ def merge(*stores: Path, out: Annotated[Path, Parameter(alias="-o")]) -> None:
     """
     count = merge_stores(stores, out)
     print(f"{count} run{'s' * (count != 1)} in {printable(out)}")
+    with Store(out, create=False) as merged:
+        _show_sources(merged.sources())

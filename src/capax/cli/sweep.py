@@ -188,7 +188,8 @@ def _show(summary: SweepSummary) -> None:
 def _law(name: str, task: Task) -> Any:
     """A law by its name; options that are fields of the task, such as `loss`, are the task's."""
     kind = resolve("capax.laws.files:LAWS")[name]
-    return kind(**{option: getattr(task, option) for option in kind().get_params() if hasattr(task, option)})
+    own = type(task).model_fields
+    return kind(**{option: getattr(task, option) for option in kind().get_params() if option in own})
 
 
 def _target(text: str | None) -> dict[str, list[float]] | None:

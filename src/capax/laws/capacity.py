@@ -103,6 +103,7 @@ class CapacityLaw(Product):
         "ffn": ("mlp", "none"),
     }
     bound: ClassVar[str | None] = "capacity_reached"
+    counts: ClassVar[tuple[str, ...]] = ("bits",)
     travels: ClassVar[bool] = True
 
     def __init__(
@@ -237,7 +238,7 @@ class CapacityLaw(Product):
         self, subsets: list[tuple[int, ...]], weights: Vector, design: np.ndarray, y: Vector, rows: Rows
     ) -> None:
         """The regressions to all rows, weighted; lower bounds at what is expected above them."""
-        bounds, y = rows.complete, y.copy()
+        bounds, y, unseen = rows.complete, y.copy(), 0.0
         for _ in range(IMPUTED if bounds.any() else 1):
             fits = Regression.of(subsets, design, y)
             share = np.array([0.0 if fit is None else weight for fit, weight in zip(fits, weights, strict=True)])
@@ -247,10 +248,11 @@ class CapacityLaw(Product):
             beta = np.zeros(design.shape[1])
             for fit, weight in found:
                 beta[list(fit.places)] += weight * fit.beta
-            spread = float(np.sqrt(sum(weight * fit.spread**2 for fit, weight in found)))
+            spread = float(np.sqrt(sum(weight * (fit.spread**2 + unseen / fit.dof) for fit, weight in found)))
             if bounds.any():
                 mean, low = design[bounds] @ beta, self._bounds(rows, design)
-                y[bounds] = scipy.stats.truncnorm.mean((low - mean) / spread, np.inf, mean, spread)
+                above = scipy.stats.truncnorm((low - mean) / spread, np.inf, mean, spread)
+                y[bounds], unseen = above.mean(), float(above.var().sum())
         self.regressions_ = found
         usual = self._usual
         values = dict(zip(self.names, (usual + beta).tolist(), strict=True))

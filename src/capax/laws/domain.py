@@ -122,10 +122,14 @@ class Domain(BaseModel):
         """The model of the data, or where they do not name one, the usual one of the task.
 
         Raises:
-            LawError: when it is of a plugin that is not there.
+            LawError: when it is of a plugin that is not there, or does not learn the task.
         """
-        named: type[Model] | None = _registered(Model.registry, self.protocol.get("model"))
-        return named or self.task_class(unit).learner
+        task = self.task_class(unit)
+        named: type[Model] = _registered(Model.registry, self.protocol.get("model")) or task.learner
+        if named not in (known := task.learners()):
+            allowed = ", ".join(str(model.tag()) for model in known)
+            raise LawError(f"model: those of {task.unit} are {allowed}, got {named.tag()!r}")
+        return named
 
     def inside(self, columns: Mapping[str, np.ndarray], table: Any = None) -> np.ndarray:
         """Which rows lie inside: in every range, and of the same protocol where the table says it."""

@@ -58,6 +58,7 @@ class ExposureLaw(Law):
     columns: ClassVar[tuple[str, ...]] = (SIZE, SEEN)
     names = ("k", "a", "tau", "s", "beta")
     along: ClassVar[str | None] = SEEN
+    counts: ClassVar[tuple[str, ...]] = ("bits",)
     found: ClassVar[tuple[str, ...]] = curves.LATER
     mixed: ClassVar[tuple[str, ...]] = ("vocab_size", "loss", "n_layers", "d_head", "ffn", "embeddings")
 

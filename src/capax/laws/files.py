@@ -23,6 +23,7 @@ from capax.laws.polynomial import Polynomial
 from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, LinearRelationLaw, PowerLaw, RelationLaw
 from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.laws.rows import checked_rows
+from capax.specs import Model, Task
 
 LAWS: dict[str, type[Law]] = {
     law.name: law
@@ -148,6 +149,8 @@ def _law(file: LawFile) -> Law:
         if usual[name] is not None and type(value) is not type(usual[name]):
             raise LawError(f"not a law: options.{name}: should be like {usual[name]!r}, got {value!r:.80}")
     law = LAWS[file.law](**file.options)
+    if law.random_state < 0:
+        raise LawError(f"not a law: options.random_state: at least 0, got {law.random_state}")
     try:
         _ = law.names
     except LawError as error:
@@ -179,12 +182,27 @@ def _check(file: LawFile, law: Law) -> None:
         low, high = file.domain.ranges.get(name, (0.0, 0.0))
         if not 0 < low <= high < np.inf:
             raise LawError(f"not a law: domain.ranges.{name}: from a positive number up to a finite one is needed")
+    _check_protocol(file.domain, law)
     if file.domain.largest_library is not None and not 0 < file.domain.largest_library < np.inf:
         raise LawError(f"not a law: domain.largest_library: positive and finite, got {file.domain.largest_library}")
     if file.counts and set(file.columns) != set(law.columns):
         raise LawError(f"not a law: columns: {', '.join(law.columns)} are needed, got {', '.join(file.columns)}")
     if len(file.library) != len(file.counts):
         raise LawError(f"not a law: library: as many as counts are needed, {len(file.counts)}, got {len(file.library)}")
+
+
+def _check_protocol(domain: Domain, law: Law) -> None:
+    """Whether the model of the data learns their task; what is of plugins that are not there is not known.
+
+    Raises:
+        LawError: that names the field.
+    """
+    tags = {kind: domain.protocol.get(name) for name, kind in (("task", Task), ("model", Model))}
+    if all(tag is None or tag in kind.registry for kind, tag in tags.items()):
+        try:
+            domain.model_class(law.items)
+        except LawError as error:
+            raise LawError(f"not a law: domain.protocol.{error}") from None
 
 
 def save_law(law: Law, path: Path | str) -> None:

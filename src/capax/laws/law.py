@@ -80,6 +80,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     mixed: ClassVar[tuple[str, ...]] = ()
     """Columns that say how a row was measured, and may differ all the same: what is counted hardly depends on them."""
     usual_target: ClassVar[str] = "memorized_above_chance"
+    counts: ClassVar[tuple[str, ...]] = ("items", "bits")
+    """What its target may count, as `tables.unit` says; somebody's own column may count anything."""
     bound: ClassVar[str | None] = None
     """The column that is a lower bound where the target has no value."""
 
@@ -142,9 +144,12 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
         Raises:
             TableError: when a column is missing or a value is not a positive number.
-            LawError: when rows are too few, all complete, or measured in different ways.
+            LawError: when rows are too few, all complete, or measured in different ways, and for a target that counts
+                something else than the law does.
         """
         X = frames.taken(X)
+        if y is None:
+            self._refuse_target()
         notes: tuple[str, ...] = ()
         if isinstance(X, pl.DataFrame) and y is None:
             X, notes = self.usable(X)
@@ -152,6 +157,12 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             self.fit_rows(self.read(X, y), X if tables.is_table(X) else {})
         self.notes_.extend(notes)
         return self
+
+    def _refuse_target(self) -> None:
+        unit = tables.unit(self.target)
+        if unit is not None and unit not in self.counts:
+            allowed = [name for name, one in tables.UNITS.items() if one in self.counts]
+            raise LawError(f"target: one of {', '.join(allowed)} for the law {self.name}, got {self.target!r} ({unit})")
 
     def fit_rows(self, rows: Rows, table: Any = None) -> Self:
         """Fit to measurements that were read; a table adds its protocol to the domain."""
@@ -244,7 +255,8 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         return np.log(np.maximum(counts, LEAST)) + np.minimum(counts / LEAST - 1, 0.0)
 
     def _unscale(self, values: Vector) -> Vector:
-        return np.exp(values)
+        with np.errstate(over="ignore"):  # beyond all numbers there is no end
+            return np.exp(values)
 
     def _not_told(self, solution: Solution) -> dict[str, str]:
         """Free parameters on which no row, or only a combination with others, depends."""

@@ -11,6 +11,7 @@ from capax.errors import LawError, shown
 from capax.laws.censored import Solution, Vector
 from capax.laws.law import Law, Structure
 from capax.laws.rows import Columns, Rows
+from capax.store import frames
 
 TINY = float(np.finfo(float).tiny)
 INFLATED = 1000.0
@@ -244,6 +245,7 @@ class BitsLaw(Product):
     """
 
     name: ClassVar[str] = "bits"
+    counts: ClassVar[tuple[str, ...]] = ("items",)
 
     def __init__(
         self,
@@ -276,8 +278,8 @@ class RelationLaw(Product):
     """D_K* = c · (m' log2 m' / d)^s · (m'/m)^(−t): the key dimension at which m' relations of m items are recognized.
 
     m' is `n_edges`, m `n_items`, d `d_model`. The paper's law has s = 1 and t = 0; c, s and t are fitted here (log
-    residuals), t where the data have graphs of more or fewer edges than items. Such ratios, and kinds of graphs, are
-    part of its domain.
+    residuals), t where the data have graphs of more or fewer edges than items. Such ratios, loads m' log2 m' / d, and
+    kinds of graphs, are part of its domain.
 
     Args:
         target: column of total key dimensions that is fitted when `fit` gets a table without y.
@@ -306,13 +308,35 @@ class RelationLaw(Product):
         )
 
     def bounded(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Also edges per item."""
-        return {**columns, "edges_per_item": columns["n_edges"] / columns["n_items"]}
+        """Also edges per item, and the load."""
+        return {**columns, "edges_per_item": columns["n_edges"] / columns["n_items"], "load": self.load(columns)}
+
+    def predict(self, X: Any) -> Vector:
+        """As of any law, and no less than `least`."""
+        return np.maximum(super().predict(X), self.least(self._columns_of(frames.taken(X))))
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Vector, Vector]:
+        """As of any law, and no less than `least`."""
+        least = self.least(self._columns_of(frames.taken(X)))
+        low, high = super().predict_interval(X, level)
+        return np.maximum(low, least), np.maximum(high, least)
+
+    def least(self, columns: Columns) -> Vector:
+        """2 for more than two edges, else 1: what graphs with three edges apart need, as those of the data do.
+
+        Edges are apart where sources and targets of different ones are different items and no edges. One head of one
+        channel has scores q_s k_t, so that the product of two edges' scores is that of the crossed pairs, which are at
+        most the threshold. From 0 on, q_s and k_t of an edge have one sign, two of three edges have the same, and the
+        product of their crossed pairs, both positive, would be too small. Below 0 crossed pairs are negative: their
+        product, at least the threshold's square, lets no two edges be negative, and of three positive ones two have the
+        same signs, and positive crossed pairs.
+        """
+        return np.where(columns["n_edges"] > 2, 2.0, 1.0)
 
     def _log_load(self, n_edges: Vector, d_model: Vector) -> Vector:
         return np.asarray(np.log(np.maximum(self.load({"n_edges": n_edges, "d_model": d_model}), TINY)))
 
-    def load(self, columns: Columns) -> Vector:
+    def load(self, columns: Mapping[str, Any]) -> Vector:
         """The load m' log2 m' / d, or m'/d."""
         edges = columns["n_edges"]
         return edges * (np.log2(edges) if self.logarithm else 1.0) / columns["d_model"]

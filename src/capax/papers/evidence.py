@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float
 from scipy import stats
 
+from capax.laws import censored
 from capax.papers.recipe import Unjudged, Verdict, agrees, cannot, differs
 from capax.results import LEVEL, Measurement
 
@@ -18,6 +20,8 @@ SIGNIFICANT = 0.05
 SHUFFLES = 9999
 # an interval wider than this about an exponent holds almost any, zero beside one: it agrees with nothing
 WIDEST = 1.0
+# share of an earlier slope that a later one may still have where a curve is said to rise no further (ours)
+FLAT = 0.25
 Numbers = Sequence[float] | np.ndarray
 
 
@@ -167,7 +171,7 @@ def on_a_line(x: Numbers, y: Numbers, least: float, what: str) -> Verdict:
     """Whether y rises about a straight line with an R² of at least `least`; differs where its interval is below."""
     r2 = line_r2(x, y)
     measured = f"R² {r2}"
-    if stats.linregress(x, y).slope < 0:
+    if slopes([x], y)[0].high < 0:
         return differs(f"{what} falls", measured)
     if r2.value >= least:
         return agrees(f"R² of {what} about a line is at least {least:g}", measured)
@@ -176,20 +180,34 @@ def on_a_line(x: Numbers, y: Numbers, least: float, what: str) -> Verdict:
     return cannot(f"R² is below {least:g}, but its 95 % interval reaches it", measured)
 
 
-def slopes(columns: Sequence[Numbers], y: Numbers, groups: Sequence[object] | None = None) -> list[Estimate]:
+def slopes(
+    columns: Sequence[Numbers],
+    y: Numbers,
+    groups: Sequence[object] | None = None,
+    bounds: Sequence[bool] | None = None,
+) -> list[Estimate]:
     """Least-squares slopes of y on each column, with a level of its own for each group, and 95 % t-intervals.
 
+    Args:
+        bounds: which values of y are lower bounds alone: then a Tobit regression, with profile intervals. A group that
+            has no other value tells nothing, and is left out.
+
     Raises:
-        Unjudged: where there are too few points, or columns that do not vary apart.
+        Unjudged: where there are too few values, or columns that do not vary apart.
     """
-    target = np.asarray(y, float)
-    labels = list(groups) if groups is not None else [0] * len(target)
-    names = list(dict.fromkeys(labels))
-    levels = np.array([[label == name for name in names] for label in labels], float)
-    design = np.column_stack([*(np.asarray(column, float) for column in columns), levels])
-    free = len(design) - design.shape[1]
-    if free < 1 or np.linalg.matrix_rank(design) < design.shape[1]:
-        raise Unjudged(f"a slope from {len(design)} points in {len(names)} groups: they do not determine it")
+    labels = list(groups) if groups is not None else [0] * len(y)
+    bounded = np.zeros(len(y), bool) if bounds is None else np.asarray(bounds, bool)
+    names = list(dict.fromkeys(label for label, bound in zip(labels, bounded, strict=True) if not bound))
+    kept = np.array([label in names for label in labels], bool)
+    target, bounded = np.asarray(y, float)[kept], bounded[kept]
+    levels = np.array([[label == name for name in names] for label in labels], float).reshape(len(labels), -1)
+    design = np.column_stack([*(np.asarray(column, float) for column in columns), levels])[kept]
+    values = design[~bounded]
+    free = len(values) - design.shape[1]
+    if free < 1 or np.linalg.matrix_rank(values) < design.shape[1]:
+        raise Unjudged(f"a slope from {len(values)} points in {len(names)} groups: they do not determine it")
+    if bounded.any():
+        return _censored_slopes(design, target, bounded, len(columns))
     best = np.linalg.lstsq(design, target, rcond=None)[0]
     rest = target - design @ best
     variance = np.diag(np.linalg.inv(design.T @ design)) * (rest @ rest) / free
@@ -197,15 +215,39 @@ def slopes(columns: Sequence[Numbers], y: Numbers, groups: Sequence[object] | No
     return [Estimate(float(best[i]), float(best[i] - half[i]), float(best[i] + half[i])) for i in range(len(columns))]
 
 
-def exponent(x: Numbers, y: Numbers, groups: Sequence[object] | None = None) -> Estimate:
+def _censored_slopes(
+    design: Float[np.ndarray, "r k"], y: Float[np.ndarray, " r"], bounded: Bool[np.ndarray, " r"], first: int
+) -> list[Estimate]:
+    """The slope on each of the first columns of a Tobit regression, with its profile interval."""
+    start = np.linalg.lstsq(design[~bounded], y[~bounded], rcond=None)[0]
+    names = tuple(map(str, range(len(start))))
+
+    def model(tried: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return design @ tried, design
+
+    observed = censored.Observed(y, bounded)
+    found = censored.solve(model, dict(zip(names, start.tolist(), strict=True)), names, observed)
+    ends = (censored.profile(model, found, observed, name, LEVEL) for name in names[:first])
+    return [
+        Estimate(found.values[name], -math.inf if low is None else low, math.inf if high is None else high)
+        for name, (low, high) in zip(names[:first], ends, strict=True)
+    ]
+
+
+def exponent(
+    x: Numbers, y: Numbers, groups: Sequence[object] | None = None, bounds: Sequence[bool] | None = None
+) -> Estimate:
     """The power of x that y grows by: the slope of log y on log x.
+
+    Args:
+        groups, bounds: as in `slopes`.
 
     Raises:
         Unjudged: as `slopes`, and where a value is not above 0.
     """
     if (np.asarray(x, float) <= 0).any() or (np.asarray(y, float) <= 0).any():
         raise Unjudged("a power law needs values above 0")
-    return slopes([np.log(np.asarray(x, float))], np.log(np.asarray(y, float)), groups)[0]
+    return slopes([np.log(np.asarray(x, float))], np.log(np.asarray(y, float)), groups, bounds)[0]
 
 
 def has_exponent(power: Estimate, expected: float, what: str) -> Verdict:
@@ -217,26 +259,31 @@ def has_exponent(power: Estimate, expected: float, what: str) -> Verdict:
     return agrees(f"the interval of the exponent of {what} holds it", str(power))
 
 
-def difference(a: Numbers, b: Numbers) -> Estimate:
-    """Mean of a minus mean of b, with Welch's 95 % interval.
+def difference(a: Numbers, b: Numbers, tried: int = 1) -> Estimate:
+    """Mean of a minus mean of b, with Welch's 95 % interval, wider where a is the best of several (Bonferroni).
+
+    Args:
+        tried: of how many a is the best.
 
     Raises:
-        Unjudged: for fewer than 2 values on a side.
+        Unjudged: for fewer than 2 values on a side, or 2 that are alike on both: whole numbers often are, by luck.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
     if min(len(first), len(second)) < 2:
         raise Unjudged(f"a difference of {len(first)} and {len(second)} values: at least 2 on each side are needed")
     gap = float(first.mean() - second.mean())
+    if np.ptp(first) == np.ptp(second) == 0 and min(len(first), len(second)) < 3:
+        raise Unjudged("2 values that are alike on both sides have no spread to judge their difference by")
     if np.ptp(first) == np.ptp(second) == 0:  # which Welch's degrees of freedom do not allow
         return Estimate(gap, gap, gap)
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of a side that is all alike: it may be
-        interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(LEVEL)
+        interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(1 - (1 - LEVEL) / tried)
     return Estimate(gap, float(interval.low), float(interval.high))
 
 
-def larger(a: Numbers, b: Numbers, what: str, than: str) -> Verdict:
-    """Whether a is larger than b on the mean."""
-    gap = difference(a, b)
+def larger(a: Numbers, b: Numbers, what: str, than: str, tried: int = 1) -> Verdict:
+    """Whether a, the best of so many that were tried, is larger than b on the mean."""
+    gap = difference(a, b, tried)
     measured = f"{np.mean(a):.4g} against {np.mean(b):.4g}; difference {gap}"
     return above(
         gap,
@@ -275,7 +322,8 @@ def paired_smaller(a: Numbers, b: Numbers, what: str, than: str) -> Verdict:
 def bends(x: Numbers, y: Numbers, at: float, what: str, of: str) -> Verdict:
     """Whether y rises with log2 x up to `at` and no further: both slopes by least squares, `at` in both.
 
-    Agrees where the first slope is above 0 and wholly above a second one that is not; differs where the second is.
+    Agrees where the first slope is above 0 and all of the second's interval is below a quarter of it (ours); differs
+    where the second is above 0, and above a tenth of the first.
     """
     a, b = np.log2(np.asarray(x, float)), np.asarray(y, float)
     sides = (a <= math.log2(at) + 1e-9, a >= math.log2(at) - 1e-9)
@@ -285,6 +333,6 @@ def bends(x: Numbers, y: Numbers, at: float, what: str, of: str) -> Verdict:
     measured = f"per doubling {before} up to {at:g}, {after} beyond"
     if after.low > 0 and after.value > before.value / 10:
         return differs(f"{what} still rises with {of} beyond {at:g}", measured)
-    if before.low > 0 and after.high < before.low:
+    if before.low > 0 and after.high < FLAT * before.low:
         return agrees(f"{what} rises with {of} up to {at:g} alone", measured)
     return cannot(f"the slopes of {what} on either side of {at:g} are not told apart", measured)

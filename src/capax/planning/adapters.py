@@ -17,7 +17,7 @@ import scipy
 from capax.errors import LawError, shown
 from capax.planning.adapter_plan import Adapter, AdapterPlan, AdapterVerification, Rule
 from capax.planning.facts import checked_recall, in_file
-from capax.planning.fills import Measured
+from capax.planning.fills import Measured, shares
 from capax.planning.results import BYTES, Precision
 from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval, Measurement, Standing
@@ -114,16 +114,16 @@ def curves(table: polars.DataFrame, targets: str) -> list[Measured]:
 
 
 def load(table: polars.DataFrame, targets: str, recall: float) -> Load:
-    """The bits that an effective parameter takes for a share to be recalled.
+    """The bits that an effective parameter takes for a share to be recalled; of some files an upper bound (`shares`).
 
     Raises:
         LawError: for a share that the study does not reach on three files.
     """
-    known = [bits for one in curves(table, targets) if (bits := one.fill_at(recall)) is not None]
+    known, bounds = shares(curves(table, targets), recall)
     if len(known) < FEWEST:
         raise LawError(f"recall: the study of adapters on {targets} reaches it on {len(known)} files, got {recall:g}")
-    logs = np.log(known)
-    return Load(float(np.exp(logs.mean())), float(logs.std(ddof=1)), len(known))
+    logs = np.log([*known, *bounds])
+    return Load(float(np.exp(logs.mean())), float(logs.std(ddof=1)), len(logs))
 
 
 def expected_recall(table: polars.DataFrame, targets: str, bits: float) -> float:

@@ -15,10 +15,10 @@ from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, operations
-from capax.planning.question import Columns, Question, predicted
+from capax.planning.question import Columns, Question, of_new_measurement, predicted
 from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network, Precision, Smallest, Verification
 from capax.planning.written import Written
-from capax.results import LEVEL, Interval
+from capax.results import LEVEL
 from capax.specs import Capacity
 from capax.specs.spec import whole
 
@@ -53,11 +53,18 @@ class Fill(NamedTuple):
             early: a further spread, of what is known early, a number or `(rows,)`.
         """
         *found, median = law.quantiles(table, (*levels, 0.5))
-        steps = [np.hypot(self.spread, early) * scipy.stats.norm.ppf(level) for level in levels]
+        steps = [np.hypot(self.spread * self._wider(level), early) * scipy.stats.norm.ppf(level) for level in levels]
         return [
             np.where(step == 0, bits, median * np.exp(np.sign(step) * np.hypot(np.log(bits / median), step)))
             for bits, step in zip(found, steps, strict=True)
         ]
+
+    def _wider(self, level: float) -> float:
+        """Of a new file's share Student's t, the mean's own error included, in normal quantiles."""
+        known = self.files + self.more
+        if known < 2 or level == 0.5:
+            return 1.0
+        return float(np.sqrt(1 + 1 / known) * scipy.stats.t.ppf(level, known - 1) / scipy.stats.norm.ppf(level))
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,8 @@ def usual_widths(multiple: int) -> list[int]:
 def families(question: Question, multiple: int | None) -> Families:
     """Networks of every depth, kind of tables and width: as they were given, or the usual ones.
 
+    Where all the law's data had one depth, number of heads or head size, so have the networks.
+
     Raises:
         LawError: where the law's model cannot be planned at any size, or a value is no positive integer.
     """
@@ -128,7 +137,9 @@ def families(question: Question, multiple: int | None) -> Families:
         raise LawError(f"law: one in bits plans models that have depths to try, not {question.model.tag()}")
     given = {name: question.choices(name, 1) for name in question.sizes}
     widths = given.pop("d_model", None) or usual_widths(8 if multiple is None else multiple)
-    axes: dict[str, Any] = {"n_layers": question.model.depths, "n_heads": (None,), "d_head": (None,)} | given
+    axes: dict[str, Any] = {"n_layers": question.model.depths, "n_heads": (None,), "d_head": (None,)}
+    axes |= {name: (only,) for name in axes if (only := question.only(name)) is not None}
+    axes |= given
     kinds = [{}] if question.tables is None else [{"embeddings": kind} for kind in question.tables]
     models, family = [], []
     for number, (fields, *values) in enumerate(itertools.product(kinds, *axes.values())):
@@ -184,7 +195,7 @@ def frontier(
     levels = (1 - LEVEL) / 2, 1 - probability, (1 + LEVEL) / 2
     low, at_least, high = (bits * items for bits in fill.widened(law, table, levels, early))
     shown = shown_exposures if exposures is None else exposures
-    held = np.full(len(models), target) if target is not None else at_least
+    held = np.full(len(models), target) if target is not None else np.minimum(at_least, question.most)
     size, total = table["trainable_parameters"], table["total_parameters"]
     n_bytes = total * BYTES[precision]
     if written is not None:
@@ -207,6 +218,7 @@ def frontier(
 
     def described(place: int) -> Network:
         at = int(place)
+        items, least, most = (min(float(one[at]), question.most) for one in (expected, low, high))
         sizes: dict[str, Any] = {name: int(table[name][at]) for name in dict.fromkeys((*SIZES, *question.axes))}
         return Network(
             **sizes,
@@ -217,10 +229,10 @@ def frontier(
             bytes=int(n_bytes[at]),
             weights=None if written is None else written.how.words,
             bits=float(expected[at]) * question.per_item,
-            memorized=float(expected[at]),
-            at_least=float(at_least[at]),
-            interval=Interval(low=float(low[at]), high=float(high[at]), level=LEVEL, of="a new measurement"),
-            tokens_per_parameter=float(expected[at]) * (task.tokens_per_item or 0) / int(size[at]),
+            memorized=items,
+            at_least=min(float(at_least[at]), question.most),
+            interval=of_new_measurement(least, most, LEVEL),
+            tokens_per_parameter=items * (task.tokens_per_item or 0) / int(size[at]),
             efficient=not ((size < size[at]) & (total < total[at]))[places].any(),
             outside=tuple(law.domain_.outside_in_words({name: values[at].item() for name, values in table.items()})),
             cost=Cost.of(operations(models[at], task, float(held[at]), shown), accelerator),
@@ -298,9 +310,10 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
         chosen: the network.
         how: store, seed, workers and progress of `measure`.
     """
-    filled = question.model.completed({"d_model": chosen.d_model, "d_head": None, "n_heads": None})
-    heads = {name: [getattr(chosen, name)] for name in ("d_head", "n_heads") if getattr(chosen, name) != filled[name]}
-    kinds = question.kinds | ({} if chosen.embeddings is None else {"embeddings": chosen.embeddings})
+    usual = {name: question.only(name) for name in ("d_head", "n_heads")}
+    filled = question.model.completed({"d_model": chosen.d_model, **usual})
+    heads = {name: [getattr(chosen, name)] for name in usual if getattr(chosen, name) != filled[name]}
+    kinds = question.kinds | ({} if question.tables is None else {"embeddings": chosen.embeddings})
     widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
     sizes = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}
     family = Question(question.law, {**question.asked, **kinds, **sizes})
@@ -323,12 +336,14 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
 
     run = measure(type(family.task)(**fields), model, protocol=Capacity(restarts=RESTARTS), **how)
     assert run.capacity is not None
-    found = run.capacity.extrapolated or run.capacity.bits
+    worth = family.per_item / family.task.information_per_item()  # of a law of what recall counts
+    found = (run.capacity.extrapolated or run.capacity.bits) * worth
+    known = run.capacity.converged or found >= promised  # else it is a lower bound, and more may come
     return Verification(
-        held=found >= promised,
-        miss_percent=100 * max(1 - found / promised, 0.0),
+        held=found >= promised if known else None,
+        miss_percent=100 * max(1 - found / promised, 0.0) if known else None,
         measurement=run,
         proxy=None if whole else model.d_model,
         promised_bits=promised,
-        predicted_bits=Interval(low=float(low[at]), high=float(high[at]), level=LEVEL, of="a new measurement"),
+        predicted_bits=of_new_measurement(float(low[at]), float(high[at]), LEVEL),
     )

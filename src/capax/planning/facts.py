@@ -15,7 +15,7 @@ from capax.overview import Displayed, Overview
 from capax.planning.bits import checked_budget, frontier
 from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
-from capax.planning.fills import fill
+from capax.planning.fills import fill, of_bounds
 from capax.planning.question import Question, predicted
 from capax.planning.results import SIZES, Network, Precision, Smallest, held_in_words, networks, verified
 from capax.planning.written import ways
@@ -265,7 +265,8 @@ def plan_facts(
             *notes,
             f"a network recalls {recall:.6g} of what it learns when that has {held.share:.0%} of the bits that it can "
             f"hold (standard deviation of the logarithm {held.spread:.2f}, by a study of "
-            f"{held.files} files{f' and {held.more} of the data given' if data else ''}; codes alone were studied)",
+            f"{held.files} files{f' and {held.more} of the data given' if data else ''}{of_bounds(recall)}; "
+            "codes alone were studied)",
             *told,
         ),
     )

@@ -18,6 +18,7 @@ from capax.planning.bits import Fill
 from capax.planning.question import predicted
 from capax.results import Measurement
 from capax.store import Store
+from capax.text import counted
 
 FILLS = "facts.csv"
 
@@ -40,6 +41,18 @@ class Measured(NamedTuple):
         low, high = self.recalls[last + 1], self.recalls[last]
         share = (high - recall) / (high - low) if high > low else 0.0
         return float(np.exp(np.log(self.fills[last]) + share * np.log(self.fills[last + 1] / self.fills[last])))
+
+
+def shares(files: Sequence[Measured], recall: float) -> tuple[list[float], list[float]]:
+    """At which fill files are recalled so far, where networks on both sides tell; and what is known of the others.
+
+    Of a file that no network recalled so far the emptiest one's fill is an upper bound. It is the second kind, and in
+    place of that file's value, where it is below the mean of the others; above it says nothing.
+    """
+    known = [share for one in files if (share := one.fill_at(recall)) is not None]
+    short = [float(one.fills[0]) for one in files if (one.recalls < recall).all()]
+    mean = np.exp(np.log(known).mean()) if known else 0.0
+    return known, [share for share in short if share < mean]
 
 
 MODEL = ("n_layers", "n_heads", "d_head", "d_model", "embeddings", "ffn")
@@ -109,6 +122,9 @@ def _of_ones_own(data: Sequence[Path | str]) -> list[Measured]:
 def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
     """At which share of its capacity a network recalls so much of what it learned, by the study that ships.
 
+    Files of the study that no network recalled so far count by an upper bound (`shares`); of data of one's own, whose
+    trainings may have ended early, such files are left out.
+
     Args:
         data: stores with runs on facts, which join the study.
 
@@ -116,11 +132,14 @@ def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
         LawError: for a share that the study does not reach on three files.
         StoreError: for a store that cannot be read.
     """
-    ships, given = (
-        [share for one in of if (share := one.fill_at(recall)) is not None] for of in (study(), _of_ones_own(data))
-    )
-    known = ships + given
-    if len(known) < 3:
-        raise LawError(f"recall: the study of facts reaches it on {len(known)} files, got {recall:g}")
-    logs = np.log(known)
+    (ships, bounds), (given, _) = shares(study(), recall), shares(_of_ones_own(data), recall)
+    if (known := len(ships) + len(given)) < 3:
+        raise LawError(f"recall: the study of facts reaches it on {known} files, got {recall:g}")
+    logs = np.log([*ships, *given, *bounds])
     return Fill(float(np.exp(logs.mean())), float(logs.std(ddof=1)), len(ships), len(given))
+
+
+def of_bounds(recall: float) -> str:
+    """What a note says of files of the study that count by an upper bound; empty where there are none."""
+    count = len(shares(study(), recall)[1])
+    return f"; {counted(count, 'file')} more, of which no network recalled so much, by an upper bound" if count else ""

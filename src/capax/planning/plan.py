@@ -15,7 +15,7 @@ from capax.laws.law import Law
 from capax.planning import bits
 from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
-from capax.planning.question import Columns, Question, predicted
+from capax.planning.question import Columns, Question, of_new_measurement, predicted
 from capax.planning.results import (
     BYTES,
     Architecture,
@@ -29,7 +29,6 @@ from capax.planning.results import (
 )
 from capax.protocols.measure import measure
 from capax.protocols.progress import Callback
-from capax.results import Interval
 from capax.specs import Mac, Training
 from capax.specs.spec import whole
 from capax.store import Store
@@ -74,7 +73,8 @@ def predict(
     value = float(predicted(law, table)[0]) / question.per_item
     if value < 0:
         raise LawError(f"{law.name}: predicts {value:.4g} items; no count is below zero, so it does not hold here")
-    low, high = (float(end[0]) / question.per_item for end in law.predict_interval(table, level))
+    most = question.most if law.needed_for is None else np.inf
+    low, high = (min(float(end[0]) / question.per_item, most) for end in law.predict_interval(table, level))
     told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes, *question.along)}
     told |= question.kinds
     told["trainable_parameters"] = row["trainable_parameters"]
@@ -82,13 +82,16 @@ def predict(
         told["bits"] = value * question.per_item
     if law.needed_for is not None:
         told["rule"] = question.model.rule
+    remarks = law.remarks({name: table[name] for name in law.columns})
+    if value > most:
+        remarks.append(f"it could hold more, but only {most} {question.kind.unit} are distinct")
     return Prediction(
-        value=value,
-        interval=Interval(low=low, high=high, level=level, of="a new measurement"),
+        value=min(value, most),
+        interval=of_new_measurement(low, high, level),
         inside_domain=not outside,
         outside=outside,
         **told,
-        **_about(law, remarks=law.remarks({name: table[name] for name in law.columns})),
+        **_about(law, remarks=remarks),
     )
 
 
@@ -183,11 +186,12 @@ def plan(
     for reach in REACHES if extrapolate else REACHES[:1]:
         table, kept, outside = _candidates(question, multiple, reach, probability, extrapolate)
         size, total = table["trainable_parameters"], table["total_parameters"]
+        least = size[kept].min()
         if budget_parameters is not None:
             kept &= size <= budget_parameters
         if not kept.any():
             raise LawError(
-                f"budget_parameters: at least {size.min()} for the smallest architecture to choose from, "
+                f"budget_parameters: at least {least} for the smallest architecture to choose from, "
                 f"got {budget_parameters}"
             )
         margin = _margin(law, table, target, 1 - probability)
@@ -217,13 +221,20 @@ def plan(
 def _candidates(
     question: Question, multiple: int | None, reach: int, probability: float, extrapolate: bool | None
 ) -> tuple[Columns, np.ndarray, tuple[str, ...]]:
-    """The architectures to choose from, which of them count, and why some lie outside the law's domain."""
+    """The architectures to choose from, which of them count, and why some lie outside the law's domain.
+
+    Raises:
+        OutsideDomain: where all of them do, and none may.
+    """
     grid = question.grid(multiple, reach)
     ends = [{**question.given, **{name: end(values) for name, values in grid.items()}} for end in (min, max)]
-    outside = question.outside(ends, extrapolate)
+    outside = question.outside(ends, extrapolate, derived=bool(extrapolate))  # else some architectures may be inside
     models = question.models(grid, probability)
     table = question.table(models)
     kept = np.full(len(models), True) if outside or extrapolate else question.law.inside_domain(table)
+    if not kept.any():  # by what follows from the sizes, such as parameters
+        rows = [{name: values[at].item() for name, values in table.items()} for at in (0, -1)]
+        question.outside(rows, extrapolate=False)
     return table, kept, outside
 
 
@@ -242,6 +253,7 @@ def _described(
     memorized = dict(zip(wanted, _holds(question.law, rows, None).tolist(), strict=True))
     at_least = dict(zip(wanted, _holds(question.law, rows, 1 - probability).tolist(), strict=True))
     size, total = (table[f"{kind}_parameters"].tolist() for kind in ("trainable", "total"))
+    most = question.most if question.law.needed_for is None else np.inf
     tokens, found = question.task.tokens_per_item, []
     for at in places:
         smaller = (one for one in places if size[one] <= size[at] and total[one] <= total[at])
@@ -253,9 +265,9 @@ def _described(
                 trainable_parameters=size[at],
                 total_parameters=total[at],
                 bytes=total[at] * BYTES[precision],
-                memorized=memorized[at],
-                at_least=at_least[at],
-                tokens_per_parameter=None if tokens is None else tokens * memorized[at] / size[at],
+                memorized=min(memorized[at], most),
+                at_least=min(at_least[at], most),
+                tokens_per_parameter=None if tokens is None else tokens * min(memorized[at], most) / size[at],
                 efficient=all((size[one], total[one]) == (size[at], total[at]) for one in smaller),
                 **named,
             )
@@ -310,6 +322,20 @@ def _about(law: Law, outside: Sequence[str] = (), remarks: Sequence[str] = ()) -
     }
 
 
+def refuse_unverified(*, early: bool, by_bytes: bool) -> None:
+    """Refuse to verify a plan of what is known after some exposures, or one by bytes.
+
+    Raises:
+        LawError: that names the option.
+    """
+    if by_bytes:
+        raise LawError(
+            "smallest: a plan by bytes is not verified; measure the network with keep_weights, and quantize it"
+        )
+    if early:
+        raise LawError("exposures: what is known after so many is not verified, only what is held at convergence")
+
+
 def verify_plan(
     law: Law | str,
     frontier: Frontier,
@@ -345,12 +371,7 @@ def verify_plan(
     chosen = architecture or (frontier.architectures[0] if frontier.architectures else frontier.nearest)
     assert chosen is not None
     if isinstance(frontier, BitsFrontier) and isinstance(chosen, Network):
-        if chosen.weights is not None:
-            raise LawError(
-                "smallest: a plan by bytes is not verified; measure the network with keep_weights, and quantize it"
-            )
-        if frontier.early:
-            raise LawError("exposures: what is known after so many is not verified, only what is held at convergence")
+        refuse_unverified(early=frontier.early, by_bytes=chosen.weights is not None)
         return bits.verify(question, frontier, chosen, store=store, seed=seed, workers=workers, progress=progress)
     assert target is not None
     sizes: dict[str, Any] = {

@@ -15,9 +15,10 @@ from capax.errors import LawError, OutsideDomain, SpecError, shown
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import load_law
 from capax.laws.law import Law
+from capax.results import Interval
 from capax.specs import Spec
-from capax.specs.spec import LARGEST, whole
-from capax.store.tables import IN_BITS
+from capax.specs.spec import LARGEST, LARGEST_LIBRARY, whole
+from capax.store.tables import IN_BITS, OF_RECALL
 
 MOST_CHOICES = 10_000
 """Values that a law's domain may offer along one axis."""
@@ -45,7 +46,7 @@ class Question:
         axes: the model's sizes that the law may depend on, the last varying fastest.
         kinds: fields of task and model that are no sizes, but that the law depends on.
         tables: kinds of embeddings to choose from, where none was given and the law knows several.
-        per_item: what an item takes of what the law counts: its information, of a law in bits.
+        per_item: what an item takes of what the law counts: of a law in bits its information, or what recall counts.
     """
 
     def __init__(self, law: Law | str, given: Mapping[str, Any], items: int | None = None) -> None:
@@ -78,12 +79,22 @@ class Question:
         fields |= {name: value for name, value in self.kinds.items() if name in self.kind.model_fields}
         in_bits = law.target in IN_BITS  # such a law is asked for more items than one can train on
         self.task = self.kind.of_size(1 if in_bits else items or 1, **fields)
-        self.per_item = self.task.information_per_item() if in_bits else 1.0
+        worth = self.task.bits_per_item if law.target in OF_RECALL else self.task.information_per_item
+        self.per_item = worth() if in_bits else 1.0
         known = self.task.columns()
         self.asked = {
             name: known[name] if name in known else getattr(self.task, name)
             for name in (*self.kind.size_axes(), *self.given)
         }
+        if items is not None and law.needed_for is None and items > self.most:
+            told = ", ".join(f"{name} {value}" for name, value in self.asked.items())
+            raise LawError(f"items: at most {self.most} {self.kind.unit} are distinct ({told}), got {items}")
+
+    @property
+    def most(self) -> float:
+        """Distinct items that a library can have; infinite where they are more than fit into memory."""
+        most = self.task.largest_library
+        return most if self.task.drawn and most < LARGEST_LIBRARY else math.inf
 
     def _kind(self, name: str, given: Any) -> str:
         """What is asked about of a field that is no size: what was given, what all data had, or the default.
@@ -124,11 +135,16 @@ class Question:
         Raises:
             LawError: where they had several.
         """
-        low, high = self.law.domain_.ranges.get(name, (None, None))
-        if low is not None and low == high:
-            return int(low)
-        if low is not None or name in self.law.columns:
+        found = self.only(name)
+        if found is None and (name in self.law.domain_.ranges or name in self.law.columns):
             raise LawError(f"{name}: is required, for the law depends on it")
+        return found
+
+    def only(self, name: str) -> int | None:
+        """The one value of a size that all the law's data had; None where they had several, or do not say."""
+        low, high = self.law.domain_.ranges.get(name, (None, None))
+        if low is not None:
+            return int(low) if low == high else None
         told = self.told.get(name)
         return told if isinstance(told, int) else None
 
@@ -247,13 +263,20 @@ class Question:
             found["total_key_dim"] = np.array([one.total_key_dim for one in models])
         return found
 
-    def outside(self, ends: Iterable[Mapping[str, Any]], extrapolate: bool | None) -> tuple[str, ...]:
+    def outside(
+        self, ends: Iterable[Mapping[str, Any]], extrapolate: bool | None, *, derived: bool = True
+    ) -> tuple[str, ...]:
         """Why some rows lie outside the law's domain.
+
+        Args:
+            ends: the rows.
+            extrapolate: whether the domain may be left.
+            derived: whether what follows from several sizes counts, such as a load.
 
         Raises:
             OutsideDomain: unless it may be left, as it may be where nothing is said by a law that travels.
         """
-        domain, rows = self.law.domain_, map(self.law.bounded, ends)
+        domain, rows = self.law.domain_, map(self.law.bounded, ends) if derived else ends
         found = tuple(dict.fromkeys(reason for row in rows for reason in domain.outside_in_words(row)))
         if found and not (self.law.travels if extrapolate is None else extrapolate):
             raise OutsideDomain(
@@ -268,3 +291,8 @@ def predicted(law: Law, table: Columns) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDomainWarning)
         return law.predict(table)
+
+
+def of_new_measurement(low: float, high: float, level: float) -> Interval:
+    """Where a new measurement falls; it has no upper end where that would be infinite."""
+    return Interval(low=low, high=high if math.isfinite(high) else None, level=level, of="a new measurement")

@@ -110,8 +110,15 @@ class Network(Architecture):
 class Verification(Displayed, Result):
     """A planned architecture, trained on a library of the target's size."""
 
-    held: Annotated[bool, Field(description="Whether every item of the target was memorized.")]
-    miss_percent: Annotated[float, Field(description="Share of the target that was not memorized, in percent.")]
+    held: Annotated[
+        bool | None,
+        Field(
+            description="Whether every item of the target was memorized; None where that is not known: not converged."
+        ),
+    ]
+    miss_percent: Annotated[
+        float | None, Field(description="Share of the target that was not memorized, in percent; None as `held` is.")
+    ]
     measurement: Measurement
     proxy: Annotated[
         int | None,
@@ -234,12 +241,17 @@ def sizes_in_words(found: Sized) -> str:
     return ", ".join(f"{name} {value}" for name, value in (found.model_extra or {}).items())
 
 
-def held_in_words(held: bool) -> str:
+NOT_KNOWN = "not known: not converged"
+
+
+def held_in_words(held: bool | None) -> str:
     """Whether a promise was kept."""
+    if held is None:
+        return NOT_KNOWN
     return "the plan holds" if held else "THE PLAN DOES NOT HOLD"
 
 
-def verified(held: bool, run: Measurement) -> Overview:
+def verified(held: bool | None, run: Measurement) -> Overview:
     """What came of a plan, and the run that says so."""
     shown = run.overview()
     return Overview(title=f"Verified: {held_in_words(held)}", rows={"run": shown.title, **shown.rows})

@@ -21,7 +21,7 @@ from capax.planning.cost import PEAKS, USED, hours, peaks
 from capax.planning.counting import Counts, Shape, count, shape
 from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
 from capax.planning.facts import UNPACKED, FactsInFile, checked_recall, in_file
-from capax.planning.fills import fill
+from capax.planning.fills import fill, of_bounds
 from capax.planning.question import Columns, predicted
 from capax.results import Result
 from capax.specs import Facts
@@ -312,10 +312,11 @@ def _of_the_law(law: Law, counts: Counts, described: Described, by_law: Density)
 def _of_the_asked(asked: Asked, counts: Counts, held: Fill, curve: ExposureLaw) -> list[str]:
     """What was assumed of facts and their training."""
     notes, (first, last) = [], curve.domain_.ranges["exposures"]
-    if asked.facts is not None:
+    if asked.facts is not None and asked.recall is not None:
         notes.append(
             f"a network recalls {asked.recall:.6g} of what it learns when that has {held.share:.0%} of the bits that "
-            f"it can hold (standard deviation of the logarithm {held.spread:.2f}, by a study of {held.files} files)"
+            f"it can hold (standard deviation of the logarithm {held.spread:.2f}, by a study of {held.files} files"
+            f"{of_bounds(asked.recall)})"
         )
         if asked.facts.compressed_bytes is None:
             notes.append(UNPACKED)

@@ -15,6 +15,9 @@ from capax.specs.spec import LARGEST_SIZE, Size, since
 from capax.specs.training import Training
 from capax.text import Over
 
+LEAST_KEY_DIM = 2
+"""Of a channel that recognizes more than two edges apart (`capax.RelationLaw.least`)."""
+
 
 class KeyQueryChannel(Model):
     """The key-query channel: per head the score of a pair is (x_i W_Q)(x_j W_K)ᵀ; a pair is an edge above a threshold.
@@ -100,8 +103,8 @@ class KeyQueryChannel(Model):
 
     @classmethod
     def shaped(cls, needed: float, given: Mapping[str, int], **sizes: int) -> dict[str, int]:
-        """Heads and their size that make up a total key dimension, by `rule` (`capax.channel_design`)."""
-        width = sizes["d_model"]
+        """Heads and their size that make up a total key dimension, at least 2, by `rule` (`capax.channel_design`)."""
+        width, needed = sizes["d_model"], max(needed, LEAST_KEY_DIM)
         low, high = trained_heads(given["n_items"], width)
         usual = min(round(math.sqrt(low * high)), max(round(needed), 1))
         count = sizes.get("n_heads") or max(usual, math.ceil(2 * needed / width))

@@ -21,7 +21,7 @@ def importable(table: Any) -> pl.DataFrame:
 
     Raises:
         TableError: for what is no table, and when a required column is missing, or holds something else than positive
-            finite numbers.
+            finite numbers; and for a column `source` that says anything: that is where a store says which file it is.
     """
     table = taken(table)
     if not isinstance(table, pl.DataFrame):
@@ -32,6 +32,8 @@ def importable(table: Any) -> pl.DataFrame:
         for row, value in enumerate(table[name], start=1):
             if not _is_positive(value):
                 raise TableError(f"{name}: row {row} should be a positive finite number, got {value!r}")
+    if "source" in table.columns and len(own := table["source"].drop_nulls()):
+        raise TableError(f"source: in a store this column says where rows come from; rename it, it has {shown(own[0])}")
     kinds = {name: pl.Float64 for name in REQUIRED if not table.schema[name].is_integer()}
     floats = [name for name, kind in table.schema.items() if kind.is_float()]
     finite = [pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in floats]

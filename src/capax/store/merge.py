@@ -14,8 +14,9 @@ from capax.store import Store
 def merge(paths: Iterable[Path | str], out: Path | str) -> int:
     """Copy several stores into a new file, whole or not at all; returns how many runs it holds.
 
-    Of one key, the run that finished last counts. Failures are taken where no store has the run. Rows imported from one
-    source are those of the store named last. Kept weights stay beside their stores.
+    Of one key, the run that finished last counts. Failures are taken where no store has the run. Imported rows
+    of all stores are kept, equal ones of one source once; where those of one source differ, later ones have a number
+    after it, as in `data.csv (2)`. Kept weights stay beside their stores.
 
     Raises:
         StoreError: when `out` exists, or a store cannot be read.

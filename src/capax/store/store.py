@@ -9,8 +9,9 @@ one in one transaction, or read as it is where it cannot be written.
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 DEFAULT = Path("capax.db")
 KEPT = "finished runs are saved"
 """Noted on an interrupt of what writes to a store."""
+IMPORTED_ROWS = "SELECT source, row FROM imported ORDER BY rowid"
 RUN_COLUMNS = (*SUMMARY_COLUMNS, "measurement")
 Record = TypeVar("Record", Summary, Failure)
 
@@ -284,7 +286,7 @@ class Store(Displayed):
     def imported(self) -> dict[str, list[dict[str, Any]]]:
         """The imported rows of each source, in their order."""
         found: dict[str, list[dict[str, Any]]] = {}
-        for source, text in self._database.read("SELECT source, row FROM imported ORDER BY rowid"):
+        for source, text in self._database.read(IMPORTED_ROWS):
             try:
                 found.setdefault(source, []).append(json.loads(text))
             except (ValueError, TypeError) as error:
@@ -344,23 +346,39 @@ class Store(Displayed):
     def take(self, other: Store) -> None:
         """Copy all that another store holds into this one, in one transaction.
 
-        Of one key, the run that finished last counts; failed attempts of a run that is in neither are added up; rows
-        imported from one source are those of the other store, where it has any; tags are joined, and of two names that
-        of the other store counts.
+        Of one key, the run that finished last counts; failed attempts of a run that is in neither are added up;
+        imported rows of both are kept, equal ones of one source once; where they differ, the other store's have a
+        number after their source; tags are joined, and of two names that of the other store counts.
         """
         runs = other._database.read(f"SELECT {', '.join(RUN_COLUMNS)} FROM runs ORDER BY finished, rowid")
         failures = other._database.read(f"SELECT {', '.join(FAILURE_COLUMNS)} FROM failures ORDER BY failed, rowid")
         called = other._database.read("SELECT key, name, tags FROM labels")
-        imported = other._database.read("SELECT source, row FROM imported ORDER BY rowid")
+        theirs = _by_source(other._database.read(IMPORTED_ROWS))
         with self._database.writing(f"{other.path} was not merged") as connection:
             connection.executemany(_MERGE_RUN, runs)
             connection.executemany(_MERGE_FAILURE, failures)
             for key, name, tags in called:
                 labels.write(connection, key, name, labels.tags_of(tags))
             connection.execute("DELETE FROM failures WHERE key IN (SELECT key FROM runs)")
-            sources = [(source,) for source in other.sources()]
-            connection.executemany("DELETE FROM imported WHERE source = ?", sources)
-            connection.executemany("INSERT INTO imported VALUES (?, ?)", imported)
+            mine = _by_source(connection.execute(IMPORTED_ROWS))
+            for source, rows in theirs.items():
+                name = _beside(mine, source, rows)
+                if name not in mine:
+                    mine[name] = rows
+                    connection.executemany("INSERT INTO imported VALUES (?, ?)", [(name, row) for row in rows])
+
+
+def _by_source(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for source, row in rows:
+        found.setdefault(source, []).append(row)
+    return found
+
+
+def _beside(mine: Mapping[str, list[str]], source: str, rows: list[str]) -> str:
+    """What rows of a source are called: a number follows where others are called so, for a path names many files."""
+    names = itertools.chain([source], (f"{source} ({number})" for number in itertools.count(2)))
+    return next(name for name in names if mine.get(name, rows) == rows)
 
 
 def _marks(columns: Sequence[str]) -> str:

@@ -305,8 +305,20 @@ ABOVE_LUCK = ("memorized_above_chance", "bits", "morris_bits", "allen_zhu_bits")
 CAPACITIES = ("capacity_items", "capacity_bits", "capacity_reached")
 """Columns of what can be held (protocol capacity); null in runs of other protocols, and where nothing converged."""
 IN_BITS = ("bits", "morris_bits", "allen_zhu_bits", "known_bits", "capacity_bits", "capacity_reached")
+OF_RECALL = ("bits",)
+"""Those of them that count what recall counts of an item; of the others an item has all that the loss covers."""
 UNBOUNDED = (*IN_BITS, "capacity_items")
 """Columns that a library's size in items is no bound of."""
+UNITS = {
+    **dict.fromkeys(("memorized", "memorized_above_chance", "capacity_items"), "items"),
+    **dict.fromkeys(IN_BITS, "bits"),
+}
+"""What columns count."""
+
+
+def unit(name: str) -> str | None:
+    """What a column counts: items, bits, or something by parameters; None of a column that is not known."""
+    return "shares of parameters" if name.endswith("_parameter") and "_per_" in name else UNITS.get(name)
 
 
 def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, ...]]:

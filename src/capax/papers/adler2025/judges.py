@@ -76,24 +76,24 @@ def one_head_is_worse(of: Evidence) -> Verdict:
     if not both:
         raise Unjudged("at no total key dimension there are both one head and several")
     largest = max(both)
-    several = max(
-        (heads for heads, total in f1 if total == largest and heads > 1), key=lambda h: np.mean(f1[h, largest])
-    )
-    return ev.larger(f1[several, largest], f1[1, largest], f"F1 of {several} heads at D_K {largest}", "F1 of one head")
+    tried = [heads for heads, total in f1 if total == largest and heads > 1]
+    best = max(tried, key=lambda heads: np.mean(f1[heads, largest]))
+    named = f"F1 of {best} heads at D_K {largest}"
+    return ev.larger(f1[best, largest], f1[1, largest], named, "F1 of one head", len(tried))
 
 
 def sharp(of: Evidence) -> Verdict:
-    """For the best head count: D_K grows less than fourfold between the last F1 below a half and the first of .99."""
+    """For the best head count: D_K grows less than fourfold from the last F1 of at most a half to the next of .99."""
     f1 = _f1s(of)
     steps = []
     for heads in {heads for heads, _ in f1}:
         totals = sorted(total for other, total in f1 if other == heads)
-        high = [total for total in totals if np.mean(f1[heads, total]) >= TARGET]
         low = [total for total in totals if np.mean(f1[heads, total]) <= 0.5]
-        if high and low:
+        high = [total for total in totals if np.mean(f1[heads, total]) >= TARGET and low and total > low[-1]]
+        if high:
             steps.append((low[-1], high[0]))
     if not steps:
-        raise Unjudged("no head count has both an F1 of a half or less and one of .99")
+        raise Unjudged("no head count has an F1 of .99 beyond its last one of a half or less")
     low_end, high_end = min(steps, key=lambda step: step[1] / step[0])
     return ev.exactly(
         high_end / low_end < 4,

@@ -60,30 +60,29 @@ def _chosen(of: Evidence, exposures: int | None = None, optimizer: str = "soap")
     return runs
 
 
-def _peaks(runs: Iterable[Measurement]) -> dict[tuple[int, int], Measurement]:
-    """Of each network, by layers and width, the run that knows most."""
-    peaks: dict[tuple[int, int], Measurement] = {}
+def _networks(runs: Iterable[Measurement]) -> dict[tuple[int, int], list[Measurement]]:
+    """The runs of each network, by layers and width."""
+    networks: dict[tuple[int, int], list[Measurement]] = {}
     for run in runs:
-        at = field(run, "n_layers"), field(run, "d_model")
-        if at not in peaks or ratio(run).value > ratio(peaks[at]).value:
-            peaks[at] = run
-    return peaks
+        networks.setdefault((field(run, "n_layers"), field(run, "d_model")), []).append(run)
+    return networks
 
 
 def _reaches(of: Evidence, exposures: int, least: float, optimizer: str) -> Verdict:
     """Whether the peak of every network is at least so high."""
-    peaks = _peaks(_chosen(of, exposures, optimizer))
+    networks = _networks(_chosen(of, exposures, optimizer))
+    peaks = {at: max(runs, key=lambda run: ratio(run).value) for at, runs in networks.items()}
     found = {at: ratio(run) for at, run in peaks.items()}
     measured = ", ".join(
         f"{found[at]} of {peaks[at].parameters.total} parameters, {at[0]} layer{'s' * (at[0] > 1)}" for at in found
     )
     if all(one.low >= least for one in found.values()):
         return agrees(f"the peak of every network is at least {least:g} (interval over restarts)", measured)
-    if any(one.high < least for one in found.values()):
-        short = all(most(run) < least for run in peaks.values())
-        if short:
-            return cannot(f"no library has {least:g} bits a parameter", measured)
+    below = [at for at, one in found.items() if one.high < least]
+    if any(max(map(most, networks[at])) >= least for at in below):
         return differs(f"the peak of a network is below {least:g} (interval over restarts)", measured)
+    if below:
+        return cannot(f"no library of a network below has {least:g} bits a parameter", measured)
     return cannot(f"the interval of a peak holds {least:g}", measured)
 
 

@@ -27,10 +27,25 @@ SATURATED = 0.9
 FOLDS = 5
 
 
-def _rising(runs: Sequence[Measurement]) -> list[Measurement]:
-    """Runs whose count the library's size does not set, and that is above chance."""
-    kept = [run for run in runs if run.memorized < SATURATED * run.library_size and run.above_chance]
-    if not kept:
+def _full(run: Measurement) -> bool:
+    """Whether the library's size sets the count, which then is a lower bound of what the network holds."""
+    return run.memorized >= SATURATED * run.library_size
+
+
+def _held(run: Measurement) -> float:
+    """The count above chance; of a library that is as good as full, what tells that it is."""
+    least = (SATURATED * run.library_size - run.chance) / (1 - run.chance / run.library_size)
+    return least if _full(run) else run.memorized_above_chance
+
+
+def _seen(of: Evidence) -> list[Measurement]:
+    """Runs whose count is above chance.
+
+    Raises:
+        Unjudged: where there is none, or every library is full.
+    """
+    kept = [run for run in of.runs if run.above_chance]
+    if all(_full(run) for run in kept):
         raise Unjudged("every library was memorized, or nothing above chance")
     return kept
 
@@ -47,9 +62,9 @@ def _spans_saturation(runs: Iterable[Measurement]) -> None:
 
 
 def _power(runs: Sequence[Measurement], of: Sequence[float], *series: str) -> ev.Estimate:
-    """The power of a size that counts grow by, with a level of its own for each series."""
+    """The power of a size that counts grow by, with a level of its own for each series; full libraries are bounds."""
     groups = [tuple(field(run, name) for name in series) for run in runs]
-    return ev.exponent(of, [run.memorized_above_chance for run in runs], groups)
+    return ev.exponent(of, [_held(run) for run in runs], groups, [_full(run) for run in runs])
 
 
 def as_printed(of: Evidence) -> Verdict:
@@ -91,7 +106,7 @@ def table_1(of: Evidence) -> Verdict:
 
 def linear_in_width(of: Evidence) -> Verdict:
     """The power of the width that counts grow by, before the library is full, in a grid that reaches that."""
-    runs = _rising(of.runs)
+    runs = _seen(of)
     power = _power(runs, [field(run, "d_model") for run in runs], "seq_len", "n_heads")
     try:
         _spans_saturation(of.runs)
@@ -102,16 +117,16 @@ def linear_in_width(of: Evidence) -> Verdict:
 
 def constant_tokens(of: Evidence) -> Verdict:
     """The power of N − 1 that the counts of one head fall by: −1 is a constant number of tokens."""
-    runs = [run for run in _rising(of.runs) if field(run, "n_heads") == 1]
+    runs = [run for run in _seen(of) if field(run, "n_heads") == 1]
     lengths = [field(run, "seq_len") for run in runs]
-    if len(set(lengths)) < 3:
+    if len({field(run, "seq_len") for run in runs if not _full(run)}) < 3:
         raise Unjudged("fewer than three lengths with counts below the library's size")
     return ev.has_exponent(_power(runs, [length - 1 for length in lengths], "d_model"), -1.0, "N − 1")
 
 
 def falls_with_length(of: Evidence) -> Verdict:
     """The power of N that counts fall by, at all head counts and widths."""
-    runs = _rising(of.runs)
+    runs = _seen(of)
     power = _power(runs, [field(run, "seq_len") for run in runs], "n_heads", "d_model")
     return ev.above(
         _flipped(power),
@@ -124,13 +139,14 @@ def falls_with_length(of: Evidence) -> Verdict:
 
 def heads_slow_the_decay(of: Evidence) -> Verdict:
     """The sign of log N · H in log counts: positive where more heads lose less with length (b < 0)."""
-    runs = _rising(of.runs)
+    runs = _seen(of)
     lengths = np.log([field(run, "seq_len") for run in runs])
     heads = np.array([field(run, "n_heads") for run in runs], float)
     interaction = ev.slopes(
         [lengths, (lengths - lengths.mean()) * heads],
-        np.log([run.memorized_above_chance for run in runs]),
+        np.log([_held(run) for run in runs]),
         [(field(run, "n_heads"), field(run, "d_model")) for run in runs],
+        [_full(run) for run in runs],
     )[1]
     return ev.above(
         interaction,
@@ -299,11 +315,11 @@ def heads_are_cheaper(of: Evidence) -> Verdict:
 
 def _per_parameter(of: Evidence, size: str) -> ev.Estimate:
     """The power of a size that eq. 12, tokens a trainable parameter, goes by, the other sizes held."""
-    runs = _rising(of.runs)
+    runs = _seen(of)
     others = [name for name in ("seq_len", "n_heads", "d_model") if name != size]
-    tokens = [field(run, "seq_len") * run.memorized_above_chance / run.parameters.trainable for run in runs]
+    tokens = [field(run, "seq_len") * _held(run) / run.parameters.trainable for run in runs]
     groups = [tuple(field(run, name) for name in others) for run in runs]
-    return ev.exponent([field(run, size) for run in runs], tokens, groups)
+    return ev.exponent([field(run, size) for run in runs], tokens, groups, [_full(run) for run in runs])
 
 
 def _flipped(one: ev.Estimate) -> ev.Estimate:

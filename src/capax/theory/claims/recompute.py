@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from capax.errors import ClaimError
 from capax.theory.claims.file import AssociationHeader, ClaimFile, RelationHeader
 
 ROWS = 512
@@ -24,12 +25,12 @@ class Recognized:
     Attributes:
         f1: 2 TP / (2 TP + FP + FN).
         margin: smallest score of an edge minus the largest of a non-edge; None where every pair is an edge.
-        largest: largest absolute score of an edge.
+        scale: larger one of the two scores that make the margin, in absolute value; 0 without a margin.
     """
 
     f1: float
     margin: float | None
-    largest: float
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -37,31 +38,43 @@ class Remembered:
     """How far a layer's outputs are from their labels.
 
     Attributes:
-        max_error: largest distance of a number, a class as one-hot vector.
+        errors: largest distance of a number of each example, a class as one-hot vector, `(items,)`.
+        sizes: largest absolute number of each example's label, `(items,)`.
         recalled: examples whose arg-max is their class, or with every number within the tolerance.
-        largest: largest absolute number of a label.
     """
 
-    max_error: float
+    errors: np.ndarray
+    sizes: np.ndarray
     recalled: int
-    largest: float
+
+    @property
+    def max_error(self) -> float:
+        """Largest of the errors."""
+        return float(self.errors.max())
 
 
 def recognized(file: ClaimFile) -> Recognized:
-    """S_ij = max_h ⟨x_i W_Q,h, x_j W_K,h⟩, or the sum, of every pair; an edge where it is above the threshold."""
+    """S_ij = max_h ⟨x_i W_Q,h, x_j W_K,h⟩, or the sum, of every pair; an edge where it is above the threshold.
+
+    Raises:
+        ClaimError: for scores that are not finite.
+    """
     assert isinstance(file.header, RelationHeader)
     tensors = _wide(file.tensors)
     items, edges, threshold = tensors["items"], file.tensors["edges"], float(tensors["threshold"][0])
     join = np.maximum if file.header.aggregate == "max" else np.add
     hits = false = 0
-    lowest, largest, highest = np.inf, 0.0, -np.inf
+    lowest, highest = np.inf, -np.inf
     for first in range(0, len(items), ROWS):
         sources = items[first : first + ROWS]
         scores = None
         for query, key in zip(tensors["query"], tensors["key"], strict=True):
-            of_head = (sources @ query) @ (items @ key).T
-            scores = of_head if scores is None else join(scores, of_head)
+            with np.errstate(all="ignore"):
+                of_head = (sources @ query) @ (items @ key).T
+                scores = of_head if scores is None else join(scores, of_head)
+            _refuse_overflow("scores", of_head)
         assert scores is not None
+        _refuse_overflow("scores", scores)
         is_edge = np.zeros(scores.shape, bool)
         inside = edges[(edges[:, 0] >= first) & (edges[:, 0] < first + len(sources))]
         is_edge[inside[:, 0] - first, inside[:, 1]] = True
@@ -70,21 +83,28 @@ def recognized(file: ClaimFile) -> Recognized:
         hits += int((scores[is_edge] > threshold).sum())
         false += int((scores[others] > threshold).sum())
         lowest = min(lowest, float(scores[is_edge].min(initial=np.inf)))
-        largest = max(largest, float(abs(scores[is_edge]).max(initial=0.0)))
         highest = max(highest, float(scores[others].max(initial=-np.inf)))
-    margin = None if np.isinf(highest) else lowest - highest
-    return Recognized(f1=2 * hits / (hits + false + len(edges)), margin=margin, largest=largest)
+    f1 = 2 * hits / (hits + false + len(edges))
+    if np.isinf(highest):
+        return Recognized(f1=f1, margin=None, scale=0.0)
+    return Recognized(f1=f1, margin=lowest - highest, scale=max(abs(lowest), abs(highest)))
 
 
 def remembered(file: ClaimFile) -> Remembered:
-    """Outputs against labels, example by example."""
+    """Outputs against labels, example by example.
+
+    Raises:
+        ClaimError: for outputs that are not finite.
+    """
     assert isinstance(file.header, AssociationHeader)
-    found, labels = outputs(file), file.tensors["labels"]
+    with np.errstate(all="ignore"):
+        found, labels = outputs(file), file.tensors["labels"]
+    _refuse_overflow("outputs", found)
     classes = labels.ndim == 1
     wanted = np.eye(found.shape[1])[labels] if classes else labels.astype(np.float64)
     distance = abs(found - wanted).max(1)
     right = found.argmax(1) == labels if classes else distance <= (file.header.claim.tolerance or 0.0)
-    return Remembered(max_error=float(distance.max()), recalled=int(right.sum()), largest=float(abs(wanted).max()))
+    return Remembered(errors=distance, sizes=abs(wanted).max(1), recalled=int(right.sum()))
 
 
 def outputs(file: ClaimFile) -> Float[np.ndarray, "items d_out"]:
@@ -110,6 +130,11 @@ def outputs(file: ClaimFile) -> Float[np.ndarray, "items d_out"]:
     if file.header.profile == "mahdavi2024":
         found = found @ tensors["readout"] + tensors["readout_bias"]
     return np.asarray(found)
+
+
+def _refuse_overflow(name: str, numbers: np.ndarray) -> None:
+    if not np.isfinite(numbers).all():
+        raise ClaimError(f"{name}: should be finite, these weights and items give NaN or infinity")
 
 
 def _sinusoids(positions: int, channels: int) -> Float[np.ndarray, "positions channels"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from capax.results import Result
@@ -15,9 +16,9 @@ ROUNDING = 4.0
 """How many times the claimed error the recomputed one may be: of errors of rounding, another order of additions on
 another machine has another largest one."""
 TINY = 4 * 2.0**-52
-"""An error, as a share of the largest label, that is rounding's whatever is claimed."""
+"""An error, as a share of the example's own label, that is rounding's whatever is claimed."""
 RESOLUTION = 1e-9
-"""How far below what is claimed an F1 may be, and a margin, as a share of the largest score of an edge."""
+"""How far below what is claimed an F1 may be, and a margin, as a share of the larger of the two scores that make it."""
 
 
 class Check(Result):
@@ -51,13 +52,14 @@ def verify(path: Path | str) -> Verified:
 
     The file is one that `capax construct … --save` or `capax runs save` wrote. Outputs and scores are those of the
     plain definition, in float64. An error may be up to four times the claimed one, for rounding differs between
-    machines; an F1 or a margin must be what is claimed.
+    machines; an F1 or a margin must be what is claimed, but for rounding of the very scores that make it.
 
     Args:
         path: a .safetensors file.
 
     Raises:
-        ClaimError: for a file that is damaged, of something else, or whose parts do not fit together.
+        ClaimError: for a file that is damaged, of something else, whose parts do not fit together, or whose scores or
+            outputs are not finite.
     """
     file = read(Path(path))
     header = file.header
@@ -85,7 +87,7 @@ def _relations(file: ClaimFile, header: RelationHeader) -> tuple[Check, ...]:
         Check(name="f1", claimed=claim.f1, recomputed=found.f1, holds=found.f1 >= claim.f1 - RESOLUTION),
     ]
     if claim.margin is not None:
-        least = claim.margin - RESOLUTION * found.largest
+        least = claim.margin - RESOLUTION * found.scale
         holds = found.margin is not None and found.margin >= least
         checks.append(Check(name="margin", claimed=claim.margin, recomputed=found.margin, holds=holds))
     return tuple(checks)
@@ -95,8 +97,8 @@ def _associations(file: ClaimFile, header: AssociationHeader) -> tuple[Check, ..
     claim, found = header.claim, recompute.remembered(file)
     checks = [_same("library_size", claim.library_size, file.sizes["library_size"])]
     if claim.max_error is not None:
-        most = max(ROUNDING * claim.max_error, TINY * found.largest)
-        holds = found.max_error <= most
+        scale = np.maximum(found.sizes, min(1.0, found.sizes.max()))  # of a label of zeros, too, there is rounding
+        holds = bool((found.errors <= np.maximum(ROUNDING * claim.max_error, TINY * scale)).all())
         checks.append(Check(name="max_error", claimed=claim.max_error, recomputed=found.max_error, holds=holds))
     if claim.recalled is not None:
         holds = found.recalled >= claim.recalled
