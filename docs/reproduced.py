@@ -24,7 +24,7 @@ MARKS = {"agrees": "agrees", "differs": "**differs**", "cannot be judged": "cann
 
 
 def found() -> list[Reproduction]:
-    """The reproductions that are kept, one a paper and scale."""
+    """The reproductions that are kept: of a paper at a scale, or of one of its figures."""
     return [Reproduction.model_validate_json(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))]
 
 
@@ -36,7 +36,7 @@ def draw_all() -> None:
         if one.store is None:
             continue
         runs = {run.key: run for run in read([FOLDER / one.store]).runs}
-        own = [recipe for recipe in recipes(one.paper) if recipe.chart is not None]
+        own = [recipe for recipe in recipes(one.paper, one.figure) if recipe.chart is not None]
         law, drawn = fitted(own, runs, one.scale), figures(own, runs, one.scale)
         for recipe in own:
             for number, chart in enumerate(drawn[recipe.figure].shown(tuple(runs.values()), law), start=1):
@@ -50,12 +50,13 @@ def _picture(one: Reproduction, figure: str, number: int) -> Path:
 
 def section(one: Reproduction) -> list[str]:
     """A paper at a scale: what it says, how we know, the verdict, what was found; then the pictures of its runs."""
+    named = "" if one.figure is None else f" {one.figure}"
     lines = [
-        f"## {one.source}, scale {one.scale}",
+        f"## {one.source}, scale {one.scale}{named and ',' + named}",
         "",
         f"Of the paper's claims: {', '.join(f'{one.count(answer)} {answer}' for answer in MARKS)}. `capax reproduce "
-        f"{one.paper} --scale {one.scale}`: {one.seconds / 60:.0f} min of processes; capax {one.versions['capax']}, "
-        f"torch {one.versions['torch']}. The runs: [{one.store}](reproduced/{one.store}).",
+        f"{one.paper}{named} --scale {one.scale}`: {one.seconds / 60:.0f} min of processes; capax "
+        f"{one.versions['capax']}, torch {one.versions['torch']}. The runs: [{one.store}](reproduced/{one.store}).",
     ]
     for kind, words in KINDS.items():
         if claims := one.claims(kind):

@@ -40,7 +40,7 @@ def test_the_runs_that_are_kept_give_the_verdicts(kept: Path, tmp_path: Path) ->
     if (weights := kept.with_name(f"{told.store}-weights")).exists():
         shutil.copytree(weights, tmp_path / weights.name)
     runs = {run.key: run for run in read([store]).runs}
-    for recipe in recipes(told.paper):
+    for recipe in recipes(told.paper, told.figure):
         (said,) = (one for one in told.recipes if one.figure == recipe.figure)
         assert [claim.says for claim in said.claims] == [claim.says for claim in recipe.claims]
         if recipe.study is None:  # of arithmetic and constructions, which have tests of their own

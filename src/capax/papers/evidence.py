@@ -259,7 +259,7 @@ def has_exponent(power: Estimate, expected: float, what: str) -> Verdict:
     return agrees(f"the interval of the exponent of {what} holds it", str(power))
 
 
-def difference(a: Numbers, b: Numbers, tried: int = 1) -> Estimate:
+def difference(a: Numbers, b: Numbers, *, tried: int = 1) -> Estimate:
     """Mean of a minus mean of b, with Welch's 95 % interval, wider where a is the best of several (Bonferroni).
 
     Args:
@@ -281,9 +281,9 @@ def difference(a: Numbers, b: Numbers, tried: int = 1) -> Estimate:
     return Estimate(gap, float(interval.low), float(interval.high))
 
 
-def larger(a: Numbers, b: Numbers, what: str, than: str, tried: int = 1) -> Verdict:
+def larger(a: Numbers, b: Numbers, what: str, than: str, *, tried: int = 1) -> Verdict:
     """Whether a, the best of so many that were tried, is larger than b on the mean."""
-    gap = difference(a, b, tried)
+    gap = difference(a, b, tried=tried)
     measured = f"{np.mean(a):.4g} against {np.mean(b):.4g}; difference {gap}"
     return above(
         gap,

@@ -79,7 +79,7 @@ def one_head_is_worse(of: Evidence) -> Verdict:
     tried = [heads for heads, total in f1 if total == largest and heads > 1]
     best = max(tried, key=lambda heads: np.mean(f1[heads, largest]))
     named = f"F1 of {best} heads at D_K {largest}"
-    return ev.larger(f1[best, largest], f1[1, largest], named, "F1 of one head", len(tried))
+    return ev.larger(f1[best, largest], f1[1, largest], named, "F1 of one head", tried=len(tried))
 
 
 def sharp(of: Evidence) -> Verdict:
