@@ -12,7 +12,7 @@ from versions import pinned
 
 from capax.figures.runs import read
 from capax.papers.recipe import PAPERS, recipes
-from capax.papers.reproduce import Reproduction
+from capax.papers.reproduce import Reproduction, figures, fitted
 
 KEPT = sorted((DOCS / "reproduced").glob("*.json"))
 
@@ -48,3 +48,16 @@ def test_the_runs_that_are_kept_give_the_verdicts(kept: Path, tmp_path: Path) ->
         assert said.runs == said.of == len(recipe.of(runs, told.scale)) > 0, recipe.figure
         verdicts = recipe.judge(runs, told.scale, store)
         assert [claim.answer for claim in said.claims] == [verdict.answer for verdict in verdicts], recipe.figure
+
+
+def test_figure_7_has_both_rows_and_no_count_below_zero() -> None:
+    kept = Reproduction.model_validate_json((DOCS / "reproduced" / "harma2024-small.json").read_text(encoding="utf-8"))
+    assert kept.store is not None
+    runs = {run.key: run for run in read([DOCS / "reproduced" / kept.store]).runs}
+    own = recipes("harma2024", "figure-7")
+    charts = figures(own, runs, "small")["figure-7"].shown(tuple(runs.values()), fitted(own, runs, "small"))
+    assert [chart.title.partition(":")[0] for chart in charts] == ["figure-7", "figure-7, law polynomial"]
+    assert charts[0].title.partition(":")[2] == charts[1].title.partition(":")[2]
+    bands = [series for panel in charts[1].panels for series in panel.series if series.kind == "band"]
+    assert bands
+    assert min(low for band in bands for low in band.low or () if low is not None) == 0

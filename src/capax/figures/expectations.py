@@ -42,7 +42,7 @@ def speaks_of(law: Law | None, runs: Sequence[Measurement]) -> bool:
 
 
 def expected(law: Law | None, runs: Sequence[Measurement], band: bool = True, everywhere: bool = False) -> Expected:
-    """What a law expects of runs of one task, as raw counts no larger than the library.
+    """What a law expects of runs of one task, as raw counts from zero to the library.
 
     A law of counts above chance is turned into raw counts by (1 - chance / library_size) · count + chance.
 
@@ -78,7 +78,7 @@ def _inside(law: Law, runs: Sequence[Measurement]) -> np.ndarray:
 def _raw(value: float, run: Measurement, law: Law) -> float:
     if law.target == "memorized_above_chance":
         value = value * (1 - run.chance / run.library_size) + run.chance
-    return min(float(run.library_size), value)
+    return min(float(run.library_size), max(value, 0.0))
 
 
 def about(

@@ -7,7 +7,7 @@ files, as `capax sweep` reads them), and Python modules the functions that judge
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -215,6 +215,8 @@ class Recipe(Result):
         study: what is run; None for what is computed at once.
         command: what judges it on the user's own data, where ours cannot.
         chart: the figure of capax that shows its runs; None where there is nothing to draw.
+        rival: from the runs to a law that the figure is drawn with once more, beside the paper's. In TOML the
+            function's full name.
     """
 
     paper: str
@@ -224,6 +226,7 @@ class Recipe(Result):
     study: ScaledStudy | None = None
     command: str | None = None
     chart: str | None = None
+    rival: ImportString[Callable[[Sequence[Measurement]], Any]] | None = None
 
     def runs(self, scale: Scale) -> tuple[Run, ...]:
         """What is to be measured for it."""

@@ -241,7 +241,7 @@ def figures(some: Sequence[Recipe], measured: Mapping[str, Measurement], scale: 
     """The recipes' figures, each of its own runs, by the recipe's name; then those of `FIGURES` that no recipe has."""
     drawn = {recipe.figure: (recipe, FIGURES[recipe.chart]) for recipe in some if recipe.chart is not None}
     own = {
-        name: Drawn(f"{name}: {recipe.title}", figure.of, partial(_shown, name, figure, recipe.of(measured, scale)))
+        name: Drawn(f"{name}: {recipe.title}", figure.of, partial(_shown, recipe, figure, recipe.of(measured, scale)))
         for name, (recipe, figure) in drawn.items()
     }
     others = FIGURES.keys() - {recipe.chart for recipe, _ in drawn.values()} - {*report.ON_REQUEST}
@@ -249,7 +249,11 @@ def figures(some: Sequence[Recipe], measured: Mapping[str, Measurement], scale: 
 
 
 def _shown(
-    name: str, figure: Figure, own: Sequence[Measurement], runs: Sequence[Measurement], law: Law | None
+    recipe: Recipe, figure: Figure, own: Sequence[Measurement], runs: Sequence[Measurement], law: Law | None
 ) -> list[Chart]:
-    """The charts of the recipe's own runs, of all that a page has, titled with the recipe's name."""
-    return [chart.model_copy(update={"title": f"{name}: {chart.title}"}) for chart in figure.shown(own, law)]
+    """The charts of the recipe's own runs, of all that a page has, titled with its name; with the rival's law again."""
+    found = [(recipe.figure, chart) for chart in figure.shown(own, law)]
+    if recipe.rival is not None and law is not None:
+        rival = recipe.rival(own)
+        found += [(f"{recipe.figure}, law {rival.name}", chart) for chart in figure.shown(own, rival)]
+    return [chart.model_copy(update={"title": f"{name}: {chart.title}"}) for name, chart in found]

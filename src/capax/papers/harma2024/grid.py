@@ -190,6 +190,17 @@ def _polynomial(known: int) -> Polynomial:
     return Polynomial(degree=degree, n_bootstrap=1)
 
 
+def polynomial(runs: Sequence[Measurement]) -> Law:
+    """The polynomial of figure 7's lower row, of the highest degree that the runs above chance allow, fitted to them.
+
+    Raises:
+        Unjudged: where they are too few for any.
+    """
+    known = [run for run in runs if run.above_chance]
+    law = _polynomial(len(known)).set_params(n_bootstrap=LAW.n_bootstrap)
+    return law.fit(tables.table(known))
+
+
 def _ecm_against(rival: Law, of: Evidence, named: str) -> Verdict:
     """The ECM against another law in sample, on a grid that reaches saturation."""
     runs = _known(of)
