@@ -125,6 +125,17 @@ def test_what_cannot_be_fitted_says_why() -> None:
         compare(np.ones((9, 3)), [capax.PowerLaw()], np.ones(9))
 
 
+def test_laws_are_compared_on_one_column_of_the_unit_that_they_count() -> None:
+    rows = tables.from_file("reference:grid").with_columns(bits=pl.col("capacity_bits"))
+    laws = [capax.PowerLaw(target="capacity_items"), capax.CapacityLaw(target="seconds")]
+    with pytest.raises(LawError, match=r"target: one for all .* got 'capacity_items' \(power\), 'seconds' \(capacity\)"):
+        compare(rows, laws)
+    score = compare(rows, [capax.BitsLaw(target="bits")]).scores[0]
+    assert score.mape is None
+    assert score.reasons[0].startswith("target: one of memorized")
+    assert compare(rows, [capax.BitsLaw(target="bits")], rows["memorized"] + 1).scores[0].mape is not None
+
+
 def test_the_figure_shows_what_each_law_says_of_the_rows_left_out() -> None:
     rows = pl.read_csv(REAL).filter("above_chance")
     found = compare(rows, [capax.PowerLaw()])

@@ -19,6 +19,7 @@ from capax.store import frames, tables
 
 FOLDS = 5
 ITEMS = "capacity_items"
+HELD = "capacity_bits"
 ONE_CONFIGURATION = "left out: all rows are of one configuration, so that none is left to fit without it"
 
 
@@ -81,7 +82,8 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
         y: counts; the table's column `target` of each law when not given.
 
     Raises:
-        TableError: when the table has no named columns, or lacks those two.
+        LawError: when the table has no named columns, or laws have targets of their own without one of `capacity_bits`.
+        TableError: when the table lacks those two columns.
     """
     table = frames.taken(table)
     if not tables.is_table(table):
@@ -89,7 +91,12 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     laws = list(laws)
     luck: tuple[str, ...] = ()
     named = set(table.columns) if isinstance(table, pl.DataFrame) else set()
-    held = next((law for law in laws if law.bound is not None and {law.target, ITEMS} <= named), None)
+    both = y is None and {HELD, ITEMS} <= named
+    held = next((law for law in laws if both and law.bound is not None and law.target == HELD), None)
+    targets = {law.target: law.name for law in laws}
+    if held is None and y is None and len(targets) > 1:
+        said = ", ".join(f"{target!r} ({name})" for target, name in targets.items())
+        raise LawError(f"target: one for all laws that are compared, got {said}")
     if isinstance(table, pl.DataFrame) and y is None and laws:
         table, luck = (held or laws[0]).usable(table)
     if held is not None:
@@ -99,6 +106,7 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     for law in laws:
         try:
             if held is None or law is held:
+                law.refuse_target(y)
                 rows = law.read(table, y)
                 counts = rows.counts
                 scores.append(_score(law, rows, table, heads, widths))

@@ -148,8 +148,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
                 something else than the law does.
         """
         X = frames.taken(X)
-        if y is None:
-            self._refuse_target()
+        self.refuse_target(y)
         notes: tuple[str, ...] = ()
         if isinstance(X, pl.DataFrame) and y is None:
             X, notes = self.usable(X)
@@ -158,7 +157,10 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         self.notes_.extend(notes)
         return self
 
-    def _refuse_target(self) -> None:
+    def refuse_target(self, y: Any = None) -> None:
+        """Raise LawError when a column of another unit than the law counts would be fitted."""
+        if y is not None:
+            return
         unit = tables.unit(self.target)
         if unit is not None and unit not in self.counts:
             allowed = [name for name, one in tables.UNITS.items() if one in self.counts]
