@@ -227,7 +227,7 @@ def from_file(path: Path | str) -> pl.DataFrame:
     """A table of somebody's measurements: a .csv or .parquet file with named columns, `reference`, or a published one.
 
     `reference` (`reference:capacity`) is what networks hold at convergence (examples/capacity.toml,
-    capacity-varied.toml and capacity-grid.toml), `reference:grid` those that differ in width, heads and length alone,
+    capacity-varied.toml, capacity-grid.toml and capacity-ladder.toml), `reference:grid` those that differ in width, heads and length alone,
     as the paper's do (capacity-grid.toml), `reference:exposures` what networks knew after so many exposures
     (capacity.toml and exposures.toml), `reference:associations` what attention layers recall (associations.toml),
     `reference:relations` what key-query channels need (docs/relations.md). `published:morris2025`,
