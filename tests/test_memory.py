@@ -22,6 +22,26 @@ def test_recall_of_every_item_adds_up_to_the_count(tmp_path: Path) -> None:
     assert capax.measure(TASK, model, training, restarts=3, store=store, keep_weights=True) == run
 
 
+def test_a_measurement_anew_leaves_no_weights_of_the_one_before(tmp_path: Path) -> None:
+    store, model, training = tmp_path / "s.db", capax.Transformer(d_model=4), capax.Training(max_epochs=1)
+    run = capax.measure(TASK, model, training, restarts=2, store=store, keep_weights=True)
+    assert len(list((tmp_path / "s.db-weights").iterdir())) == 2
+    assert capax.measure(TASK, model, training, restarts=2, store=store, fresh=True).key == run.key
+    with pytest.raises(StoreError, match="kept no weights"):
+        capax.load(run.key, store)
+
+
+def test_of_contradicting_items_either_answer_is_the_library_s(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("0 1 2\n0 1 3\n")
+    task = capax.Sequences(library=str(tmp_path / "a.txt"), vocab_size=4, duplicates="keep")
+    store, training = tmp_path / "s.db", capax.Training(max_epochs=200, lr=0.01)
+    run = capax.measure(task, capax.Transformer(d_model=8), training, restarts=1, store=store, keep_weights=True)
+    assert run.memorized == 1
+    answer = capax.load(run.key, store).recall([0, 1])
+    assert answer.agrees
+    assert answer.library_token == answer.token
+
+
 def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     run = capax.measure(

@@ -88,12 +88,13 @@ class Memory:
         probabilities = logits.flatten().softmax(0)
         token = int(probabilities.argmax())
         rows = np.flatnonzero((self.library[:, :-1] == prefix).all(1))
-        known = int(self.library[rows[0], -1]) if len(rows) else None
+        known = self.library[rows, -1].tolist()  # several where contradictions were kept
+        agrees = token in known
         return Recall(
             token=token,
             probability=float(probabilities[token]),
-            library_token=known,
-            agrees=None if known is None else token == known,
+            library_token=token if agrees else known[0] if known else None,
+            agrees=agrees if known else None,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from usermodels import Bag, Scored, Torch, x_transformers
 
 import capax
 from capax.checks.model import ModelReport, check_model
-from capax.errors import CapaxError
+from capax.errors import CapaxError, SpecError
 from capax.specs import Module, Sequences, Transformer
 
 TASK = Sequences(seq_len=6, vocab_size=12, library_size=30)
@@ -182,3 +183,19 @@ def test_what_cannot_be_checked(model: Any, given: dict[str, Any], said: str) ->
     with pytest.raises(CapaxError, match=said) as refused:
         check_model(model, TASK, **given)
     assert "\n" not in str(refused.value)
+
+
+def test_libraries_of_other_tasks_are_judged_by_what_can_be_recalled(tmp_path: Path) -> None:
+    """Rows of facts and people all begin with one token, which is no contradiction."""
+    (tmp_path / "two.csv").write_text("key,answer\na,x\nb,y\nc,x\n")
+    (tmp_path / "ambiguous.csv").write_text("key,answer\na,x\na,y\nc,x\n")
+    facts = capax.Facts(library=str(tmp_path / "two.csv"), tokenization="words")
+    kept = capax.Facts(library=str(tmp_path / "ambiguous.csv"), tokenization="words", ambiguous="keep")
+    people = capax.Biographies(library_size=20, reduction=10)
+    found = {task: verdicts(check_model(Transformer(d_model=8), task))["library"] for task in (facts, kept, people)}
+    assert found == {facts: "passed", kept: "failed", people: "passed"}
+
+
+def test_items_of_several_lengths_are_refused() -> None:
+    with pytest.raises(SpecError, match=r"items: integers \(items, 6\), got rows of several lengths"):
+        check_model(Transformer(d_model=8), TASK, items=[[1, 2, 3, 4, 5, 6], [1]])

@@ -18,6 +18,7 @@ from capax.specs import HuggingFace, Run, Sequences, Training
 from capax.sweeps.grid import read_study
 from capax.testing import ModelSuite
 from capax.testing.trained import pack, recalled, same_when_taken_up
+from capax.training.prepare import initial
 
 TASK = Sequences(seq_len=5, vocab_size=9, library_size=12)
 SIZES = {"vocab_size": 9, "context": 4}
@@ -299,3 +300,19 @@ def test_the_library_is_needed_to_build_and_not_to_read(monkeypatch: pytest.Monk
     assert Run.model_validate_json(text).model.columns()["num_key_value_heads"] == 1
     with pytest.raises(SpecError, match=r"^model: needs no-such-library: pip install 'capax\[hf\]'"):
         HuggingFace(config="anywhere")  # type: ignore[arg-type]
+
+
+def test_bounds_and_axes_of_a_gpt2() -> None:
+    """Its layers keep their weights as (inputs, outputs); its shape says how many parameters it has."""
+    spec = made("gpt2")
+    ensemble = initial(Run(task=TASK, model=spec))
+    axes = {name: ensemble.input_axis(name) for name in ensemble.parameters}
+    (attention,) = [name for name in axes if name.endswith("h.0.attn.c_attn.weight")]
+    assert ensemble.parameters[attention].shape[1:] == (16, 48)
+    assert axes[attention] == -2
+    assert axes[attention.replace("weight", "bias")] == -1
+    assert {axes[name] for name in axes if "wte" in name or "ln" in name} == {-1}
+    found = capax.bounds(spec, seq_len=4, vocab_size=10)
+    assert found.parameters.trainable == spec.parameter_counts(vocab_size=10, context=3)["trainable"]
+    said = {bound.name: bound.reason for bound in found.bounds}
+    assert "d_head is not given" not in said.values()

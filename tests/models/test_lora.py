@@ -362,6 +362,10 @@ def test_a_kept_model_becomes_a_checkpoint(tmp_path: Path) -> None:
     plain = capax.measure(TASK, capax.Transformer(d_model=8), SHORT, restarts=1, store=store, keep_weights=True)
     with pytest.raises(capax.CapaxError, match=r"key: run .* should be of model 'hf', got 'transformer'"):
         capax.checkpoint(plain.key, tmp_path / "out", store)
+    tokens_alone = capax.measure(TASK, model, Training(max_epochs=1), restarts=1, store=store, keep_weights=True)
+    with pytest.raises(capax.CapaxError, match=r"folder: .*out has tokenizer.json of another model"):
+        capax.checkpoint(tokens_alone.key, tmp_path / "out", store)
+    assert capax.checkpoint(tokens_alone.key, tmp_path / "alone", store).files == ("config.json", "model.safetensors")
 
 
 @pytest.mark.slow

@@ -390,3 +390,18 @@ def test_the_figure(found: Probes, tmp_path: Path) -> None:
     assert found.gradient_noise.initial is not None
     states = (found.gradient_noise.initial.scale, found.gradient_noise.trained.scale)
     assert shown["gradient noise"]["noise scale"].y == states
+
+
+def test_the_start_drawn_again_is_that_of_the_restart_whose_weights_are_kept(tmp_path: Path) -> None:
+    """By protocol `capacity` that is the one with the most bits, which may recall fewer items than another."""
+    task = capax.Sequences(seq_len=4, vocab_size=8, library_size=60)
+    training = capax.Training(cycle_steps=8, max_steps=24)
+    run = capax.measure(task, SMALL, training, protocol="capacity", store=tmp_path / "s.db", keep_weights=True)
+    memory = capax.load(run.key, tmp_path / "s.db")
+    order = np.argsort([max(end.bits for end in member.cycles) for member in run.members])
+    members = list(run.members)
+    for memorized, place in enumerate(order[::-1]):
+        members[place] = members[place].model_copy(update={"memorized": memorized})
+    assert drawn_again(run.model_copy(update={"members": tuple(members)}), memory.model) is not None
+    counted = run.model_copy(update={"members": tuple(members), "capacity": None})
+    assert drawn_again(counted, memory.model) is None

@@ -308,3 +308,16 @@ def test_time_limit_ends_a_search_without_counting_what_it_cut_short(monkeypatch
     assert all(member.stop_reason != "budget" for member in run.members)
     with pytest.raises(SpecError, match="time_limit"):
         capax.measure(task, capax.Transformer(d_model=16), capax.Training(time_limit=1e-3), protocol="mls")
+
+
+def test_progress_ends_where_numbers_of_trainings_come_again() -> None:
+    """A capacity run goes on to a larger library with the same restarts."""
+    seen: list[capax.Progress] = []
+    task = capax.Sequences(seq_len=4, vocab_size=16, library_size=4)
+    training = capax.Training(max_steps=30, cycle_steps=10)
+    run = capax.measure(
+        task, capax.Transformer(d_model=8), training, protocol=capax.Capacity(restarts=2), progress=seen.append
+    )
+    assert run.library_size > 4
+    assert seen[-1].done == seen[-1].total > 2
+    assert seen[-1].seconds_left == 0

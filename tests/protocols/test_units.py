@@ -75,12 +75,11 @@ def test_a_search_knows_what_the_training_that_counts_knew(protocol: str) -> Non
 
 
 def test_trainings_without_finite_probabilities_know_nothing_and_are_kept() -> None:
-    """One step at an absurd rate: some best evaluations are of weights that overflow."""
+    """The best evaluations of some restarts are of weights that overflow."""
     task = capax.Sequences(seq_len=4, vocab_size=8, library_size=40)
-    model = capax.Transformer(d_model=8, d_head=4, norms=False)
-    absurd = capax.Training(lr=1e30, max_epochs=1, batch_size=40)
-    two = capax.measure(task, model, absurd, restarts=2, seed=5)
-    one = capax.measure(task, model, absurd, restarts=1, seed=5)
+    model = capax.Module(factory="overflowing:Overflowing")
+    two = capax.measure(task, model, SHORT, restarts=2, seed=2)
+    one = capax.measure(task, model, SHORT, restarts=1, seed=2)
     assert "morris_bits" not in amounts(one)
     assert next(unit for unit in two.units if unit.name == "morris_bits").interval is None  # of the other restart alone
     for run in (one, two):
@@ -130,3 +129,13 @@ def test_a_search_counts_each_size_as_a_library_that_is_whole() -> None:
     assert found.interval.low == pytest.approx(run.interval.low, rel=1e-12)
     assert found.interval.low > 0
     assert found.amount == pytest.approx(run.memorized)
+
+
+def test_facts_without_finite_scores_are_kept_without_groups(tmp_path: Path) -> None:
+    """Every second member's scores are no numbers."""
+    (tmp_path / "a.csv").write_text("key,answer\n" + "".join(f"k{n},{'xy'[n % 2]}\n" for n in range(20)))
+    task = capax.Facts(library=str(tmp_path / "a.csv"), tokenization="words")
+    model = capax.Module(factory="overflowing:Overflowing", arguments={"always": True})
+    runs = [capax.measure(task, model, SHORT, restarts=1, seed=seed) for seed in range(4)]
+    assert {run.breakdown is None for run in runs} == {True, False}
+    assert all((run.memorized == 0) is (run.breakdown is None) for run in runs)

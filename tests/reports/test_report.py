@@ -110,6 +110,8 @@ def test_caveats_say_what_holds_for_these_runs(runs: list[capax.Measurement]) ->
     assert "1 run recalled all" in lines
     assert "1 run without" in lines
     assert "budget" not in lines
+    no_token = whole.model_copy(update={"unreachable": (0,)})
+    assert "1 run had targets that a frozen read-out can never put first" in " ".join(caveats([no_token]))
 
 
 def test_numbers_that_json_has_not_are_left_out(runs: list[capax.Measurement]) -> None:
@@ -142,6 +144,10 @@ def test_a_failure_names_no_folder_of_a_model() -> None:
     failure = Failure("k", "2026-01-01", "embeddings: no folder '/home/me/minilm'", 1, spec)
     (seen,) = report.without_folders(report.Content("t", (), (), (failure,), None)).failures
     assert seen.error == "embeddings: no folder 'minilm'"
+    spec = '{"task": {}, "model": {"network": {"weights": "/home/me/ck"}}}'
+    failure = Failure("k", "2026-01-01", "weights: /home/me/ck has changed", 1, spec)
+    (seen,) = report.without_folders(report.Content("t", (), (), (failure,), None)).failures
+    assert seen.error == "weights: ck has changed"
 
 
 @pytest.mark.parametrize(

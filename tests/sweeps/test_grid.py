@@ -129,6 +129,10 @@ def test_the_grid_that_ships_is_of_the_study() -> None:
             "[grid]\nn_heads = {from = 0, to = 4, factor = 2}",
             "grid.n_heads.from: should be a positive number below .*, got 0",
         ),
+        (
+            "[grid]\nlr = {from = 1, to = 4, steps = 1}",
+            "grid.lr.steps: at least 2, since .*, got 1",
+        ),
         ("[grid]\nlr = {from = 1, to = 4, steps = 2.5}", "grid.lr.steps: should be a whole number, got 2.5"),
         ("[[zip]]\nn_heads = [1, 2]\nd_model = [8]", "fields of one length advance together, got .*'d_model': 1"),
         ("[grid]\nn_heads = [1]\n[[zip]]\nn_heads = [1]", r"zip\[0\].n_heads: is an axis of grid already"),

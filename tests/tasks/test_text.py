@@ -366,6 +366,7 @@ def test_a_hash_knows_where_documents_end() -> None:
         ("latin.txt", "eins\nzwei\nKöln".encode("latin-1"), "line 3: is not UTF-8 (byte 0xf6)"),
         ("cut.txt", "ok\nKö".encode()[:-1], "line 2: is not UTF-8 (byte 0xc3)"),
         ("latin.jsonl", b'{"text": "a"}\n{"text": "\xf6"}', "line 2: is not UTF-8 (byte 0xf6)"),
+        ("marked.jsonl", b"\xef\xbb\xbf[1]", "line 1: should be a JSON object, got '[1]'"),
         ("broken.jsonl", b'{"text": "a"}\n{"text": ', "line 2: should be a JSON object, got '{\"text\": '"),
         ("list.jsonl", b"[1]", "line 1: should be a JSON object, got '[1]'"),
         ("deep.jsonl", b"[" * 100_000, "line 1: should be a JSON object, got '[[["),

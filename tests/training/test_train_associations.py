@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -226,3 +227,27 @@ def test_weights_are_those_of_the_best_evaluation() -> None:
             parameter.copy_(kept[name][None])
     evaluation = learner.evaluate([0])[0]
     assert (evaluation.memorized, evaluation.metrics) == (outcome.memorized, outcome.metrics)
+
+
+@pytest.mark.parametrize("mean", [0.0, 10.0])
+def test_real_labels_far_from_zero_are_learned_too(mean: float, tmp_path: Path) -> None:
+    """Of a fresh network, whose answers are near zero, they are further away than their spread."""
+    drawn = np.random.default_rng(0)
+    arrays = {"queries": drawn.standard_normal((6, 5)), "contexts": drawn.standard_normal((4, 5))}
+    for name, array in {**arrays, "labels": mean + 0.5 * drawn.standard_normal((6, 1))}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    task = Associations(library=str(tmp_path), tolerance=0.3)
+    training = Training(max_steps=1500, lr=0.03, patience=None)
+    run = capax.measure(task, AssociativeAttention(n_heads=4, d_model=5, d_head=4), training, restarts=1)
+    assert run.stop_reason == "complete"
+
+
+@pytest.mark.parametrize("kind", [">f8", ">f4", "longdouble"])
+def test_numbers_of_another_machine_are_read(kind: str, tmp_path: Path) -> None:
+    drawn = np.random.default_rng(0)
+    for name, shape in {"queries": (6, 5), "contexts": (4, 5)}.items():
+        np.save(tmp_path / f"{name}.npy", drawn.standard_normal(shape).astype(kind))
+    np.save(tmp_path / "labels.npy", np.arange(6).astype(">i4") % 2)
+    task = Associations(library=str(tmp_path))
+    run = capax.measure(task, AssociativeAttention(n_heads=2, d_model=5, d_head=4), SHORT, restarts=1)
+    assert run.library_size == 6

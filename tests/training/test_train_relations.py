@@ -423,3 +423,18 @@ def test_a_kept_channel_recognizes_what_was_measured(tmp_path: Path, channel: An
     np.fill_diagonal(above, False)
     assert (above & (memory.signs > 0)).sum() == run.memorized
     assert above.sum() == pytest.approx(run.memorized / run.metrics["precision"])
+
+
+@pytest.mark.parametrize(
+    ("task", "channel", "rows"),
+    [
+        (Relations(graph="random", n_items=8, n_edges=40), "threshold", 8),
+        (Relations(n_items=8, contexts="uniform", context_size=4), "softmax", 2334),
+    ],
+    ids=["items", "contexts"],
+)
+def test_an_epoch_is_what_batches_are_made_of(task: Relations, channel: Any, rows: int) -> None:
+    """Not the edges, which are counted."""
+    training = Training(max_epochs=2, batch_size=rows // 2, patience=None, stop_when_complete=False, eval_every=1)
+    run = capax.measure(task, KeyQueryChannel(d_model=8, d_head=8, channel=channel), training, restarts=1)
+    assert (run.epochs, run.steps, run.spec.budget) == (2, 4, 4)

@@ -252,14 +252,20 @@ def _scale(subject: Subject, model: Any) -> tuple[Verdict, str]:
 
 def _library(task: Task, items: Any, seed: int) -> tuple[Verdict, str]:
     if items is None:
-        rows = task.library_type().draw(task, task.library_size, numpy_generator(seed, "library", 0))
-    else:
+        size, generator = task.library_size, numpy_generator(seed, "library", 0)
+        recallable, notes = task.library_type().remarks(task, size, generator)
+        if recallable < size:
+            return "failed", "; ".join(notes)
+        return "passed", f"{size} items, none contradicts another"
+    seq_len, vocab_size = task.sizes()["context"] + 1, task.sizes()["vocab_size"]
+    try:
         rows = np.asarray(items)
-        seq_len, vocab_size = task.sizes()["context"] + 1, task.sizes()["vocab_size"]
-        if rows.ndim != 2 or rows.shape[1] != seq_len or not np.issubdtype(rows.dtype, np.integer):
-            raise SpecError(f"items: integers (items, {seq_len}), got {rows.dtype} of shape {tuple(rows.shape)}")
-        if not len(rows) or rows.min() < 0 or rows.max() >= vocab_size:
-            raise SpecError(f"items: at least one, of tokens 0..{vocab_size - 1}")
+    except ValueError:
+        raise SpecError(f"items: integers (items, {seq_len}), got rows of several lengths") from None
+    if rows.ndim != 2 or rows.shape[1] != seq_len or not np.issubdtype(rows.dtype, np.integer):
+        raise SpecError(f"items: integers (items, {seq_len}), got {rows.dtype} of shape {tuple(rows.shape)}")
+    if not len(rows) or rows.min() < 0 or rows.max() >= vocab_size:
+        raise SpecError(f"items: at least one, of tokens 0..{vocab_size - 1}")
     repeats = len(rows) - len(np.unique(rows, axis=0))
     last = task.scored("recall") == "last"
     contradicting = len(rows) - sequences.reachable_items(rows, "last" if last else "all")

@@ -43,7 +43,7 @@ def about(run: Run, state: Progress) -> str:
     epochs = sum(member.epoch for member in state.members)
     if state.seconds_in_all is None or epochs == 0:
         return what
-    budget = run.training.budget(run.task.library_size)
+    budget = run.budget
     if budget is None:
         return f"{what}; often {duration(state.seconds * USUAL_EPOCHS * state.total / epochs)}"
     if run.training.cycle_tolerance is not None and budget > USUAL_STEPS:

@@ -127,10 +127,10 @@ def _budgets(law: Law, runs: Sequence[Measurement]) -> str:
 
 
 def _budget(run: Measurement) -> str:
-    spec, library = run.spec.training, run.library_size
-    steps = spec.budget(library)
+    spec, rows = run.spec.training, run.spec.task.learned_rows(run.library_size, run.spec.model)
+    steps = spec.budget(rows)
     if steps is None:
         return "none"
     if spec.max_steps is not None:
         return f"{steps} steps"
-    return f"{steps / spec.steps_per_epoch(library):.4g} epochs ({steps} steps)"
+    return f"{steps / spec.steps_per_epoch(rows):.4g} epochs ({steps} steps)"

@@ -91,8 +91,10 @@ class Modules(Ensemble[TorchModel]):
         return {"trainable": sum(sizes[name] for name in self.trainable), "total": sum(sizes.values())}
 
     def input_axis(self, name: str) -> int:
-        """The last: torch's layers multiply by the transpose of their weights."""
-        return -1
+        """The last, as torch's layers multiply by the transpose of their weights; GPT-2's own do not."""
+        layer, _, last = name.rpartition(".")
+        as_it_is = last == "weight" and type(self.template.get_submodule(layer)).__name__ == "Conv1D"
+        return -2 if as_it_is else -1
 
     def select(self, members: Int[Tensor, " k"]) -> Any:
         """A copy of some members, detached; their generators go on."""

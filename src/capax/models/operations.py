@@ -68,6 +68,12 @@ def cross_entropy(logits: Float[Tensor, "*batch v"], targets: Int[Tensor, "*batc
     return found.view(targets.shape)
 
 
+def likeliest(scores: Float[Tensor, "*batch v"]) -> Int[Tensor, "*batch"]:
+    """The place of the highest score; −1, which is no token, where a score is not a number."""
+    place = scores.argmax(-1, keepdim=True)
+    return torch.where(scores.gather(-1, place).isfinite(), place, -1).squeeze(-1)
+
+
 class _CrossEntropy(torch.autograd.Function):
     """Keeps exponentials and writes the gradient over them, where torch keeps logarithms and makes two tensors more."""
 

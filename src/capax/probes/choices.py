@@ -204,8 +204,8 @@ def _in_effect(run: Run, choice: str, value: Value) -> Value:
 
 
 def rows(run: Run) -> int:
-    """Rows of the (largest) library, which batches are cut from."""
-    return run.task.rows(run.task.library_size)
+    """Rows that batches are cut from, of the (largest) library."""
+    return run.task.learned_rows(run.task.library_size, run.model)
 
 
 def text(value: Value) -> str:

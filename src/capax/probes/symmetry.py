@@ -83,9 +83,14 @@ def symmetry_probe(model: TransformerEnsemble, initial: TransformerEnsemble | No
 def drawn_again(run: Measurement, model: TransformerEnsemble) -> TransformerEnsemble | None:
     """The kept restart before training, from the run's seed; None where its frozen tables are not the kept ones.
 
-    What is kept is the first of the restarts with the highest count.
+    What is kept is the first of the restarts with the highest count, by protocol `capacity` with the most bits.
     """
-    best = max(run.members, key=lambda member: member.memorized)
+    if run.capacity is None:
+        best = max(run.members, key=lambda member: member.memorized)
+    elif all(member.cycles for member in run.members):
+        best = max(run.members, key=lambda member: max(end.bits for end in member.cycles))
+    else:
+        return None
     initial: TransformerEnsemble = TransformerEnsemble.initialize(
         model.spec,
         run.spec.task.sizes(),

@@ -96,13 +96,13 @@ def _luck_of(items: float, count: Count, lucky: float, one_library: bool) -> tup
 def _breakdown(run: Run, count: Count) -> Breakdown | None:
     """What the best restart recalls, group by group; of one library alone."""
     library = run.task.library_type()
-    if not (library.breaks_down and run.protocol.one_library):
+    if not (library.breaks_down and run.protocol.one_library) or count.best.information is None:
         return None
     restarts = [count.best, *(outcome for outcome in count.outcomes if outcome is not count.best)]
     rows = [np.frombuffer(bytes.fromhex(one.information.recalled), np.uint8) for one in restarts if one.information]
     right = [np.unpackbits(row, count=run.task.rows(count.of)).astype(bool) for row in rows]
     found: Breakdown = library.breakdown(run.task, count.of, numpy_generator(run.seed, "library", 0), right)
-    return found if right else None
+    return found
 
 
 def _information(run: Run, count: Count) -> units.LibraryInformation | None:

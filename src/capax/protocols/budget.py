@@ -45,7 +45,7 @@ def budget(run: Run, protocol: Budget, train: Train) -> Count:
                 together = [pair for pair in pairs if model.pads_heads or pair[0] == d_head]
                 d_heads, members = zip(*together, strict=True)
                 trained = train(members, [size] * len(members), False, model.of_heads(n_heads, d_head), d_heads)
-                if any(out_of_time(outcome, run.training) for outcome in trained):
+                if any(out_of_time(outcome, run) for outcome in trained):
                     raise SpecError(f"time_limit: too short for the search, got {run.training.time_limit}")
                 found |= zip(together, trained, strict=True)
             ordered = [replace(found[pair], d_head=pair[0]) for pair in pairs]

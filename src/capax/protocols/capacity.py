@@ -25,7 +25,7 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
         library_bits = size * task.information_per_item()
         known = float(np.mean([_bits(outcome)[-1] for outcome in outcomes])) / library_bits
         larger = min(2 * size, task.largest_library)
-        over = any(out_of_time(outcome, run.training) for outcome in outcomes)
+        over = any(out_of_time(outcome, run) for outcome in outcomes)
         if known <= KNOWN_WHOLE or not task.drawn or larger == size or over:
             break
         size = larger

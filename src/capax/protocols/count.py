@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from capax.results import CapacityEstimate, Interval, KeyDimensionSearch, Search, ShatterEpochs
-from capax.specs import Model, Training
+from capax.specs import Model, Run
 
 if TYPE_CHECKING:  # a page shows counts without torch
     from capax.training.pack import Outcome
@@ -40,6 +40,6 @@ class Count:
     model: Model | None = None
 
 
-def out_of_time(outcome: Outcome, training: Training) -> bool:
+def out_of_time(outcome: Outcome, run: Run) -> bool:
     """Whether the time limit, and nothing else, ended a training."""
-    return outcome.stop_reason == "budget" and outcome.steps != training.budget(outcome.library_size)
+    return outcome.stop_reason == "budget" and outcome.steps != run.budget_of(outcome.library_size)

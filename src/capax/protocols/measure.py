@@ -123,6 +123,8 @@ def measure(
                     path = store.weights_path(run.key(), number)
                     memory.save(path, outcome.weights, run.task.kept_with_weights())
             store.add(measurement)
+            if not keep_weights:
+                store.delete_weights(run.key())  # of an earlier measurement, which this one replaces
         except StoreWriteError as error:
             error.unsaved = measurement
             raise
@@ -278,7 +280,7 @@ class _Trainer:
             keep_weights=self._keep_weights,
             d_heads=None if d_heads is None else tuple(d_heads) * times,
         )
-        self._tracker.total += len(pack.members)
+        self._tracker.begin(len(pack.members))
         outcomes = self._workers.train(pack, self._tracker, self._checkpoints)
         at_once = min(self._workers.workers, len(outcomes))
         self.seconds_before += sum(outcome.seconds_before for outcome in outcomes) / at_once

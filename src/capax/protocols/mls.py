@@ -24,7 +24,7 @@ def mls(run: Run, protocol: Mls, train: Train) -> Count:
     def learn(round_: list[tuple[int, int]]) -> list[bool]:
         sizes, members = zip(*round_, strict=True)
         trained = train(members, sizes, False)
-        if any(out_of_time(outcome, run.training) for outcome in trained):
+        if any(out_of_time(outcome, run) for outcome in trained):
             raise _OutOfTime  # what was cut short is no failure: the whole round does not count
         outcomes.extend(trained)
         return [outcome.stop_reason == "complete" for outcome in trained]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -70,7 +70,14 @@ class Tracker:
         self._callback, self._run = callback, run
         self._started = time.monotonic()
         self._states: dict[tuple[int, int], Status] = {}
-        self.total = 0
+        self._earlier: list[Status] = []
+        self._total = 0
+
+    def begin(self, members: int) -> None:
+        """So many more are to be trained; numbers of earlier ones may come again."""
+        self._earlier.extend(self._states.values())
+        self._states = {}
+        self._total += members
 
     def __call__(self, states: list[Status]) -> None:
         """Take the latest states of some members."""
@@ -78,14 +85,13 @@ class Tracker:
             return
         self._states |= {(status.seed, status.member): status for status in states}
         seconds = time.monotonic() - self._started
-        members = tuple(self._states.values())
-        self._callback(Progress(members, self.total, seconds, self._left(seconds), self._run))
+        members = (*self._earlier, *self._states.values())
+        self._callback(Progress(members, self._total, seconds, self._left(members, seconds), self._run))
 
-    def _left(self, seconds: float) -> float | None:
+    def _left(self, states: Sequence[Status], seconds: float) -> float | None:
         """Epochs that are left at the pace so far; members not begun are taken to need as many as the others' mean."""
-        states = self._states.values()
         done = sum(status.epoch for status in states)
         if done == 0:
             return None
-        expected = sum(status.epoch + status.epochs_left for status in states) * self.total / len(states)
+        expected = sum(status.epoch + status.epochs_left for status in states) * self._total / len(states)
         return seconds * (expected - done) / done

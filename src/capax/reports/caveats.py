@@ -39,7 +39,7 @@ def _capacities(runs: Sequence[Measurement]) -> list[str]:
 def _intervals(runs: Sequence[Measurement]) -> list[str]:
     kinds = Counter(f"{run.interval.level:.0%} ranges: {run.interval.of}" for run in runs if run.interval is not None)
     lines = [f"Intervals of {of_runs(number)} are {kind}." for kind, number in kinds.items()]
-    if none := sum(run.interval is None for run in runs):
+    if none := sum(run.interval is None and run.spec.protocol.one_library for run in runs):
         lines.append(f"{of_runs(none)} without an interval: one training says nothing of its spread.")
     return lines
 
@@ -54,7 +54,7 @@ def _ends(runs: Sequence[Measurement]) -> list[str]:
         lines.append(f"{of_runs(ends['budget'])} ended at the budget of the training: more steps might have held more.")
     if ends["diverged"]:
         lines.append(f"{of_runs(ends['diverged'])} diverged: the count is the best before that.")
-    if unreachable := sum(any(run.unreachable or ()) for run in counted):
+    if unreachable := sum(bool(run.unreachable) for run in counted):
         lines.append(f"{of_runs(unreachable)} had targets that a frozen read-out can never put first.")
     return lines
 

@@ -231,11 +231,20 @@ def without_folders(content: Content) -> Content:
     failures = []
     for failure in content.failures:
         error = failure.error
-        for value in json.loads(failure.spec).get("task", {}).values():
-            if isinstance(value, str) and value != _file_name(value):
+        for value in _texts(json.loads(failure.spec)):
+            if value != _file_name(value):
                 error = error.replace(_parts(value)[1], _file_name(_parts(value)[1]))
         failures.append(replace(failure, error=error))
     return replace(content, runs=runs, failures=tuple(failures))
+
+
+def _texts(spec: Any) -> Iterator[str]:
+    """All texts of a spec, files among them."""
+    if isinstance(spec, dict):
+        for value in spec.values():
+            yield from _texts(value)
+    elif isinstance(spec, str):
+        yield spec
 
 
 def _without_folders(spec: Run) -> tuple[Task, Model]:

@@ -301,6 +301,8 @@ class Capacity(_Protocol):
             raise ValueError(
                 f"protocol: 'capacity' counts bits, and task {task.task!r} gives no probabilities of items"
             )
+        if not task.information_per_item():
+            raise ValueError("library: its items have one answer only, so that they have no bits to be held")
         if training.schedule != "cycles":
             raise ValueError(f"schedule: protocol 'capacity' trains in 'cycles', got {training.schedule!r}")
         if training.cycle_tolerance is None:

@@ -188,6 +188,13 @@ class Relations(Task):
         """Items: each is the source of a row of pairs."""
         return self.sizes()["n_items"]
 
+    def learned_rows(self, library_size: int, model: Model) -> int:
+        """Items, or the contexts that are learned from."""
+        if not self.within_contexts(model):
+            return self.rows(library_size)
+        found: int = resolve("capax.tasks.context_relations:learned_contexts")(self)
+        return found
+
     def within_contexts(self, model: Model) -> bool:
         """Whether scores depend on contexts, which then are what is learned from, many at a time."""
         return self.contexts != "whole" and model.needs_context

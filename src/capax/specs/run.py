@@ -96,7 +96,7 @@ class Run(Spec):
                 f"cycle_tolerance: counts bits, and task {self.task.task!r} gives no probabilities of items, "
                 f"got {self.training.cycle_tolerance}"
             )
-        if self.training.scheduled and self.training.budget(self.task.library_size) is None:
+        if self.training.scheduled and self.budget is None:
             raise ValueError("schedule: a learning rate that changes needs a budget: max_epochs or max_steps")
         self.task.refuse(self.model, self.protocol)
         return self
@@ -111,6 +111,8 @@ class Run(Spec):
             **self.protocol.usual_training(self.model, set_),
         }
         optimizer = self.training.optimizer if "optimizer" in given else usual.get("optimizer", "adam")
+        if set_.get("schedule", "cycles") != "cycles":
+            usual = {name: value for name, value in usual.items() if not name.startswith("cycle_")}
         if optimizer in self.model.usual_lr:
             usual["lr"] = self.model.usual_lr[optimizer]
         if not self.model.gains:
@@ -128,6 +130,15 @@ class Run(Spec):
         size = self.protocol.usual_library(self.task, self.model)
         if size is not None:
             object.__setattr__(self, "task", self.task.replace(library_size=min(size, self.task.largest_library)))
+
+    @property
+    def budget(self) -> int | None:
+        """Steps until a training's budget is spent; None where it has none."""
+        return self.budget_of(self.task.library_size)
+
+    def budget_of(self, library_size: int) -> int | None:
+        """The same of a training on a library of another size."""
+        return self.training.budget(self.task.learned_rows(library_size, self.model))
 
     def canonical_json(self) -> str:
         """Sorted, compact JSON of every field; a user's file counts by its content, not its path."""

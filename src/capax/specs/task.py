@@ -184,8 +184,12 @@ class Task(Tagged):
         return {}
 
     def rows(self, library_size: int) -> int:
-        """Rows of a library, which batches are made of."""
+        """Rows of a library, in which items are counted."""
         return library_size
+
+    def learned_rows(self, library_size: int, model: Model) -> int:
+        """Rows that batches of the training are made of: those that are counted, unless others are learned from."""
+        return self.rows(library_size)
 
     def library_bytes(self, model: Model) -> int:
         """Bytes that one library takes while it is drawn, at least."""

@@ -127,15 +127,15 @@ class Training(Spec):
     ] = "float32"
     compile: Annotated[bool, Field(description="Compile the step with torch.compile (needs a C++ compiler).")] = False
 
-    def steps_per_epoch(self, library_size: int) -> int:
-        """Batches that a library is cut into."""
-        return math.ceil(library_size / self.batch_size)
+    def steps_per_epoch(self, rows: int) -> int:
+        """Batches that the rows of a library are cut into (`Task.learned_rows`)."""
+        return math.ceil(rows / self.batch_size)
 
-    def budget(self, library_size: int) -> int | None:
+    def budget(self, rows: int) -> int | None:
         """Steps until the budget is spent: `max_steps`, or `max_epochs` but at least `min_steps`; the fewer of both."""
         budgets = [] if self.max_steps is None else [self.max_steps]
         if self.max_epochs is not None:
-            budgets.append(max(self.max_epochs * self.steps_per_epoch(library_size), self.min_steps or 1))
+            budgets.append(max(self.max_epochs * self.steps_per_epoch(rows), self.min_steps or 1))
         return min(budgets, default=None)
 
     def cycle(self, step: int) -> tuple[int, int]:

@@ -175,13 +175,21 @@ class Store(Displayed):
         with self._database.writing("nothing was deleted") as connection:
             tables = ("runs", "failures", "labels")
             gone = sum(connection.execute(f"DELETE FROM {name} WHERE key = ?", (key,)).rowcount for name in tables)
+        return self.delete_weights(key) or gone > 0
+
+    def delete_weights(self, key: str) -> bool:
+        """Remove the kept weights of a run; returns whether there were any.
+
+        Raises:
+            StoreWriteError: when a file cannot be removed.
+        """
         kept = self.kept_weights(key)
         for weights in kept:
             try:
                 weights.unlink(missing_ok=True)
             except OSError as error:
                 raise StoreWriteError(f"store: cannot delete {weights}: {error.strerror}") from None
-        return gone > 0 or bool(kept)
+        return bool(kept)
 
     def import_rows(self, table: Any, source: str) -> int:
         """Write somebody else's measurements, in place of those of the same source; returns how many.

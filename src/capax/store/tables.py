@@ -226,9 +226,9 @@ def with_columns(rows: pl.DataFrame, columns: Iterable[str]) -> tuple[pl.DataFra
 def from_file(path: Path | str) -> pl.DataFrame:
     """A table of somebody's measurements: a .csv or .parquet file with named columns, `reference`, or a published one.
 
-    `reference` (`reference:capacity`) is what networks hold at convergence (examples/capacity.toml,
-    capacity-varied.toml, capacity-grid.toml and capacity-ladder.toml), `reference:grid` those that differ in width, heads and length alone,
-    as the paper's do (capacity-grid.toml), `reference:exposures` what networks knew after so many exposures
+    `reference` (`reference:capacity`) is what networks hold at convergence (examples/capacity.toml and
+    capacity-varied, -grid, -depth and -ladder.toml), `reference:grid` those that differ in width, heads and length
+    alone, as the paper's do (capacity-grid.toml), `reference:exposures` what networks knew after so many exposures
     (capacity.toml and exposures.toml), `reference:associations` what attention layers recall (associations.toml),
     `reference:relations` what key-query channels need (docs/relations.md). `published:morris2025`,
     `published:nguyen2026` and `published:allenzhu2024` are what others measured, with their `source`

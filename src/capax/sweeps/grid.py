@@ -250,6 +250,8 @@ def _range(label: str, given: Mapping[str, Any]) -> list[Any]:
         steps = given["steps"]
         if not isinstance(steps, int):
             raise SpecError(f"{label}.steps: should be a whole number, got {steps}")
+        if steps < 2 and low < high:
+            raise SpecError(f"{label}.steps: at least 2, since from and to are values, got {steps}")
         _refuse_long(label, steps)
         values = [low * (high / low) ** (step / max(steps - 1, 1)) for step in range(steps)]
     if isinstance(low, int) and isinstance(high, int):

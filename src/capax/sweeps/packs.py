@@ -37,7 +37,7 @@ def shape_of(run: Run, device: str) -> str:
 
 def worth_measuring(run: Run, members: int) -> bool:
     """Whether there is a choice of pack size, and the training is long enough to repay the search."""
-    budget = run.training.budget(run.task.library_size)
+    budget = run.budget
     return members > 1 and (budget is None or budget >= WORTH_STEPS)
 
 

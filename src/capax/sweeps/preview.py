@@ -128,10 +128,11 @@ def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
     evaluation = packs.median_seconds(lambda: learner.evaluate(list(range(len(timed.members))))) * larger
     parameters = sum(tensor.numel() for tensor in learner.ensemble.parameters.values())
     memory = 16 * parameters + int(learner.library.n_bytes * larger) + 40 * CACHE_FLOATS
-    steps = training.budget(size)
+    rows = run.task.learned_rows(size, run.model)
+    steps = training.budget(rows)
     if steps is None:
         return _Cost(None, memory)
-    evaluations = steps / (training.eval_steps or training.eval_every * training.steps_per_epoch(size))
+    evaluations = steps / (training.eval_steps or training.eval_every * training.steps_per_epoch(rows))
     return _Cost(len(parts) * (steps * step + evaluations * evaluation), memory)
 
 
@@ -147,7 +148,7 @@ def _timed(pack: Pack) -> Pack:
 
 def estimate_seconds(run: Run, device: str) -> float:
     """Seconds that a run takes, from a few timed steps: to its budget, or for a usual number of epochs without one."""
-    known = run.training.budget(run.task.library_size) is not None
+    known = run.budget is not None
     budget = run.training if known else run.training.replace(max_epochs=USUAL_EPOCHS)
     seconds = _cost((run.replace(training=budget),), device).seconds
     assert seconds is not None

@@ -80,5 +80,5 @@ def _operations(runs: tuple[Run, ...]) -> int:
     per_item = 1
     if run.model.runs_code is None:
         per_item = int(run.protocol.largest(run.model, 1).operations(task.sizes(), task.scored("loss")))
-    steps = run.training.budget(size) or run.training.steps_per_epoch(size)
+    steps = run.budget or run.training.steps_per_epoch(task.learned_rows(size, run.model))
     return len(runs) * run.protocol.most_trainings * steps * min(run.training.batch_size, size) * per_item

@@ -84,6 +84,7 @@ def checked(queries: Any, contexts: Any, labels: Any) -> Examples:
         if labels.min() < 0:
             at = int(np.flatnonzero(labels < 0)[0])
             raise LibraryError(f"labels: classes are 0 or more, example {at + 1} has {labels[at]}")
+        labels = native(labels)
     else:
         labels = vectors("labels", labels.reshape(len(labels), -1) if labels.ndim < 2 else labels, (2,))
     examples = Examples(queries, contexts, labels)
@@ -121,7 +122,13 @@ def vectors(name: str, given: Any, dimensions: tuple[int, ...]) -> np.ndarray:
     finite = np.isfinite(array).reshape(len(array), -1).all(1)
     if not finite.all():
         raise LibraryError(f"{name}: should be finite, number {int(np.flatnonzero(~finite)[0]) + 1} is not")
-    return array
+    return native(array)
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """The numbers in this machine's order of bytes, and no wider than 64 bits: what torch can read."""
+    kind = array.dtype.newbyteorder("=")
+    return array.astype(np.float64 if kind.itemsize > 8 else kind, copy=False)
 
 
 def refuse_contradictions(examples: Examples) -> None:
@@ -130,18 +137,16 @@ def refuse_contradictions(examples: Examples) -> None:
     Raises:
         LibraryError: that names the first two such examples (from 1).
     """
-    _, groups = np.unique(examples.queries, axis=0, return_inverse=True)
-    order = np.argsort(groups.ravel(), kind="stable")
-    starts = np.flatnonzero(np.diff(groups.ravel()[order], prepend=-1))
-    for group in np.split(order, starts[1:]):
-        for place, later in enumerate(group[1:], start=1):
-            for earlier in group[:place]:
-                same_pair = np.array_equal(examples.context(int(earlier)), examples.context(int(later)))
-                if same_pair and not np.array_equal(examples.labels[earlier], examples.labels[later]):
-                    raise LibraryError(
-                        f"labels: examples {earlier + 1} and {later + 1} are one query in one context with different "
-                        "labels: nothing can remember both"
-                    )
+    first: dict[bytes, int] = {}
+    for later, query in enumerate(examples.queries):
+        parts = [query] if len(examples.contexts) == 1 else [query, examples.contexts[later]]
+        pair = hashlib.sha256(b"".join((part + 0.0).tobytes() for part in parts)).digest()  # -0 is 0
+        earlier = first.setdefault(pair, later)
+        if not np.array_equal(examples.labels[earlier], examples.labels[later]):
+            raise LibraryError(
+                f"labels: examples {earlier + 1} and {later + 1} are one query in one context with different labels: "
+                "nothing can remember both"
+            )
 
 
 def content_hash(examples: Examples) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from capax.errors import LibraryError
 from capax.models.ensemble import ExampleReader
-from capax.models.operations import cross_entropy
+from capax.models.operations import cross_entropy, likeliest
 from capax.specs import Associations
 from capax.tasks import association_files
 from capax.tasks.association_files import Examples
@@ -113,11 +113,11 @@ class AssociationLibrary(Library[ExampleReader]):
 
     @property
     def uniform_loss(self) -> float:
-        """Cross-entropy of a uniform guess, in nats; for real labels their variance."""
+        """Cross-entropy of a uniform guess, in nats; for real labels the mean square, the loss of an answer of zero."""
         if self.spec.labels == "classes":
             return math.log(self.spec.n_classes)
         if self.spec.labels == "given":
-            return float(self.labels[0, : self.sizes[0]].double().var(0, correction=0).mean())
+            return max(float(self.labels[0, : self.sizes[0]].double().square().mean()), self.spec.tolerance**2)
         return {"uniform": 1 / 12, "normal": 1.0}[self.spec.labels]
 
     @property
@@ -178,7 +178,7 @@ class AssociationLibrary(Library[ExampleReader]):
     def recalled(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> Bool[Tensor, "e b"]:
         """Whether the class is the arg-max, or no number of the label is further off than the tolerance."""
         if self.spec.labels == "classes":
-            return outputs.argmax(2) == batch.labels
+            return likeliest(outputs) == batch.labels
         return (outputs - batch.labels).abs().amax(2) <= self.spec.tolerance
 
     def row_metrics(self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch) -> dict[str, Tensor]:

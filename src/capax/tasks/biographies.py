@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from capax import devices
+from capax.models.operations import likeliest
 from capax.tasks.library import Evaluation
 from capax.tasks.tokens import TokenLibrary
 
@@ -50,7 +51,7 @@ class BiographyLibrary(TokenLibrary):
     def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
         """Whether every value is the arg-max after the name and the values before it."""
         n = self._n_values
-        return (logits[:, :, -n:].argmax(-1) == batch[:, :, -n:]).all(2)
+        return (likeliest(logits[:, :, -n:]) == batch[:, :, -n:]).all(2)
 
     def row_metrics(
         self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]

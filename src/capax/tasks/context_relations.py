@@ -205,16 +205,25 @@ def _draw(
     """The items' vectors, the signs, both kinds of contexts, and what an edge and another pair count."""
     items, edges, signs = recognition.draw(spec, d_model, generator)
     np.fill_diagonal(signs, 0)
-    m, n = len(items), spec.context_size or len(items)
-    unseen, learned = (
-        contexts.draw(spec, edges, generator, min(max(CONTEXTS, math.ceil(times * m * (m - 1) / (n * (n - 1)))), MOST))
-        for times in (COUNTED, TIMES)
-    )
+    n = spec.context_size or len(items)
+    unseen, learned = (contexts.draw(spec, edges, generator, _contexts(spec, times)) for times in (COUNTED, TIMES))
     counts = [[_count(signs, chosen, sign) for sign in (1, -1)] for chosen in (learned, unseen)]
     if not all(count[0] for count in counts):
         raise LibraryError(f"context_size: no edge in {len(unseen)} contexts of {n} items: take more")
     n_edges, n_others = counts[0]
     return items, signs, learned, unseen, np.array([1 / n_edges, 1 / math.sqrt(n_others * n_edges) if n_others else 0])
+
+
+def learned_contexts(spec: Relations) -> int:
+    """Contexts that are learned from."""
+    return _contexts(spec, TIMES)
+
+
+def _contexts(spec: Relations, times: int) -> int:
+    """So many contexts that each pair is in as many of them on the mean; within limits."""
+    m = spec.sizes()["n_items"]
+    n = spec.context_size or m
+    return min(max(CONTEXTS, math.ceil(times * m * (m - 1) / (n * (n - 1)))), MOST)
 
 
 def _count(signs: Float[np.ndarray, "m m"], chosen: Int[np.ndarray, "contexts n"], sign: int) -> int:

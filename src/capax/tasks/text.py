@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from capax import devices
+from capax.models.operations import likeliest
 from capax.specs.lora import HELD_OUT
 from capax.tasks.library import Evaluation
 from capax.tasks.sequences import recallable_from
@@ -69,7 +70,7 @@ class TextLibrary(TokenLibrary):
     def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
         """Whether every token after the prefix is the arg-max after the tokens before it."""
         n = self._suffix
-        return (logits[:, :, -n:].argmax(-1) == batch[:, :, -n:]).all(2)
+        return (likeliest(logits[:, :, -n:]) == batch[:, :, -n:]).all(2)
 
     def row_metrics(
         self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]

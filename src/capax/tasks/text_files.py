@@ -92,7 +92,7 @@ def _of_jsonl(path: Path, column: str) -> Iterator[Piece]:
     for number, line in enumerate(_lines(path, LONGEST_LINE), start=1):
         if len(line) >= LONGEST_LINE and not line.endswith(b"\n"):
             raise LibraryError(f"library: {path}, line {number}: longer than {LONGEST_LINE} bytes")
-        words = _decoded(line, path, number)
+        words = _decoded(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line, path, number)
         if not words.strip():
             continue
         try:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from capax.errors import LibraryError
 from capax.models.ensemble import TokenEnsemble
-from capax.models.operations import cross_entropy
+from capax.models.operations import cross_entropy, likeliest
 from capax.specs.task import Purpose, Task
 from capax.tasks.library import Constant, Library, constant_answer
 
@@ -134,4 +134,4 @@ class TokenLibrary(Library[TokenEnsemble[Any]]):
 
     def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
         """Whether every scored token is the arg-max."""
-        return (logits.argmax(-1) == batch[:, :, -logits.shape[2] :]).all(2)
+        return (likeliest(logits) == batch[:, :, -logits.shape[2] :]).all(2)

@@ -52,6 +52,8 @@ class TaskSuite(SpecSuite):
         library = self.libraries(0, 1)
         assert library.sizes == (self.task.library_size,) * 2
         assert library.row_counts == (self.task.rows(self.task.library_size),) * 2
+        learned = self.task.learned_rows(self.task.library_size, self.run.model)
+        assert library.learned_counts == (learned,) * 2
         assert self.task.library_bytes(self.run.model) > 0
 
     def test_a_seed_draws_one_library_and_another_one_another(self) -> None:

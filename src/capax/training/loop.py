@@ -149,7 +149,7 @@ class Course:
         self.one_start = self.learner.ensemble.one_start
         self.constants = constants(pack, self.learner)
         self.active = list(range(len(pack.members)))
-        self.records = [Record(size, pack.training.budget(size)) for size in pack.sizes]
+        self.records = [Record(size, pack.budget(size)) for size in pack.sizes]
         self._frozen = {n: p for n, p in self.learner.ensemble.parameters.items() if not p.requires_grad}
         self._best_weights: dict[int, dict[str, Tensor]] = {}
         self._measured: dict[int, dict[str, float]] = {}
@@ -359,7 +359,8 @@ class Course:
 
 def _status(pack: Pack, place: int, record: Record) -> Status:
     epoch, _, loss = record.curve[-1]
-    training, per_epoch = pack.training, pack.training.steps_per_epoch(record.library_size)
+    training = pack.training
+    per_epoch = training.steps_per_epoch(pack.task.learned_rows(record.library_size, pack.model))
     left = []
     if training.patience is not None:
         pause = training.eval_every if training.eval_steps is None else training.eval_steps / per_epoch

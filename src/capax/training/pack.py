@@ -46,6 +46,10 @@ class Pack:
     keep_weights: bool = False
     d_heads: tuple[int, ...] | None = None
 
+    def budget(self, size: int) -> int | None:
+        """Steps until the budget of a member with so many items is spent; None where it has none."""
+        return self.training.budget(self.task.learned_rows(size, self.model))
+
     def part(self, places: Sequence[int]) -> Pack:
         """The members at some places as a pack of their own, with the seconds of the whole."""
         each = ("seeds", "members", "sizes", *(() if self.d_heads is None else ("d_heads",)))

@@ -215,7 +215,7 @@ def _alike(members: Pack) -> list[list[int]]:
         return [list(range(len(members.members)))]
     groups: dict[int | None, list[int]] = {}
     for place, size in enumerate(members.sizes):
-        groups.setdefault(members.training.budget(size), []).append(place)
+        groups.setdefault(members.budget(size), []).append(place)
     return list(groups.values())
 
 

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import capax
 from capax.errors import CapaxError
 from capax.seeds import numpy_generator, torch_generator
+from capax.specs import Run
 from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.fact import Fact, FactsError
 from capax.tasks.facts.library import FactLibrary, draw
@@ -386,3 +388,26 @@ def test_relations_without_a_fact_have_no_token(tmp_path: Path) -> None:
     path.write_text("key\trelation\tanswer\nk\tr\ta\nl\tr\tb\nk\ts\ta\nk\ts\tb\n")
     known = capax.Facts(library=str(path), ambiguous="drop").known
     assert (known.relations, known.seq_len) == (1, 4)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_another_schedule_than_the_usual_one_has_no_cycles(schedule: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("key,answer\na,x\nb,y\n")
+    run = Run(
+        task=capax.Facts(library=str(path), tokenization="words"),
+        model=capax.Transformer(d_model=8),
+        training=capax.Training(schedule=schedule, max_epochs=5),
+    )
+    assert run.training.schedule == schedule
+    assert run.training.cycle_steps is None
+    assert run.training.optimizer == "soap"
+
+
+def test_facts_of_one_answer_have_no_capacity(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("key,answer\na,x\nb,x\n")
+    with pytest.raises(CapaxError, match="library: its items have one answer only"):
+        capax.measure(
+            capax.Facts(library=str(path), tokenization="words"), capax.Transformer(d_model=8), protocol="capacity"
+        )

@@ -68,6 +68,11 @@ def test_numbers_are_taken_as_they_are_printed_and_weights_as_in_files() -> None
     assert list(facts_of([(np.int64(1), np.float64(0.5))])) == [Fact("1", "", "0.5")]
 
 
+def test_a_weight_beyond_all_floats_is_refused() -> None:
+    with pytest.raises(FactsError, match="the weight should be a positive number, got 1000"):
+        list(facts_of([{"key": "a", "answer": "b", "weight": 10**400}]))
+
+
 def test_a_graph_without_relations_has_one_that_is_not_named() -> None:
     assert list(facts_of(nx.path_graph(3))) == [Fact("0", "", "1"), Fact("1", "", "2")]
     weighted = nx.Graph([("a", "b", {"weight": 2.5})])

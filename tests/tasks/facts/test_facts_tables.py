@@ -191,6 +191,8 @@ def test_rows_are_taken_one_at_a_time(tmp_path: Path) -> None:
         ("a.tsv", "key\trelation\tanswer\na\t\tb\n", "line 2: the relation is empty"),
         ("a.tsv", "key\tanswer\tcount\na\tb\t0\n", "line 2: the weight should be a positive number, got '0'"),
         ("a.tsv", "key\tanswer\tcount\na\tb\tnan\n", "line 2: the weight should be a positive number, got 'nan'"),
+        ("a.jsonl", '{"key": "a", "answer": "b"}\n{"key": "c", "answer": "d", "weight": 3}', "line 2: 'weight', which"),
+        ("a.jsonl", '{"key": "a", "answer": "b"}\n{"key": "a", "relation": "r", "answer": "d"}', "line 2: 'relation'"),
         ("a.tsv", "key\tanswer\tcount\na\tb\tmany\n", "line 2: the weight should be a positive number, got 'many'"),
         ("a.tsv", "key\tanswer\na\tb\nK\u00f6ln\tc\n".encode("latin-1"), "line 3: not UTF-8 (byte 0xf6)"),
         ("a.csv", "key,answer\na,b\n".encode("utf-16"), "line 1: a null character; is the file UTF-8?"),

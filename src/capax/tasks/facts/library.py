@@ -14,7 +14,7 @@ from torch import Tensor
 from capax import devices
 from capax.errors import LibraryError
 from capax.models.ensemble import TokenEnsemble
-from capax.models.operations import cross_entropy
+from capax.models.operations import cross_entropy, likeliest
 from capax.results import Breakdown, GroupRecall
 from capax.specs import Facts
 from capax.specs.task import Purpose
@@ -212,7 +212,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
 
     def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Batch) -> Bool[Tensor, "e b"]:
         """Whether every token of the answer is the arg-max."""
-        right = logits.argmax(-1) == batch.tokens[:, :, -logits.shape[2] :]
+        right = likeliest(logits) == batch.tokens[:, :, -logits.shape[2] :]
         return (right | ~batch.scored[:, :, -logits.shape[2] :]).all(2)
 
     def row_metrics(self, logits: Float[Tensor, "e b p vocab"], batch: Batch) -> dict[str, Float[Tensor, "e b"]]:

@@ -37,7 +37,6 @@ NOT_GIVEN = {
     "d_out": NO_OUTPUTS,
     "d_value": NO_OUTPUTS,
     "graph_bits": NO_GRAPH,
-    "gpt2": "seq_len and vocab_size are not given",
     "n_hidden": "no hidden units",
     "trainable": "the trainable parameters are not known",
 }

@@ -133,7 +133,10 @@ def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int] | None
         | _counted(model, of_model(model, sizes) if built is None else built)
         | {"reads": model.reads, "bits": bits}
     )
-    known["gpt2"] = _if_known(gpt2_parameters, known, "n_layers", "d_model", "vocab_size", "seq_len")
+    needed = ("n_layers", "d_model", "vocab_size", "seq_len")
+    missing = [name for name in needed if known.get(name) is None]
+    unknown = Unknown(f"{' and '.join(missing)} not given")
+    known["gpt2"] = unknown if missing else gpt2_parameters(*(known[name] for name in needed))
     return known | more
 
 
@@ -147,7 +150,7 @@ def parameters(known: Mapping[str, Any]) -> ParameterCounts:
         **{name: None if isinstance(count, Unknown) else count for name, count in counts.items()},
         attention=_if_known(n_parameters, known, *layer),
         madden2025=_if_known(madden_parameters, {**known, "length": length}, *madden),
-        morris2025=known["gpt2"],
+        morris2025=None if isinstance(known["gpt2"], Unknown) else known["gpt2"],
     )
 
 
@@ -158,7 +161,7 @@ def _if_known(count: Callable[..., int], known: Mapping[str, Any], *names: str) 
 
 def _counted(model: Model, built: Mapping[str, int | None]) -> dict[str, int | Unknown]:
     """Trainable and all parameters; known as well where they do not depend on the sizes that are not given."""
-    if getattr(model, "d_head", 0) is None:
+    if model.reads == "pairs" and getattr(model, "d_head", 0) is None:
         return dict.fromkeys(COUNTS, Unknown("d_head is not given"))
     sizes = {name: 1 if size is None else size for name, size in built.items()}
     missing = [name for name, size in built.items() if size is None]

@@ -181,7 +181,7 @@ def positive(cell: object) -> float:
     """
     try:
         weight = float(cell)  # type: ignore[arg-type]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         weight = math.nan
     if not 0 < weight < math.inf:
         raise ValueError(f"the weight should be a positive number, got {cell!r:.80}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from capax.tasks.facts.fact import Fact, FactsError
-from capax.tasks.facts.files.columns import Names, facts, find
+from capax.tasks.facts.files.columns import Columns, Names, facts, find
 from capax.tasks.facts.files.lines import lines
 
 
@@ -28,8 +28,26 @@ def read_jsonl(path: Path, named: Names) -> Iterator[Fact]:
         raise FactsError(f"facts: {path} is empty")
     header = list(first)
     columns = find(header, named, str(path))
-    cells = ((number, [row.get(name) for name in header]) for number, row in chain([(number, first)], rows))
-    yield from facts(cells, columns, str(path))
+    seen = {tuple(header)}
+
+    def cells() -> Iterator[tuple[int, list[object]]]:
+        for at, row in chain([(number, first)], rows):
+            if (names := tuple(row)) not in seen:
+                seen.add(names)
+                for name in row.keys() - set(header):
+                    if _has_a_role(name, header, columns, named):
+                        raise FactsError(f"facts: {path}, line {at}: {name!r:.80}, which the first line lacks")
+            yield at, [row.get(name) for name in header]
+
+    yield from facts(cells(), columns, str(path))
+
+
+def _has_a_role(name: str, header: list[str], columns: Columns, named: Names) -> bool:
+    """Whether a column beside those of the first line would hold a part of the fact."""
+    try:
+        return find([*header, name], named, "") != columns
+    except FactsError:
+        return True
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
