@@ -131,6 +131,35 @@ def test_a_sweep_tells_the_runs_that_it_does(tmp_path: Path) -> None:
     assert {texts["tags"] for _, _, texts in told.found} == {"grid"}
 
 
+def test_libraries_that_follow_each_other_have_courses_of_their_own() -> None:
+    """A capacity run goes on to a larger library, from epoch 0."""
+    task = TASK.replace(library_size=4)
+    training = capax.Training(max_steps=60, cycle_steps=20)
+    told = Told()
+    run = capax.measure(
+        task, capax.Transformer(d_model=12), training, protocol=capax.Capacity(restarts=2), progress=told
+    )
+    assert run.library_size > 4
+    assert f"restart_0_of_{run.library_size}" in told.points
+    assert told.points[f"restart_0_of_{run.library_size}"][-1][0] == run.members[0].epochs
+    again = Told()
+    again.finish(run)
+    assert set(again.points) == {f"restart_{member}_of_{run.library_size}" for member in (0, 1)}
+
+
+def test_a_sweep_whose_tracker_fails_ends_in_order_and_keeps_what_ended(tmp_path: Path) -> None:
+    class Broken(Told):
+        def finish(self, run: Measurement) -> None:
+            raise ConnectionError("gone")
+
+    runs = [capax.Run(task=TASK, model=MODEL, training=HOW["training"], seed=seed) for seed in range(3)]
+    done = []
+    with pytest.raises(TrackerError, match="progress: ConnectionError: gone"):
+        done.extend(capax.sweep(runs, tmp_path / "s.db", workers=1, progress=Broken()))
+    with capax.Store(tmp_path / "s.db") as store:
+        assert len(store.keys()) >= 1
+
+
 def test_an_interrupted_run_ends_as_one_that_failed() -> None:
     class Interrupted(Told):
         def __call__(self, progress: object) -> None:

@@ -72,7 +72,8 @@ class Tracker(ABC):
         else:
             for status in progress.members:
                 if due or status.stop_reason is not None:
-                    self._send(_restart(status.member), status.epoch, _point(status.memorized, status.loss))
+                    course = _course(progress.run, status.member, status.library_size)
+                    self._send(course, status.epoch, _point(status.memorized, status.loss))
         self._last = now if due else self._last
 
     def finish(self, run: Measurement) -> None:
@@ -82,7 +83,7 @@ class Tracker(ABC):
             for member in run.members if run.spec.protocol.one_library else ():
                 curve = member.curve
                 for epoch, count, loss in zip(curve.epoch, curve.memorized, curve.loss, strict=True):
-                    self._send(_restart(member.member), epoch, _point(count, loss))
+                    self._send(_course(run.spec, member.member, run.library_size), epoch, _point(count, loss))
         asked = asked_of(run.spec)
         found = {**tables.table([run]).row(0, named=True), **record.columns(run, None)}
         found = {name: value for name, value in found.items() if name not in asked and value is not None}
@@ -245,8 +246,9 @@ def asked_of(run: Run) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def _restart(member: int) -> str:
-    return f"restart_{member}"
+def _course(run: Run, member: int, library_size: int) -> str:
+    """The name of a restart's course; on a library that follows the run's own, of that too."""
+    return f"restart_{member}" + ("" if library_size == run.task.library_size else f"_of_{library_size}")
 
 
 def _point(memorized: int, loss: float | None) -> dict[str, float]:

@@ -1,6 +1,8 @@
 """Figures and reports in Python, of stores and of measurements at hand, whatever their task and model are."""
 
+import sqlite3
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +14,7 @@ from matplotlib.figure import Figure
 import capax
 from capax.errors import CapaxError, FigureFailed, FurtherKinds, ReportError, SpecError
 from capax.figures.registry import FIGURES
+from capax.figures.runs import read
 from capax.results import Measurement
 from capax.specs import Task
 
@@ -148,3 +151,17 @@ def test_a_users_task_has_figures_and_a_report(tmp_path: Path) -> None:
         warnings.simplefilter("ignore", FigureFailed)
         capax.report(runs, tmp_path / "r.html")
     assert '"width-0"' in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_of_a_run_in_two_stores_the_later_one_counts(tmp_path: Path) -> None:
+    task, model = capax.Sequences(seq_len=3, vocab_size=9, library_size=10), capax.Transformer(d_model=4)
+    training = capax.Training(max_epochs=2)
+    earlier = capax.measure(task, model, training, restarts=1, store=tmp_path / "old.db", keep_weights=True)
+    with capax.Store(tmp_path / "new.db") as store:
+        store.add(earlier.model_copy(update={"memorized": 7}))
+    with closing(sqlite3.connect(tmp_path / "old.db")) as old, old:
+        old.execute("UPDATE runs SET finished = '2020' || substr(finished, 5)")
+    for order in (("old.db", "new.db"), ("new.db", "old.db")):
+        found = read([tmp_path / name for name in order])
+        assert [run.memorized for run in found.runs] == [7]
+        assert not found.kept

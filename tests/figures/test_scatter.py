@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 import capax
 from capax.errors import CapaxError, ReportError
+from capax.figures import scatter
 from capax.figures.chart import Chart, Series
 from capax.figures.power_fit import power_fit
 from capax.results import CapacityEstimate, Interval, Measurement
@@ -242,3 +243,10 @@ def test_marks_of_logarithmic_axes_never_run_into_each_other() -> None:
             ]
             assert len(boxes) >= 2
             assert not any(one.overlaps(other) for n, one in enumerate(boxes) for other in boxes[:n])
+
+
+def test_parts_of_an_estimate_have_no_interval_of_their_own() -> None:
+    row = {"capacity_bits": 1000.0, "capacity_low": 900.0, "capacity_high": 1200.0, "capacity_last_gain": 0.04}
+    assert scatter._ends(row, "capacity_bits") == (900, 1200)
+    assert scatter._ends(row, "capacity_last_gain") is None
+    assert scatter._ends(row, "capacity_low") is None

@@ -316,3 +316,9 @@ def test_bounds_and_axes_of_a_gpt2() -> None:
     assert found.parameters.trainable == spec.parameter_counts(vocab_size=10, context=3)["trainable"]
     said = {bound.name: bound.reason for bound in found.bounds}
     assert "d_head is not given" not in said.values()
+
+
+def test_a_model_with_an_encoder_is_refused() -> None:
+    """Its sizes by capax's names are the encoder's, of which no part is trained."""
+    with pytest.raises(SpecError, match="model_type: of a causal language model without an encoder, got 'bart'"):
+        HuggingFace(config={"model_type": "bart", "d_model": 16}, n_layers=1)

@@ -76,6 +76,16 @@ def test_a_load_is_the_mean_of_the_files_and_its_quantiles_are_students() -> Non
     assert len(curves(table, "attention")) == 4  # none was measured: those of any layers
 
 
+def test_layers_that_were_not_studied_count_each_file_once(facts: Facts, base: Path) -> None:
+    """Three files on two kinds of layers are no six files."""
+    table = study()
+    assert load(table, "attention", 0.99).files == load(table, "mlp", 0.99).files == 3
+    assert load(table, "attention,mlp", 0.99).files == 3
+    found = plan_lora(facts, base, recall=0.99, targets=["attention", "attention,mlp"])
+    assert {one.targets: one.studied for one in found.adapters} == {"attention": True, "attention,mlp": False}
+    assert "attention,mlp: not in the study; its adapters on attention and mlp stand for them" in found.notes
+
+
 def test_a_fuller_adapter_than_any_is_taken_to_recall_as_many_facts() -> None:
     table = polars.DataFrame([*rows("a", [1.0, 0.6], 0.5), *rows("b", [1.0, 0.8], 0.5)])
     assert expected_recall(table, "mlp", 0.25) == 1

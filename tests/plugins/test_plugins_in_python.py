@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pytest
 
 import capax
+from capax.errors import SpecError
 from capax.results import Measurement
+from capax.specs import plugins
 from capax.store import tables
 from capax.sweeps.executors import Processes
 from capax.testing.trained import recalled
 
+FOLDER = Path(__file__).parents[2] / "examples" / "plugins"
 SHORT = capax.Training(max_epochs=40, lr=0.02)
 LETTERS = capax.Sequences(seq_len=4, vocab_size=6, library_size=40)
 PROTOCOLS = {
@@ -126,3 +130,32 @@ def test_a_power_law_over_its_own_field_plans(ours: SimpleNamespace, tmp_path: P
     for kind in "width", "curves":
         capax.figure(kind, found, out=tmp_path / f"{kind}.png")
         assert (tmp_path / f"{kind}.png").stat().st_size > 1000
+
+
+def test_a_tag_of_ours_cannot_be_taken_by_a_class_of_the_same_name() -> None:
+    with pytest.raises(SpecError, match=r"tag 'sequences' of .*Sequences is that of capax.specs.sequences.Sequences"):
+        type(
+            "Sequences",
+            (capax.Task,),
+            {"__module__": __name__, "__qualname__": "Sequences"}
+            | {"__annotations__": {"task": Literal["sequences"]}, "task": "sequences"},
+        )
+    assert capax.Task.registry["sequences"] is capax.Sequences
+
+
+def test_the_file_that_defines_a_task_is_part_of_its_runs_keys(tmp_path: Path) -> None:
+    """Another file with a task of equal fields may draw other items."""
+    text = (FOLDER / "pairs.py").read_text()
+    keys = []
+    for number, name in enumerate(("one", "two")):
+        path = tmp_path / f"pairs_{name}.py"
+        path.write_text(
+            text.replace("class Pairs(", f"class Pairs{number}(").replace('"pairs"', f'"pairs{number}"') + f"# {name}"
+        )
+        plugins.load_file(path)
+        task = capax.Task.registry.find(f"pairs{number}")(n_keys=9, n_values=3, library_size=5)
+        said = capax.Run(task=task, model=capax.Transformer()).canonical_json()
+        assert hashlib.sha256(path.read_bytes()).hexdigest() in said
+        keys.append(said.replace(f"pairs{number}", "pairs"))
+    assert keys[0] != keys[1]
+    assert "source_sha256" not in capax.Run(task=capax.Sequences(), model=capax.Transformer()).canonical_json()

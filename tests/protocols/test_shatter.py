@@ -187,3 +187,13 @@ def test_a_trial_that_ends_within_its_first_epoch_tells_nothing_of_the_others():
     assert found.censored == (0, 20)
     assert found.fit.r == fit_negative_binomial([12, 9], [20]).r
     assert found.fit.p == fit_negative_binomial([12, 9], [20]).p
+
+
+def test_a_library_that_is_whole_at_a_cycle_s_end_is_a_success() -> None:
+    """A cycle that adds too little ends a training, too; not one that recalls all."""
+    training = capax.Training(
+        schedule="cycles", cycle_steps=25, cycle_tolerance=0.4, optimizer="soap", lr=0.05, max_epochs=400, batch_size=16
+    )
+    task = capax.Sequences(seq_len=4, vocab_size=8, library_size=16)
+    run = capax.measure(task, capax.Transformer(d_model=8), training, protocol=capax.Shatter(trials=8))
+    assert {member.stop_reason for member in run.members if member.memorized == 16} == {"complete"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 import capax
@@ -133,6 +134,10 @@ def test_the_grid_that_ships_is_of_the_study() -> None:
             "[grid]\nlr = {from = 1, to = 4, steps = 1}",
             "grid.lr.steps: at least 2, since .*, got 1",
         ),
+        (
+            "[grid]\nn_heads = [1, 2]\n[[change]]\nif = {lr = 0.05}\nset = {seed = 3}",
+            "change.0..if.lr: the study does not set it, and what it is then depends on the task",
+        ),
         ("[grid]\nlr = {from = 1, to = 4, steps = 2.5}", "grid.lr.steps: should be a whole number, got 2.5"),
         ("[[zip]]\nn_heads = [1, 2]\nd_model = [8]", "fields of one length advance together, got .*'d_model': 1"),
         ("[grid]\nn_heads = [1]\n[[zip]]\nn_heads = [1]", r"zip\[0\].n_heads: is an axis of grid already"),
@@ -170,6 +175,24 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(StudyError, match="study: cannot read"):
         read_study(tmp_path / "binary.toml")
+
+
+def test_folders_and_graphs_beside_the_study_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, other = tmp_path / "study", tmp_path / "other"
+    for place in (folder, other):
+        (place / "docs").mkdir(parents=True)
+    (folder / "random").mkdir()
+    (folder / "docs" / "a.txt").write_text("some words " * 60)
+    nx.write_graphml(nx.DiGraph([("0", "1"), ("1", "2")]), folder / "mine.graphml")
+    monkeypatch.chdir(other)
+    text = '[task]\ntask = "text"\nlibrary = "docs"\ntokenization = "bytes"\nseq_len = 8\nprefix = 4\n'
+    (run,) = read_study(written(folder, text)).runs
+    assert run.task.library == str(folder / "docs")  # type: ignore[attr-defined]
+    text = '[task]\ntask = "relations"\ngraph = "mine.graphml"\n[model]\nd_model = 4\nd_head = 2\n'
+    (run,) = read_study(written(folder, text)).runs
+    assert run.task.graph == str(folder / "mine.graphml")  # type: ignore[attr-defined]
+    (run,) = read_study(written(folder, '[task]\nlibrary = "random"\n')).runs
+    assert run.task.library == "random"  # type: ignore[attr-defined]
 
 
 def test_a_library_beside_the_study_is_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,9 @@ def test_madden_by_hand() -> None:
         assert (found.bits, found.scope) == (None, "model")
         assert not found.proved_for_recall
     assert "vocab_size" in told(madden2025_upper, Transformer(), None, 7).reason
+    assert told(madden2025_upper, Transformer(activation="rrelu"), 100, 51_648).value is None
+    assert told(madden2025_upper, Transformer(n_experts=4, top_k=1), 100, 51_648).value is None
+    assert told(madden2025_upper, Transformer(n_experts=2, top_k=2), 100, 51_648).value is not None
     relu = told(madden2025_upper, Transformer(activation="relu"), 100, 51_648)
     assert "ReLU" in relu.reason
 

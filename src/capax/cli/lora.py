@@ -83,7 +83,7 @@ def _show(found: AdapterPlan) -> None:
         f"To recall {found.recall:.6g} of {counted(found.file.asked, 'fact')} with probability {found.probability:.0%} "
         f"by an adapter over {Path(found.base).name} ({amount(found.base_parameters)} parameters, frozen)"
     )
-    shown = [(row, "measured", str(row.r), "–") for row in found.adapters]
+    shown = [(row, "measured" if row.studied else "others", str(row.r), "–") for row in found.adapters]
     shown += [
         (rule.adapter, rule.name, f"{'' if rule.enough else '>'}{rule.adapter.r}", f"{rule.expected_recall:.0%}")
         for rule in found.rules

@@ -49,7 +49,7 @@ class Runs(NamedTuple):
 
 
 def read(stores: Sequence[Path]) -> Runs:
-    """The runs and failures of some stores; a run that several hold counts once.
+    """The runs and failures of some stores; of a run that several hold that counts which finished last.
 
     Raises:
         StoreError: when one is missing or no store.
@@ -59,12 +59,17 @@ def read(stores: Sequence[Path]) -> Runs:
     imported: dict[str, int] = {}
     places: dict[str, Path] = {}
     kept: dict[str, Path] = {}
+    ended: dict[str, str] = {}
     light = Light()
     for path in stores:
         with Store(path, create=False) as opened:
-            found = {run.key: light.run(run) for run in opened.each()}
+            finished = {one.key: one.finished for one in opened.summaries()}
+            newest = {key for key, when in finished.items() if key not in ended or when >= ended[key]}
+            ended |= {key: finished[key] for key in newest}
+            found = {run.key: light.run(run) for run in opened.each() if run.key in newest}
             runs |= found
             places |= dict.fromkeys(found, path)
+            kept = {key: place for key, place in kept.items() if key not in found}
             kept |= {key: path for key in found if opened.weights_path(key).exists()}
             failures |= {failure.key: failure for failure in opened.failures()}
             imported |= opened.sources()

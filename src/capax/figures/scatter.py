@@ -204,6 +204,8 @@ def _ends(row: Row, name: str) -> Ends | None:
     own = _own_interval(run, name)
     whole = next((name.removesuffix(per) for per in PER if name.endswith(per)), name)
     low, high = f"{whole}_low", f"{whole}_high"
+    if name in ("capacity_last_gain", "capacity_low", "capacity_high", "capacity_reached"):
+        return None
     if name.startswith("capacity_"):
         whole, low, high = "capacity_bits", "capacity_low", "capacity_high"
     elif run is not None and run.spec.protocol.one_library and len(run.memorized_per_restart) < FEWEST_RESTARTS:
@@ -211,7 +213,7 @@ def _ends(row: Row, name: str) -> Ends | None:
     if own is not None:
         return own.low, own.high
     amount, ends = row.get(whole), (row.get(low), row.get(high))
-    if name == "capacity_reached" or not amount or ends[0] is None or ends[1] is None:
+    if not amount or ends[0] is None or ends[1] is None:
         return None
     scale = row[name] / amount
     return ends[0] * scale, ends[1] * scale

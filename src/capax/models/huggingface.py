@@ -68,9 +68,13 @@ def check(spec: HuggingFace) -> None:
     kind = config_class(given.get("model_type"), "config", SpecError)
     with quiet():
         usual = kind()
+        if getattr(usual, "is_encoder_decoder", False):
+            raise SpecError(
+                f"config: model_type: of a causal language model without an encoder, got {given['model_type']!r}"
+            )
         fields, sizes = _told(spec, kind, usual, given)
         spec.fill(config=fields, set={}, **sizes)
-        _config(spec, vocab_size=int(getattr(usual, "vocab_size", None) or 1))
+        built_config(spec, vocab_size=int(getattr(usual, "vocab_size", None) or 1))
     _refuse_other_heads(spec, fields["model_type"], hasattr(usual, "head_dim"))
     if spec.weights is not None:
         folder = Path(spec.weights).resolve()
@@ -121,7 +125,7 @@ def _told(
     return fields, sizes
 
 
-def _config(spec: HuggingFace, vocab_size: int) -> Any:
+def built_config(spec: HuggingFace, vocab_size: int) -> Any:
     """The library's config.
 
     Raises:
@@ -153,7 +157,7 @@ def outline(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
         SpecError: for more tokens than its positions.
     """
     with quiet():
-        config = _config(spec, vocab_size)
+        config = built_config(spec, vocab_size)
         longest = getattr(config, "max_position_embeddings", None)
         if isinstance(longest, int) and context > longest:
             raise SpecError(f"seq_len: the config has {longest} positions (max_position_embeddings), got {context}")
@@ -179,7 +183,7 @@ def make(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
     with quiet():
         network, found = transformers.AutoModelForCausalLM.from_pretrained(
             str(folder),
-            config=_config(spec, known),
+            config=built_config(spec, known),
             dtype=torch.float32,
             local_files_only=True,
             trust_remote_code=False,

@@ -65,6 +65,10 @@ class AdaptedScores(Scores):
         return super().forward(tokens)[..., : self.vocab_size]
 
 
+AS_IT_IS = (True, False, "gaussian", "orthogonal")
+"""Initial weights of peft that do not change the base's, so that its loss without the adapter is its own."""
+
+
 class Adapters(TriedModules):
     """Adapters of a pack, and what the base loses by them elsewhere."""
 
@@ -102,6 +106,10 @@ def check(spec: Lora) -> None:
         raise SpecError("model: cannot import peft; is it broken?")
     fields = {field.name for field in dataclasses.fields(peft.LoraConfig)}
     refuse_unknown(spec.lora, fields - {*OF_CAPAX}, f"the LoraConfig of {spec.library}", "lora")
+    begins = spec.lora.get("init_lora_weights", True)
+    if begins not in AS_IT_IS:
+        allowed = ", ".join(map(str, AS_IT_IS))
+        raise SpecError(f"lora: init_lora_weights that leaves the base as it is ({allowed}), got {shown(begins)}")
     rank = spec.lora.get("r")
     if type(rank) is not int or rank < 1:
         raise SpecError(f"lora: r=RANK is required, a whole number from 1 on, got {shown(rank)}")
@@ -220,8 +228,9 @@ def held_out_tokens(spec: Lora) -> Int[Tensor, "windows n"]:
     path = Path(spec.held_out)
     if _content(path) != spec.held_out_sha256:
         raise SpecError(f"held_out: {path} has changed since the run was made")
-    longest: Any = (spec.frozen.config or {}).get("max_position_embeddings", WINDOW)
-    return _windows(path, Path(spec.base), spec.known_tokens, min(WINDOW, longest), str(spec.held_out_sha256))
+    longest = getattr(huggingface.built_config(spec.frozen, spec.known_tokens), "max_position_embeddings", None)
+    length = min(WINDOW, longest) if isinstance(longest, int) else WINDOW  # some have no positions
+    return _windows(path, Path(spec.base), spec.known_tokens, length, str(spec.held_out_sha256))
 
 
 @lru_cache(maxsize=4)

@@ -19,6 +19,7 @@ class Adapter(Result):
 
     r: Annotated[int, Field(description="Rank.")]
     targets: Annotated[str, Field(description="Layers that are adapted.")]
+    studied: Annotated[bool, Field(description="Whether the study has adapters on these layers; else others stand in.")]
     trainable_parameters: int
     effective_parameters: Annotated[int, Field(description="What products of that rank can express.")]
     bytes: Annotated[int, Field(description="Of the adapter's file, in the precision asked for.")]

@@ -119,11 +119,19 @@ def load(table: polars.DataFrame, targets: str, recall: float) -> Load:
     Raises:
         LawError: for a share that the study does not reach on three files.
     """
-    known, bounds = shares(curves(table, targets), recall)
+    found = curves(table, targets)
+    known, bounds = shares(found, recall)
     if len(known) < FEWEST:
-        raise LawError(f"recall: the study of adapters on {targets} reaches it on {len(known)} files, got {recall:g}")
+        of = targets if studied(table, targets) else " and ".join(sorted(set(table["targets"])))
+        raise LawError(f"recall: the study of adapters on {of} reaches it on {len(known)} files, got {recall:g}")
     logs = np.log([*known, *bounds])
-    return Load(float(np.exp(logs.mean())), float(logs.std(ddof=1)), len(logs))
+    files = min(len(logs), len({one.name for one in found}))  # adapters on several layers share their files
+    return Load(float(np.exp(logs.mean())), float(logs.std(ddof=1)), files)
+
+
+def studied(table: polars.DataFrame, targets: str) -> bool:
+    """Whether a study has adapters on these layers."""
+    return targets in set(table["targets"])
 
 
 def expected_recall(table: polars.DataFrame, targets: str, bits: float) -> float:
@@ -208,6 +216,9 @@ def plan_lora(
         if rank is None:
             notes.append(f"{spec.targets}: no rank is enough")
             continue
+        if not studied(table, spec.targets):
+            those = " and ".join(sorted(set(table["targets"])))
+            notes.append(f"{spec.targets}: not in the study; its adapters on {those} stand for them")
         adapters.append(_adapter(layers[spec.targets], spec.targets, rank, found, per_fact, probability, precision))
     if spec is None:
         raise LawError("targets: at least one, got none")
@@ -253,6 +264,7 @@ def _adapter(
         targets=targets,
         trainable_parameters=layers.trainable(rank),
         effective_parameters=effective,
+        studied=studied(study(), targets),
         bytes=layers.trainable(rank) * BYTES[precision],
         facts=found.bits * effective / per_fact,
         interval=Interval(low=low, high=high, level=LEVEL, of="a new training"),

@@ -40,8 +40,7 @@ class Registry(dict[str, type[Any]]):
             SpecError: when another class has the tag.
         """
         known = self.get(tag)
-        # Of the same name, it is a class that was defined anew: in a notebook, or by a worker that imports the script.
-        if known is not None and known.__qualname__ != found.__qualname__:
+        if known is not None and not _anew(known, found):
             raise SpecError(
                 f"{self.kind}: tag {tag!r} of {found.__module__}.{found.__qualname__} is that of "
                 f"{known.__module__}.{known.__qualname__}"
@@ -59,6 +58,24 @@ class Registry(dict[str, type[Any]]):
         if not isinstance(tag, str) or tag not in self:
             raise UnknownTag(f"{self.kind}: one of {', '.join(self)}, {OF_A_PLUGIN}, got {shown(tag)}")
         return self[tag]
+
+
+def _anew(known: type[Any], found: type[Any]) -> bool:
+    """Whether a class is one that was defined again: in a notebook, or by a worker that imports the script."""
+    modules = {known.__module__, found.__module__}
+    return known.__qualname__ == found.__qualname__ and (len(modules) == 1 or modules == {"__main__", "__mp_main__"})
+
+
+@cache
+def source_sha256(module: str) -> str | None:
+    """Hash of the file that defines a module of somebody else's, as it was when it was first asked for; None of ours.
+
+    None as well where there is no file, as in a notebook.
+    """
+    if module.partition(".")[0] == "capax":
+        return None
+    path = _FILES.get(module) or getattr(sys.modules.get(module), "__file__", None)
+    return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @cache

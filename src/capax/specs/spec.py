@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from capax.errors import CapaxError, SpecError, shown
 from capax.inputs import refuse_nested
-from capax.specs.plugins import Registry, pickled
+from capax.specs.plugins import Registry, pickled, source_sha256
 
 LARGEST = 2**63 - 1
 """Of any count."""
@@ -182,7 +182,8 @@ class Spec(BaseModel):
             extra = field.json_schema_extra
             if isinstance(extra, dict) and "since" in extra and fields[name] == field.default:
                 del fields[name]
-        return fields
+        source = source_sha256(type(self).__module__)
+        return fields if source is None else fields | {"source_sha256": source}
 
 
 def later_fields(kind: type[Spec]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from capax.inputs import LARGEST_TEXT, refuse_nested, regular
 from capax.specs import PROTOCOLS, Model, Run, Spec, Task, Training
 from capax.specs.labels import UNCALLED, Labels
 from capax.specs.plugins import UnknownTag
+from capax.specs.relations import EMBEDDINGS, GRAPHS, HF
 from capax.specs.spec import is_filled_in
 
 MOST_RUNS = 1_000_000
@@ -23,9 +24,11 @@ MOST_POINTS = 50_000
 """Values of one axis."""
 LARGEST_END = 2.0**63
 """Of a range; its ends are in a ratio below this, too."""
-FOLDERS = ("config", "weights", "tokenizer", "base")
-BESIDE = ("library", "held_out", *FOLDERS)
+FOLDERS = ("library", "config", "weights", "tokenizer", "base")
+BESIDE = ("graph", "embeddings", "held_out", *FOLDERS)
 """Fields that may name what lies beside the study, and those of them that may name a folder."""
+DRAWN = {"random", "all", *GRAPHS, *EMBEDDINGS}
+"""What these fields are where nothing is named."""
 NO_AXES = ("task", "model", "protocol")
 Parts = dict[str, type[Spec]]
 KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change", "name", "tags")
@@ -126,7 +129,8 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
     fields = _fields(parts)
     base = _base(tables, fields)
     axes = _axes(tables, fields, parts)
-    changes = [_change(number, change, fields) for number, change in enumerate(_list(tables, "change"))]
+    given = {*base, *(name for axis in axes for step in axis for name in step)}
+    changes = [_change(number, change, fields, given) for number, change in enumerate(_list(tables, "change"))]
     count = math.prod(len(axis) for axis in axes)
     if count > MOST_RUNS and not allow_many:
         raise SpecError(f"grid: {count} runs are more than {MOST_RUNS}; --yes allows them")
@@ -267,7 +271,7 @@ def _list(tables: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _change(
-    number: int, table: Mapping[str, Any], fields: Mapping[str, str]
+    number: int, table: Mapping[str, Any], fields: Mapping[str, str], given: Collection[str]
 ) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     label = f"change[{number}]"
     if set(table) != {"if", "set"} or not all(isinstance(part, dict) and part for part in table.values()):
@@ -276,6 +280,9 @@ def _change(
         for name in table[part]:
             if name not in fields:
                 raise SpecError(f"{label}.{part}.{name}: unknown field; allowed are {', '.join(fields)}")
+    for name in table["if"]:
+        if fields[name] == "training" and name not in given:
+            raise SpecError(f"{label}.if.{name}: the study does not set it, and what it is then depends on the task")
     conditions = {name: value if isinstance(value, list) else [value] for name, value in table["if"].items()}
     return conditions, dict(table["set"])
 
@@ -285,9 +292,10 @@ def _beside(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name in BESIDE:
         if isinstance(value := values.get(name), str):
-            place = os.path.join(path.parent, value)
-            if os.path.isfile(place) or (name in FOLDERS and os.path.isdir(place)):  # which take any name, however long
-                found[name] = place
+            start, rest = (HF, value.removeprefix(HF)) if name == "embeddings" and value.startswith(HF) else ("", value)
+            place, folder = os.path.join(path.parent, rest), name in FOLDERS or start == HF
+            if value not in DRAWN and (os.path.isfile(place) or (folder and os.path.isdir(place))):  # of any length
+                found[name] = start + place
     return found
 
 

@@ -59,8 +59,10 @@ def share(runs: tuple[Run, ...], shard: Shard) -> tuple[Run, ...]:
         )
     ordered = sorted(range(len(packs)), key=lambda place: (-_operations(packs[place]), packs[place][0].key()))
     forth_and_back = (number - 1, 2 * count - number)
-    mine = {run for place, pack in enumerate(ordered) if place % (2 * count) in forth_and_back for run in packs[pack]}
-    return tuple(run for run in runs if run in mine)
+    mine = {
+        run.key() for place, pack in enumerate(ordered) if place % (2 * count) in forth_and_back for run in packs[pack]
+    }
+    return tuple(run for run in runs if run.key() in mine)
 
 
 def beside(store: Path, shard: Shard) -> Path:

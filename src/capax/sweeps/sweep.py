@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capax import devices, machine
-from capax.errors import SpecError, SweepFailed, shown
+from capax.errors import CapaxError, SpecError, SweepFailed, TrackerError, shown
 from capax.protocols.progress import finish
 from capax.results import Measurement
 from capax.specs import Run
@@ -81,10 +81,20 @@ def sweep(
 
             before = opened.keys() if progress is not None else set()
             under_way = UnderWay(asked.runs, opened, kept, asked.device, retries, keep_going, tell, asked.labels)
-            for run in under_way.run():
-                if run.key not in before:
-                    finish(progress, run)
+            ended, telling = under_way.run(), progress
+            run = next(ended, None)
+            while run is not None:
+                failed: CapaxError | None = None
+                try:
+                    if run.key not in before:
+                        finish(telling, run)
+                except CapaxError as error:
+                    failed, telling = error, None
+                except Exception as error:
+                    failed, telling = TrackerError(f"progress: {type(error).__name__}: {error}"), None
                 yield run
+                # what is under way ends as by Ctrl-C, and keeps its checkpoints
+                run = next(ended, None) if failed is None else ended.throw(failed)
             if under_way.dead and under_way.dead == len(asked.runs):
                 raise SweepFailed(f"all {under_way.dead} runs failed: their processes died: killed, or out of memory?")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -58,7 +58,7 @@ class UnderWay:
         self._started = time.monotonic()
         self._stored = self._done = self._failed = self._memorized = self.dead = 0
 
-    def run(self) -> Iterator[Measurement]:
+    def run(self) -> Generator[Measurement]:
         """All runs, stored ones first."""
         self._kept = self._store.keys()
         missing = tuple(run for run in self._runs if run.key() not in self._kept)

@@ -132,7 +132,8 @@ class Record:
             CycleEnd(self.epoch, self.steps, evaluation.memorized, information.clipped, information.signed)
         )
         gained, later = information.clipped - before, len(self.cycles) > 1
-        if training.cycle_tolerance is not None and later and abs(gained) < training.cycle_tolerance * before:
+        tolerance = None if self.stop_reason == "complete" else training.cycle_tolerance
+        if tolerance is not None and later and abs(gained) < tolerance * before:
             self.stop_reason = "converged"
         if later and gained <= 0 and self.stop_reason != "complete":
             return False

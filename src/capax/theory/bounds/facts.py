@@ -135,7 +135,7 @@ def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int] | None
     )
     needed = ("n_layers", "d_model", "vocab_size", "seq_len")
     missing = [name for name in needed if known.get(name) is None]
-    unknown = Unknown(f"{' and '.join(missing)} not given")
+    unknown = Unknown(f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not given")
     known["gpt2"] = unknown if missing else gpt2_parameters(*(known[name] for name in needed))
     return known | more
 

@@ -41,9 +41,10 @@ sequences: Declarer = partial(order, unit="sequences", criterion=EVERY_POSITION,
 facts: Declarer = partial(
     order, unit="facts", criterion=ANSWERS, source=NICHANI, standing="secondary", reads=TOKENS, bits_reason=FACTS
 )
+KINKED = ("relu", "rrelu")
 SMOOTH = needs(
-    "continuously differentiable in its parameters (not ReLU)",
-    lambda ffn, activation: ffn != "mlp" or activation != "relu",
+    "continuously differentiable in its parameters (no ReLU, no choice of experts)",
+    lambda ffn, activation, n_experts, top_k: ffn != "mlp" or (activation not in KINKED and top_k == n_experts),
 )
 
 
@@ -94,7 +95,7 @@ def madden2025_upper(vocab_size: int, trainable: int) -> int:
 def _definable(ffn: str, activation: str) -> bool | None:
     if ffn != "mlp" or activation in ("silu", "softmax"):
         return True
-    return False if activation == "relu" else None
+    return False if activation in KINKED else None
 
 
 @madden(

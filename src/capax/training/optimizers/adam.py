@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -13,6 +13,11 @@ from capax.specs import Training
 
 LANES = 64
 """Numbers to a multiple of which the parameters are padded."""
+
+
+def is_matrix(name: str, shape: Sequence[int]) -> bool:
+    """Whether a stacked parameter `(e, ...)` is a matrix of each member, and no gain or bias (of several experts)."""
+    return len(shape) > 2 and not name.endswith("bias")
 
 
 class Adam:

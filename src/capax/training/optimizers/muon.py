@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from capax.specs import Training
-from capax.training.optimizers.adam import Adam
+from capax.training.optimizers.adam import Adam, is_matrix
 
 COEFFICIENTS, ITERATIONS, LEAST_NORM = (3.4445, -4.7750, 2.0315), 5, 1e-7
 """Of the Newton-Schulz iteration; torch's defaults."""
@@ -25,7 +25,7 @@ class Muon(Adam):
 
     def __init__(self, parameters: Mapping[str, Tensor], training: Training, gains: tuple[str, ...] = ()) -> None:
         super().__init__(parameters, training, gains)
-        self._matrices = [name for name, shape in self._shapes.items() if len(shape) > 2]
+        self._matrices = [name for name, shape in self._shapes.items() if is_matrix(name, shape)]
 
     @torch.no_grad()
     def step(self, lr: float) -> None:

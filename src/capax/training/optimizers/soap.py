@@ -18,7 +18,7 @@ from torch import Tensor
 
 from capax.specs import Training
 from capax.specs.training import LONGEST_SIDE
-from capax.training.optimizers.adam import Adam
+from capax.training.optimizers.adam import Adam, is_matrix
 
 SIDES = {"left": -2, "right": -1}
 """A matrix's sides, and which axis of it each is of."""
@@ -32,7 +32,7 @@ class Soap(Adam):
         self._sides = {
             name: [side for side, axis in SIDES.items() if 1 < shape[axis] <= LONGEST_SIDE]
             for name, shape in self._shapes.items()
-            if len(shape) > 2  # (e, n) is a vector of each member
+            if is_matrix(name, shape)
         }
         self._averages: dict[tuple[str, str], Tensor] = {}
         # rows side by side, as checkpoints have them: some processors round products otherwise in another layout
