@@ -16,9 +16,9 @@ from capax.errors import SpecError
 from capax.specs import KeyQueryChannel, Relations, Run, Sequences, Training, Transformer
 from capax.testing.trained import outcomes, pack
 from capax.training.optimizers import Adam, optimizer
-from capax.training.optimizers.muon import COEFFICIENTS, LEAST_NORM, orthogonalized
-from capax.training.optimizers.soap import LONGEST_SIDE, _eigenbases
-from capax.training.prepare import prepare
+from capax.training.optimizers.muon import COEFFICIENTS, LEAST_NORM, Muon, orthogonalized
+from capax.training.optimizers.soap import LONGEST_SIDE, Soap, _eigenbases
+from capax.training.prepare import initial, prepare
 from capax.training.room import COPIES, in_bases, refuse_too_large
 
 MEMBERS, LR = 3, 0.01
@@ -386,3 +386,15 @@ def test_bases_are_found_where_single_precision_gives_up_and_the_others_keep_eve
     assert torch.allclose(turned, turned.diagonal().diag(), atol=1e-5 * float(hard.abs().max()))
     assert torch.allclose(bases[1].T @ bases[1], torch.eye(281), atol=1e-5)
     assert (turned.diagonal()[:-1] >= turned.diagonal()[1:] - 1e-5 * float(hard.abs().max())).all()
+
+
+def test_biases_of_several_experts_are_no_matrices() -> None:
+    run = Run(
+        task=Sequences(seq_len=4, vocab_size=8, library_size=16), model=Transformer(d_model=8, n_experts=4, top_k=2)
+    )
+    parameters = dict(initial(run).trainable)
+    biases = {name for name, p in parameters.items() if name.endswith("bias") and p.ndim > 2}
+    assert biases, "each expert has its own"
+    matrices = {name for name, p in parameters.items() if p.ndim > 2} - biases
+    assert set(Muon(parameters, Training(optimizer="muon"))._matrices) == matrices
+    assert set(Soap(parameters, Training(optimizer="soap"))._sides) == matrices
