@@ -19,8 +19,8 @@ def read_jsonl(path: Path, named: Names) -> Iterator[Fact]:
     Numbers are taken as they are written; fields that hold no part of a fact may hold anything.
 
     Raises:
-        FactsError: as `lines`, `find` and `facts`; for a line that is no JSON object, lacks a field, or holds something
-            other than a string or a number in it.
+        FactsError: as `lines`, `find` and `facts`; for a line that is no JSON object, lacks a field, has one that holds
+            a part of the fact and that the first line lacks, or holds something other than a string or a number in it.
     """
     rows = _objects(path)
     number, first = next(rows, (0, {}))
@@ -34,8 +34,8 @@ def read_jsonl(path: Path, named: Names) -> Iterator[Fact]:
         for at, row in chain([(number, first)], rows):
             if (names := tuple(row)) not in seen:
                 seen.add(names)
-                for name in row.keys() - set(header):
-                    if _has_a_role(name, header, columns, named):
+                for name in row:
+                    if name not in header and _has_a_role(name, header, columns, named):
                         raise FactsError(f"facts: {path}, line {at}: {name!r:.80}, which the first line lacks")
             yield at, [row.get(name) for name in header]
 
