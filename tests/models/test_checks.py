@@ -199,3 +199,12 @@ def test_libraries_of_other_tasks_are_judged_by_what_can_be_recalled(tmp_path: P
 def test_items_of_several_lengths_are_refused() -> None:
     with pytest.raises(SpecError, match=r"items: integers \(items, 6\), got rows of several lengths"):
         check_model(Transformer(d_model=8), TASK, items=[[1, 2, 3, 4, 5, 6], [1]])
+
+
+@pytest.mark.parametrize("recall", ["last", "all"])
+def test_items_of_the_library_that_repeat_others_are_named(recall: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("0 1 2\n3 1 2\n0 1 2\n")
+    task = Sequences(library=str(tmp_path / "a.txt"), vocab_size=4, duplicates="keep", recall=recall)
+    report = check_model(Transformer(d_model=8), task)
+    assert verdicts(report)["library"] == "failed"
+    assert "1 of 3 repeat others" in next(one.evidence for one in report.checks if one.check == "library")

@@ -251,23 +251,14 @@ def _scale(subject: Subject, model: Any) -> tuple[Verdict, str]:
 
 
 def _library(task: Task, items: Any, seed: int) -> tuple[Verdict, str]:
-    if items is None:
-        size, generator = task.library_size, numpy_generator(seed, "library", 0)
-        recallable, notes = task.library_type().remarks(task, size, generator)
-        if recallable < size:
-            return "failed", "; ".join(notes)
-        return "passed", f"{size} items, none contradicts another"
-    seq_len, vocab_size = task.sizes()["context"] + 1, task.sizes()["vocab_size"]
-    try:
-        rows = np.asarray(items)
-    except ValueError:
-        raise SpecError(f"items: integers (items, {seq_len}), got rows of several lengths") from None
-    if rows.ndim != 2 or rows.shape[1] != seq_len or not np.issubdtype(rows.dtype, np.integer):
-        raise SpecError(f"items: integers (items, {seq_len}), got {rows.dtype} of shape {tuple(rows.shape)}")
-    if not len(rows) or rows.min() < 0 or rows.max() >= vocab_size:
-        raise SpecError(f"items: at least one, of tokens 0..{vocab_size - 1}")
+    library, last = task.library_type(), task.scored("recall") == "last"
+    if items is not None:
+        rows = _checked(task, items)
+    elif last and hasattr(library, "draw"):
+        rows = library.draw(task, task.library_size, numpy_generator(seed, "library", 0))
+    else:  # rows of facts and people begin alike: the task knows what contradicts
+        return _recallable(task, seed)
     repeats = len(rows) - len(np.unique(rows, axis=0))
-    last = task.scored("recall") == "last"
     contradicting = len(rows) - sequences.reachable_items(rows, "last" if last else "all")
     problems: list[str] = []
     if repeats:
@@ -280,6 +271,38 @@ def _library(task: Task, items: Any, seed: int) -> tuple[Verdict, str]:
     pair = repeated_prefixes(rows)
     first = "" if pair is None else f"; the first with one prefix: items {pair[0] + 1} and {pair[1] + 1}"
     return "failed", f"{', '.join(problems)}{first}"
+
+
+def _checked(task: Task, items: Any) -> np.ndarray:
+    """The user's items, of the task's length and vocabulary.
+
+    Raises:
+        SpecError: for others.
+    """
+    seq_len, vocab_size = task.sizes()["context"] + 1, task.sizes()["vocab_size"]
+    try:
+        rows = np.asarray(items)
+    except ValueError:
+        raise SpecError(f"items: integers (items, {seq_len}), got rows of several lengths") from None
+    if rows.ndim != 2 or rows.shape[1] != seq_len or not np.issubdtype(rows.dtype, np.integer):
+        raise SpecError(f"items: integers (items, {seq_len}), got {rows.dtype} of shape {tuple(rows.shape)}")
+    if not len(rows) or rows.min() < 0 or rows.max() >= vocab_size:
+        raise SpecError(f"items: at least one, of tokens 0..{vocab_size - 1}")
+    return rows
+
+
+def _recallable(task: Task, seed: int) -> tuple[Verdict, str]:
+    """Whether all items of the task's own library can be recalled, and no two are equal."""
+    library, size = task.library_type(), task.library_size
+    recallable, notes = library.remarks(task, size, numpy_generator(seed, "library", 0))
+    problems = list(notes) if recallable < size else []
+    if hasattr(library, "draw"):  # facts are a table, in which each counts once
+        rows = library.draw(task, size, numpy_generator(seed, "library", 0))
+        if repeats := len(rows) - len(np.unique(rows, axis=0)):
+            problems.append(f"{repeats} of {len(rows)} repeat others")
+    if problems:
+        return "failed", "; ".join(problems)
+    return "passed", f"{size} items, no two equal, none contradicts another"
 
 
 def _trained(subject: Subject, model: Any, optimizer: torch.optim.Optimizer | None) -> tuple[Verdict, str]:
