@@ -24,6 +24,7 @@ from capax.models.factory import said
 from capax.models.hf_files import quiet
 from capax.models.huggingface import Scores
 from capax.models.libraries import build, refuse_unknown
+from capax.models.module import inputs_first
 from capax.models.module_traits import TriedModules, some
 from capax.models.operations import cross_entropy
 from capax.specs.huggingface import HuggingFace
@@ -207,7 +208,7 @@ def _targets(spec: Lora, base: nn.Module) -> list[str]:
 
 def _multiplies(module: nn.Module) -> bool:
     """Whether a module is a linear layer, GPT-2's own kind too."""
-    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+    return isinstance(module, nn.Linear) or inputs_first(module)
 
 
 def _is_of(name: str, target: str) -> bool:

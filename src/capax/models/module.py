@@ -93,8 +93,7 @@ class Modules(Ensemble[TorchModel]):
     def input_axis(self, name: str) -> int:
         """The last, as torch's layers multiply by the transpose of their weights; GPT-2's own do not."""
         layer, _, last = name.rpartition(".")
-        as_it_is = last == "weight" and type(self.template.get_submodule(layer)).__name__ == "Conv1D"
-        return -2 if as_it_is else -1
+        return -2 if last == "weight" and inputs_first(self.template.get_submodule(layer)) else -1
 
     def select(self, members: Int[Tensor, " k"]) -> Any:
         """A copy of some members, detached; their generators go on."""
@@ -213,3 +212,8 @@ def reported(name: str) -> Iterator[None]:
         if isinstance(error, torch.OutOfMemoryError | CapaxError) or MEMORY in str(error):
             raise
         raise ModuleError(f"module: {name} failed when it was asked ({said(error)})") from None
+
+
+def inputs_first(layer: nn.Module) -> bool:
+    """Whether a layer is GPT-2's own linear one, which keeps its weights as (inputs, outputs)."""
+    return type(layer).__name__ == "Conv1D"

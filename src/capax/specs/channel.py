@@ -220,6 +220,11 @@ class KeyQueryChannel(Model):
             counted -= h * (2 * c * self.d_value - freedom(c, self.d_value, c))
         return counted - (2 * c * h * d - free)
 
+    @property
+    def uncounted(self) -> str | None:
+        """Without a head size, which a search looks for."""
+        return "d_head is not given" if self.d_head is None else None
+
     def refuse(self, training: Training, protocol: Protocol) -> None:
         """Refuse a head size that is searched for, or that is missing."""
         if protocol.protocol == "mls":

@@ -208,6 +208,11 @@ class Model(Tagged):
         """
         return 6 * (counts or self.parameter_counts(**sizes))["trainable"] * sizes.get("context", 1)
 
+    @property
+    def uncounted(self) -> str | None:
+        """Why its parameters cannot be counted yet; None where they can."""
+        return None
+
     def floats_per_row(self, sizes: Mapping[str, int], scored: Scored) -> int:
         """Numbers in the widest activation of one row of one member; micro-batches and packs are sized by it.
 

@@ -161,8 +161,8 @@ def _if_known(count: Callable[..., int], known: Mapping[str, Any], *names: str) 
 
 def _counted(model: Model, built: Mapping[str, int | None]) -> dict[str, int | Unknown]:
     """Trainable and all parameters; known as well where they do not depend on the sizes that are not given."""
-    if model.reads == "pairs" and getattr(model, "d_head", 0) is None:
-        return dict.fromkeys(COUNTS, Unknown("d_head is not given"))
+    if model.uncounted is not None:
+        return dict.fromkeys(COUNTS, Unknown(model.uncounted))
     sizes = {name: 1 if size is None else size for name, size in built.items()}
     missing = [name for name, size in built.items() if size is None]
     try:
