@@ -97,6 +97,9 @@ def test_sizes_and_options_are_those_that_were_given_last() -> None:
     assert spec.columns()["resid_pdrop"] == 0
     assert spec.replace(n_layers=1, set={"attn_pdrop": 0.5}).columns()["attn_pdrop"] == 0.5
     assert spec.replace(n_layers=1).n_layers == 1
+    llama = {"model_type": "llama", **FAMILIES["llama"]}
+    assert spec.replace(config=llama, set={}) == LLAMA
+    assert spec.replace(config=llama, n_layers=5) == LLAMA.replace(n_layers=5)
     assert made("gemma").d_head == 4
     assert made("gemma", d_head=8).parameter_counts(**SIZES)["total"] > made("gemma").parameter_counts(**SIZES)["total"]
     defaults = HuggingFace(config={"model_type": "gpt2"})

@@ -69,6 +69,13 @@ class HuggingFace(LibraryModel):
             return resolve("capax.models.huggingface:read_config")(Path(value), "config")
         return value
 
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed; with another config, sizes that are not among them are that config's."""
+        if "config" not in changes:
+            return super().replace(**changes)
+        kept = {name: getattr(self, name) for name in self.model_fields_set - OURS.keys()}
+        return type(self)(**{**kept, **changes})
+
     @property
     def name(self) -> str:
         """What is built, and its sizes."""
