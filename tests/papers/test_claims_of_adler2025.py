@@ -70,13 +70,14 @@ def test_the_best_number_of_heads(scale: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("f1", "constant", "reason"), [(0.8, lambda _: 3.0, "an F1 of .99"), (1.0, lambda place: 3.0 + 3 * place, "apart")]
+    ("f1", "total", "reason"),
+    [(0.8, lambda m, d: 8, "every pair right"), (1.0, lambda m, d: m - 2, "go by m as well")],
 )
 def test_explicit_weights_that_fail_do_not_say_that_others_would(
-    f1: float, constant: Callable[[int], float], reason: str, monkeypatch: pytest.MonkeyPatch
+    f1: float, total: Callable[[int, int], int], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def made(place: int, m: int, d: int, onehot: bool) -> tuple[float, float, int]:
-        return f1, constant(place), 2
+    def made(place: int, m: int, d: int, onehot: bool) -> tuple[float, int, int]:
+        return f1, 2, total(m, d)
 
     monkeypatch.setattr(adler2025, "_built", made)
     of = Evidence((), "demo")

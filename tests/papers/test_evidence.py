@@ -121,6 +121,7 @@ def test_rises(values: list[float], answer: str) -> None:
         (-LINE, "differs"),
         ([1, 9, 2, 8, 3, 7, 4], "differs"),
         ([1.5, 1.5, 3.5, 3.5, 5.5, 5.5, 7.5], "cannot be judged"),
+        ([1.1, 1.9, 3.1, 3.8, 5.2, 5.9, 7.1], "cannot be judged"),  # R² .996, but with an interval down to .97
     ],
 )
 def test_on_a_line(values: list[float], answer: str) -> None:

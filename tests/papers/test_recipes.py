@@ -26,7 +26,7 @@ COUNTS = {
     "mahdavi2024": {"demo": 63, "small": 72, "paper": 342},
     "adler2025": {"demo": 69, "small": 263, "paper": 425},
     "morris2025": {"demo": 10, "small": 9, "paper": 22},
-    "allenzhu2024": {"demo": 8, "small": 10, "paper": 48},
+    "allenzhu2024": {"demo": 10, "small": 10, "paper": 48},
     "changalidis2025": {"demo": 6, "small": 24},
     "lora2026": {"demo": 7, "small": 13},
 }
@@ -185,7 +185,7 @@ def of_any_protocol(run: Run, rng: np.random.Generator) -> Measurement:
     ids=lambda recipe: f"{recipe.paper}-{recipe.figure}",
 )
 def test_however_few_runs_are_there_every_claim_has_a_verdict(recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harma2024, "FITS", 3)
+    monkeypatch.setattr(harma2024, "FITS", (3,))
     rng = np.random.default_rng(0)
     runs = recipe.runs("demo")
     for number in (1, 2, 3):

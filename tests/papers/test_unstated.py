@@ -15,7 +15,7 @@ from capax.specs import Mls, Run, Sequences, Shatter, Transformer
 
 @pytest.fixture(autouse=True)
 def _few_simulated_studies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "FITS", 19)
+    monkeypatch.setattr(judges, "FITS", (19,))
 
 
 def made(run: Run, rng: np.random.Generator, frozen: float = 1.0, loss: str = "last") -> Measurement:
@@ -31,7 +31,8 @@ def made(run: Run, rng: np.random.Generator, frozen: float = 1.0, loss: str = "l
         above = 45.0 + 0.2 * model.d_model
     above *= frozen if model.positions == "frozen" else 1
     restarts = 1 if isinstance(run.protocol, Mls) else run.protocol.restarts  # type: ignore[union-attr]
-    return measurement(run, list(above * np.exp(0.02 * rng.normal(size=restarts)) + lucky))
+    counts = list(above * np.exp(0.02 * rng.normal(size=restarts)) + lucky)
+    return measurement(run, counts, stop_reason="plateau")
 
 
 def test_every_combination_has_every_claim_and_only_its_own_runs() -> None:

@@ -38,7 +38,7 @@ class Score(Part):
 
     law: str
     n_parameters: Annotated[int | None, Field(description="Parameters that were fitted.")] = None
-    mape: Annotated[float | None, Field(description="In sample, as in the paper.")] = None
+    mape: Annotated[float | None, Field(description="In sample.")] = None
     mape_left_out: Annotated[float | None, Field(description="Configurations left out, a fifth at a time.")] = None
     mape_largest: Annotated[float | None, Field(description="The largest width left out.")] = None
     mape_heads: Annotated[float | None, Field(description="The largest head count left out (the paper's test).")] = None

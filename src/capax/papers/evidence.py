@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,18 @@ def above(gap: Estimate, measured: str, yes: str, no: str, unclear: str, at: flo
     return differs(no, measured) if gap.high < at else cannot(unclear, measured)
 
 
+def whatever(choice: str, verdicts: Mapping[str, Verdict]) -> Verdict:
+    """One verdict where each reading of something that is not stated has the same; else none can be given."""
+    answers = {verdict.answer for verdict in verdicts.values()}
+    measured = "; ".join(f"{name}: {verdict.measured}" for name, verdict in verdicts.items())
+    reasons = {verdict.reason for verdict in verdicts.values()}
+    reason = "; ".join(f"{name}: {verdict.reason}" for name, verdict in verdicts.items())
+    if len(answers) == 1:
+        said = reasons.pop() if len(reasons) == 1 else reason
+        return Verdict(answer=answers.pop(), measured=measured, reason=said)
+    return cannot(f"depends on {choice}: {reason}", measured)
+
+
 def alike(gap: Estimate, allowed: float, measured: str, share: str) -> Verdict:
     """Agrees where all of Welch's interval of a difference is within ± `allowed`, differs where all of it is beyond."""
     if max(abs(gap.low), abs(gap.high)) <= allowed:
@@ -168,16 +180,19 @@ def line_r2(x: Numbers, y: Numbers) -> Estimate:
 
 
 def on_a_line(x: Numbers, y: Numbers, least: float, what: str) -> Verdict:
-    """Whether y rises about a straight line with an R² of at least `least`; differs where its interval is below."""
+    """Whether y rises about a straight line with an R² of at least `least`, by the interval of R²."""
     r2 = line_r2(x, y)
     measured = f"R² {r2}"
     if slopes([x], y)[0].high < 0:
         return differs(f"{what} falls", measured)
-    if r2.value >= least:
-        return agrees(f"R² of {what} about a line is at least {least:g}", measured)
-    if r2.high < least:
-        return differs(f"all of its 95 % interval is below {least:g}", measured)
-    return cannot(f"R² is below {least:g}, but its 95 % interval reaches it", measured)
+    return above(
+        r2,
+        measured,
+        f"R² of {what} about a line is above {least:g}",
+        f"all of its 95 % interval is below {least:g}",
+        f"its 95 % interval holds {least:g}",
+        at=least,
+    )
 
 
 def slopes(

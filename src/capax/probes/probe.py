@@ -53,7 +53,7 @@ class Probes(Result):
 def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = TRIALS, seed: int = 0) -> Probes:
     """Probe a memory of sequences: minimum cue, basin of attraction, degree of symmetry, ablations, gradient noise.
 
-    The first three are those that Härmä et al. 2024 name in section 2; how they are taken is ours (docs/probes.md).
+    As we reconstruct it, Härmä et al. 2024 name the first and the third; how they are taken is ours (docs/probes.md).
 
     Args:
         memory: what `capax.load` gave, of a run on sequences.

@@ -12,7 +12,8 @@ from capax.results import Measurement
 def caveats(runs: Sequence[Measurement]) -> list[str]:
     """Sentences about counts, chance, intervals, and how the trainings of these runs ended."""
     return [
-        "memorized is a raw count; chance is what guessing alone would recall. memorized_above_chance = (memorized − "
+        "memorized is a raw count; chance is what guessing or one constant answer would recall, whichever is more. "
+        "memorized_above_chance = (memorized − "
         "chance) / (1 − chance / library_size), so that a library that is recalled whole counts whole.",
         "bits are those of the items above chance, by what recalling one is worth against a guess; morris_bits and "
         "allen_zhu_bits come from the probabilities instead and may differ. per_parameter is per trainable parameter.",

@@ -9,33 +9,39 @@ from jaxtyping import Bool
 from scipy import stats
 
 from capax.checks.saturation import saturated
-from capax.papers.evidence import Estimate
+from capax.papers.evidence import Estimate, above
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import LEVEL
 from capax.seeds import numpy_generator
 
-MOST = 0.5
 # built weights of 8 heads have 0.16, heads that know nothing of each other 1
 BETWEEN = 0.5
 RESAMPLES = 2000
+NONE = "no head saturates on some examples and not on others"
 
 Map = Bool[np.ndarray, "heads items"]
 
 
 def specialise(of: Evidence) -> Verdict:
-    """The share of examples on which some heads saturate and others do not: most of them, or not (ours)."""
-    maps = _maps(of)
+    """The share of examples on which some heads saturate and others do not, against heads that know nothing of others.
+
+    Such heads, that saturate as often, would do so on many examples, too: 1 − Πp − Π(1 − p) of them. Heads that always
+    saturate, or never, divide nothing, and are left out.
+    """
+    maps = [one[(one.mean(1) > 0) & (one.mean(1) < 1)] for one in _maps(of)]
+    if not any(map(len, maps)):
+        raise Unjudged(NONE)
     mixed = sum(int((one.any(0) & ~one.all(0)).sum()) for one in maps)
     items = sum(one.shape[1] for one in maps)
     found = stats.binomtest(mixed, items).proportion_ci(LEVEL, method="wilson")
     share = Estimate(mixed / items, float(found.low), float(found.high))
-    pairs = sum(int(one.sum()) for one in maps) / sum(one.size for one in maps)
-    measured = f"{share} of {items} examples; {pairs:.0%} of heads and examples saturate"
-    if share.low > MOST:
-        return agrees("most examples saturate some heads and not others", measured)
-    if share.high < MOST:
-        return differs("most examples saturate all heads, or none", measured)
-    return cannot("the interval holds both most examples and fewer", measured)
+    apart = sum(one.shape[1] * (1 - one.mean(1).prod() - (1 - one.mean(1)).prod()) for one in maps) / items
+    measured = f"{share} of {items} examples saturate some heads and not others"
+    alone = f"heads that know nothing of each other ({apart:.3g})"
+    more, fewer, unclear = (
+        f"{word} {alone}" for word in ("more than by", "fewer than by", "the interval holds that of")
+    )
+    return above(share, measured, more, fewer, unclear, apart)
 
 
 def as_built(of: Evidence) -> Verdict:
@@ -76,7 +82,7 @@ def _ratio(maps: list[Map]) -> float:
     shares = [one.mean(1) for one in maps]
     alone = sum(float((share * (1 - share)).sum()) for share in shares)
     if alone == 0:
-        raise Unjudged("no head saturates on some examples and not on others")
+        raise Unjudged(NONE)
     return sum(float(one.sum(0).var()) for one in maps) / alone
 
 
