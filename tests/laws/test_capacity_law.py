@@ -50,13 +50,23 @@ def test_terms_that_matter_enter_and_others_are_left_out() -> None:
     assert law.parameters_["b"] == pytest.approx(0.3, abs=0.06)
     assert set(law.left_out_) >= {"c", "d_model", "seq_len"}
     assert law.parameters_["seq_len"] is None
-    assert law.undetermined_["seq_len"].startswith("left out: it changes the log density")
+    assert law.undetermined_["seq_len"].startswith("left out: added, it changes the log density")
     assert law.parameters_["k"] == pytest.approx(2, rel=0.15)
     assert any("average over regressions" in note for note in law.notes_)
     low, high = law.parameter_intervals()["b"]
     assert low is not None
     assert high is not None
     assert low < 0.3 < high
+
+
+def test_of_terms_that_may_stand_for_one_another_one_enters() -> None:
+    """Beside the other, each of two such terms seems to add nothing: judged so, neither would enter."""
+    table = drawn(0, of=["seq_len"], n_layers=0.3)
+    rng = np.random.default_rng(1)
+    table = table.with_columns(seq_len=pl.col("n_layers") * np.exp(0.02 * rng.standard_normal(len(table))))
+    law = capax.CapacityLaw(axes=["n_layers", "seq_len"]).fit(table)
+    assert len(law.left_out_) == 1
+    assert law.sigma_ < 0.07
 
 
 @pytest.mark.parametrize("exponent", [1.0, 1.15])

@@ -74,8 +74,9 @@ class CapacityLaw(Product):
     Which terms there are, and whether a is 1 and s is 0, is not chosen once: each subset of terms is a regression of
     logarithms, and their predictions are averaged by stacking (Yao et al. 2018): with the weights that give what was
     left out of fits the highest density. Left out are whole architectures, a tenth at a time, and again those three
-    times as large as all that a fit had. A term enters only where the best regression with it gives the tenths a
-    density that is higher than without, by more than two standard errors of that; the law says what it left out. How
+    times as large as all that a fit had. Terms enter one at a time, the best first, each only where the best regression
+    with it gives the tenths a density that is higher than without, by more than two standard errors of that; the law
+    says what it left out. How
     density goes on with the size is asked beyond the data, where they cannot tell: each of the three forms (C in
     proportion to P, a power, or with s) has a tenth of the weight at least.
 
@@ -196,9 +197,7 @@ class CapacityLaw(Product):
         density = np.concatenate(densities, axis=1)
         if not density.size:  # of one architecture
             return np.eye(len(subsets))[0]
-        for name, place in self._terms():
-            alike = density[:, ~np.concatenate(larger)]
-            self._judge(name, alike, np.array([place in places for places in subsets]))
+        self._choose(subsets, density[:, ~np.concatenate(larger)])
         out = {place for name, place in self._terms() if name in self.left_out_}
         eligible = np.array([out.isdisjoint(places) for places in subsets])
         weights = np.zeros(len(subsets))
@@ -223,15 +222,29 @@ class CapacityLaw(Product):
         """The terms beside those of the size that differ between rows, and their columns of the design."""
         return [(name, place) for place, name in enumerate(self.names) if place > OF_SIZE and name not in self.held_]
 
-    def _judge(self, name: str, density: np.ndarray, has: np.ndarray) -> None:
-        """Leave a term out where the best regression with it is not surely better than the best without."""
-        total = density.sum(1)
-        best, without = (density[np.argmax(np.where(which, total, -np.inf))] for which in (has, ~has))
-        gain = best - without
-        error = float(gain.std(ddof=1) * np.sqrt(len(gain)))
-        if gain.sum() <= SURE * error:
+    def _choose(self, subsets: list[tuple[int, ...]], density: np.ndarray) -> None:
+        """Let the term in that improves predictions most, as long as one surely does; the others are left out.
+
+        One at a time: terms that may stand for one another would each seem to add nothing beside the others.
+        """
+        total, waiting, chosen = density.sum(1), dict(self._terms()), set(range(OF_SIZE + 1))
+
+        def best(allowed: set[int], having: int = 0) -> Vector:
+            within = np.array([allowed.issuperset(places) and having in places for places in subsets])
+            return np.asarray(density[np.argmax(np.where(within, total, -np.inf))])
+
+        while waiting:
+            now = best(chosen)
+            gains = {name: best(chosen | {place}, place) - now for name, place in waiting.items()}
+            errors = {name: float(gain.std(ddof=1) * np.sqrt(len(gain))) for name, gain in gains.items()}
+            sure = [name for name, gain in gains.items() if gain.sum() > SURE * errors[name]]
+            if not sure:
+                break
+            chosen.add(waiting.pop(max(sure, key=lambda name: float(gains[name].sum()))))
+        for name in waiting:
             self.left_out_[name] = (
-                f"left out: it changes the log density of what is left out of fits by {gain.sum():.2g} ± {error:.2g}"
+                f"left out: added, it changes the log density of what is left out of fits by {gains[name].sum():.2g} ± "
+                f"{errors[name]:.2g}"
             )
 
     def _average(
