@@ -14,7 +14,7 @@ from parts import filled
 from predicted import predict
 
 from capax.figures.runs import read
-from capax.planning.cost import PEAKS, USED, hours, operations
+from capax.planning.cost import USED, hours_on, operations
 from capax.results import Measurement
 from capax.specs import Capacity, Run, Sequences, Transformer
 from capax.sweeps.grid import read_study
@@ -101,7 +101,7 @@ def section() -> str:
             ratio,
             scientific(flops),
             took(flops / rate),
-            took(3600 * hours(flops, PEAKS[ACCELERATOR])),
+            took(3600 * hours_on(ACCELERATOR, flops)),
         )
         lines.append(f"| {' | '.join(cells)} |")
     told = (

@@ -27,6 +27,11 @@ MOST_VALUES = 6
 """Values that are named one by one."""
 
 
+def percent(share: float) -> str:
+    """A share in percent, with the digits that it has."""
+    return f"{100 * share:.6g}%"
+
+
 def together(words: Sequence[str]) -> str:
     """Words as a list: a, b and c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -122,7 +122,7 @@ def test_the_nearest_is_told_where_nothing_holds(law: capax.AssociationLaw) -> N
         ({"context_size": 64}, "outside the domain of association .*context_size"),
         ({"n_heads": [64]}, "outside the domain .*n_heads"),
         ({"n_heads": [0]}, "n_heads: at least 1, got 0"),
-        ({"probability": 1.5}, "probability: between 0 and 1, got 1.5"),
+        ({"probability": 1.5}, "probability: above 0 and at most 0.999, got 1.5"),
         ({"precision": "int8"}, "precision: float32, float64, bfloat16, got 'int8'"),
         ({"budget_parameters": 10}, "budget_parameters: at least .* got 10"),
         ({"multiple": 0}, "multiple: .*0"),
@@ -144,7 +144,7 @@ def test_predictions_are_the_laws(law: capax.AssociationLaw) -> None:
         capax.predict(law, context_size=8, n_heads=40, d_model=16, d_head=8)
     far = capax.predict(law, context_size=8, n_heads=40, d_model=16, d_head=8, extrapolate=True)
     assert not far.inside_domain
-    with pytest.raises(LawError, match="level: between 0 and 1"):
+    with pytest.raises(LawError, match="level: above 0 and at most 0.998"):
         capax.predict(law, context_size=8, n_heads=4, d_model=16, d_head=8, level=1.0)
 
 

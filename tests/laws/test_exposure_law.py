@@ -284,6 +284,6 @@ def test_recipes_are_not_mixed_and_no_other_law_is_of_curves(capsys: pytest.Capt
     code, _, err = run(capsys, *options, "--compare")
     assert code == 2
     assert "compare: no other law is of curves" in err
-    code, _, err = run(capsys, "predict", "--exposures", "100", "--seq-len", "8")
+    code, _, err = run(capsys, "predict", "--law", "reference:power", "--exposures", "100", "--seq-len", "8")
     assert code == 2
     assert "exposures: no such size" in err

@@ -111,7 +111,7 @@ def changed(name: str, value: Any) -> pl.DataFrame:
         (changed("memorized_above_chance", 0.0), "memorized_above_chance: row 7: should be a positive number, got 0"),
         (changed("memorized_above_chance", 17e3), r"row 7: 17000 memorized of 16000 \(library_size\)"),
         (changed("library_size", float("nan")), "library_size: row 7: should be a positive number"),
-        (study().with_columns(n_heads=pl.lit("two")), "n_heads: should be numbers"),
+        (study().with_columns(n_heads=pl.lit("two")), "n_heads: row 0: should be a number, got two"),
         (study().clear(), "the table holds no rows"),
         ({"seq_len": [8], "n_heads": [1], "d_model": [16, 32], "memorized_above_chance": [3]}, "different lengths"),
         (study().with_columns(vocab_size=pl.Series([16, 100] * 40)), "vocab_size: the rows mix 16, 100"),

@@ -105,7 +105,7 @@ def test_predictions_are_the_laws_with_heads_by_the_rule(law: capax.RelationLaw)
         ({"d_model": 128, "extrapolate": False}, "outside the domain of relation"),
         ({"n_items": 50, "extrapolate": False}, "edges_per_item 2 is outside 1"),
         ({"n_items": None}, "n_items: is required"),
-        ({"level": 0.0}, "level: between 0 and 1"),
+        ({"level": 0.0}, "level: above 0 and at most 0.998"),
     ],
 )
 def test_what_cannot_be_asked_is_named(law: capax.RelationLaw, fields: dict[str, Any], said: str) -> None:

@@ -20,7 +20,7 @@ from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsP
 from capax.planning.results import Smallest
 from capax.results import Result
 from capax.specs import Facts
-from capax.text import counted, duration
+from capax.text import counted, duration, percent
 
 Plan = TypeVar("Plan", bound=Result)
 
@@ -153,7 +153,7 @@ def _show(found: FactsPlan) -> None:
         screen.print(line)
     screen.print(
         f"To recall {found.recall:.6g} of {counted(found.file.asked, 'fact')}, with probability "
-        f"{found.probability:.0%}; law: {found.law} ({found.source})"
+        f"{percent(found.probability)}; law: {found.law} ({found.source})"
     )
     rows = [
         one
@@ -198,7 +198,8 @@ def _show_networks(found: FactsPlan, rows: list[FactsNetwork]) -> None:
         "tables": "tied: the token table is trained, and the read-out is the same",
         "size": file_size(rows, found.precision),
         "embeddings": "embeddings: share of all parameters that are token tables",
-        "at least": f"interval, at least (the latter with {found.probability:.0%}): facts of which so much is recalled",
+        "at least": f"interval, at least (the latter with {percent(found.probability)}): facts of which so much is "
+        "recalled",
     }
     screen.print("; ".join(text for name, text in words.items() if name in kept))
     first = rows[0]

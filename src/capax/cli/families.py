@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from capax.cli import output
 from capax.planning.results import NOT_KNOWN, BitsFrontier, Network, Verification
 from capax.text import amount as amount
-from capax.text import duration
+from capax.text import duration, percent
 
 TELLING = 0.1
 """Share of the variance from which it is said what makes an interval wide."""
@@ -47,7 +47,7 @@ def show_bits(found: BitsFrontier, items: str) -> None:
     else:
         screen.print(
             f"{found.items} {items} ({sizes}) of {amount(found.bits or 0.0, 'bit')}, with probability "
-            f"{found.probability:.0%}; {limits}law: {found.law} ({found.source})"
+            f"{percent(found.probability)}; {limits}law: {found.law} ({found.source})"
         )
     rows = found.architectures or tuple(filter(None, (found.nearest,)))
     if not found.architectures:
@@ -58,7 +58,7 @@ def show_bits(found: BitsFrontier, items: str) -> None:
     words = {
         "tables": "tied: the token table is trained, and the read-out is the same",
         "size": file_size(rows, found.precision),
-        "expected": f"expected, interval, at least (the latter with {found.probability:.0%}): {items}",
+        "expected": f"expected, interval, at least (the latter with {percent(found.probability)}): {items}",
     }
     screen.print("; ".join(text for name, text in words.items() if name in kept))
     _show_trust(found, rows[0], items)
@@ -76,7 +76,7 @@ def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:
     elif largest is not None:
         screen.print(
             f"Inside the law's domain {network(largest)} holds most: {amount(largest.at_least)} {items} with "
-            f"{found.probability:.0%}."
+            f"{percent(found.probability)}."
         )
     if found.measured is not None:
         sizes = ", ".join(f"{name} {value:g}" for name, value in found.measured.sizes.items())

@@ -16,7 +16,7 @@ from capax.errors import NoPlan
 from capax.planning.adapter_plan import AdapterPlan
 from capax.planning.adapters import PLACES, plan_lora, verify_lora
 from capax.specs import Facts
-from capax.text import counted, duration
+from capax.text import counted, duration, percent
 
 
 def _plan(
@@ -80,8 +80,9 @@ def _show(found: AdapterPlan) -> None:
     for line in in_words(found.file):
         screen.print(line)
     screen.print(
-        f"To recall {found.recall:.6g} of {counted(found.file.asked, 'fact')} with probability {found.probability:.0%} "
-        f"by an adapter over {Path(found.base).name} ({amount(found.base_parameters)} parameters, frozen)"
+        f"To recall {found.recall:.6g} of {counted(found.file.asked, 'fact')} with probability "
+        f"{percent(found.probability)} by an adapter over {Path(found.base).name} "
+        f"({amount(found.base_parameters)} parameters, frozen)"
     )
     shown = [(row, "measured" if row.studied else "others", str(row.r), "–") for row in found.adapters]
     shown += [
@@ -104,7 +105,7 @@ def _show(found: AdapterPlan) -> None:
         spare=("size", "at least", "facts"),
     )
     screen.print(
-        f"facts, 95 % interval, at least (with {found.probability:.0%}): like these, of which {found.recall:.4g} "
+        f"facts, 95 % interval, at least (with {percent(found.probability)}): like these, of which {found.recall:.4g} "
         f"are recalled; recall: of this file, by what was measured. Measured: {found.source}. Rules: 2 bits a "
         "parameter (Schulman 2025); ranks 8, 16, 32 and 64 by the number of samples; the law refitted to Nguyen 2026."
     )

@@ -24,6 +24,7 @@ from capax.planning.results import BitsFrontier, Frontier, Prediction, Smallest,
 from capax.results import Interval
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
+from capax.text import percent
 
 Flags = Mapping[str, tuple[Any, str]]
 """Hints and help of flags, by their names."""
@@ -268,7 +269,7 @@ def _one(kind: type[Task]) -> Flags:
     """The sizes of a task and of its models, one value of each."""
     sizes = {name: (int | None, text) for name, text in (kind.size_fields() | _of_models(kind)).items()}
     along = {
-        law.along: (int | None, f"{law.along.capitalize()} of each item in training, for the {law.name} law.")
+        law.along: (int | None, f"{law.along.capitalize()} of each item in training, after which it is known.")
         for law in LAWS.values()
         if law.along is not None
     }
@@ -318,7 +319,7 @@ def _show_prediction(found: Prediction, law: Law, items: str) -> None:
         says = f"{verb} about {amount(bits, 'bit')}, of {found.value:.4g} {items}"
     if law.needed_for is not None:
         says = f"needs a {law.target} of about {found.value:.4g}"
-    screen.print(f"{says}; a new measurement falls {_between(interval)} with probability {interval.level:.0%}")
+    screen.print(f"{says}; a new measurement falls {_between(interval)} with probability {percent(interval.level)}")
     if rule is not None:
         screen.print(f"heads: about {found.n_heads} of {found.d_head} ({rule})")
     screen.print(f"law: {found.law} ({found.source})")
@@ -341,7 +342,7 @@ def _show_plan(found: Frontier, items: str) -> None:
     target = found.items
     sizes = ", ".join(f"{name} {value}" for name, value in asked.items())
     screen.print(
-        f"{target} {items} ({sizes}), with probability {found.probability:.0%}; law: {found.law} ({found.source})"
+        f"{target} {items} ({sizes}), with probability {percent(found.probability)}; law: {found.law} ({found.source})"
     )
     rows = found.architectures or tuple(filter(None, (found.nearest,)))
     if not found.architectures:
@@ -366,7 +367,7 @@ def _show_plan(found: Frontier, items: str) -> None:
     words = {
         "trainable": "trainable, total: parameters" if "total" in kept else "trainable: parameters",
         "size": f"size: of all of them as {found.precision}",
-        "expected": f"expected, at least: {items} (the latter with {found.probability:.0%})",
+        "expected": f"expected, at least: {items} (the latter with {percent(found.probability)})",
         **(
             {_more(gains[0]): f"{steps}: {items} per 1000 trainable parameters that one step more adds"}
             if gains

@@ -9,6 +9,7 @@ from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
 from capax.planning.relations import LAW, RelationPlan, plan_relations
 from capax.specs import Relations
+from capax.text import percent
 
 FIELDS = ("graph", "n_items", "n_edges", "degree", "embeddings", "strict")
 
@@ -52,7 +53,7 @@ plan = command(_plan, Part("Task", {"": Relations}, only=FIELDS))
 def _show(found: RelationPlan) -> None:
     screen = output.console()
     screen.print(
-        f"{found.graph}, {found.n_edges} edges, with probability {found.probability:.0%}; law: {found.law} "
+        f"{found.graph}, {found.n_edges} edges, with probability {percent(found.probability)}; law: {found.law} "
         f"({found.source}); seed {found.seed}"
     )
     rows = found.channels

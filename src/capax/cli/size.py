@@ -11,7 +11,7 @@ from capax.cli.facts import in_words
 from capax.cli.families import amount
 from capax.cli.flags import Json
 from capax.errors import SpecError
-from capax.planning.size import SURE, Asked, ModelSize, model_size
+from capax.planning.size import SUREST, Asked, ModelSize, model_size
 from capax.specs import Facts
 from capax.specs.facts import Ambiguous
 from capax.text import counted, duration
@@ -150,8 +150,8 @@ def _show_asked(found: ModelSize, asked: Asked) -> None:
             screen.print(line)
     what = "" if asked.recall is None else f", {asked.recall:.6g} of the facts recalled"
     chance = f"{asked.probability:.1%}"
-    if not 1 - SURE < asked.probability < SURE:
-        chance = f"above {SURE:.1%}" if asked.probability > 0.5 else f"below {1 - SURE:.1%}"
+    if not 1 - SUREST < asked.probability < SUREST:
+        chance = f"above {SUREST:.1%}" if asked.probability > 0.5 else f"below {1 - SUREST:.1%}"
     screen.print(
         f"{amount(asked.bits, 'bit')}{what}: held with probability {chance} by the law, where "
         f"{100 * asked.wanted:.6g}% is wanted: {'it fits' if asked.fits else 'IT DOES NOT FIT'}."

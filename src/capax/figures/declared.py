@@ -77,8 +77,8 @@ PARAMETERS = Lines(
         limited,
         by_law,
         "Parameters are counted from the tensors; frozen tables are not among them.",
-        f"{HARMA} draw this for 64 tokens in Fig. 11, which follows from their Table 1 under one count of coefficients and not "
-        "under another.",
+        f"{HARMA} draw this for 64 tokens in Fig. 11, which follows from their Table 1 under one count of coefficients "
+        "and not under another.",
     ),
     needs="mac, several d_model",
 )
@@ -202,7 +202,8 @@ MAC_MLS = Lines(
     settings=(*Mac.model_fields, *Mls.model_fields, "library_size"),
     caption=(
         "MAC: the most items of one large library that a training recalls, best of the restarts; minus chance: less "
-        "what guessing or one constant answer recalls, whichever is more. MLS: the largest library that is memorized whole in half of the trainings. "
+        "what guessing or one constant answer recalls, whichever is more. MLS: the largest library that is memorized "
+        "whole in half of the trainings. "
         "Dots: each restart. Bars: 95 % intervals, of MAC for the best of as many new restarts (from 3 on), of MLS for "
         "its 50 % point.",
         same,

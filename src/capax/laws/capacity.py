@@ -153,7 +153,13 @@ class CapacityLaw(Product):
         self.repeats_ = len(every.counts) - len(rows.counts)
         told = {} if table is None else table
         self.domain_ = Domain.of(
-            self.columns, rows.columns, told, np.array([np.inf]), skip=counted(told), coded=self.coded
+            self.columns,
+            rows.columns,
+            told,
+            np.array([np.inf]),
+            skip=counted(told),
+            coded=self.coded,
+            mixed=[name for term in TERMS.values() for name in term.columns if name not in self.columns],
         )
         self.rows_, self.draws_ = rows, None
         design, y = self._design(rows.columns), np.log(np.where(rows.complete, rows.library, rows.counts))

@@ -124,6 +124,9 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     )
 
 
+SHAPE = {"n_layers", "n_heads", "d_head", "d_model"}
+
+
 def _of_items(law: Law, held: Law, table: pl.DataFrame, heads: np.ndarray, widths: np.ndarray) -> Score:
     """The score of a law of counts on rows that say in bits what is held."""
     law = clone(law).set_params(target=ITEMS)
@@ -131,6 +134,8 @@ def _of_items(law: Law, held: Law, table: pl.DataFrame, heads: np.ndarray, width
     rows = law.read(known)
     score = _score(law, rows, known, heads, widths)
     own = {*law.columns, *get_args(Size)}  # sizes follow from shapes
+    if not set(get_args(Size)).isdisjoint(law.columns):
+        own |= SHAPE  # of which they tell
     differ = [name for name in held.columns if name not in own and table[name].n_unique() > 1]
     reasons = [f"it knows nothing of {', '.join(differ)}, in which the rows differ"] if differ else []
     an_item = tables.numbers(table, held.target) / rows.counts  # in bits

@@ -151,7 +151,10 @@ class Product(Law):
                 raise LawError(f"{name}: above {least:g} for this law ({why}), got {columns[name].min():g}")
 
 
-TOKENS = Factor("p", "seq_len", ("seq_len",), lambda seq_len: -_log_less_one(seq_len), 1.0)
+TOKENS = Factor(
+    *("p", "seq_len", ("seq_len",), lambda seq_len: -_log_less_one(seq_len), 1.0),
+    above=(1.0, "a sequence of one token has nothing to recall"),
+)
 HEADS = Factor("q", "n_heads", ("n_heads",))
 WIDTH = Factor("r", "d_model", ("d_model",), usual=1.0)
 LAYERS = Factor("s", "n_layers", ("n_layers",))

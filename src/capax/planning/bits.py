@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 import scipy
@@ -15,12 +15,12 @@ from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, operations
-from capax.planning.question import Columns, Question, of_new_measurement, predicted
+from capax.planning.question import Columns, Question, of_new_measurement
 from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network, Precision, Smallest, Verification
 from capax.planning.written import Written
 from capax.results import LEVEL
 from capax.specs import Capacity
-from capax.specs.spec import whole
+from capax.specs.spec import positive, whole
 
 NARROWEST, WIDEST, STEPS = 16, 16_384, 4
 """Widths that are tried, so many to an octave."""
@@ -68,6 +68,51 @@ class Fill(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What each network knows after so many exposures of what it holds.
+
+    Attributes:
+        share: of what it holds, `(models,)`, and `spread`, the standard deviation of its logarithm.
+        inside: whether the curve's domain has it.
+        rows: what the curve was asked; None where all is known.
+        domain, remarks: what to say of it.
+    """
+
+    share: np.ndarray
+    spread: np.ndarray
+    inside: np.ndarray
+    rows: Columns | None = None
+    domain: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, table: Columns, exposures: int | None) -> Self:
+        """What networks know, by the curve of the recipe of protocol capacity; all where exposures are not given."""
+        count = len(next(iter(table.values())))
+        if exposures is None:
+            return cls(np.ones(count), np.zeros(count), np.full(count, True))
+        curve = load_law(CURVE)
+        assert isinstance(curve, ExposureLaw)
+        rows = table | {"exposures": np.full(count, exposures)}
+        share, spread = curve.known_share(rows), curve.share_spread(rows)
+        remark = (
+            f"after {exposures} exposures {share.min():.0%} of what a network holds is known: by {CURVE}, of the "
+            "recipe of protocol capacity; the standard deviation of its logarithm, up to "
+            f"{spread.max():.2g}, is in the intervals"
+        )
+        domain = f"of {CURVE} {curve.domain_.in_words()}"
+        return cls(share, spread, curve.inside_domain(rows), rows, (domain,), (remark,))
+
+    def why(self, at: int) -> list[str]:
+        """Why a network lies outside the curve's domain."""
+        if self.rows is None:
+            return []
+        domain = load_law(CURVE).domain_
+        found = domain.outside_in_words({name: values[at].item() for name, values in self.rows.items()})
+        return [f"{reason} (of {CURVE})" for reason in found]
+
+
+@dataclass(frozen=True)
 class Families:
     """Networks to choose from: of each family several widths.
 
@@ -87,7 +132,6 @@ def checked_budget(
     bytes_: Any,
     hours: Any,
     *,
-    probability: Any,
     precision: Any,
     accelerator: Any,
     smallest: Any,
@@ -103,10 +147,8 @@ def checked_budget(
     for name, value in counts.items():
         if value is not None:
             whole(name, value, error=LawError)
-    if hours is not None and not 0 < hours < np.inf:
-        raise LawError(f"budget_hours: a positive number, got {shown(hours)}")
-    if not 0 < probability < 1:
-        raise LawError(f"probability: between 0 and 1, got {shown(probability)}")
+    if hours is not None:
+        positive("budget_hours", hours, error=LawError)
     choices = (
         ("precision", precision, BYTES),
         ("accelerator", accelerator, PEAKS),
@@ -188,26 +230,29 @@ def frontier(
     law, tried = question.law, families(question, multiple)
     table, models, task = tried.table, tried.models, question.task
     inside = law.inside_domain(table)
-    share, early, remarks = _known(table, exposures)
+    seen = Seen.of(table, exposures)
     fill = fill or Fill(1.0, 0.0)
-    items = share * fill.share / question.per_item
-    expected = predicted(law, table) * items
-    levels = (1 - LEVEL) / 2, 1 - probability, (1 + LEVEL) / 2
-    low, at_least, high = (bits * items for bits in fill.widened(law, table, levels, early))
+    items = seen.share * fill.share / question.per_item
+    levels = (1 - LEVEL) / 2, 1 - probability, 0.5, (1 + LEVEL) / 2
+    low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.spread))
     shown = shown_exposures if exposures is None else exposures
-    held = np.full(len(models), target) if target is not None else np.minimum(at_least, question.most)
+    worth = np.array([operations(one, task, 1.0, shown) for one in models])
+    held = np.full(len(models), float(target)) if target is not None else np.minimum(at_least, question.most)
     size, total = table["trainable_parameters"], table["total_parameters"]
     n_bytes = total * BYTES[precision]
     if written is not None:
         n_bytes = np.array([written.n_bytes(one, **task.sizes()) for one in models])
     allowed = {"parameters": size, "bytes": n_bytes}
     if budget.hours is not None:
-        spent = [operations(one, task, count, shown) for one, count in zip(models, held.tolist(), strict=True)]
-        allowed["hours"] = np.array([hours(flops) for flops in spent])
-    kept = np.full(len(models), True) if (law.travels if extrapolate is None else extrapolate) else inside
+        allowed["hours"] = hours(worth * (held if target is not None else 1.0))
+    if budget.hours is not None and target is None:  # a training shows no more items in these hours
+        held = np.minimum(held, np.floor(budget.hours / hours(worth)))
+    kept = np.full(len(models), True) if (law.travels if extrapolate is None else extrapolate) else inside & seen.inside
     if not kept.any():
+        question.outside([{**question.asked, **question.kinds}], extrapolate=False)
+        words = [law.domain_.in_words(), *seen.domain]
         raise OutsideDomain(
-            f"outside the domain of {law.name} ({law.source_}): {law.domain_.in_words()}; extrapolate all the same"
+            f"outside the domain of {law.name} ({law.source_}): {'; '.join(words)}; extrapolate all the same"
         )
     for name, values in allowed.items():
         if (most := getattr(budget, name)) is not None:
@@ -230,21 +275,25 @@ def frontier(
             weights=None if written is None else written.how.words,
             bits=float(expected[at]) * question.per_item,
             memorized=items,
-            at_least=min(float(at_least[at]), question.most),
+            at_least=min(float(at_least[at]), question.most) if target is not None else float(held[at]),
             interval=of_new_measurement(least, most, LEVEL),
             tokens_per_parameter=items * (task.tokens_per_item or 0) / int(size[at]),
-            efficient=not ((size < size[at]) & (total < total[at]))[places].any(),
-            outside=tuple(law.domain_.outside_in_words({name: values[at].item() for name, values in table.items()})),
-            cost=Cost.of(operations(models[at], task, float(held[at]), shown), accelerator),
+            efficient=is_efficient(at, size, total, places),
+            outside=(
+                *law.domain_.outside_in_words({name: one[at].item() for name, one in table.items()}),
+                *seen.why(at),
+            ),
+            cost=Cost.of(float(worth[at] * held[at]), accelerator),
         )
 
     enough = kept if target is None else kept & (at_least >= target)
     members = [np.flatnonzero(enough & (tried.family == number)) for number in range(tried.family[-1] + 1)]
-    places = np.array([of_one[-1 if target is None else 0] for of_one in members if len(of_one)], dtype=int)
-    places = places[np.argsort(-at_least[places] if target is None else size[places], kind="stable")]
+    of_each = [of_one[np.argmax(held[of_one]) if target is None else 0] for of_one in members if len(of_one)]
+    places = np.array(of_each, dtype=int)
+    places = places[np.lexsort((size[places], -held[places] if target is None else size[places]))]
     nearest = None if len(places) else int(np.flatnonzero(kept)[np.argmax(at_least[kept])])
     first = places[0] if nearest is None else nearest
-    within = np.flatnonzero(inside)
+    within = np.flatnonzero(inside & seen.inside & kept)
     sure = within[enough[within]] if target is not None else within[:0]
     kinds: dict[str, Any] = {
         name: kind for name, kind in question.kinds.items() if name != "embeddings" or question.tables is None
@@ -261,41 +310,40 @@ def frontier(
         budget=budget,
         sure=described(sure[np.argmin(size[sure])]) if len(sure) else None,
         largest_inside=described(within[np.argmax(expected[within])]) if len(within) else None,
-        measured=_nearest_measured(law, float(expected[first]) * question.per_item),
-        drivers=law.drivers({name: values[[first]] for name, values in table.items()}),
+        measured=measured_near(question, described(first)),
+        drivers=drivers(question, described(first)),
         exposures=shown,
         early=exposures is not None,
         accelerator=accelerator,
         law=law.name,
         source=law.source_,
         domain=law.domain_,
-        notes=(*remarks, *law.notes_, *assumptions(shown, accelerator)),
+        notes=(*seen.remarks, *law.notes_, *assumptions(shown, accelerator)),
     )
 
 
-def _nearest_measured(law: Law, bits: float) -> Known | None:
-    """The converged network of the law's data that holds what is nearest to so many bits."""
+def is_efficient(at: int, size: np.ndarray, total: np.ndarray, places: Sequence[int] | np.ndarray) -> bool:
+    """Whether none of some networks has fewer parameters, trainable or in all, and no more of the other kind."""
+    others = np.asarray(places)
+    no_more = (size[others] <= size[at]) & (total[others] <= total[at])
+    return not (no_more & ((size[others] < size[at]) | (total[others] < total[at]))).any()
+
+
+def drivers(question: Question, network: Network) -> dict[str, float]:
+    """What makes the interval of a network wide."""
+    sizes = {name: getattr(network, name) for name in SIZES} | network.further
+    kinds = {} if network.embeddings is None else {"embeddings": network.embeddings}
+    return question.law.drivers(question.table([question.spec(sizes, kinds)]))
+
+
+def measured_near(question: Question, network: Network) -> Known | None:
+    """The converged network of the law's data that holds what is nearest to a network's bits."""
+    law = question.law
     if (rows := law.measured) is None:  # of a law's file that leaves them out
         return None
-    at = int(np.argmin(np.where(rows.complete, np.inf, np.abs(np.log(rows.counts / bits)))))
+    at = int(np.argmin(np.where(rows.complete, np.inf, np.abs(np.log(rows.counts / network.bits)))))
     sizes = {name: float(values[at]) for name, values in rows.columns.items() if name not in law.coded}
     return Known(sizes=sizes, bits=float(rows.counts[at]))
-
-
-def _known(table: Columns, exposures: int | None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """The share of what each network holds that it knows after so many exposures, its spread, and what to say of it."""
-    count = len(table["effective_parameters"])
-    if exposures is None:
-        return np.ones(count), np.zeros(count), ()
-    curve = load_law(CURVE)
-    assert isinstance(curve, ExposureLaw)
-    seen = table | {"exposures": np.full(count, exposures)}
-    share, spread = curve.known_share(seen), curve.share_spread(seen)
-    remark = (
-        f"after {exposures} exposures {share.min():.0%} of what a network holds is known: by {CURVE}, of the recipe of "
-        f"protocol capacity; the standard deviation of its logarithm, up to {spread.max():.2g}, is in the intervals"
-    )
-    return share, spread, (remark,)
 
 
 def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: Any) -> Verification:
@@ -311,8 +359,9 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
         how: store, seed, workers and progress of `measure`.
     """
     usual = {name: question.only(name) for name in ("d_head", "n_heads")}
-    filled = question.model.completed({"d_model": chosen.d_model, **usual})
-    heads = {name: [getattr(chosen, name)] for name in usual if getattr(chosen, name) != filled[name]}
+    given = {name: getattr(chosen, name) for name in usual if name in question.sizes}
+    filled = question.model.completed({"d_model": chosen.d_model, **usual, **given})
+    heads = {name: [getattr(chosen, name)] for name in usual if name in given or getattr(chosen, name) != filled[name]}
     kinds = question.kinds | ({} if question.tables is None else {"embeddings": chosen.embeddings})
     widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
     sizes = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}

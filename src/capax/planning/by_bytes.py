@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from capax.errors import CapaxError, LawError, shown
-from capax.planning.bits import Fill, frontier
+from capax.planning.bits import Fill, drivers, frontier, is_efficient, measured_near
 from capax.planning.question import Question
 from capax.planning.results import BitsFrontier, Network
 from capax.planning.written import Written, ways
@@ -44,8 +46,19 @@ def by_bytes(question: Question, target: int | None, *, fill: Fill | None = None
         max(found, key=lambda plan: 0.0 if plan.nearest is None else plan.nearest.at_least),
     )
     sure = [plan.sure for plan in found if plan.sure is not None]
+    size, total = (
+        np.array([getattr(one, f"{kind}_parameters") for one in networks]) for kind in ("trainable", "total")
+    )
+    every = np.arange(len(networks))
+    networks = tuple(
+        one.model_copy(update={"efficient": is_efficient(at, size, total, every)}) for at, one in enumerate(networks)
+    )
+    about_first = (
+        {} if first is None else {"drivers": drivers(question, first), "measured": measured_near(question, first)}
+    )
     return chosen.model_copy(
         update={
+            **about_first,
             "architectures": networks,
             "sure": min(sure, key=lambda one: one.bytes) if sure else None,
             "notes": (*chosen.notes, _remark(first, chosen)),

@@ -16,7 +16,7 @@ from capax.planning.bits import checked_budget, frontier
 from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
 from capax.planning.fills import fill, of_bounds
-from capax.planning.question import Question, predicted
+from capax.planning.question import SUREST, Question, predicted
 from capax.planning.results import SIZES, Network, Precision, Smallest, held_in_words, networks, verified
 from capax.planning.written import ways
 from capax.probes.quantization import recalled_share
@@ -25,6 +25,7 @@ from capax.results import LEVEL, Interval, Measurement, Result
 from capax.seeds import numpy_generator
 from capax.specs import Facts, Mac, Training
 from capax.specs.facts import Tokenization
+from capax.specs.spec import positive
 from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
@@ -208,11 +209,11 @@ def plan_facts(
         budget_bytes,
         budget_hours,
         multiple=multiple,
-        probability=probability,
         precision=precision,
         accelerator=accelerator,
         smallest=smallest,
     )
+    positive("probability", probability, SUREST, LawError)
     tokenizations = tuple(dict.fromkeys([tokenizations] if isinstance(tokenizations, str) else tokenizations))
     for one in tokenizations or ("",):
         if one not in TOKENIZATIONS:
@@ -221,6 +222,7 @@ def plan_facts(
         raise LawError(f"{NO_PLAN}{shown(facts.tokenizer)}")
     checked_recall(facts, recall)
     held, notes, networks, errors = fill(recall, data), [], [], []
+    told: dict[str, tuple[str, ...]] = {}
     for kind in tokenizations:
         try:
             task = facts.replace(tokenization=kind)
@@ -244,7 +246,7 @@ def plan_facts(
         if not found.architectures:
             notes.append(f"{kind}: no network up to the widest that is tried recalls so many")
         networks += [_described(one, task) for one in found.architectures]
-        source, told = found.source, found.notes
+        source, told[kind] = found.source, found.notes
     if len(errors) == len(tokenizations):
         raise errors[0]
     if (file := in_file(facts)).compressed_bytes is None:
@@ -267,7 +269,7 @@ def plan_facts(
             f"hold (standard deviation of the logarithm {held.spread:.2f}, by a study of "
             f"{held.files} files{f' and {held.more} of the data given' if data else ''}{of_bounds(recall)}; "
             "codes alone were studied)",
-            *told,
+            *(told[networks[0].tokenization] if networks else next(iter(told.values()))),
         ),
     )
 

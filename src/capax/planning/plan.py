@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from capax.errors import LawError, shown
+from capax.errors import LawError, OutsideDomain
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.planning import bits
 from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
-from capax.planning.question import Columns, Question, of_new_measurement, predicted
+from capax.planning.question import SUREST, Columns, Question, of_new_measurement, predicted
 from capax.planning.results import (
     BYTES,
     Architecture,
@@ -30,7 +30,7 @@ from capax.planning.results import (
 from capax.protocols.measure import measure
 from capax.protocols.progress import Callback
 from capax.specs import Mac, Training
-from capax.specs.spec import whole
+from capax.specs.spec import positive, whole
 from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.training.workers import Workers
@@ -52,16 +52,18 @@ def predict(
         extrapolate: answer outside the law's domain, too; by default only a law that travels does (`Law.travels`), such
             as capacity.
         sizes: those of the task and of the model by name: `seq_len=8, n_heads=2, d_model=32`. What all the law's data
-            had in common may be left out.
+            had in common may be left out. Beside a law in bits also `exposures`: what is known after so many.
 
     Raises:
         LawError: for a size that is missing or not allowed, outside the domain without `extrapolate`, or where the law
             has no meaning.
     """
+    law = load_law(law)
+    early = sizes.pop("exposures", None) if law.target in IN_BITS and law.along is None else None
+    if early is not None:
+        early = whole("exposures", early, error=LawError)
     question = Question(law, sizes)
-    law = question.law
-    if not 0 < level < 1:
-        raise LawError(f"level: between 0 and 1, got {shown(level)}")
+    positive("level", level, 2 * SUREST - 1, LawError)
     grid = question.grid()
     for name, values in grid.items():
         if len(values) > 1:
@@ -70,11 +72,18 @@ def predict(
     table = question.table([model])
     row = {name: values[0].item() for name, values in table.items() if name not in law.found}
     outside = question.outside([row], extrapolate)
-    value = float(predicted(law, table)[0]) / question.per_item
+    seen = bits.Seen.of(table, early)
+    if (beyond := tuple(seen.why(0))) and extrapolate is False:
+        raise OutsideDomain(f"outside the domain: {'; '.join(beyond)}; extrapolate all the same")
+    items = float(seen.share[0]) / question.per_item
+    value = float(predicted(law, table)[0]) * items
     if value < 0:
         raise LawError(f"{law.name}: predicts {value:.4g} items; no count is below zero, so it does not hold here")
     most = question.most if law.needed_for is None else np.inf
-    low, high = (min(float(end[0]) / question.per_item, most) for end in law.predict_interval(table, level))
+    levels = (1 - level) / 2, (1 + level) / 2
+    every = bits.Fill(1.0, 0.0)
+    ends = law.predict_interval(table, level) if early is None else every.widened(law, table, levels, seen.spread)
+    low, high = (min(float(end[0]) * items, most) for end in ends)
     told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes, *question.along)}
     told |= question.kinds
     told["trainable_parameters"] = row["trainable_parameters"]
@@ -82,14 +91,14 @@ def predict(
         told["bits"] = value * question.per_item
     if law.needed_for is not None:
         told["rule"] = question.model.rule
-    remarks = law.remarks({name: table[name] for name in law.columns})
+    remarks = [*seen.remarks, *law.remarks({name: table[name] for name in law.columns})]
     if value > most:
         remarks.append(f"it could hold more, but only {most} {question.kind.unit} are distinct")
     return Prediction(
         value=min(value, most),
         interval=of_new_measurement(low, high, level),
-        inside_domain=not outside,
-        outside=outside,
+        inside_domain=not (outside or beyond),
+        outside=(*outside, *beyond),
         **told,
         **_about(law, remarks=remarks),
     )
@@ -158,11 +167,11 @@ def plan(
         budget_hours,
         multiple=multiple,
         exposures=exposures,
-        probability=probability,
         precision=precision,
         accelerator=accelerator,
         smallest=smallest,
     )
+    positive("probability", probability, SUREST, LawError)
     of_bits = {"budget_bytes": budget_bytes, "exposures": exposures, "budget_hours": budget_hours}
     for name, given in of_bits.items():
         if given is not None and not in_bits:
@@ -256,7 +265,6 @@ def _described(
     most = question.most if question.law.needed_for is None else np.inf
     tokens, found = question.task.tokens_per_item, []
     for at in places:
-        smaller = (one for one in places if size[one] <= size[at] and total[one] <= total[at])
         named: dict[str, Any] = {name: int(table[name][at]) for name in question.axes}
         for name, after in following.items():
             named[name] = _gain(memorized, size, at, after.get(at))
@@ -268,7 +276,7 @@ def _described(
                 memorized=min(memorized[at], most),
                 at_least=min(at_least[at], most),
                 tokens_per_parameter=None if tokens is None else tokens * min(memorized[at], most) / size[at],
-                efficient=all((size[one], total[one]) == (size[at], total[at]) for one in smaller),
+                efficient=bits.is_efficient(at, np.array(size), np.array(total), places),
                 **named,
             )
         )
@@ -330,7 +338,7 @@ def refuse_unverified(*, early: bool, by_bytes: bool) -> None:
     """
     if by_bytes:
         raise LawError(
-            "smallest: a plan by bytes is not verified; measure the network with keep_weights, and quantize it"
+            "target: a plan by bytes is not verified; measure the network with keep_weights, and quantize it"
         )
     if early:
         raise LawError("exposures: what is known after so many is not verified, only what is held at convergence")

@@ -23,6 +23,8 @@ from capax.store.tables import IN_BITS, OF_RECALL
 MOST_CHOICES = 10_000
 """Values that a law's domain may offer along one axis."""
 MOST_CANDIDATES = 200_000
+SUREST = 0.999
+"""Probability that a thousand draws of a law still tell."""
 COUNTED = ("trainable_parameters", "total_parameters", "effective_parameters", "total_key_dim")
 """Columns that follow from the sizes."""
 
@@ -287,10 +289,13 @@ class Question:
 
 
 def predicted(law: Law, table: Columns) -> np.ndarray:
-    """What a law expects of some rows, wherever they lie."""
+    """What a law expects of some rows, wherever they lie: of one that averages, the middle of what it may be.
+
+    Far from the data an average of coefficients would follow the steepest of the regressions.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDomainWarning)
-        return law.predict(table)
+        return law.quantile(table, 0.5) if law.travels else law.predict(table)
 
 
 def of_new_measurement(low: float, high: float, level: float) -> Interval:

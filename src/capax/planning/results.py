@@ -11,7 +11,7 @@ from capax.laws.domain import Domain
 from capax.overview import Displayed, Overview
 from capax.planning.cost import Cost
 from capax.results import Interval, Measurement, Result
-from capax.text import amount
+from capax.text import amount, percent
 
 Precision = Literal["float32", "float64", "bfloat16"]
 Smallest = Literal["parameters", "bytes"]
@@ -156,7 +156,7 @@ class Frontier(Displayed, Sized):
     def overview(self) -> Overview:
         """What a prompt or a notebook shows of it: the smallest architectures first."""
         rows = self.architectures or tuple(filter(None, (self.nearest,)))
-        held = "what a budget holds" if self.items is None else f"{self.items} items with {self.probability:.0%}"
+        held = "what a budget holds" if self.items is None else f"{self.items} items with {percent(self.probability)}"
         none = "" if self.architectures else "; no architecture holds them, the nearest is"
         return Overview(
             title=f"A plan: {held} ({sizes_in_words(self)}); law {self.law} ({self.source}){none}",

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from capax.errors import LawError, shown
+from capax.errors import LawError
 from capax.laws.domain import Domain
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
@@ -17,15 +17,15 @@ from capax.laws.law import Law
 from capax.models.hf_config import Described, causal_model, read_config
 from capax.overview import Displayed, Overview
 from capax.planning.bits import CURVE, Fill
-from capax.planning.cost import PEAKS, USED, hours, peaks
+from capax.planning.cost import PEAKS, USED, hours_on, peaks
 from capax.planning.counting import Counts, Shape, count, shape
 from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
 from capax.planning.facts import UNPACKED, FactsInFile, checked_recall, in_file
 from capax.planning.fills import fill, of_bounds
-from capax.planning.question import Columns, predicted
+from capax.planning.question import SUREST, Columns, predicted
 from capax.results import Result
 from capax.specs import Facts
-from capax.specs.spec import whole
+from capax.specs.spec import positive, whole
 from capax.text import amount
 
 BITS_OF = {"float32": 32, "bfloat16": 16, "int8": 8, "int4": 4}
@@ -37,8 +37,6 @@ BITS_A_TOKEN = 1
 SCHULMAN = "Schulman et al. 2025, 'LoRA Without Regret': about 1 bit a token of data (read)"
 MANY_ROWS = 0.05
 """Share of all parameters from which it is said that tables hold nothing of what never occurs."""
-SURE = 0.999
-"""Probabilities nearer to one are not told apart by the law's draws."""
 
 
 class Exposed(Result):
@@ -157,10 +155,9 @@ def model_size(
         raise LawError("bits: only without facts, which have bits of their own")
     if facts is None and bits is None and tokens is not None:
         raise LawError("tokens: only with facts or bits, of which they are")
-    if bits is not None and not 0 < bits < np.inf:
-        raise LawError(f"bits: a positive number, got {shown(bits)}")
-    if not 0 < probability <= SURE:
-        raise LawError(f"probability: above 0 and at most {SURE}, got {shown(probability)}")
+    if bits is not None:
+        positive("bits", bits, error=LawError)
+    positive("probability", probability, SUREST, LawError)
     if tokens is not None:
         whole("tokens", tokens, error=LawError)
     described = read_config(Path(config))
@@ -249,14 +246,14 @@ def _asked(
         tokens=each,
         tokens_from="given" if tokens else "bits" if file is None else "text",
         flops=flops,
-        accelerator_hours=None if flops is None else {name: hours(flops, peak) for name, peak in PEAKS.items()},
+        accelerator_hours=None if flops is None else {name: hours_on(name, flops) for name in PEAKS},
         times_packed=None if not packed else {name: size / packed for name, size in _bytes(counts.total).items()},
     )
 
 
 def _probability(law: Law, table: Columns, held: Fill, bits: float) -> float:
     """With which a new measurement of the model would hold so many bits, by the law and the spread of fills."""
-    levels = [1 - SURE, *np.linspace(0.005, 0.995, 199).tolist(), SURE]
+    levels = [1 - SUREST, *np.linspace(0.005, 0.995, 199).tolist(), SUREST]
     quantiles = np.log([float(one[0]) * held.share for one in held.widened(law, table, levels)])
     return 1 - float(np.interp(np.log(bits), np.maximum.accumulate(quantiles), levels))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import numbers
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
@@ -87,6 +89,22 @@ def whole(name: str, value: Any, least: int | None = 1, error: type[CapaxError] 
     if value > LARGEST:
         raise error(f"{name}: at most 2^63 - 1, got {shown(value)}")
     return int(value)
+
+
+def positive(name: str, value: Any, most: float = math.inf, error: type[CapaxError] = SpecError) -> float:
+    """A positive number that is given as an argument, below infinity.
+
+    Args:
+        most: the largest that is allowed.
+
+    Raises:
+        CapaxError: of the given class, that names the argument.
+    """
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not (number and 0 < value <= most and value < math.inf):
+        limit = "a positive number" if most == math.inf else f"above 0 and at most {most:.4g}"
+        raise error(f"{name}: {limit}, got {shown(value)}")
+    return float(value)
 
 
 def since(version: str, description: str, **limits: Any) -> Any:

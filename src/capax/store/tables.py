@@ -371,12 +371,21 @@ def numbers(data: Any, name: str) -> np.ndarray:
     try:
         found = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TableError(f"{name}: should be numbers, got {column.dtype} such as {column.flat[0]!r}") from None
+        row, value = next((row, value) for row, value in enumerate(column.flat) if not _is_number(value))
+        raise TableError(f"{name}: row {row}: should be a number, got {value!s:.80}") from None
     except OverflowError:  # an integer that is no float
         raise TableError(f"{name}: should be numbers below 1e308, got more") from None
     if found.ndim != 1:
         raise TableError(f"{name}: should have one value a row, got an array of shape {found.shape}")
     return found
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def codes(data: Any, name: str, kinds: Sequence[str]) -> np.ndarray:

@@ -141,7 +141,7 @@ def negative_binomial(of: Evidence) -> Verdict:
     measured = "; ".join(f"{name}: p-value {p}" for name, p in found.items())
     rejected = [name for name, p in found.items() if p.high <= ev.SIGNIFICANT]
     kept = [name for name, p in found.items() if p.low > ev.SIGNIFICANT]
-    how = f"at 5 %, by the distance of the fit in up to {FITS[-1]} simulated studies, with the 95 % interval of the p-value"
+    how = f"at 5 %, by the distance of the fit in up to {FITS[-1]} simulated studies (95 % interval of the p-value)"
     if max(len(rejected), len(kept)) == len(found):
         return ev.exactly(not rejected, measured, f"{'rejected' if rejected else 'not rejected'} {how}")
     said = "; ".join(f"{one} of {', '.join(names)}" for one, names in (("rejected", rejected), ("kept", kept)) if names)
