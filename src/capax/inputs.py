@@ -82,7 +82,7 @@ def read_text(path: Path, field: str, error: type[CapaxError], largest: int | No
         error: as `regular`, and for what is no UTF-8.
     """
     try:
-        return regular(path, field, error, largest=largest).read_text(encoding="utf-8")
+        return regular(path, field, error, largest=largest).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
         raise error(f"{field}: cannot read {path}: {problem}") from None
 
@@ -144,7 +144,7 @@ def lines_of(path: Path, field: str, error: type[CapaxError], longest: int) -> I
     """
     number = 0
     try:
-        with regular(path, field, error).open(encoding="utf-8") as file:
+        with regular(path, field, error).open(encoding="utf-8-sig") as file:
             while part := file.readline(longest + 1):
                 lines = part.splitlines()
                 number += len(lines)

@@ -34,17 +34,28 @@ BAD_PATH = {
 """Errors caused by the given path; others are the machine's."""
 
 
-def check(path: Path, name: str = "out") -> None:
-    """Refuse a path that no file can be written to.
+PAGE = (b"<!", "page")
+"""How a report begins."""
+
+
+def check(path: Path, name: str = "out", ours: tuple[bytes, str] | None = None) -> None:
+    """Refuse a path that no file can be written to, or where there is something else than such a file.
 
     Args:
         name: of the flag that gave the path.
+        ours: with which such files begin, and what they are: only one of them, or an empty file, is overwritten.
 
     Raises:
-        ReportError: for a folder, a path in a folder that is not there or not writable, or a store.
+        ReportError: for a folder, a path in a folder that is not there or not writable, a store, or another file.
     """
     with _reported(name, path):
-        if _is_replaced(_look(path, name)):
+        there = _look(path, name)
+        if ours is not None and there is not None and there.st_size and _is_replaced(there):
+            start, what = ours
+            with path.open("rb") as file:
+                if file.read(len(start)) != start:
+                    raise ReportError(f"{name}: {path} is there, and no {what}; name another file")
+        if _is_replaced(there):
             with _beside(path, name) as part:
                 part.unlink()
         elif not os.access(path, os.W_OK):

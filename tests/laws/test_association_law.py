@@ -144,7 +144,7 @@ def test_predictions_are_the_laws(law: capax.AssociationLaw) -> None:
         capax.predict(law, context_size=8, n_heads=40, d_model=16, d_head=8)
     far = capax.predict(law, context_size=8, n_heads=40, d_model=16, d_head=8, extrapolate=True)
     assert not far.inside_domain
-    with pytest.raises(LawError, match="level: above 0 and at most 0.998"):
+    with pytest.raises(LawError, match=r"level: above 0 and at most 0\.998"):
         capax.predict(law, context_size=8, n_heads=4, d_model=16, d_head=8, level=1.0)
 
 

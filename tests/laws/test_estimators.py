@@ -49,7 +49,7 @@ EXPECTED = {
     "check_readonly_memmap_input": COLUMNS,
     "check_regressor_data_not_an_array": COLUMNS,
     "check_regressors_int": COLUMNS,
-    "check_regressors_no_decision_function": "draws four columns, the last library_size below some counts, or lengths of 1",
+    "check_regressors_no_decision_function": "draws four columns: too small library sizes, or lengths of 1",
     "check_regressors_train": COLUMNS,
     "check_supervised_y_2d": POSITIVE,
 }

@@ -392,3 +392,69 @@ def test_a_promise_is_kept_in_its_own_unit_and_by_the_family_that_was_planned(mo
     assert [(one.d_model, one.d_head, one.n_heads, one.n_layers) for one in models] == [
         (first.d_model, first.d_head, first.n_heads, first.n_layers)
     ]
+
+
+@pytest.mark.parametrize("items", [300, 20_000])
+def test_hours_for_so_many_items_hold_as_many(items: int) -> None:
+    first = planned(items, seq_len=16, vocab_size=1000).architectures
+    hours = 1.001 * min(one.cost.hours for one in first)
+    found = planned(seq_len=16, vocab_size=1000, budget_hours=hours)
+    assert found.architectures[0].at_least >= items
+    assert all(one.cost.hours <= hours for one in found.architectures)
+
+
+def test_items_that_are_few_take_a_small_network() -> None:
+    """Of two tokens from 16 there are 16 sequences: a larger network holds no more of them."""
+    found = planned(seq_len=2, vocab_size=16, budget_parameters=100_000)
+    assert {one.at_least for one in found.architectures} == {16}
+    assert found.architectures[0].trainable_parameters < 5000
+
+
+def test_exposures_beyond_the_curve_are_told() -> None:
+    for exposures, beyond in ((1, True), (1000, False), (10**9, True)):
+        found = planned(10, seq_len=16, vocab_size=100, d_model=[16], n_layers=1, exposures=exposures)
+        said = f"exposures {exposures:g} is outside 100 to 1500 (of reference:exposure)"
+        first = found.architectures[0] if found.architectures else found.nearest
+        assert first is not None
+        assert (said in first.outside) == beyond
+    with pytest.raises(OutsideDomain, match="of reference:exposure"):
+        planned(10, seq_len=16, vocab_size=100, exposures=1, extrapolate=False)
+
+
+def test_what_is_known_early_is_predicted() -> None:
+    asked = dict(n_layers=1, n_heads=1, d_head=16, d_model=16, seq_len=16, vocab_size=100)
+    early, late = (capax.predict(law(), **asked, exposures=exposures) for exposures in (100, 1000))
+    held = capax.predict(law(), **asked)
+    assert early.value < late.value < held.value
+    assert early.inside_domain
+    assert any("after 100 exposures" in note for note in early.notes)
+    assert not capax.predict(law(), **asked, exposures=1).inside_domain
+    with pytest.raises(LawError, match="exposures: should be a whole number"):
+        capax.predict(law(), **asked, exposures=1.5)  # type: ignore[arg-type]
+
+
+def test_outside_the_domain_what_was_asked_is_named() -> None:
+    with pytest.raises(OutsideDomain, match="vocab_size 32000 is outside"):
+        planned(10, seq_len=16, vocab_size=32_000, extrapolate=False)
+
+
+@pytest.mark.parametrize("value", [0.9999, 1, "0.9", None, True])
+def test_probabilities_that_draws_do_not_tell_are_refused(value: object) -> None:
+    with pytest.raises(LawError, match=r"probability: above 0 and at most 0\.999, got"):
+        planned(10, seq_len=16, vocab_size=100, probability=value)
+    with pytest.raises(LawError, match=r"level: above 0 and at most 0\.998, got"):
+        capax.predict(law(), n_heads=1, d_model=16, seq_len=8, vocab_size=100, level=value)  # type: ignore[arg-type]
+
+
+def test_a_law_that_is_not_fitted_is_refused() -> None:
+    with pytest.raises(LawError, match="law: a fitted law, got one of capacity that is not fitted"):
+        capax.plan(capax.CapacityLaw(), 10, seq_len=16, vocab_size=100)
+
+
+def test_what_is_expected_is_as_often_exceeded_as_missed() -> None:
+    """Far away, too, where an average of exponents would follow the steepest."""
+    one = planned(10_000_000, seq_len=16, vocab_size=32_000).architectures[0]
+    table = {"effective_parameters": [one.effective_parameters], "n_layers": [one.n_layers], "n_heads": [one.n_heads]}
+    table |= {"d_head": [one.d_head], "d_model": [one.d_model], "vocab_size": [32_000], "seq_len": [16]}
+    table |= {"loss": ["all"], "embeddings": [one.embeddings], "ffn": ["mlp"]}
+    assert one.bits == pytest.approx(float(law().quantile(pl.DataFrame(table), 0.5)[0]), rel=1e-9)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError, Group, UnknownCommandError
@@ -118,9 +120,17 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except MemoryError as error:
         why = f" ({error})" if str(error) else ""
         _fail(CapaxError(f"memory: not enough for this{why}"), 1, debug)
-    except SystemExit:  # rich's, where nobody reads what it prints
+    except SystemExit as error:
+        if not _of_rich(error):
+            _fail(CapaxError(f"interrupted: a module or a plugin called sys.exit({error.code!r:.80})"), 1, debug)
         _fail(OutputError(streams.reason(BrokenPipeError(errno.EPIPE, ""))), OutputError.exit_code, debug)
     sys.exit(0)
+
+
+def _of_rich(error: SystemExit) -> bool:
+    """Whether rich ends the process, where nobody reads what it prints."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and Path(frames[-1].filename).parent.name == "rich"
 
 
 def _load_plugins(arguments: list[str]) -> list[str]:

@@ -99,7 +99,7 @@ def fit(
     if figure is not None:
         check_writable(figure, "figure")
     if out is not None:
-        outputs.check(out)
+        outputs.check(out, ours=(b'{"law":', "law"))
     if not 0 < level < 1:
         raise LawError(f"level: between 0 and 1, got {level}")
     shelf = str(data[0]) if len(data) == 1 and str(data[0]).startswith(published.PREFIX) else None

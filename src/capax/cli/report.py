@@ -35,7 +35,7 @@ def report(
         A law to draw beside the data, and to plan with: a file of `capax fit --out`, reference, or
         published:harma2024. [default: none is drawn, and the page plans with the law that ships for its task, if any]
     """
-    outputs.check(out)
+    outputs.check(out, ours=outputs.PAGE)
     content = reports.content(stores, title, the_law(law))
     with output.failed_figures():
         reports.write(reports.parts(content), out)

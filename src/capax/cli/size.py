@@ -11,7 +11,8 @@ from capax.cli.facts import in_words
 from capax.cli.families import amount
 from capax.cli.flags import Json
 from capax.errors import SpecError
-from capax.planning.size import SUREST, Asked, ModelSize, model_size
+from capax.planning.question import SUREST
+from capax.planning.size import Asked, ModelSize, model_size
 from capax.specs import Facts
 from capax.specs.facts import Ambiguous
 from capax.text import counted, duration

@@ -19,6 +19,7 @@ from capax.errors import SpecError, SweepFailed, printable, shown
 from capax.results import SweepSummary
 from capax.specs import Task
 from capax.specs.plugins import resolve
+from capax.specs.spec import whole
 from capax.sweeps.grid import read_study
 from capax.text import duration
 
@@ -109,12 +110,13 @@ def sweep(
         raise SpecError("adapt: needs --budget, and --budget and --target need --adapt")
     if dry_run and adapt is not None:
         raise SpecError(f"dry_run: not with --adapt {adapt}, which chooses its runs on the way")
+    if gpus_per_run is not None and ray is None:
+        raise SpecError(f"gpus_per_run: needs --ray, got {gpus_per_run:g}")
+    whole("retries", retries, least=0)
     if dry_run:
         seen = resolve("capax.sweeps.preview:preview")(found, place, workers=workers, device=device, shard=mine)
         output.emit(seen, lambda seen: print(seen.in_words()), as_json=as_json)
         return
-    if gpus_per_run is not None and ray is None:
-        raise SpecError(f"gpus_per_run: needs --ray, got {gpus_per_run:g}")
     if ray is None and submitit is None:
         output.warn(device, *sorted({run.training.precision for run in found.runs}))
     began = time.monotonic()

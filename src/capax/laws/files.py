@@ -228,6 +228,8 @@ def load_law(name: Law | Path | str = DEFAULT) -> Law:
         LawError: when there is no such law.
     """
     if isinstance(name, Law):
+        if not hasattr(name, "domain_"):
+            raise LawError(f"law: a fitted law, got one of {name.name} that is not fitted")
         return name
     if not isinstance(name, Path | str):
         raise LawError(f"law: a fitted law, or the name of one, got {shown(name)}")

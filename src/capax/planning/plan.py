@@ -338,7 +338,8 @@ def refuse_unverified(*, early: bool, by_bytes: bool) -> None:
     """
     if by_bytes:
         raise LawError(
-            "target: a plan by bytes is not verified; measure the network with keep_weights, and quantize it"
+            "smallest: a plan by bytes is not verified (--target bytes); measure the network with keep_weights, and "
+            "quantize it"
         )
     if early:
         raise LawError("exposures: what is known after so many is not verified, only what is held at convergence")

@@ -155,7 +155,7 @@ def report(
         StoreError: for a store that is missing or none.
         LawError: for a law that there is not.
     """
-    outputs.check(Path(out))
+    outputs.check(Path(out), ours=outputs.PAGE)
     write(parts(content(runs, title, the_law(law))), Path(out))
 
 

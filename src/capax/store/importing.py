@@ -32,6 +32,13 @@ def importable(table: Any) -> pl.DataFrame:
         for row, value in enumerate(table[name], start=1):
             if not _is_positive(value):
                 raise TableError(f"{name}: row {row} should be a positive finite number, got {value!r}")
+    for name in table.columns:
+        if (first := name.partition("_duplicated_")[0]) != name:
+            raise TableError(f"{first}: two columns are called so")
+    if "library_size" in table.columns:
+        for row, (count, size) in enumerate(table.select("memorized", "library_size").iter_rows(), start=1):
+            if _is_positive(size) and float(count) > float(size):
+                raise TableError(f"memorized: row {row}: {count} of {size} (library_size)")
     if "source" in table.columns and len(own := table["source"].drop_nulls()):
         raise TableError(f"source: in a store this column says where rows come from; rename it, it has {shown(own[0])}")
     kinds = {name: pl.Float64 for name in REQUIRED if not table.schema[name].is_integer()}

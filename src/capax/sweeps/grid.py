@@ -98,7 +98,7 @@ def combinations(path: Path | str) -> int:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        text = regular(path, "study", StudyError, largest=LARGEST_TEXT).read_text(encoding="utf-8")
+        text = regular(path, "study", StudyError, largest=LARGEST_TEXT).read_text(encoding="utf-8-sig")
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path}: {error}") from None  # it names line and column

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from capax.tasks.facts.fact import Fact, FactsError
-from capax.tasks.facts.files.columns import Names, facts, find
+from capax.tasks.facts.files.columns import RELATIONS, Names, facts, find
 from capax.tasks.facts.files.lines import lines
 
 
@@ -54,7 +54,24 @@ def _table(rows: Iterator[tuple[int, list[str]]], path: Path, named: Names) -> I
         raise FactsError(f"facts: {path} is empty")
     header = [name.strip() for name in header]
     columns = find(header, named, str(path))
-    yield from facts(_of_width(filled, len(header), path), columns, str(path))
+    below = _of_width(filled, len(header), path)
+    if named.relation is None and columns.relation is not None:
+        below = _below(header[columns.relation], columns.relation, below, path)
+    yield from facts(below, columns, str(path))
+
+
+def _below(
+    name: str, place: int, rows: Iterator[tuple[int, Sequence[str]]], path: Path
+) -> Iterator[tuple[int, Sequence[str]]]:
+    """Rows below a header: a first line whose relation comes again is a fact, which would be lost."""
+    known = name.casefold() in RELATIONS
+    for number, cells in rows:
+        if not known and cells[place].strip() == name:
+            raise FactsError(
+                f"facts: {path}, line {number}: {name!r:.80} is in the first line, too, which names the columns; put a "
+                "line such as key, relation, answer before it"
+            )
+        yield number, cells
 
 
 def _of_width(rows: Iterator[tuple[int, list[str]]], width: int, path: Path) -> Iterator[tuple[int, Sequence[str]]]:

@@ -68,4 +68,14 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse)
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The object; a name that is there twice would silently lose a value."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r:.80} is there twice")
+        found[name] = value
+    return found
+
+
+DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse, object_pairs_hook=_once)
