@@ -159,3 +159,30 @@ def test_the_file_that_defines_a_task_is_part_of_its_runs_keys(tmp_path: Path) -
         keys.append(said.replace(f"pairs{number}", "pairs"))
     assert keys[0] != keys[1]
     assert "source_sha256" not in capax.Run(task=capax.Sequences(), model=capax.Transformer()).canonical_json()
+
+
+@pytest.mark.parametrize(
+    ("of", "instead", "said"),
+    [
+        ('"context": 1}', "}", r"sizes\(\) should give vocab_size and context"),
+        ('"context": 1}', '"context": 1.5}', r"sizes\(\): context: should be a whole number, got 1\.5"),
+        ("keys = generator.permutation(self.n_keys)[:size]", "keys = [][1]", r"tokens\(\) failed \(IndexError"),
+        ("keys = generator.permutation", "keys = np.random.permutation", "draw from its generator alone"),
+        ("return 1 / self.n_values", "return 2.0", r"guess_probability\(\): above 0 and at most 1, got 2\.0"),
+        ("return 1 / self.n_values", "return float('nan')", r"guess_probability\(\): above 0 and at most 1, got nan"),
+        ("return 1 / self.n_values", "return 1 / 0", r"guess_probability\(\) failed \(ZeroDivisionError"),
+    ],
+)
+def test_a_faulty_task_is_refused_before_anything_is_trained(of: str, instead: str, said: str, tmp_path: Path) -> None:
+    text, tag = (FOLDER / "pairs.py").read_text(), f"faulty{hashlib.sha256(instead.encode()).hexdigest()[:8]}"
+    assert of in text
+    path = tmp_path / f"{tag}.py"
+    path.write_text(text.replace(of, instead).replace("class Pairs(", f"class {tag}(").replace('"pairs"', f'"{tag}"'))
+    plugins.load_file(path)
+    task = capax.Task.registry.pop(tag)
+    capax.Task.registry[tag] = task
+    try:
+        with pytest.raises(SpecError, match=said):
+            capax.measure(task(n_keys=9, n_values=3, library_size=5), capax.Transformer(d_model=8), restarts=1)
+    finally:
+        del capax.Task.registry[tag]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -97,6 +97,7 @@ def measure(
         raise SpecError(f"keep_weights: only for protocols 'mac' and 'capacity', got {run.protocol.protocol!r}")
     if keep_weights and store is None:
         raise SpecError("keep_weights: weights are kept beside a store, but no store was given")
+    run.task.refuse_faults()
     refuse_too_large(run, where)
     with ExitStack() as stack:
         if not isinstance(workers, Workers):
@@ -126,6 +127,8 @@ def measure(
             if not keep_weights:
                 store.delete_weights(run.key())  # of an earlier measurement, which this one replaces
         except StoreWriteError as error:
+            with suppress(StoreWriteError):  # of a run that is in no store
+                store.delete_weights(run.key())
             error.unsaved = measurement
             raise
         finish(progress, measurement)
@@ -179,6 +182,7 @@ def perform(
         checkpoints: a folder where trainings leave their state: a run that was killed goes on from there, and its
             seconds and time limit count those before. The caller removes it once the measurement is kept.
     """
+    run.task.refuse_faults()
     refuse_too_large(run, device)
     trainer = _Trainer([run], workers, device, Tracker(progress, run), keep_weights, checkpoints)
     count = PROCEDURES[type(run.protocol)](run, run.protocol, trainer)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from capax.errors import CapaxError, SpecError, shown
 from capax.specs.model import Model, Scored
-from capax.specs.plugins import Registry, resolve
-from capax.specs.spec import LARGEST_LIBRARY, Tagged
+from capax.specs.plugins import Registry, resolve, source_sha256
+from capax.specs.spec import LARGEST_LIBRARY, Tagged, positive, whole
 from capax.specs.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -194,6 +195,44 @@ class Task(Tagged):
     def library_bytes(self, model: Model) -> int:
         """Bytes that one library takes while it is drawn, at least."""
         return 2 * 8 * self.library_size * (self.sizes()["context"] + 1)
+
+    def refuse_faults(self) -> None:
+        """Refuse a task of a plugin whose methods fail, or say what cannot be: nothing is trained for it.
+
+        Raises:
+            SpecError: that names the task and the method.
+        """
+        if source_sha256(type(self).__module__) is None:
+            return
+        of = f"task {self.tag()!r}:"
+        sizes = self._told("sizes")
+        lacks = {"vocab_size", "context"} - set(sizes if isinstance(sizes, Mapping) else ())
+        drawn = type(self).tokens is not Task.tokens
+        if not isinstance(sizes, Mapping) or (drawn and lacks):
+            raise SpecError(f"{of} sizes() should give vocab_size and context, got {shown(sizes)}")
+        for name, size in sizes.items():
+            whole(f"{of} sizes(): {name}", size)
+        guess = self._told("guess_probability")
+        if guess is not None:
+            positive(f"{of} guess_probability()", guess, 1.0)
+        if drawn:
+            import numpy as np
+
+            one, other = (
+                np.asarray(self._told("tokens", self.library_size, np.random.default_rng(0))) for _ in range(2)
+            )
+            if not np.array_equal(one, other):
+                raise SpecError(f"{of} tokens() should draw from its generator alone: two calls with equal ones differ")
+
+    def _told(self, method: str, *arguments: Any) -> Any:
+        """What a method gives; a failure is one of the task's."""
+        try:
+            return getattr(self, method)(*arguments)
+        except CapaxError:
+            raise
+        except Exception as error:
+            kind = type(error).__name__
+            raise SpecError(f"task {self.tag()!r}: {method}() failed ({kind}: {error!s:.200})") from error
 
     def guess_probability(self) -> float | None:
         """Probability that a guess recalls an item; None where there is nothing to be guessed item by item."""
