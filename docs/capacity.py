@@ -26,7 +26,7 @@ PAGE = Path(__file__).with_name("capacity.md")
 README = Path(__file__).parents[1] / "README.md"
 DEMO = Path(__file__).with_name("images") / "demo.png"
 REFERENCE = Path(__file__).parents[1] / "src/capax/data/reference/capacity.csv"
-STUDIES = ("varied.db", "grid.db", "ladder.db")
+STUDIES = ("varied.db", "grid.db", "ladder.db", "depth.db")
 HEADS = (
     *("width", "heads", "sequences", "loss", "trained", "effective", "bits"),
     *("per effective (95 %)", "per trained", "per any"),

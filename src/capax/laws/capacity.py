@@ -157,7 +157,7 @@ class CapacityLaw(Product):
             rows.columns,
             told,
             np.array([np.inf]),
-            skip=counted(told),
+            skip=(*counted(told), "restarts"),  # capacity is the mean of all restarts, of which more tell it better
             coded=self.coded,
             mixed=[name for term in TERMS.values() for name in term.columns if name not in self.columns],
         )
