@@ -12,6 +12,7 @@ def duration(seconds: float) -> str:
     amount = round(seconds / size, 1)
     if amount >= 1e6:
         return f"{amount:.2g} {unit}"
+    unit = "year" if (unit, amount) == ("years", 1) else unit
     return f"{amount:.0f} {unit}" if amount >= 10 or amount.is_integer() else f"{amount} {unit}"
 
 

@@ -26,7 +26,7 @@ COUNTS = {
     "mahdavi2024": {"demo": 63, "small": 72, "paper": 342},
     "adler2025": {"demo": 69, "small": 263, "paper": 425},
     "morris2025": {"demo": 10, "small": 9, "paper": 22},
-    "allenzhu2024": {"demo": 10, "small": 10, "paper": 48},
+    "allenzhu2024": {"demo": 8, "small": 10, "paper": 48},
     "changalidis2025": {"demo": 6, "small": 24},
     "lora2026": {"demo": 7, "small": 13},
 }

@@ -400,7 +400,7 @@ def test_hours_for_so_many_items_hold_as_many(items: int) -> None:
     hours = 1.001 * min(one.cost.hours for one in first)
     found = planned(seq_len=16, vocab_size=1000, budget_hours=hours)
     assert found.architectures[0].at_least >= items
-    assert all(one.cost.hours <= hours for one in found.architectures)
+    assert all(one.cost.hours <= (1 + 1e-9) * hours for one in found.architectures)
 
 
 def test_items_that_are_few_take_a_small_network() -> None:

@@ -190,7 +190,7 @@ def test_the_charts_build_is_small_licensed_and_of_the_version_that_makes_the_fi
 
 def test_runs_on_facts_keep_their_keys_in_the_table(tmp_path: Path) -> None:
     """The task has a field `key`, too: the column that the facts' keys are in."""
-    (tmp_path / "facts.tsv").write_text("Norway\tcapital\tOslo\nChad\tcapital\tN'Djamena\n")
+    (tmp_path / "facts.tsv").write_text("key\trelation\tanswer\nNorway\tcapital\tOslo\nChad\tcapital\tN'Djamena\n")
     task = capax.Facts(library=str(tmp_path / "facts.tsv"))
     run = capax.measure(task, MODEL, capax.Training(max_epochs=1, batch_size=4), restarts=1)
     assert tables.table([run])["key"].to_list() == [run.key]
