@@ -29,8 +29,8 @@ RELATIONS = (
     "trainings reach F1 .99; without the logarithm (relation-linear) the fit is as good"
 )
 CAPACITY = (
-    "the study that ships with capax: bits at convergence of small networks, 2 or 3 restarts each, extrapolated to eight "
-    "times as many steps"
+    "the study that ships with capax: bits at convergence of small networks, 2 or 3 restarts each, extrapolated to "
+    "eight times as many steps"
 )
 EXPOSURES = "the study that ships with capax: curves of small networks trained by the recipe of protocol capacity"
 STUDIES: dict[str, tuple[tuple[Law, ...], str]] = {
