@@ -72,7 +72,7 @@ def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:
         screen.print(f"The first lies OUTSIDE the law's domain: {'; '.join(first.outside)}.")
     largest = found.largest_inside
     if found.sure is not None:
-        screen.print(f"The smallest inside the law's domain: {network(found.sure)}.")
+        screen.print(f"The smallest of those tried inside the law's domain: {network(found.sure)}.")
     elif largest is not None:
         screen.print(
             f"Inside the law's domain {network(largest)} holds most: {amount(largest.at_least)} {items} with "
