@@ -22,7 +22,7 @@ PEAKS: dict[Accelerator, float] = {"a100": 312e12, "h100": 989e12, "h200": 989e1
 USED = 0.4
 """Share of its peak that a training is taken to reach on an accelerator."""
 USED_HERE = 0.2
-"""On processors: trainings of 3,000 to 50,000 parameters reached 0.15 (small ones, and six layers) to 0.5 (one layer)."""
+"""On processors: trainings of 3,000 to 50,000 parameters reached 0.15 (small ones, six layers) to 0.5 (one layer)."""
 SIDE, REPEATS = 512, 5
 
 
