@@ -417,7 +417,9 @@ def test_exposures_beyond_the_curve_are_told() -> None:
         first = found.architectures[0] if found.architectures else found.nearest
         assert first is not None
         assert (said in first.outside) == beyond
-    with pytest.raises(OutsideDomain, match="of reference:exposure"):
+    with pytest.raises(
+        OutsideDomain, match=r"exposures 1 is outside 100 to 1500 \(of reference:exposure\); extrapolate"
+    ):
         planned(10, seq_len=16, vocab_size=100, exposures=1, extrapolate=False)
 
 

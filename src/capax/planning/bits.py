@@ -247,10 +247,15 @@ def frontier(
         allowed["hours"] = hours(worth * (held if target is not None else 1.0))
     if budget.hours is not None and target is None:  # a training shows no more items in these hours
         held = np.minimum(held, np.floor(budget.hours / hours(worth)))
+
+    def why_outside(at: int) -> tuple[str, ...]:
+        row = {name: values[at].item() for name, values in table.items()}
+        return (*law.domain_.outside_in_words(row), *seen.why(at))
+
     kept = np.full(len(models), True) if (law.travels if extrapolate is None else extrapolate) else inside & seen.inside
     if not kept.any():
-        question.outside([{**question.asked, **question.kinds}], extrapolate=False)
-        words = [law.domain_.in_words(), *seen.domain]
+        of_all = set.intersection(*(set(why_outside(at)) for at in range(len(models))))
+        words = sorted(of_all) or [law.domain_.in_words(), *seen.domain]
         raise OutsideDomain(
             f"outside the domain of {law.name} ({law.source_}): {'; '.join(words)}; extrapolate all the same"
         )
@@ -279,10 +284,7 @@ def frontier(
             interval=of_new_measurement(least, most, LEVEL),
             tokens_per_parameter=items * (task.tokens_per_item or 0) / int(size[at]),
             efficient=is_efficient(at, size, total, places),
-            outside=(
-                *law.domain_.outside_in_words({name: one[at].item() for name, one in table.items()}),
-                *seen.why(at),
-            ),
+            outside=why_outside(at),
             cost=Cost.of(float(worth[at] * held[at]), accelerator),
         )
 
