@@ -68,6 +68,35 @@ def test_an_interrupt_speaks_of_saved_runs_where_there_are_any(
     assert capsys.readouterr().err == f"capax: interrupted{said}\n"
 
 
+@pytest.mark.parametrize("keep_weights", [False, True])
+def test_a_measurement_that_was_interrupted_goes_on_from_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_weights: bool
+) -> None:
+    monkeypatch.setattr(loop, "REPORT_SECONDS", -1.0)
+    training = TRAINING.replace(max_epochs=40, patience=None, stop_when_complete=False)
+
+    def measured(name: str, progress: Callable[[Any], None] | None = None) -> capax.Measurement:
+        store = tmp_path / f"{name}.db"
+        return capax.measure(
+            TASK, MODEL, training, restarts=2, store=store, keep_weights=keep_weights, progress=progress
+        )
+
+    def interrupts(state: capax.Progress) -> None:
+        if state.leader.epoch == 20:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        measured("interrupted", interrupts)
+    assert caught.value.__notes__[0] == "the same command goes on from its checkpoint"
+    kept = tmp_path / "interrupted.db-checkpoints"
+    assert len(list(kept.rglob("*.safetensors"))) == 1
+    epochs: list[int] = []
+    found = measured("interrupted", lambda state: epochs.append(state.leader.epoch))
+    assert epochs[0] == 21  # a step later
+    assert not kept.exists()
+    assert found.model_dump(exclude={"seconds"}) == measured("whole").model_dump(exclude={"seconds"})
+
+
 def test_the_entry_imports_next_to_nothing_before_it_answers_interrupts() -> None:
     code = "import sys; before = set(sys.modules); import capax.__main__; print(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -24,9 +24,13 @@ from capax.specs.labels import Labels
 from capax.specs.papers import as_in
 from capax.specs.protocols import Protocol, ProtocolName
 from capax.store import Store
+from capax.training import checkpoints
 from capax.training.pack import Outcome, Pack
 from capax.training.room import refuse_too_large
 from capax.training.workers import Workers
+
+GOES_ON = "the same command goes on from its checkpoint"
+"""Noted on an interrupt of a training that left one."""
 
 PROCEDURES: dict[type, Callable[..., Count]] = {
     Mac: mac,
@@ -69,8 +73,9 @@ def measure(
         seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
         name: what you call the run; with its tags it is no part of the key, and kept in the store.
         tags: words for what the run belongs to; those that it has in the store stay.
-        store: where finished runs are kept; a run that is already there is returned, not repeated.
-        fresh: measure again even so, and replace it.
+        store: where finished runs are kept; a run that is already there is returned, not repeated. One that was
+            interrupted or killed goes on from its checkpoint (`<store>-checkpoints`), with the same result.
+        fresh: measure again from the start even so, and replace it.
         keep_weights: keep every restart's parameters beside the store: the best one's for `capax.load`, all of them for
             `capax.quantize`.
         workers: processes on a CPU; more than 1 needs the caller's script to be guarded by
@@ -115,7 +120,13 @@ def measure(
             known = store.get(known.key)
         if known is not None:
             return known
-        measurement, trained = perform(run, workers, where, progress, keep_weights)
+        folder = None if fresh else checkpoints.folder_of(run, store.checkpoints)
+        try:
+            measurement, trained = perform(run, workers, where, progress, keep_weights, folder)
+        except KeyboardInterrupt as error:
+            if folder is not None and checkpoints.reached(folder, run.seed):
+                error.add_note(GOES_ON)
+            raise
         measurement = labelled(measurement, labels)
         try:
             # the best restart's come last: where they lie, the others' do, too
@@ -131,6 +142,11 @@ def measure(
                 store.delete_weights(run.key())
             error.unsaved = measurement
             raise
+        if folder is not None:
+            checkpoints.forget(folder, lambda seed: seed == run.seed)
+            for path in (folder, folder.parent):
+                with suppress(OSError):  # of other runs there are more
+                    path.rmdir()
         finish(progress, measurement)
         return measurement
 

@@ -345,6 +345,12 @@ class Store(Displayed):
         number = f".{restart}" if restart else ""
         return self.path.with_name(self.path.name + "-weights") / f"{key}{number}.safetensors"
 
+    @property
+    def checkpoints(self) -> Path:
+        """The folder for the checkpoints of runs that will be written here: beside the store."""
+        path = self.path.resolve()
+        return path.with_name(path.name + "-checkpoints")
+
     def kept_weights(self, key: str) -> list[Path]:
         """The kept weights of a run, those of the restart that counts first."""
         first = self.weights_path(key)

@@ -45,8 +45,6 @@ class UnderWay:
     ) -> None:
         self._runs, self._store, self._executor, self._device = runs, store, executor, device
         self._retries, self._keep_going, self._progress, self._labels = retries, keep_going, progress, labels
-        path = store.path.resolve()
-        self._checkpoints = path.with_name(path.name + "-checkpoints")
         self._queue: deque[Job] = deque()
         self._reports: deque[Report] = deque()
         self._found: deque[Measurement] = deque()
@@ -145,11 +143,10 @@ class UnderWay:
 
     def _not_kept(self, error: BaseException) -> StoreWriteError:
         keys = ", ".join(key[:12] for key in self._unsaved)
-        return StoreWriteError(f"{error}; runs not kept: {keys}; their checkpoints stay in {self._checkpoints}")
+        return StoreWriteError(f"{error}; runs not kept: {keys}; their checkpoints stay in {self._store.checkpoints}")
 
     def _folder(self, run: Run) -> Path:
-        """The folder for the checkpoints of a run and of all runs that it may train with."""
-        return self._checkpoints / run.replace(seed=0).key()
+        return checkpoints.folder_of(run, self._store.checkpoints)
 
     def _job(self, runs: tuple[Run, ...]) -> Job:
         size = self._pack_sizes.get(shape_of(runs[0], self._device))
@@ -199,7 +196,7 @@ class UnderWay:
                     self._forget(run)
                     checkpoints.tidy(folder)
             try:
-                self._checkpoints.rmdir()
+                self._store.checkpoints.rmdir()
             except FileNotFoundError:
                 return
             except OSError:  # there are more: of other studies, of runs that failed, or of runs kept before

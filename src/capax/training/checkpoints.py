@@ -240,6 +240,11 @@ class Checkpoint:
             _remove(partial)
 
 
+def folder_of(run: Run, place: Path) -> Path:
+    """The folder for the checkpoints of a run and of all runs that it may train with."""
+    return place / run.replace(seed=0).key()
+
+
 def reached(folder: Path, seed: int) -> int:
     """How far the trainings of a run are in its folder, by its seed: a number that grows as they go on."""
     return sum(file.steps for file in _all(folder) if any(member[0] == seed for member in file.members))

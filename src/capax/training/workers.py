@@ -114,7 +114,8 @@ class Workers:
         before, cores = torch.get_num_threads(), self._cores or (lambda: at_once)
         torch.set_num_threads(self.threads)
         try:
-            with interrupts.never_lost() as heed:
+            # an interrupt waits for the next call of `watch`, after which a state is saved, where it can be
+            with (interrupts.never_lost if checkpoints is None else interrupts.deferred)() as heed:
 
                 def heedful(states: list[Status]) -> None:
                     heed()
