@@ -12,6 +12,7 @@ from stores import THEIRS
 from capax.errors import StoreError, StoreWriteError
 from capax.results import Measurement
 from capax.store import Store
+from capax.store.database import Database
 from capax.store.merge import merge
 
 METHODS: dict[str, Callable[[Store, Measurement], Any]] = {
@@ -84,3 +85,17 @@ def test_damaged_rows_are_named(tmp_path: Path, three: list[Measurement], change
     connection.close()
     with Store(path) as store, pytest.raises(StoreError, match=r"s\.db"):
         METHODS[method](store, three[0])
+
+
+def test_a_store_that_finds_no_room_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = Database._connect
+
+    def on_a_full_disk(self: Database) -> sqlite3.Connection:
+        connection = connect(self)
+        connection.execute("PRAGMA max_page_count = 2")
+        return connection
+
+    monkeypatch.setattr(Database, "_connect", on_a_full_disk)
+    with pytest.raises(StoreWriteError, match="cannot write .*s.db: database or disk is full"):
+        Store(tmp_path / "s.db")
+    assert not list(tmp_path.iterdir())

@@ -24,11 +24,11 @@ class Database:
         read_only: leave the file as it is.
 
     Raises:
-        StoreError: as `Store`.
+        StoreError: as `Store`; `StoreWriteError` where there is no room for it.
     """
 
     def __init__(self, path: Path, *, create: bool, read_only: bool) -> None:
-        self.path = path
+        self.path, made = path, not path.exists()
         check_path(self.path, create)
         check_names(self.path, self._log)
         fixed = self.path.exists() and (not is_writable(self.path) or has_other_names(self.path))
@@ -41,6 +41,10 @@ class Database:
             self._open(create)
         except sqlite3.Error as error:
             self._connection.close()
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                if made:
+                    self.path.unlink(missing_ok=True)  # nothing is in it: its tables found no room
+                raise StoreWriteError(f"store: cannot write {self.path}: {error}") from None
             raise StoreError(f"store: cannot open {self.path}: {error}") from None
         except BaseException:
             self._connection.close()
