@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 from synthetic import Made, measurement, searched, shattered, verdicts
 
+from capax.laws.polynomial import Polynomial
 from capax.papers.harma2024 import judges as harma2024
 from capax.papers.harma2024.arithmetic import width_of
-from capax.papers.recipe import SCALES, recipes
+from capax.papers.harma2024.grid import polynomial
+from capax.papers.recipe import SCALES, Evidence, Scale, Unjudged, Verdict, recipes
 from capax.results import Measurement
-from capax.specs import Mac, Run
+from capax.specs import Mac, Run, Sequences, Transformer
 
 
 def grid(count: Callable[[int, int, int], float]) -> Made:
@@ -36,6 +39,10 @@ def full(n: int, heads: int, width: int) -> float:
     return 2.5 * as_law(n, heads, width)
 
 
+def sigmoid(n: int, heads: int, width: int) -> float:
+    return 900 / (1 + np.exp(-(width - 20) / 2)) / n**0.3
+
+
 Counted = Callable[[int, int, int], float]
 
 
@@ -43,11 +50,9 @@ Counted = Callable[[int, int, int], float]
     ("figure", "claim", "agreeing", "differing"),
     [
         ("figure-7", 0, full, lambda n, h, b: full(n, h, b) * b / 16),
-        ("figure-7", 1, full, lambda n, h, b: 640 - 20 * h - 20 * b - 3 * n),
-        ("figure-7", 2, full, lambda n, h, b: 30 * b * np.exp((0.1 * h - 0.4) * n)),
-        pytest.param(
-            "figure-7", 3, full, lambda n, h, b: 900 / (1 + np.exp(-(b - 20) / 2)) / n**0.3, marks=pytest.mark.slow
-        ),
+        ("figure-7", 2, full, lambda n, h, b: 640 - 20 * h - 20 * b - 3 * n),
+        ("figure-7", 3, full, lambda n, h, b: 30 * b * np.exp((0.1 * h - 0.4) * n)),
+        pytest.param("figure-7", 4, full, sigmoid, marks=pytest.mark.slow),
         ("figure-8", 0, as_law, lambda n, h, b: 8 * 40 ** ((n // 4 + h) % 2)),
         ("figure-9", 0, as_law, lambda n, h, b: 5 * h * b),
         ("figure-9", 0, as_law, lambda n, h, b: h * b * n),
@@ -56,21 +61,72 @@ Counted = Callable[[int, int, int], float]
         ("figure-10", 2, as_law, lambda n, h, b: 200 - 45 * h + b + 3 * n),
         ("equation-12", 0, as_law, lambda n, h, b: b**3 / 40),
         ("equation-12", 1, lambda n, h, b: 5 * h**2 * b, lambda n, h, b: b**2),
+        ("equation-12", 1, lambda n, h, b: 0.005 * h * parameters(h, b), lambda n, h, b: 0.0005 * b * parameters(h, b)),
         ("table-1", 1, lambda n, h, b: 500, as_law),
     ],
 )
 def test_grid(figure: str, claim: int, agreeing: Counted, differing: Counted) -> None:
     answer = "cannot be judged" if figure == "table-1" else "agrees"
-    assert verdicts("harma2024", figure, grid(agreeing))[claim].answer == answer
-    other = verdicts("harma2024", figure, grid(differing))[claim]
+    assert one_verdict(figure, claim, grid(agreeing)).answer == answer
+    other = one_verdict(figure, claim, grid(differing))
     assert other.answer == "differs" or (figure == "figure-9" and claim == 0 and other.answer == "cannot be judged")
 
 
+def one_verdict(figure: str, claim: int, made: Made, scale: Scale = "demo") -> Verdict:
+    """On one claim of the grid, without the fits behind the others."""
+    (recipe,) = recipes("harma2024", figure)
+    rng = np.random.default_rng(0)
+    runs = tuple(made(run, rng) for run in recipe.runs(scale))
+    return recipe.claims[claim].verdict(Evidence(runs, scale), missing=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("count", "answer"),
+    [
+        (lambda n, h, b: 990 / (1 + np.exp(2.5 - b * h**0.3 / (0.4 * n + 6))), "agrees"),
+        (lambda n, h, b: 24 * b * h**0.3 / n**0.5, "differs"),
+        (lambda n, h, b: 0.6 * b**2.5 * h**0.3 / n, "differs"),
+    ],
+)
+def test_a_steep_power_that_is_cut_off_is_no_sigmoid(count: Counted, answer: str) -> None:
+    assert one_verdict("figure-7", 1, grid(count), "small").answer == answer
+
+
+def parameters(heads: int, width: int) -> int:
+    spec = Transformer(n_heads=heads, d_model=width, positions="frozen")
+    return spec.parameter_counts(vocab_size=2, context=1)["trainable"]
+
+
+@pytest.mark.parametrize("power", [0.5, 0.8, 1.0])
+def test_where_every_parameter_is_worth_the_same_neither_heads_nor_width_cost_less(power: float) -> None:
+    made = grid(lambda n, h, b: 300 * (parameters(h, b) / 30_000) ** power / n)
+    assert verdicts("harma2024", "equation-12", made)[1].answer == "cannot be judged"
+
+
+@pytest.mark.parametrize(("lengths", "degree"), [(1, 1), (2, 1), (3, 2), (4, 3), (8, 5)])
+def test_the_rival_has_no_coefficient_that_the_networks_leave_open(lengths: int, degree: int) -> None:
+    """However many networks there are: a power of N as high as their lengths are many is left open."""
+    made = [
+        Run(task=Sequences(seq_len=4 + n, library_size=100), model=Transformer(n_heads=heads, d_model=width))
+        for n, heads, width in itertools.product(range(lengths), range(1, 7), range(8, 64, 8))
+    ]
+    runs = [measurement(run, [50 + run.model.d_model]) for run in made]  # type: ignore[union-attr]
+    if lengths == 1:
+        with pytest.raises(Unjudged, match="determine no polynomial"):
+            polynomial(runs)
+    else:
+        law = polynomial(runs)
+        assert isinstance(law, Polynomial)
+        assert law.degree == degree
+
+
 def test_where_no_width_saturates_the_line_is_not_judged() -> None:
-    for verdict in verdicts("harma2024", "figure-7", grid(as_law)):
+    line, sigmoid, *errors = verdicts("harma2024", "figure-7", grid(as_law))
+    for verdict in (line, sigmoid, *errors):
         assert verdict.answer == "cannot be judged"
         assert "no width of the grid saturates" in verdict.reason
-        assert verdict.measured
+    assert all(verdict.measured for verdict in (line, *errors))
 
 
 @pytest.mark.slow
@@ -80,7 +136,7 @@ def test_an_error_that_depends_on_the_widths_that_are_kept_is_not_judged() -> No
     assert "depends on the widths" in verdict.reason
 
 
-@pytest.mark.parametrize(("of_three", "answer"), [(1.0, "cannot be judged"), (2.0, "agrees"), (0.5, "agrees")])
+@pytest.mark.parametrize(("of_three", "answer"), [(1.0, "differs"), (2.0, "agrees"), (0.5, "agrees")])
 def test_figure_10_says_to_which_side_it_errs(of_three: float, answer: str) -> None:
     made = grid(lambda n, h, b: as_law(n, h, b) * (of_three if h == 3 else 1))
     inside, beyond, _ = verdicts("harma2024", "figure-10", made)
@@ -106,7 +162,7 @@ def test_parameters_of_other_networks_differ() -> None:
 
 def test_a_choice_of_fit_that_decides_is_said() -> None:
     made = grid(lambda n, h, b: 90 + 20 * h + 1.5 * (b - 14) ** 2 - 6 * (n - 8) * (b - 16))
-    verdict = verdicts("harma2024", "figure-7", made)[1]
+    verdict = one_verdict("figure-7", 2, made)
     assert verdict.answer == "cannot be judged"
     assert verdict.reason.startswith("depends on how the ECM is fitted: fitted jointly: ")
 
