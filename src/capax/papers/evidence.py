@@ -149,14 +149,14 @@ def trend_p(x: Numbers, y: Numbers) -> float:
 
 
 def rises(x: Numbers, y: Numbers, what: str, of: str) -> Verdict:
-    """Whether y rises with x: Kendall's tau, by permutation, one-sided at 5 %.
+    """Whether y rises with x: Kendall's tau, by permutation, two-sided at 5 % as every interval here is.
 
     Raises:
-        Unjudged: for fewer than 4 values, or values of x that are all the same: no order could be significant.
+        Unjudged: for fewer than 5 values, or values of x that are all the same: no order could be significant.
     """
-    if len(x) < 4 or np.ptp(np.asarray(x, float)) == 0:
-        raise Unjudged(f"{what} at {len(x)} values of {of}: at least 4 are needed")
-    up, down = trend_p(x, y), trend_p(x, -np.asarray(y, float))
+    if len(x) < 5 or np.ptp(np.asarray(x, float)) == 0:
+        raise Unjudged(f"{what} at {len(x)} values of {of}: at least 5 are needed")
+    up, down = (min(2 * trend_p(x, values), 1.0) for values in (y, -np.asarray(y, float)))
     measured = f"Kendall's tau {kendall(x, y):.2f}, p {min(up, down):.2g}"
     if up <= SIGNIFICANT:
         return agrees(f"{what} rises with {of}", measured)
