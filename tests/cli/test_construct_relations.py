@@ -71,6 +71,21 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
     assert "none: not met" in regular
 
 
+def test_the_reversed_and_the_complete_graph_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    stars = {"into": "0,1\n2,1\n3,1\n4,1\n5,1\n", "out": "1,0\n1,2\n1,3\n1,4\n1,5\n"}
+    every = "".join(f"{i},{j}\n" for i in range(6) for j in range(6) if i != j)
+    said = {}
+    for name, edges in (stars | {"every": every}).items():
+        Path(f"{name}.csv").write_text(f"source,target\n{edges}", encoding="utf-8")
+        flags = ("--graph", f"{name}.csv", "--d-model", "16", "--save", f"{name}.safetensors")
+        said[name] = run(capsys, *COMMAND, *flags)
+        assert "The claim holds." in run(capsys, "verify", f"{name}.safetensors")
+    assert "whitened weights of the reversed graph, queries and keys exchanged, float64" in said["out"]
+    assert "reversed" not in said["into"] + said["every"]
+    assert "total key dim                  1 = 1 head of 1" in said["every"]
+    assert "every pair is an edge: the weights are zero" in said["every"]
+
+
 def test_one_head_for_onehot_items(capsys: pytest.CaptureFixture[str]) -> None:
     flags = (*COMMAND, "--n-items", "64", "--embeddings", "onehot", "--method", "onehot", "--json")
     found = json.loads(run(capsys, *flags))

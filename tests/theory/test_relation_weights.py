@@ -122,7 +122,7 @@ def test_few_channels_need_no_more_than_a_dimension_an_edge(m: int, d: int) -> N
 
 @pytest.mark.parametrize("target_f1", [0.9, pytest.param(0.99, marks=pytest.mark.slow), 1.0])
 @pytest.mark.parametrize(
-    "fields", [*KINDS, {"graph": "power_law", "n_edges": 200}, {"graph": "random", "n_edges": 870}], ids=str
+    "fields", [*KINDS, {"graph": "power_law", "n_edges": 200}, {"graph": "random", "n_edges": 869}], ids=str
 )
 def test_the_search_never_needs_more_than_a_dimension_an_edge(fields: dict[str, object], target_f1: float) -> None:
     for d in (3, 16):
@@ -134,11 +134,53 @@ def test_the_search_never_needs_more_than_a_dimension_an_edge(fields: dict[str, 
 
 
 def test_stars() -> None:
-    """All edges to one item share its signature; all from one need a head each."""
+    """All edges to one item share its signature; those from one share the source's, in the reversed graph."""
     _, items, generator = library(64, 32)
     into = np.stack([np.arange(1, 64), np.zeros(63, int)], axis=1)
-    assert build(into, items, generator=generator).weights.total_key_dim < 20
-    assert build(into[:, ::-1], items, generator=generator).weights.total_key_dim == 63
+    for edges, reverse in ((into, False), (into[:, ::-1], True)):
+        made = build(edges, items, generator=generator)
+        assert (made.reverse, made.recognition.f1) == (reverse, 1)
+        assert made.weights.total_key_dim < 20
+    assert build(into[:, ::-1], items, generator=generator, n_heads=63, d_head=1).reverse is False
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"n_heads": 20}, {"n_heads": 20, "method": "hebbian"}, {"bits": 4}, {"target_f1": 1.0}],
+    ids=str,
+)
+def test_sources_of_many_edges_by_brute_force(options: dict[str, object]) -> None:
+    """Queries and keys of the reversed graph, exchanged, recognize the graph itself."""
+    items, generator = library(40, 32, 3, embeddings="low_coherence")[1:]
+    others = np.arange(1, 21)
+    edges = np.concatenate([np.stack([np.zeros(39, int), np.arange(1, 40)], 1), np.stack([others, others + 1], 1)])
+    made = build(edges, items, generator=generator, **options)
+    assert made.reverse
+    scores = by_loops(made.weights.query, made.weights.key, items)
+    found = made.recognition
+    hits, false, missed = counts(scores, edges, found.threshold)
+    assert (found.f1, found.true_positives, found.false_positives) == (f1_of(hits, false, missed), hits, false)
+    assert found.f1 >= options.get("target_f1", 0.99)
+    assert np.sort(np.concatenate(made.split)).tolist() == list(range(len(edges)))
+
+
+def test_a_graph_and_its_reverse_need_about_as_much() -> None:
+    edges, items, generator = library(256, 128, graph="power_law", n_edges=512)
+    usual, reverse = (build(some, items, generator=generator) for some in (edges, edges[:, ::-1]))
+    assert (usual.reverse, reverse.reverse) == (False, True)
+    assert 0.8 < usual.weights.total_key_dim / reverse.weights.total_key_dim < 1.25
+
+
+@pytest.mark.parametrize("options", [{}, {"bits": 1}, {"method": "hebbian"}, {"n_heads": 3}], ids=str)
+def test_the_complete_graph_needs_no_scores(options: dict[str, object]) -> None:
+    items, generator = library(10, 4)[1:]
+    every = np.argwhere(~np.eye(10, dtype=bool))
+    made = build(every, items, generator=generator, **options)
+    assert made.weights.total_key_dim == options.get("n_heads", 1)
+    assert counts(by_loops(made.weights.query, made.weights.key, items), every, made.recognition.threshold)[0] == 90
+    assert (made.recognition.f1, made.recognition.margin) == (1, None)
+    less = build(every[:-1], items, generator=generator)
+    assert less.weights.total_key_dim > 1
 
 
 def test_one_head_is_tried_for_onehot_items() -> None:

@@ -32,6 +32,7 @@ from capax.theory.construct.report import ConstructionReport, HeadsTried, Relati
 from capax.training.room import refuse_too_large_to_build
 
 FLOAT_BITS = 64
+EVERY_PAIR = "every pair is an edge: the weights are zero, and every score is above the threshold"
 
 
 def _layer(task: Associations, layer: AssociativeAttention, seed: int, *, dtype: Precision = "float64") -> Constructed:
@@ -135,6 +136,7 @@ def _channel(
         total_key_dim=weights.total_key_dim,
         n_heads=n_heads,
         d_head=d_head,
+        reverse=built.reverse,
         tried=tuple(HeadsTried(**asdict(one)) for one in built.tried),
         f1=reached.f1,
         precision=reached.precision,
@@ -147,7 +149,7 @@ def _channel(
         graphs=graph_class,
         # `one_head` is a bound for a single head, which the others are compared with
         bounds=tuple(one(**known | ({"n_heads": 1} if one.name == "one_head" else {})) for one in OF_WEIGHTS),
-        notes=relation_files.notes(task),
+        notes=relation_files.notes(task) + (() if weights.query.any() else (EVERY_PAIR,)),
         seed=seed,
         task=task,
         model=KeyQueryChannel(n_heads=n_heads, d_model=d_model, d_head=d_head),

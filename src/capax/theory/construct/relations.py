@@ -2,7 +2,8 @@
 
 Adler 2025 (arXiv 2509.22840) states that such weights exist with D_K = O(m' log m' / d_model). The algorithms here are
 ours: random signatures, one for each target of a head, written into the query matrix at the sources and into the key
-matrix at the targets. We have not read the paper's.
+matrix at the targets. Or the other way round: weights of the reversed graph, with queries and keys exchanged, are those
+of the graph, and need far fewer heads where a source has more edges than any target. We have not read the paper's.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -62,14 +64,42 @@ class RelationConstruction:
         recognition: F1, precision, recall, margin and threshold over the whole graph.
         split: the edges (row numbers) of each head.
         constant: c = D_K · d_model / (m' log2 m'); None for a single edge.
-        tried: the numbers of heads that were searched, in order; none where heads or their size were given.
+        reverse: whether the weights are those of the reversed graph, queries and keys exchanged.
+        tried: the numbers of heads that were searched in that direction, in order; none where heads or their size were
+            given.
     """
 
     weights: ChannelWeights
     recognition: Recognition
     split: Split
     constant: float | None
+    reverse: bool = False
     tried: tuple[Tried, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What weights are built for, and how.
+
+    Attributes:
+        reverse: whether for the reversed graph, queries and keys exchanged.
+    """
+
+    edges: Int[np.ndarray, "edges 2"]
+    items: Float[np.ndarray, "items channels"]
+    method: Method
+    bits: int | None
+    target_f1: float
+    reverse: bool = False
+
+    @property
+    def d_model(self) -> int:
+        return self.items.shape[1]
+
+    @property
+    def directed(self) -> Int[np.ndarray, "edges 2"]:
+        """The edges whose targets have the signatures."""
+        return self.edges[:, ::-1] if self.reverse else self.edges
 
 
 def build(
@@ -93,14 +123,19 @@ def build(
     - hebbian: A = x_S, B = x_T, so that inner products of items add noise that does not shrink with d_head.
     - onehot: hebbian with one head, for one-hot items: there is no noise but that of signatures.
 
+    A head holds a source once, but a target as often as needed. So where a source has more edges than any target, the
+    size of heads is searched for the reversed graph, too, whose queries and keys are then exchanged: signatures belong
+    to sources. The smaller total key dimension is built, if equal the usual one. For the complete graph weights are
+    zero, and the threshold is -1.
+
     Args:
         edges: rows of source and target.
         items: unit vectors x.
         generator: draws the split among heads and the signatures.
         method: as above.
-        n_heads: heads. [default: one for onehot; with d_head as many as hold d_model/4 edges each, with no more
-            conflicts than first-fit leaves; without, those of the least total key dimension among some tried. One edge
-            a head with d_head 1 is always among them, so that D_K is never above m']
+        n_heads: heads. [default: one for onehot and for the complete graph; with d_head as many as hold d_model/4
+            edges each, with no more conflicts than first-fit leaves; without, those of the least total key dimension
+            among some tried. One edge a head with d_head 1 is always among them, so that D_K is never above m']
         d_head: channels of a query. [default: the smallest found, by bisection, to reach target_f1; signatures of a
             smaller d_head are the first signs of those of a larger one]
         bits: of each weight, after quantisation (see `quantize`). [default: float64]
@@ -114,49 +149,94 @@ def build(
         SpecError: for sizes that cannot be.
     """
     _check(edges, items, method, n_heads, d_head, bits, target_f1)
-    d_model = items.shape[1]
-    if split is None and n_heads is None and d_head is None and method != "onehot":
-        return _fewest(edges, items, generator, method, bits, target_f1)
-    if split is None:
-        split = _default_split(edges, d_model, method, n_heads, generator)
-    else:
+    task = _Task(edges, items, method, bits, target_f1)
+    if split is not None:
         numbers = np.concatenate([np.empty(0, int), *split])
         whole = np.array_equal(np.sort(numbers), np.arange(len(edges))) and all(map(len, split))
         if not whole or n_heads not in (None, len(split)):
             raise SpecError(f"split: each edge once, in n_heads parts that are not empty, got {len(split)} parts")
-    build = _builder(edges, items, split, method, bits, generator)
     if d_head is not None:
-        return _construction(split, build(d_head))
-    most = WIDEST * d_model
-    smallest, best = _smallest(build, _first(len(items)), most, target_f1)
+        split = _default_split(task, n_heads, generator) if split is None else split
+        return _construction(task, split, _builder(task, split, generator)(d_head))
+    if split is not None:
+        return _smallest_heads(task, split, generator, math.inf)
+    if len(edges) == len(items) * (len(items) - 1) and (n_heads or 1) <= len(edges):
+        return _complete(task, n_heads or 1)
+    return _either_way(task, n_heads, generator)
+
+
+def _complete(task: _Task, n_heads: int) -> RelationConstruction:
+    """Weights of zero: every score is 0, which is above the threshold."""
+    nothing = np.zeros((n_heads, task.d_model, 1))
+    found = recognize(nothing, nothing, task.items, task.edges, threshold=-1.0)
+    split = tuple(np.array_split(np.arange(len(task.edges)), n_heads))
+    return _construction(task, split, (ChannelWeights(nothing, nothing.copy()), found))
+
+
+def _either_way(task: _Task, n_heads: int | None, generator: np.random.Generator) -> RelationConstruction:
+    """The weights of the graph, or those of the reversed one where they are smaller.
+
+    The reversed one is left out where no source has more edges than every target: it would need as many heads, and be
+    smaller by luck alone.
+    """
+    most_from, most_to = (np.bincount(side).max() for side in task.edges.T)
+    if most_from <= most_to:
+        return _least(task, n_heads, generator, math.inf)
+    draws, reverse = copy.deepcopy(generator), replace(task, reverse=True)
+    try:
+        usual = _least(task, n_heads, generator, math.inf)
+    except (AssumptionError, SpecError):
+        with suppress(AssumptionError, SpecError):
+            return _least(reverse, n_heads, draws, math.inf)
+        raise
+    with suppress(AssumptionError, SpecError):  # none is smaller
+        return _least(reverse, n_heads, draws, usual.weights.total_key_dim)
+    return usual
+
+
+def _least(task: _Task, n_heads: int | None, generator: np.random.Generator, below: float) -> RelationConstruction:
+    """The weights of least total key dimension that are found in one direction.
+
+    Raises:
+        AssumptionError: when none below a total key dimension reaches the target.
+        SpecError: for heads that are too few, or too many.
+    """
+    if n_heads is None and task.method != "onehot":
+        return _fewest(task, generator, below)
+    return _smallest_heads(task, _default_split(task, n_heads, generator), generator, below)
+
+
+def _smallest_heads(task: _Task, split: Split, generator: np.random.Generator, below: float) -> RelationConstruction:
+    """Heads of the smallest d_head found.
+
+    Raises:
+        AssumptionError: when none below a total key dimension reaches the target; the message names the best.
+    """
+    most = int(min(WIDEST * task.d_model, (below - 1) // len(split)))
+    smallest, best = None, 0.0
+    if most >= 1:
+        smallest, best = _smallest(_builder(task, split, generator), _first(len(task.items)), most, task.target_f1)
     if smallest is None:
         raise AssumptionError(
-            f"d_head: F1 ≥ {target_f1} is not reached up to {most} (F1 {best:.3f}): more n_heads may (as many as edges "
-            "are exact), or more bits; or give d_head, or neither"
+            f"d_head: F1 ≥ {task.target_f1} is not reached up to {most} (F1 {best:.3f}): more n_heads may (as many as "
+            "edges are exact), or more bits; or give d_head, or neither"
         )
-    return _construction(split, smallest)
+    return _construction(task, split, smallest)
 
 
-def _construction(split: Split, built: Built, tried: tuple[Tried, ...] = ()) -> RelationConstruction:
+def _construction(task: _Task, split: Split, built: Built, tried: tuple[Tried, ...] = ()) -> RelationConstruction:
     weights, found = built
-    n_edges = sum(map(len, split))
     return RelationConstruction(
         weights=weights,
         recognition=found,
         split=split,
-        constant=constant(weights.total_key_dim, n_edges, weights.query.shape[1]),
+        constant=constant(weights.total_key_dim, len(task.edges), task.d_model),
+        reverse=task.reverse,
         tried=tried,
     )
 
 
-def _fewest(
-    edges: Int[np.ndarray, "edges 2"],
-    items: Float[np.ndarray, "items channels"],
-    generator: np.random.Generator,
-    method: Method,
-    bits: int | None,
-    target_f1: float,
-) -> RelationConstruction:
+def _fewest(task: _Task, generator: np.random.Generator, below: float) -> RelationConstruction:
     """The heads and their size of the least total key dimension among those tried.
 
     What is not below the least so far is not looked for; the first is one edge a head with d_head 1, whose D_K = m'
@@ -164,9 +244,9 @@ def _fewest(
     draws, so that none depends on which were tried before.
 
     Raises:
-        AssumptionError: when none reaches target_f1.
+        AssumptionError: when none below a total key dimension reaches the target.
     """
-    d_model = items.shape[1]
+    d_model, n_edges = task.d_model, len(task.edges)
     tried: list[Tried] = []
     best: tuple[Split, Built] | None = None
     reached = 0.0
@@ -176,14 +256,14 @@ def _fewest(
         nonlocal best, reached
         for block in blocks:
             draws = copy.deepcopy(generator)
-            split = split_edges(edges, block, draws)
+            split = split_edges(task.directed, block, draws)
             most = int(min(WIDEST * d_model, (total - 1) // len(split)))
             if most < 1 or len(split) in {one.n_heads for one in tried}:
                 continue
             try:
-                build = _builder(edges, items, split, method, bits, draws)
-                first = _first(len(items)) if best is None else most  # most fail: one look at the limit tells
-                found, f1 = _smallest(build, first, most, target_f1)
+                build = _builder(task, split, draws)
+                first = _first(len(task.items)) if best is None else most  # most fail: one look at the limit tells
+                found, f1 = _smallest(build, first, most, task.target_f1)
             except AssumptionError:  # items of a head that depend on each other
                 found, f1 = None, 0.0
             reached = max(reached, f1)
@@ -192,48 +272,36 @@ def _fewest(
                 total, best = found[0].total_key_dim, (split, found)
 
     blocks = list(dict.fromkeys(max(1, int(share * d_model)) for share in SHARES))
-    look((block for block in blocks if block > 1), len(edges))
+    look((block for block in blocks if block > 1), min(n_edges, below))
     if best is None:
-        look([1], len(edges) + 1)
-    if best is None:
+        look([1], min(n_edges + 1, below))
+    if best is None and below > n_edges:
         tried.clear()
-        look(blocks, math.inf)
+        look(blocks, below)
     if best is None:
         raise AssumptionError(
-            f"n_heads: F1 ≥ {target_f1} is not reached with {', '.join(str(one.n_heads) for one in tried)} heads "
+            f"n_heads: F1 ≥ {task.target_f1} is not reached with {', '.join(str(one.n_heads) for one in tried)} heads "
             f"of up to {WIDEST * d_model} (F1 {reached:.3f}): more bits may, or items that are not nearly equal or "
             "opposite; or give n_heads and d_head"
         )
-    return _construction(*best, tried=tuple(tried))
+    return _construction(task, *best, tried=tuple(tried))
 
 
-def _builder(
-    edges: Int[np.ndarray, "edges 2"],
-    items: Float[np.ndarray, "items channels"],
-    split: Split,
-    method: Method,
-    bits: int | None,
-    generator: np.random.Generator,
-) -> Callable[[int], Built]:
+def _builder(task: _Task, split: Split, generator: np.random.Generator) -> Callable[[int], Built]:
     """What builds the weights of a head size, always from the same signs."""
-    heads = [_Head.of(edges[part], items, whiten=method == "whitened") for part in split]
-    return partial(_built, edges, items, heads, int(generator.integers(2**63)), bits)
+    heads = [_Head.of(task.directed[part], task.items, whiten=task.method == "whitened") for part in split]
+    return partial(_built, task, heads, int(generator.integers(2**63)))
 
 
-def _built(
-    edges: Int[np.ndarray, "edges 2"],
-    items: Float[np.ndarray, "items channels"],
-    heads: list[_Head],
-    seed: int,
-    bits: int | None,
-    size: int,
-) -> Built:
+def _built(task: _Task, heads: list[_Head], seed: int, size: int) -> Built:
     """The weights of heads of some size, and what they recognize."""
     matrices = [head.matrices(size, np.random.default_rng([seed, number])) for number, head in enumerate(heads)]
     query, key = (np.stack(some) for some in zip(*matrices, strict=True))
-    if bits is not None:
-        query, key = quantized(query, bits), quantized(key, bits)
-    return ChannelWeights(query, key), recognize(query, key, items, edges)
+    if task.reverse:
+        query, key = key, query
+    if task.bits is not None:
+        query, key = quantized(query, task.bits), quantized(key, task.bits)
+    return ChannelWeights(query, key), recognize(query, key, task.items, task.edges)
 
 
 def constant(total_key_dim: int, n_edges: int, d_model: int) -> float | None:
@@ -301,13 +369,8 @@ def _smallest(build: Callable[[int], Built], first: int, most: int, target_f1: f
     return built, built[1].f1
 
 
-def _default_split(
-    edges: Int[np.ndarray, "edges 2"],
-    d_model: int,
-    method: Method,
-    n_heads: int | None,
-    generator: np.random.Generator,
-) -> Split:
+def _default_split(task: _Task, n_heads: int | None, generator: np.random.Generator) -> Split:
+    edges, d_model, method = task.directed, task.d_model, task.method
     if method == "onehot":
         return (np.arange(len(edges)),)
     if n_heads is None:

@@ -73,9 +73,19 @@ class RelationReport(Report):
     total_key_dim: Annotated[int, Field(description="D_K = n_heads · d_head.")]
     n_heads: int
     d_head: int
+    reverse: Annotated[
+        bool,
+        Field(
+            description="Whether the weights are those of the reversed graph, queries and keys exchanged: where a "
+            "source has more edges than any target, they may be smaller."
+        ),
+    ] = False
     tried: Annotated[
         tuple[HeadsTried, ...],
-        Field(description="Numbers of heads that were searched, in order; none where heads or their size were given."),
+        Field(
+            description="Numbers of heads that were searched in that direction, in order; none where heads or their "
+            "size were given."
+        ),
     ] = ()
     f1: Annotated[float, Field(description="Over all ordered pairs of different items.")]
     precision: float
@@ -105,6 +115,7 @@ class RelationReport(Report):
         constant = "" if self.constant is None else f"; c = D_K d / (m' log2 m') = {self.constant:.2f}"
         margin = "no non-edges" if self.margin is None else f"margin {self.margin:.3g}"
         at_least = "" if self.graphs.exact else "at least "
+        direction = " of the reversed graph, queries and keys exchanged" if self.reverse else ""
         rows = [
             ("total key dim", f"{self.total_key_dim} = {heads(self)}{constant}"),
             *((("heads tried", _tried(self.tried)),) if self.tried else ()),
@@ -116,8 +127,8 @@ class RelationReport(Report):
             value = f"none: {bound.reason}" if bound.value is None else f"{bound.value:.4g} {bound.unit}"
             rows.append((f"{bound.name} ({bound.kind})", f"{value}; {bound.formula}"))
         return [
-            f"{self.task.words()}, {self.task.embeddings} in {self.model.d_model} channels; {self.method} weights, "
-            f"{weights}, seed {self.seed}",
+            f"{self.task.words()}, {self.task.embeddings} in {self.model.d_model} channels; {self.method} weights"
+            f"{direction}, {weights}, seed {self.seed}",
             *(f"{name:31}{value}" for name, value in rows),
             *self.notes,
         ]
