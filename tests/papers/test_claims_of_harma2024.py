@@ -252,8 +252,11 @@ def test_widths_whose_read_out_cannot_give_a_target_are_left_out_of_figure_4() -
 @pytest.mark.slow
 def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harma2024, "FITS", (79,))
-    drawn = shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6)
+    drawn = shattered(lambda rng: rng.negative_binomial(12, 0.1, harma2024.TELLING) + 12)
     assert verdicts("harma2024", "figure-5", drawn)[0].answer == "agrees"
+    weak = verdicts("harma2024", "figure-5", shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6))[0]
+    assert weak.answer == "cannot be judged"
+    assert f"by fewer than {harma2024.TELLING} trials" in weak.reason
     two_kinds = shattered(lambda rng: np.repeat([50, 400], 30) + rng.integers(0, 5, 60))
     assert verdicts("harma2024", "figure-5", two_kinds)[0].answer == "differs"
     few = shattered(lambda rng: np.full(5, 50))
@@ -262,7 +265,7 @@ def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_depends_on_vocabulary_and_loss_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harma2024, "FITS", (79,))
-    drawn = shattered(lambda rng: rng.negative_binomial(6, 0.05, 60) + 6)
+    drawn = shattered(lambda rng: rng.negative_binomial(12, 0.1, harma2024.TELLING) + 12)
     two_kinds = shattered(lambda rng: np.repeat([50, 400], 30) + rng.integers(0, 5, 60))
 
     def made(run: Run, rng: np.random.Generator) -> Measurement:

@@ -135,6 +135,16 @@ def test_a_verdict_that_cannot_fail_is_a_self_check() -> None:
     assert claim.verdict(Evidence((), "demo"), 0).reason == "it is"
 
 
+def test_what_arithmetic_settles_is_not_counted_as_the_papers() -> None:
+    """The verdict is the same whatever networks recall of a library: no evidence for a paper, nor against it."""
+    settled = [(recipe, claim) for recipe in EVERY for claim in recipe.claims if claim.kind == "by arithmetic"]
+    assert {recipe.paper for recipe, _ in settled} >= {"harma2024", "mahdavi2024", "changalidis2025"}
+    for recipe, claim in settled:
+        some = [measurement(run, [few]) for run in recipe.runs("demo")[:3] for few in (1, 50)]
+        answers = {claim.verdict(Evidence(tuple(runs), "demo"), missing=0).answer for runs in (some[::2], some[1::2])}
+        assert len(answers) == 1, claim.says
+
+
 def test_every_claim_of_the_three_papers_says_what_would_change_its_verdict() -> None:
     for recipe in (recipe for paper in ("harma2024", "mahdavi2024", "adler2025") for recipe in recipes(paper)):
         assert all(claim.changes for claim in recipe.claims), recipe.figure

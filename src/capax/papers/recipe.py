@@ -83,9 +83,10 @@ class Evidence:
 
 Judge = Callable[[Evidence], Verdict]
 
-Kind = Literal["the paper's", "ours", "a self-check"]
+Kind = Literal["the paper's", "by arithmetic", "ours", "a self-check"]
 KINDS: dict[Kind, str] = {
     "the paper's": "What the paper says",
+    "by arithmetic": "What follows from arithmetic or a proof: settled before anything is measured, and not counted",
     "ours": "Ours: what we expect, and readings that no source states",
     "a self-check": "Self-checks: only a fault in capax would differ, so they say nothing of the paper",
 }
@@ -104,6 +105,7 @@ class Claim(Result):
         unjudged: why nothing of ours can judge it, where there is no judge.
         scaled: whether a verdict may differ because other sizes than the paper's were run; not of arithmetic.
         changes: what would change the verdict.
+        arithmetic: whether arithmetic or a proof settles it, so that no measurement could come out otherwise.
         self_check: whether it would differ only if capax itself were wrong: its verdict says nothing of the paper.
     """
 
@@ -114,6 +116,7 @@ class Claim(Result):
     unjudged: str | None = None
     scaled: bool = True
     changes: str | None = None
+    arithmetic: bool = False
     self_check: bool = False
 
     @model_validator(mode="after")
@@ -124,9 +127,11 @@ class Claim(Result):
 
     @property
     def kind(self) -> Kind:
-        """The paper's; ours, as is a reading that no source states; or a self-check, which counts for neither."""
+        """The paper's; by arithmetic, whoever says it; ours, as is a reading that no source states; or a self-check."""
         if self.self_check:
             return "a self-check"
+        if self.arithmetic:
+            return "by arithmetic"
         return "ours" if self.standing in ("ours", "reconstructed") else "the paper's"
 
     def verdict(self, evidence: Evidence, missing: int) -> Verdict:

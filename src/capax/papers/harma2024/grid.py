@@ -241,7 +241,7 @@ def _polynomial(known: Sequence[Measurement]) -> Polynomial:
 
 
 def polynomial(runs: Sequence[Measurement]) -> Law:
-    """The polynomial of figure 7's lower row, of the highest degree that the runs above chance determine, fitted to them.
+    """The polynomial of figure 7's lower row, of the highest degree that runs above chance determine, fitted to them.
 
     Raises:
         Unjudged: where they determine none.

@@ -87,7 +87,10 @@ def _combination(run: Measurement, patience: int | None = None) -> Combination:
 
 
 def most_hold(of: Evidence) -> Verdict:
-    """Whether more than half of the claims hold together in some combination; at most half in all, nowhere."""
+    """Whether more than half of the claims hold together in some combination; at most half in all, nowhere.
+
+    A claim that no combination can judge holds nowhere, whatever the paper did: the verdict says how many can be.
+    """
     found = table(of.runs)
     if not found:
         raise Unjudged("no run of the crossed study is there")
@@ -96,18 +99,21 @@ def most_hold(of: Evidence) -> Verdict:
         return sum(verdict.answer in answers for verdict in verdicts.values())
 
     half = len(CLAIMS) / 2
+    told = [name for name in CLAIMS if any(verdicts[name].answer != "cannot be judged" for verdicts in found.values())]
+    judged = f"{len(told)} of {len(CLAIMS)} claims can be judged in any combination"
     best = max(found, key=lambda one: count(found[one], "agrees"))
     held = [name for name, verdict in found[best].items() if verdict.answer == "agrees"]
     ties = sum(count(verdicts, "agrees") == len(held) for verdicts in found.values())
     measured = (
-        f"at most {len(held)} of {len(CLAIMS)}, in {ties} of {len(found)} combinations; first: {best} "
-        f"(figures {'; '.join(held) or 'none'})"
+        f"at most {len(held)} hold, in {ties} of {len(found)} combinations; {judged}: {'; '.join(told) or 'none'}"
     )
+    if held:
+        measured += f"; first: {best} ({'; '.join(held)})"
     if len(held) > half:
         return agrees("more than half of the claims hold together in some combination", measured)
     if all(count(verdicts, "agrees", "cannot be judged") <= half for verdicts in found.values()):
         return differs("in no combination more than half of the claims can hold", measured)
-    return cannot("in no combination do more than half hold, but what cannot be judged could", measured)
+    return cannot(f"only {judged}, at these sizes; in none do more than half hold", measured)
 
 
 def positions_alike(of: Evidence) -> Verdict:
