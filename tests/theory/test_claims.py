@@ -77,6 +77,13 @@ def claim(**values: Any) -> Callable[..., None]:
     return lambda tensors, header: header["claim"].update(values)
 
 
+def scale_items(factor: float) -> Callable[..., None]:
+    def change(tensors: dict[str, np.ndarray], header: dict[str, Any]) -> None:
+        tensors["items"][3] *= factor
+
+    return change
+
+
 def drop_edge(tensors: dict[str, np.ndarray], header: dict[str, Any]) -> None:
     tensors["edges"] = tensors["edges"][1:]
 
@@ -91,6 +98,9 @@ def drop_edge(tensors: dict[str, np.ndarray], header: dict[str, Any]) -> None:
         ("associations", claim(library_size=8), {"library_size"}),
         ("relations", change_weight, {"margin"}),
         ("relations", drop_edge, {"n_edges", "f1", "margin"}),
+        ("relations", scale_items(1e6), {"item_norm"}),
+        ("relations", scale_items(1 + 2e-6), {"item_norm"}),
+        ("relations", scale_items(0.0), {"item_norm"}),
         ("relations", claim(total_key_dim=12), {"total_key_dim"}),
         ("relations", claim(margin=0.9), {"margin"}),
     ],
@@ -101,6 +111,25 @@ def test_what_is_false_does_not_hold(task: str, change: Callable[..., None], wro
     found = capax.verify(written(tmp_path / "w.safetensors", tensors, header))
     assert not found.holds
     assert wrong <= {check.name for check in found.failed}
+
+
+def test_items_of_large_norm_do_not_hold_whatever_their_scores(tmp_path: Path) -> None:
+    """Items a million times as long and weights a millionth: every score is what it was."""
+    tensors, header = parts(built(tmp_path, "relations"))
+    tensors["items"] *= 2.0**20
+    for name in ("query", "key"):
+        tensors[name] *= 2.0**-20
+    found = capax.verify(written(tmp_path / "w.safetensors", tensors, header))
+    assert [check.name for check in found.failed] == ["item_norm"]
+    assert found.failed[0].recomputed == pytest.approx(2**20)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rounding_of_items_holds(dtype: str, tmp_path: Path) -> None:
+    tensors, header = parts(built(tmp_path, "relations"))
+    tensors["items"] = tensors["items"].astype(dtype)
+    header["claim"]["margin"] = None
+    assert capax.verify(written(tmp_path / "w.safetensors", tensors, header)).holds
 
 
 def test_a_better_result_than_claimed_holds(tmp_path: Path) -> None:

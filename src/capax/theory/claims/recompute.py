@@ -90,6 +90,14 @@ def recognized(file: ClaimFile) -> Recognized:
     return Recognized(f1=f1, margin=lowest - highest, scale=max(abs(lowest), abs(highest)))
 
 
+def worst_norm(file: ClaimFile) -> float:
+    """The norm that is farthest from 1, of all items."""
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(file.tensors["items"].astype(np.float64), axis=1)
+    norms = np.minimum(norms, np.finfo(np.float64).max)  # JSON has no infinity
+    return float(norms[abs(norms - 1).argmax()])
+
+
 def remembered(file: ClaimFile) -> Remembered:
     """Outputs against labels, example by example.
 

@@ -19,6 +19,8 @@ TINY = 4 * 2.0**-52
 """An error, as a share of the example's own label, that is rounding's whatever is claimed."""
 RESOLUTION = 1e-9
 """How far below what is claimed an F1 may be, and a margin, as a share of the larger of the two scores that make it."""
+UNIT = 1e-6
+"""How far the norm of an item may be from 1: rounding to float32 moves it by 1e-7 at most."""
 
 
 class Check(Result):
@@ -52,7 +54,8 @@ def verify(path: Path | str) -> Verified:
 
     The file is one that `capax construct … --save` or `capax runs save` wrote. Outputs and scores are those of the
     plain definition, in float64. An error may be up to four times the claimed one, for rounding differs between
-    machines; an F1 or a margin must be what is claimed, but for rounding of the very scores that make it.
+    machines; an F1 or a margin must be what is claimed, but for rounding of the very scores that make it. Items of
+    relations must be of unit norm, within 1e-6: larger ones would have larger margins.
 
     Args:
         path: a .safetensors file.
@@ -80,7 +83,9 @@ def _same(name: str, claimed: int, there: int) -> Check:
 
 def _relations(file: ClaimFile, header: RelationHeader) -> tuple[Check, ...]:
     claim, sizes, found = header.claim, file.sizes, recompute.recognized(file)
+    norm = recompute.worst_norm(file)
     checks = [
+        Check(name="item_norm", claimed=1, recomputed=norm, holds=abs(norm - 1) <= UNIT),
         _same("n_items", claim.n_items, sizes["n_items"]),
         _same("n_edges", claim.n_edges, sizes["n_edges"]),
         _same("total_key_dim", claim.total_key_dim, sizes["n_heads"] * sizes["d_head"]),
