@@ -73,8 +73,8 @@ def laws() -> list[str]:
     """The law with the logarithm and the one without, by the fewest channels of the cells that they are fitted to."""
     study = tables.table(runs())
     lines = [
-        "| channels | cells | law | s (95 %) | t (95 %) | spread of log D_K* |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| channels | cells | law | s (95 %) | t (95 %) | spread of log D_K* | AIC |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for fewest in FEWEST:
         rows = study.filter(pl.col("d_model") >= fewest)
@@ -84,7 +84,9 @@ def laws() -> list[str]:
             said = (f"{fitted.parameters_[one]:.2f} ({ends[one][0]:.2f} to {ends[one][1]:.2f})" for one in ("s", "t"))
             off = np.log(rows["total_key_dim"].to_numpy() / fitted.predict(rows))
             spread = math.sqrt(float(off @ off) / (len(off) - len(fitted.parameters_)))
-            lines.append(f"| {fewest} or more | {len(rows)} | {name} | {' | '.join(said)} | {spread:.2f} |")
+            aic, _ = fitted.information()
+            cells = (f"{fewest} or more", len(rows), name, *said, f"{spread:.2f}", f"{aic:.1f}")
+            lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 
 

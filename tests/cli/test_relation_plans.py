@@ -43,6 +43,17 @@ def test_a_networkx_graph_as_it_is(tmp_path: Path) -> None:
     assert set(nx.read_graphml(tmp_path / "g.graphml").edges) == {(str(a), str(b)) for a, b in graph.edges}
 
 
+def test_kinds_that_the_law_was_not_measured_on_are_named() -> None:
+    def notes(**fields: object) -> str:
+        return " ".join(capax.plan_relations(capax.Relations(n_items=32, **fields), d_model=16).notes)
+
+    assert "measured" not in notes() + notes(graph="tree")
+    assert "measured on gaussian vectors; not on low_coherence ones" in notes(embeddings="low_coherence")
+    star = capax.plan_relations(nx.DiGraph([(0, i) for i in range(1, 33)]), d_model=32)
+    assert "tree graphs; yours may be of no such kind" in " ".join(star.notes)
+    assert star.channels[0].built.total_key_dim < 32
+
+
 @pytest.mark.parametrize(
     ("graph", "said"),
     [
@@ -68,6 +79,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeyp
     Path("g.csv").write_text("source,target\na,b\nb,c\nc,a\na,d\n")
     ask = ("plan", "relations", "--graph", "g.csv", "--d-model", "16")
     assert "4 x 1" in run(capsys, *ask)
+    assert "note: the law was measured on permutation or power_law or random or regular or tree graphs; yours" in run(
+        capsys, *ask
+    )
     found = json.loads(run(capsys, *ask, "--json"))
     assert (found["n_edges"], found["channels"][0]["by"]) == (4, "built")
     for flags, said in (

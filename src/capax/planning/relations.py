@@ -15,6 +15,7 @@ from capax.laws.law import Law
 from capax.planning.question import Question
 from capax.results import BuiltChannel, Result
 from capax.specs import KeyQueryChannel, Relations
+from capax.specs.relations import EMBEDDINGS, GRAPHS
 from capax.specs.spec import whole
 from capax.tasks import relation_files
 from capax.theory.construct.construct import construct
@@ -124,10 +125,7 @@ def plan_relations(
         )
     if not channels:
         raise LawError("d_model: at no width does the law hold, and at none were weights found")
-    kind = law.domain_.protocol.get("graph")
-    notes = [f"outside the domain of the law: {reason}" for reason in sorted(told)]
-    if kind not in (None, graph.graph):
-        notes.insert(0, f"the law was measured on {kind} graphs")
+    notes = [*_other_kinds(law, graph), *(f"outside the domain of the law: {reason}" for reason in sorted(told))]
     return RelationPlan(
         graph=graph.items,
         n_items=graph.sizes()["n_items"],
@@ -139,6 +137,19 @@ def plan_relations(
         notes=tuple(notes),
         seed=seed,
     )
+
+
+def _other_kinds(law: Law, task: Relations) -> list[str]:
+    """Kinds of graphs and of vectors that the law was measured on, where the task's is none of them."""
+    notes = []
+    for field, what, own in (("graph", "graphs", GRAPHS), ("embeddings", "vectors", EMBEDDINGS)):
+        one = law.domain_.protocol.get(field)
+        kinds = law.domain_.kinds.get(field, () if one is None else (str(one),))
+        given = getattr(task, field)
+        if kinds and given not in kinds:
+            but = f"not on {given} ones" if given in own else "yours may be of no such kind"
+            notes.append(f"the law was measured on {' or '.join(kinds)} {what}; {but}")
+    return notes
 
 
 def _widths(task: Relations, given: int | Iterable[int] | None) -> list[int]:
