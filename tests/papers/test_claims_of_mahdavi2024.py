@@ -138,6 +138,20 @@ def test_assumptions_on_an_encoder_are_judged_by_its_report() -> None:
         assert encoder.judged(found, name, places, expected).answer == answer, name  # type: ignore[arg-type]
 
 
+def test_general_position_that_rounding_alone_breaks_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries that are independent only in digits that float32 does not have."""
+    generator = np.random.default_rng(0)
+    contexts = generator.standard_normal((40, 6, 16))
+    queries = np.ones((40, 16)) + 1e-9 * generator.standard_normal((40, 16))
+    sets = [(name, queries, contexts) for name in ("raw", "attended", "block")]
+    monkeypatch.setattr(
+        encoder, "_report", lambda samples, precision: report("made", sets, samples=100, seed=0, precision=precision)
+    )
+    verdict = encoder.general_position(Evidence((), "demo"))
+    assert verdict.answer == "cannot be judged"
+    assert verdict.reason.startswith("depends on the precision")
+
+
 def test_an_encoder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoder, "ENCODER", "no_such_encoder")
     (recipe,) = recipes("mahdavi2024", "table-1-text")

