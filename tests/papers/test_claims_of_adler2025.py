@@ -9,7 +9,7 @@ import pytest
 from synthetic import Made, cells, f1, law, right_heads, verdicts
 
 from capax.papers.adler2025 import judges as adler2025
-from capax.papers.recipe import Evidence
+from capax.papers.recipe import Evidence, Unjudged
 
 
 def threshold(heads: int, total: int) -> float:
@@ -71,12 +71,12 @@ def test_the_best_number_of_heads(scale: str) -> None:
 
 @pytest.mark.parametrize(
     ("f1", "total", "reason"),
-    [(0.8, lambda m, d: 8, "every pair right"), (1.0, lambda m, d: m - 2, "go by m as well")],
+    [(0.8, lambda m, d: 8, "every pair right"), (1.0, lambda m, d: m - 2, "by m as well")],
 )
 def test_explicit_weights_that_fail_do_not_say_that_others_would(
     f1: float, total: Callable[[int, int], int], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def made(place: int, m: int, d: int, onehot: bool) -> tuple[float, int, int]:
+    def made(draw: int, m: int, d: int, onehot: bool) -> tuple[float, int, int]:
         return f1, 2, total(m, d)
 
     monkeypatch.setattr(adler2025, "_built", made)
@@ -84,6 +84,66 @@ def test_explicit_weights_that_fail_do_not_say_that_others_would(
     assert adler2025.one_hot(of).answer == "cannot be judged"
     assert adler2025.gaussian_items(of).answer == "cannot be judged"
     assert reason in adler2025.gaussian_items(of).reason
+
+
+Built = Callable[[int, int, int, bool], tuple[float, int, int]]
+
+
+def by_law(constant: float, width: int | None = None) -> Built:
+    """Weights of D_K = c m log2 m / d, or of one edge a head where that is less; of one width's, whatever the width."""
+
+    def made(draw: int, m: int, d: int, onehot: bool) -> tuple[float, int, int]:
+        total = round(constant * m * np.log2(m) / (width or d) * (1 + 0.05 * draw))
+        return 1.0, (2 if total < m else m), min(total, m)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "answer", "lost"),
+    [
+        (by_law(4.0), "agrees", 0),
+        (by_law(7.0), "agrees", 1),  # 64 items in 32 channels
+        (by_law(4.0, width=64), "cannot be judged", 0),
+        (by_law(7.5, width=64), "cannot be judged", 3),
+    ],
+)
+def test_explicit_weights_by_the_law_and_where_one_edge_a_head_is_best(
+    made: Built, answer: str, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adler2025, "_built", made)
+    found = adler2025.gaussian_items(Evidence((), "demo"))
+    assert found.measured is not None
+    assert (found.answer, found.measured.count("more than")) == (answer, lost)
+
+
+def test_one_edge_a_head_says_nothing_of_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adler2025, "_built", lambda draw, m, d, onehot: (1.0, m, m))
+    with pytest.raises(Unjudged, match="one edge a head"):
+        adler2025.gaussian_items(Evidence((), "demo"))
+
+
+def test_few_channels_are_left_out_of_the_diagonal_too() -> None:
+    """With 8 channels D_K* is larger than by any law: alone it makes no verdict."""
+
+    def total(m: int, d: int) -> float:
+        return 1000 if d == 8 else 40 + m / 64
+
+    found = verdicts("adler2025", "figure-4", cells(total, right_heads), "small")[0]
+    assert found.answer == "cannot be judged"
+    assert "d 8, left out" in found.measured
+    rising = verdicts("adler2025", "figure-4", cells(lambda m, d: 1000 if d == 8 else m, right_heads), "small")[0]
+    assert rising.answer == "agrees"
+
+
+def test_cells_where_one_head_was_not_tried_are_named() -> None:
+    found = verdicts("adler2025", "figure-5", cells(law, right_heads, one_fails=False), "small")[2]
+    assert "8 of 8 cells where m > d; it was not tried in 3 (m 64, d 8; m 128, d 16; m 256, d 32)" in found.reason
+    beyond = verdicts("adler2025", "figure-5", cells(law, right_heads), "small")[3]
+    assert beyond.answer == "agrees"
+    assert "0 of 2 cells where m' log2 m' > d²; it was not tried in 3" in beyond.reason
+    every = verdicts("adler2025", "figure-5", cells(law, right_heads), "paper")[2]
+    assert "not tried" not in every.reason
 
 
 def test_a_threshold_is_where_f1_stays_high() -> None:
