@@ -1,7 +1,7 @@
 """Writes what laws.md says of bits after so many exposures, and the table that ships: `python docs/exposures.py`.
 
-In capacity/ lie the stores that `capax sweep examples/capacity.toml` and `capax sweep examples/exposures.toml` wrote. A
-test compares the page and the table.
+In capacity/ lie the stores that `capax sweep` wrote of examples/capacity.toml, examples/exposures.toml and the studies of
+capacity. Forms of the curve are compared on the first two. A test compares the page and the table.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 PAGE, RECORD = HERE / "laws.md", HERE.parent / "benchmarks/records/2026-11-24-convergence.jsonl"
 REFERENCE = HERE.parent / "src/capax/data/reference/exposures.csv"
 STORES = ("capacity/capacity.db", "capacity/exposures.db")
+STUDIES = tuple(f"capacity/{name}.db" for name in ("varied", "grid", "ladder", "depth"))
 RECIPES = {
     "soap": "SOAP at 0.05 in cycles ([the recipe](capacity.md#the-recipe))",
     "adam": "Adam at 0.003 throughout ([exposures.toml](../examples/exposures.toml))",
@@ -57,9 +58,9 @@ class Curves(NamedTuple):
         return Curves(*(values[kept] for values in self))
 
 
-def measured() -> pl.DataFrame:
+def measured(stores: tuple[str, ...] = STORES + STUDIES) -> pl.DataFrame:
     """The points of both recipes, with the columns that hold anything."""
-    rows = pl.concat([capax.curves(HERE / store) for store in STORES], how="diagonal_relaxed")
+    rows = pl.concat([capax.curves(HERE / store) for store in stores], how="diagonal_relaxed")
     rows = rows.with_columns(pl.col(KNOWN, "library_bits").round(1))
     return rows.select(name for name in rows.columns if rows[name].null_count() < len(rows))
 
@@ -71,7 +72,7 @@ def fitted(optimizer: str) -> ExposureLaw:
 
 def studies() -> dict[str, Curves]:
     """Curves of four recipes; the last are those of the record of convergence, where networks differ most."""
-    rows = measured()
+    rows = measured(STORES)
     found = {optimizer: rows.filter(pl.col("optimizer") == optimizer) for optimizer in RECIPES}
     found["SOAP, tied and trained tables"] = capax.curves(HERE / "reproduced/morris2025-demo.db")
     points = {}

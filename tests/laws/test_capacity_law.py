@@ -1,4 +1,4 @@
-"""The law of capacity: terms that predict, an average over what the data leave open, and intervals far away."""
+"""The law of capacity: terms that predict, what the data leave open, and intervals far away."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from scipy import stats
 
 import capax
 from capax.errors import LawError, TableError
+from capax.laws.capacity import PRIOR, TERMS
 from capax.laws.domain import OutsideDomainWarning
-from capax.laws.regression import FREEDOM, Regression
+from capax.laws.files import from_json, to_json
+from capax.laws.regression import KNOWN, Regression
 from capax.store import tables
 
 ALL = ["n_layers", "attention", "d_model", "vocab_size", "seq_len"]
@@ -26,7 +28,7 @@ def drawn(
     of: Sequence[str] = (),
     **exponents: float,
 ) -> pl.DataFrame:
-    """Measurements of a law of bits: 2 bits a parameter, times powers of columns; further columns are noise."""
+    """Measurements of a law of bits: 2 bits a parameter, times terms of columns; further columns are noise."""
     rng = np.random.default_rng(seed)
     table = {
         "effective_parameters": np.exp(rng.uniform(*np.log(sizes), rows)).round(),
@@ -39,33 +41,34 @@ def drawn(
     }
     logs = np.log(2 * table["effective_parameters"]) + 0.05 * rng.standard_normal(rows)
     for name, exponent in exponents.items():
-        logs += exponent * np.log(table[name])
+        logs += exponent * (TERMS[name].log if name in TERMS else np.log)(table[name])
     kept = {name: values for name, values in table.items() if name in ("effective_parameters", *of, *exponents)}
     return pl.DataFrame(kept | {"capacity_bits": np.exp(logs)})
 
 
 def test_terms_that_matter_enter_and_others_are_left_out() -> None:
-    law = capax.CapacityLaw(axes=ALL).fit(drawn(0, of=COLUMNS, n_layers=0.3))
-    assert law.weights_["b"] > 0.95
-    assert law.parameters_["b"] == pytest.approx(0.3, abs=0.06)
-    assert set(law.left_out_) >= {"c", "d_model", "seq_len"}
+    law = capax.CapacityLaw(axes=ALL).fit(drawn(0, of=COLUMNS, n_layers=-0.3))
+    assert law.parameters_["b"] == pytest.approx(-0.3, abs=0.06)
+    assert set(law.open_) >= {"c", "d_model", "seq_len"}
     assert law.parameters_["seq_len"] is None
-    assert law.undetermined_["seq_len"].startswith("left out: added, it changes the log density")
-    assert law.parameters_["k"] == pytest.approx(2, rel=0.15)
-    assert any("average over regressions" in note for note in law.notes_)
+    assert law.undetermined_["seq_len"].startswith("drawn towards none: with it the log density")
+    row = {"n_layers": 4, "n_heads": 4, "d_head": 8, "d_model": 32, "vocab_size": 100, "seq_len": 8}
+    said = law.predict({"effective_parameters": [3e3], **{name: [value] for name, value in row.items()}})
+    assert said[0] == pytest.approx(6e3 * np.exp(-0.3 / 4), rel=0.05)
     low, high = law.parameter_intervals()["b"]
     assert low is not None
     assert high is not None
-    assert low < 0.3 < high
+    assert low < -0.3 < high
 
 
-def test_of_terms_that_may_stand_for_one_another_one_enters() -> None:
-    """Beside the other, each of two such terms seems to add nothing: judged so, neither would enter."""
-    table = drawn(0, of=["seq_len"], n_layers=0.3)
+def test_of_terms_that_may_stand_for_one_another_neither_has_a_number_but_both_predict() -> None:
+    """Beside the other, each of two such terms adds nothing: left out for that, both would be missing."""
+    table = drawn(0, of=["seq_len"], n_layers=-0.3)
     rng = np.random.default_rng(1)
     table = table.with_columns(seq_len=pl.col("n_layers") * np.exp(0.02 * rng.standard_normal(len(table))))
     law = capax.CapacityLaw(axes=["n_layers", "seq_len"]).fit(table)
-    assert len(law.left_out_) == 1
+    assert set(law.open_) == {"b", "seq_len"}
+    assert law.solution_.values["b"] + law.solution_.values["seq_len"] == pytest.approx(-0.3, abs=0.06)
     assert law.sigma_ < 0.07
 
 
@@ -74,17 +77,27 @@ def test_the_exponent_of_the_size_is_one_unless_the_data_say_otherwise(exponent:
     rows = drawn(1, effective_parameters=exponent - 1)
     law = capax.CapacityLaw(axes=[]).fit(rows)
     assert law.predict({"effective_parameters": [9e3]})[0] == pytest.approx(2 * 9e3**exponent, rel=0.05)
-    assert (law.weights_["a"] > 0.5) == (exponent > 1)
-    assert 0.05 < law.weights_["a"] < 0.95  # how it goes on is not settled by data that end
+    low, high = law.parameter_intervals()["a"]
+    assert low is not None
+    assert high is not None
+    assert low < exponent < high
 
 
-def test_a_column_of_one_value_is_held() -> None:
-    law = capax.CapacityLaw(axes=["n_layers", "seq_len"]).fit(
-        drawn(2, of=["n_layers"]).with_columns(seq_len=pl.lit(8.0))
-    )
-    assert law.undetermined_ == {} or "seq_len" not in law.weights_
-    assert law.held_["seq_len"][1] == "one value of seq_len only; held at 0"
+def test_of_a_column_of_one_value_other_values_are_open() -> None:
+    """At that value intervals are as without the term; at others they are as wide as what nobody knows of it."""
+    rows = drawn(2, of=["n_layers"]).with_columns(seq_len=pl.lit(8.0))
+    law, without = (capax.CapacityLaw(axes=axes).fit(rows) for axes in (["n_layers", "seq_len"], ["n_layers"]))
+    assert law.undetermined_["seq_len"] == "one value of seq_len only"
     assert law.domain_.ranges["seq_len"] == (8, 8)
+
+    def spread(law: capax.CapacityLaw, seq_len: float) -> float:
+        row = {"effective_parameters": [2e3], "n_layers": [2.0], "seq_len": [seq_len]}
+        low, high = np.log(law.predict_interval(row))
+        return float(high[0] - low[0])
+
+    assert spread(law, 8) == pytest.approx(spread(without, 8), rel=0.05)
+    open_ = 3.92 * PRIOR["seq_len"] * (1 / 2 - 1 / 8)
+    assert spread(law, 2) == pytest.approx(np.hypot(spread(law, 8), open_), rel=0.1)
 
 
 def test_ways_to_know_positions_are_not_mixed_but_tables_are() -> None:
@@ -95,50 +108,58 @@ def test_ways_to_know_positions_are_not_mixed_but_tables_are() -> None:
         capax.CapacityLaw(axes=["n_layers"]).fit(rows.with_columns(kinds.replace("trained", "rotary")))
 
 
-def test_one_regression_is_the_textbooks() -> None:
-    """With one subset the average is a line through logarithms, with Student's interval of a new measurement."""
+def test_of_one_size_the_interval_is_the_textbooks() -> None:
+    """Student's of a new measurement, with one of the usual spread beside the rows."""
     rows = drawn(3, rows=12)
     law = capax.CapacityLaw(axes=[], n_bootstrap=40_000).fit(rows.with_columns(effective_parameters=pl.lit(1000.0)))
     logs = np.log(rows["capacity_bits"].to_numpy())
-    half = stats.t.ppf(0.975, 11) * logs.std(ddof=1) * np.sqrt(1 + 1 / 12)
+    half = stats.t.ppf(0.975, 12) * np.sqrt((11 * logs.var(ddof=1) + KNOWN**2) / 12) * np.sqrt(1 + 1 / 12)
     assert law.predict({"effective_parameters": [1000.0]})[0] == pytest.approx(np.exp(logs.mean()), rel=1e-10)
     ends = law.predict_interval({"effective_parameters": [1000.0]})
     assert np.log(np.ravel(ends)) == pytest.approx([logs.mean() - half, logs.mean() + half], abs=0.02 * half)
 
 
-def test_regressions_that_are_computed_together_are_those_of_least_squares() -> None:
-    """Of every subset, in the order asked for; none where the rows do not tell the columns, or are too few."""
+def test_without_priors_a_regression_is_that_of_least_squares() -> None:
     generator = np.random.default_rng(0)
     design = np.column_stack([np.ones(9), generator.normal(size=(9, 3))])
-    design = np.column_stack([design, design[:, 1] + design[:, 2]])
     y = generator.normal(size=9)
-    subsets = [(0, 1, 3), (0,), (0, 1, 2, 4), (0, 2), (0, 1, 2), (0,)]
-    for places, fit in zip(subsets, Regression.of(subsets, design, y), strict=True):
-        if places == (0, 1, 2, 4):
-            assert fit is None
-            continue
-        assert fit is not None
-        beta, rest, *_ = np.linalg.lstsq(design[:, places], y)
-        assert fit.places == places
-        assert fit.beta == pytest.approx(beta, rel=1e-10)
-        assert fit.dof == 9 - len(places)
-        assert fit.spread**2 * fit.dof == pytest.approx(rest[0], rel=1e-10)
-        covariance = np.linalg.inv(design[:, places].T @ design[:, places])
-        assert fit.root @ fit.root.T == pytest.approx(covariance, rel=1e-9, abs=1e-12)
-    assert Regression.of([(0, 1), (0,)], design[: 1 + FREEDOM], y[: 1 + FREEDOM])[0] is None
+    fit = Regression.of(design, y, np.full(4, np.inf))
+    beta, rest, *_ = np.linalg.lstsq(design, y)
+    assert fit.beta == pytest.approx(beta, rel=1e-10)
+    assert fit.dof == pytest.approx(9 - 4 + 1)
+    assert fit.spread**2 * fit.dof == pytest.approx(rest[0] + KNOWN**2, rel=1e-10)
+    assert fit.root @ fit.root.T == pytest.approx(np.linalg.inv(design.T @ design), rel=1e-9, abs=1e-12)
 
 
-def test_the_density_of_what_is_left_out_is_that_of_a_bayesian_line() -> None:
+def test_with_priors_a_regression_is_bayes_and_its_spread_has_the_highest_evidence() -> None:
+    generator = np.random.default_rng(1)
+    design = np.column_stack([np.ones(40), generator.normal(size=(40, 2))])
+    prior = np.array([1e3, 0.1, 0.3])
+    y = design @ [1.0, 0.2, -0.1] + 0.2 * generator.normal(size=40)
+    fit = Regression.of(design, y, prior)
+    precision = design.T @ design / fit.spread**2 + np.diag(prior**-2.0)
+    assert fit.beta == pytest.approx(np.linalg.solve(precision, design.T @ y / fit.spread**2), rel=1e-6)
+    assert fit.spread**2 * fit.root @ fit.root.T == pytest.approx(np.linalg.inv(precision), rel=1e-6)
+
+    def evidence(spread: float) -> float:
+        covariance = spread**2 * np.eye(41) + np.pad((design * prior**2) @ design.T, (0, 1))
+        return float(stats.multivariate_normal.logpdf([*y, KNOWN], cov=covariance))
+
+    assert evidence(fit.spread) > max(evidence(fit.spread * times) for times in (0.99, 1.01))
+
+
+def test_the_density_of_what_is_left_out_is_that_of_a_line() -> None:
     rng = np.random.default_rng(4)
     design = np.column_stack([np.ones(20), rng.standard_normal(20)])
     y = design @ [1.0, 2.0] + 0.1 * rng.standard_normal(20)
-    (fit,) = Regression.of([(0, 1)], design[:15], y[:15])
-    assert fit is not None
+    fit = Regression.of(design[:15], y[:15], np.full(2, np.inf))
     line = stats.linregress(design[:15, 1], y[:15])
     x, mean = design[15:, 1], design[:15, 1].mean()
-    spread = np.sqrt(((y[:15] - line.intercept - line.slope * design[:15, 1]) ** 2).sum() / 13)
-    scale = spread * np.sqrt(1 + 1 / 15 + (x - mean) ** 2 / ((design[:15, 1] - mean) ** 2).sum())
-    expected = stats.t.logpdf(y[15:], 13, line.intercept + line.slope * x, scale)
+    rest = ((y[:15] - line.intercept - line.slope * design[:15, 1]) ** 2).sum()
+    scale = np.sqrt((rest + KNOWN**2) / 14) * np.sqrt(
+        1 + 1 / 15 + (x - mean) ** 2 / ((design[:15, 1] - mean) ** 2).sum()
+    )
+    expected = stats.t.logpdf(y[15:], 14, line.intercept + line.slope * x, scale)
     assert fit.log_density(design[15:], y[15:]) == pytest.approx(expected, rel=1e-9)
 
 
@@ -147,7 +168,7 @@ def test_intervals_hold_ten_times_beyond_the_data() -> None:
     """For laws with one of the exponents that there may be."""
     held, columns = 0, ["n_layers", "d_model"]
     for seed in range(40):
-        exponents = {"effective_parameters": 0.1} if seed % 2 else {"n_layers": 0.1}
+        exponents = {"effective_parameters": 0.1} if seed % 2 else {"n_layers": -0.3}
         rows = drawn(100 + seed, rows=40, sizes=(600, 6000), of=columns, **exponents)
         new = drawn(200 + seed, rows=3, sizes=(18_000, 60_000), of=columns, **exponents)
         law = capax.CapacityLaw(axes=["n_layers", "d_model"], n_bootstrap=300).fit(rows)
@@ -170,7 +191,9 @@ def test_what_did_not_converge_is_a_lower_bound() -> None:
     assert cut.rows_.complete.sum() == 8
     assert cut.predict(rows) == pytest.approx(whole.predict(rows), rel=0.05)
     high = low.with_columns(capacity_reached=3 * pl.col("capacity_reached"))  # bounds that lie above the others
-    assert (capax.CapacityLaw(axes=[]).fit(high).predict(rows) > 1.02 * whole.predict(rows)).all()
+    higher = capax.CapacityLaw(axes=[]).fit(high).predict(rows) / whole.predict(rows)
+    assert higher.min() > 1
+    assert higher.mean() > 1.05
 
 
 def test_lower_bounds_do_not_make_the_spread_smaller() -> None:
@@ -226,22 +249,33 @@ def test_parts_of_the_variance_say_what_makes_an_interval_wide() -> None:
     near, far = ({"effective_parameters": [size]} for size in (2e3, 2e8))
     assert next(iter(law.drivers(near))) == "spread"
     assert next(iter(law.drivers(far))) == "a"
-    assert sum(law.drivers(far).values()) == pytest.approx(1)
+    for row in (near, far):  # the spread by what draws say of the row, and of a new measurement
+        said = law._said(law.bootstrap()[:, :-1], law._columns_of(row))[:, 0]
+        spread = (law.bootstrap()[:, -1] ** 2).mean()
+        assert law.drivers(row)["spread"] == pytest.approx(spread / (spread + said.var()), rel=1e-9)
+        assert sum(law.drivers(row).values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("largest", [900, *(pytest.param(size, marks=pytest.mark.slow) for size in (1100, 1200)), 2100])
+@pytest.mark.parametrize(
+    ("largest", "kind"),
+    [
+        *((size, "mlp or none") for size in (900, 1100, 1200, 2100)),
+        *((size, "mlp") for size in (2100, 3200, 6000, 12_000)),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:.*outside the domain")
-def test_the_small_networks_that_ship_predict_the_larger(largest: int) -> None:
+def test_the_small_networks_that_ship_predict_the_larger(largest: int, kind: str) -> None:
     """Of measured networks many times as large as all of a fit, at least nine in ten lie in its intervals.
 
-    Predictions are off by 30 % at most in the mean: two functions of the size in one regression once made it 80 %.
+    So do those with an FFN alone, whose spread is a third of the others', and depths that small ones leave open.
+    Predictions are off by 30 % at most in the mean.
     """
-    rows = tables.from_file("reference:capacity")
+    rows = tables.from_file("reference:capacity").filter(pl.col("ffn").is_in(kind.split(" or ")))
     size = pl.col("effective_parameters")
     larger = rows.filter((size > 1.3 * largest) & pl.col("capacity_bits").is_not_null())
     law, bits = capax.CapacityLaw().fit(rows.filter(size <= largest)), larger["capacity_bits"].to_numpy()
     low, high = law.predict_interval(larger)
-    assert len(larger) >= 8
+    assert len(larger) >= 6
     assert ((low < bits) & (bits < high)).mean() >= 0.9
     assert np.abs(law.predict(larger) / bits - 1).mean() < 0.3
 
@@ -276,3 +310,43 @@ def test_a_kind_that_no_code_stands_for_is_refused() -> None:
         rows[0, law.columns.index("ffn")] = code
         with pytest.raises(TableError, match=rf"^ffn: one of 1 \(.*\), 2 \(.*\), got {code:g}$"):
             law.predict(rows)
+
+
+@pytest.mark.filterwarnings("ignore:.*outside the domain")
+def test_kinds_that_spread_differently_have_intervals_of_their_own() -> None:
+    rows = drawn(10, rows=80).with_columns(ffn=pl.Series(["mlp", "none"] * 40))
+    noise = np.random.default_rng(11).normal(0, 0.15, 80)
+    uneven = rows.with_columns(
+        capacity_bits=pl.when(pl.col("ffn") == "none")
+        .then(pl.col("capacity_bits") * np.exp(noise))
+        .otherwise("capacity_bits")
+    )
+    law = capax.CapacityLaw(axes=["ffn"]).fit(uneven)
+    assert law.spreads_["ffn=none"] == pytest.approx(np.hypot(0.15, 0.05) / 0.05, rel=0.35)
+    low, high = law.predict_interval({"effective_parameters": [3e3, 3e3], "ffn": ["mlp", "none"]})
+    assert np.divide(*np.log(high / low)[::-1]) == pytest.approx(law.spreads_["ffn=none"], rel=0.15)
+    again = from_json(to_json(law))
+    assert again.predict_interval(rows)[0].tolist() == law.predict_interval(rows)[0].tolist()
+    assert capax.CapacityLaw(axes=["ffn"]).fit(rows[:14]).spreads_ == {}  # seven of each are too few
+
+
+def test_each_family_counts_alike_for_the_spread() -> None:
+    """Many networks that differ in little, which the law fits well, do not make it sure of networks of another kind."""
+    rng = np.random.default_rng(12)
+    families = np.concatenate([np.zeros(100), np.arange(1, 21)])
+    missed = np.where(families == 0, rng.normal(0, 0.01, 120), rng.normal(0, 0.1, 120))
+    size = np.exp(rng.uniform(np.log(600), np.log(10_000), 120))
+    table = pl.DataFrame(
+        {"effective_parameters": size, "vocab_size": 10 + families, "capacity_bits": 2 * size * np.exp(missed)}
+    )
+    law = capax.CapacityLaw(axes=["vocab_size"]).fit(table)
+    assert law.sigma_ == pytest.approx(0.1, rel=0.3)
+    alone = capax.CapacityLaw(axes=[]).fit(table.drop("vocab_size"))
+    assert alone.sigma_ < 0.06
+
+
+def test_architectures_that_the_laws_columns_do_not_tell_apart_are_no_repeats() -> None:
+    rows = drawn(13, rows=40)
+    two = pl.concat([rows.with_columns(n_heads=pl.lit(heads)) for heads in (1.0, 4.0)])
+    assert capax.CapacityLaw(axes=[]).fit(two).repeats_ == 0
+    assert capax.CapacityLaw(axes=[]).fit(two.drop("n_heads")).repeats_ == 40

@@ -156,7 +156,7 @@ def test_a_law_comes_back_from_its_file_bit_for_bit() -> None:
     assert again.parameter_intervals() == law.parameter_intervals()
     assert again.domain_ == law.domain_
     assert again.domain_.kinds["loss"] == ("all", "last")
-    assert again.domain_.ranges["vocab_size"] == (16, 400)
+    assert again.domain_.ranges["vocab_size"] == (16, 2048)
 
 
 # Curves as rows

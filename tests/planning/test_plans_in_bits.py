@@ -413,12 +413,12 @@ def test_items_that_are_few_take_a_small_network() -> None:
 def test_exposures_beyond_the_curve_are_told() -> None:
     for exposures, beyond in ((1, True), (1000, False), (10**9, True)):
         found = planned(10, seq_len=16, vocab_size=100, d_model=[16], n_layers=1, exposures=exposures)
-        said = f"exposures {exposures:g} is outside 100 to 1500 (of reference:exposure)"
+        said = f"exposures {exposures:g} is outside 100 to 3100 (of reference:exposure)"
         first = found.architectures[0] if found.architectures else found.nearest
         assert first is not None
         assert (said in first.outside) == beyond
     with pytest.raises(
-        OutsideDomain, match=r"exposures 1 is outside 100 to 1500 \(of reference:exposure\); extrapolate"
+        OutsideDomain, match=r"exposures 1 is outside 100 to 3100 \(of reference:exposure\); extrapolate"
     ):
         planned(10, seq_len=16, vocab_size=100, exposures=1, extrapolate=False)
 

@@ -1,10 +1,10 @@
-"""The law of capacity in bits: what predicts is averaged, and what the data leave open widens its intervals."""
+"""The law of capacity in bits: exponents that data leave open are drawn towards none, and widen its intervals."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import scipy
@@ -14,28 +14,23 @@ from capax.errors import LawError, shown
 from capax.laws.censored import Solution, Vector
 from capax.laws.domain import Domain, counted
 from capax.laws.power import Factor, Product
-from capax.laws.regression import FREEDOM, Regression
+from capax.laws.regression import Regression
 from capax.laws.rows import Columns, Rows
+from capax.store import tables
 
 FOLDS = 10
-MOST_TERMS = 5
-"""That one regression has: of more there are many subsets, and few rows for each."""
-FARTHER, SHARES = 3.0, (0.3, 0.4, 0.5, 0.6, 0.7)
-"""From the smallest shares of the rows those are predicted that are this many times larger: how well a law travels."""
-FEWEST = 12
-"""Rows from which larger ones are predicted, at least."""
+FEWEST_ROWS = 4
 OF_SIZE = 2
-"""Terms of the size alone, which are not judged, since what is asked is how the law goes on."""
-ROUNDS, IMPUTED = 300, 20
+"""Terms of the size alone, which always count: what is asked is how the law goes on."""
+IMPUTED = 20
 SURE = 2.0
-"""Standard errors by which a term has to improve predictions; with one, of eight useless terms one would often enter.
-"""
-LEAST_WEIGHT = 0.1
-"""Of each form of the size: in proportion, a power, and a density that small networks do not reach."""
-ENTERS = 0.5
-"""Share of the weight of the regressions with a term from which it counts as a parameter."""
+"""Standard errors by which a term has to improve predictions; with one, of eight useless terms one would often do."""
+UNEVEN, ANEW, FEWEST_OF_A_KIND = "ffn", 2, 8
+"""The column whose kinds spread differently, how often that is asked again with rows weighted by it, and rows of a kind
+from which it is asked."""
 
 Size = Literal["effective_parameters", "trainable_parameters", "total_parameters"]
+_SIZES = get_args(Size)
 
 
 def _attention(n_heads: Vector, d_head: Vector, d_model: Vector) -> Vector:
@@ -52,33 +47,56 @@ def _second(code: Vector) -> Vector:
 
 
 TERMS = {
-    "n_layers": Factor("b", "n_layers", ("n_layers",)),
+    "n_layers": Factor("b", "exp(1/n_layers)", ("n_layers",), np.reciprocal),
     "attention": Factor("c", "n_heads·d_head/d_model", ("n_heads", "d_head", "d_model"), _attention),
     "d_model": Factor("d_model", "exp(1/d_model)", ("d_model",), np.reciprocal),
     "vocab_size": Factor("vocab_size", "vocab_size", ("vocab_size",)),
-    "seq_len": Factor("seq_len", "seq_len", ("seq_len",)),
+    "seq_len": Factor("seq_len", "exp(1/seq_len)", ("seq_len",), np.reciprocal),
     "loss": Factor("loss", "e, where the loss covers the last position", ("loss",), _second),
     "embeddings": Factor("embeddings", "e, where embeddings are trained", ("embeddings",), _second),
     "ffn": Factor("ffn", "e, where there is no FFN", ("ffn",), _second),
 }
 """What capacity may depend on beside the size, each with an exponent."""
 
+PRIOR = {
+    "k": np.inf,
+    "a": 0.1,
+    "s": 10.0,
+    "b": 0.4,
+    "c": 0.2,
+    "d_model": 4.0,
+    "vocab_size": 0.05,
+    "seq_len": 1.0,
+    "loss": 0.2,
+    "embeddings": 0.2,
+    "ffn": 0.3,
+}
+"""Standard deviations of exponents about their usual values before there are data: over the networks that ship each may
+change capacity by a quarter to a third."""
+
+ARCHITECTURE = tuple(dict.fromkeys(name for term in TERMS.values() for name in term.columns))
+"""Columns that tell architectures apart, beside their sizes."""
+
+OF_A_FAMILY = ("n_layers", "vocab_size", "loss", "embeddings", "ffn")
+"""Columns in which families of networks differ. What a law misses of a family its networks have in common, and a study
+has many of some and few of others: each family counts alike for the spread, since a new network may be of another."""
+
 
 class CapacityLaw(Product):
-    """C = k · P^a · e^(s/√P) · L^b · (H·d_head/d_model)^c · …: bits that networks hold at convergence, by their size P.
+    """C = k · P^a · e^(s/√P) · e^(b/L) · (H·d_head/d_model)^c · …: bits held at convergence, by the size P.
 
     P is `effective_parameters`, L `n_layers`, H `n_heads`; d_head counts up to d_model. With a = 1 and s = 0 each
     parameter holds k bits. With s < 0 large networks come near to that and small ones hold less: what is of no use
     (gains, means that norms subtract) grows with the width, and parameters with its square.
 
-    Which terms there are, and whether a is 1 and s is 0, is not chosen once: each subset of terms is a regression of
-    logarithms, and their predictions are averaged by stacking (Yao et al. 2018): with the weights that give what was
-    left out of fits the highest density. Left out are whole architectures, a tenth at a time, and again those three
-    times as large as all that a fit had. Terms enter one at a time, the best first, each only where the best regression
-    with it gives the tenths a density that is higher than without, by more than two standard errors of that; the law
-    says what it left out. How
-    density goes on with the size is asked beyond the data, where they cannot tell: each of the three forms (C in
-    proportion to P, a power, or with s) has a tenth of the weight at least.
+    A Bayesian regression of logarithms. Exponents have normal priors about their usual values (`PRIOR`): a about 1, so
+    that each parameter holds as much, all others about 0. As far as the data leave an exponent open it stays near
+    there, and what is open stays in the intervals: which terms there are is not chosen, since a term that is left out
+    would be none for sure, and networks that differ in it would lie outside of intervals. Beside the size, a term
+    counts as a parameter where with it architectures that were left out of the fit, a tenth at a time, have a higher
+    log density, by more than two standard errors. Of the others the law gives no number, and says why.
+
+    Measurements of networks without FFN spread by another number of times sigma (`spreads_`).
 
     Ours; Härmä et al. 2024 have counts of sequences in place of bits.
 
@@ -93,7 +111,8 @@ class CapacityLaw(Product):
         random_state: seed of those.
 
     Attributes:
-        weights_: share of the weight that regressions with a term have, by the parameter's name.
+        open_: exponents that do not count as parameters, and why.
+        spreads_: how many times sigma measurements spread, of a kind where that is another number, by `column=kind`.
         repeats_: measurements that repeat an architecture; those of one count once.
     """
 
@@ -127,9 +146,8 @@ class CapacityLaw(Product):
         Raises:
             LawError: for axes or a size that there are not, or that repeat.
         """
-        sizes = Size.__args__  # type: ignore[attr-defined]
-        if self.size not in sizes:
-            raise LawError(f"size: {', '.join(sizes)}, got {shown(self.size)}")
+        if self.size not in _SIZES:
+            raise LawError(f"size: {', '.join(_SIZES)}, got {shown(self.size)}")
         axes = list(TERMS) if self.axes is None else list(self.axes)
         if (
             isinstance(self.axes, str)
@@ -149,7 +167,7 @@ class CapacityLaw(Product):
         Converged measurements of one architecture count once, by their geometric mean: what the law misses of it they
         miss together, so that apart they would narrow the intervals of all others.
         """
-        every, rows = rows, _once_each(rows)
+        every, rows = rows, _once_each(rows, {} if table is None else table)
         self.repeats_ = len(every.counts) - len(rows.counts)
         told = {} if table is None else table
         self.domain_ = Domain.of(
@@ -163,142 +181,111 @@ class CapacityLaw(Product):
         )
         self.rows_, self.draws_ = rows, None
         design, y = self._design(rows.columns), np.log(np.where(rows.complete, rows.library, rows.counts))
-        usual = self._usual
-        y = y - design @ usual
-        varies = np.ptp(design[:, 1:], axis=0) > 1e-12
-        self.held_ = {
-            name: (usual[place], f"one value of {factor.base} only; held at {usual[place]:g}")
-            for place, (name, factor) in enumerate(zip(self.names[1:], self.factors, strict=True), 1)
-            if not varies[place - 1]
+        if (values := int((~rows.complete).sum())) < FEWEST_ROWS:
+            raise LawError(
+                f"{self.name}: at least {FEWEST_ROWS} converged measurements are needed, got {values} of {len(y)}"
+            )
+        y, self.held_ = y - design @ self._usual, {}
+        alike = np.ptp(design, axis=0) < 1e-12
+        self.open_ = {
+            name: f"one value of {', '.join(factor.columns)} only"
+            for name, factor, one in zip(self.names[1:], self.factors, alike[1:], strict=True)
+            if one
         }
-        self.left_out_: dict[str, str] = {}
-        subsets = _subsets(np.flatnonzero(varies) + 1)
-        weights = self._stacked(subsets, design, y, rows)
-        self._average(subsets, weights, design, y, rows)
+        self.spreads_: dict[str, float] = {}
+        kinds, families = self._kinds(rows), self._families(rows.columns)
+        for _ in range(1 + ANEW * bool(kinds)):
+            residuals = self._regress(design, y, rows)
+            if kinds:
+                first, second = (
+                    np.sqrt(np.mean(_each_family(families[of_kind]) * residuals[of_kind] ** 2)) for of_kind in kinds
+                )
+                self.spreads_ = {f"{UNEVEN}={self.coded[UNEVEN][1]}": float(second / first)}
+        self._judge(design, y, rows)
         self._describe()
         self._name_sources(told)
         return self
 
-    def _stacked(self, subsets: list[tuple[int, ...]], design: np.ndarray, y: Vector, rows: Rows) -> Vector:
-        """The weight of each subset of terms. Where the rows of a fit do not tell a term, it predicts without it."""
-        values = ~rows.complete
-        design, y = design[values], y[values]
-        if len(y) < 1 + FREEDOM:
-            raise LawError(
-                f"{self.name}: at least {1 + FREEDOM} converged measurements are needed, got {len(y)} of {len(values)}"
-            )
-        densities, larger = [np.empty((len(subsets), 0))], [np.empty(0, dtype=bool)]
-        for kept, left_out, travels in _folds(design):
-            (simplest,) = Regression.of([(0,)], design[kept], y[kept])
-            if simplest is None:
-                continue
-            varies = {0, *np.flatnonzero(np.ptp(design[kept], axis=0) > 0).tolist()}
-            told = [tuple(place for place in places if place in varies) for places in subsets]
-            fits = dict(zip(told, Regression.of(told, design[kept], y[kept]), strict=True))
-            found = {
-                places: (fit or simplest).log_density(design[left_out], y[left_out]) for places, fit in fits.items()
-            }
-            densities.append(np.stack([found[places] for places in told]))
-            larger.append(np.full(int(left_out.sum()), travels))
-        density = np.concatenate(densities, axis=1)
-        if not density.size:  # of one architecture
-            return np.eye(len(subsets))[0]
-        self._choose(subsets, density[:, ~np.concatenate(larger)])
-        out = {place for name, place in self._terms() if name in self.left_out_}
-        eligible = np.array([out.isdisjoint(places) for places in subsets])
-        weights = np.zeros(len(subsets))
-        chosen = [places for places, kept in zip(subsets, eligible, strict=True) if kept]
-        weights[eligible] = self._mixture(density[eligible], chosen)
-        return weights
+    def _families(self, columns: Columns) -> np.ndarray:
+        """The number of each row's family: networks that differ in width, heads and length alone."""
+        kinds = [columns[name] for name in OF_A_FAMILY if name in columns] or [np.ones(len(self.rows_.counts))]
+        return np.unique(np.column_stack(kinds), axis=0, return_inverse=True)[1].ravel()
 
-    def _mixture(self, density: np.ndarray, subsets: list[tuple[int, ...]]) -> Vector:
-        """The weights of a mixture with the highest density, and the least that each form of the size has."""
-        likely = np.exp(density - density.max(0))
-        weights = np.full(len(subsets), 1 / len(subsets))
-        for _ in range(ROUNDS):  # expectation and maximization
-            weights = (weights[:, None] * likely / (weights @ likely)).mean(1)
-        forms = [tuple(place for place in places if 0 < place <= OF_SIZE) for places in subsets]
-        for form in set(forms):
-            of_form = np.array([one == form for one in forms])
-            if (lacks := LEAST_WEIGHT - weights[of_form].sum()) > 0:
-                weights[np.argmax(np.where(of_form, density.sum(1), -np.inf))] += lacks
-        return weights / weights.sum()
+    @property
+    def _prior(self) -> Vector:
+        return np.array([PRIOR[name] for name in self.names])
 
-    def _terms(self) -> list[tuple[str, int]]:
-        """The terms beside those of the size that differ between rows, and their columns of the design."""
-        return [(name, place) for place, name in enumerate(self.names) if place > OF_SIZE and name not in self.held_]
-
-    def _choose(self, subsets: list[tuple[int, ...]], density: np.ndarray) -> None:
-        """Let the term in that improves predictions most, as long as one surely does; the others are left out.
-
-        One at a time: terms that may stand for one another would each seem to add nothing beside the others.
-        """
-        total, waiting, chosen = density.sum(1), dict(self._terms()), set(range(OF_SIZE + 1))
-
-        def best(allowed: set[int], having: int = 0) -> Vector:
-            within = np.array([allowed.issuperset(places) and having in places for places in subsets])
-            return np.asarray(density[np.argmax(np.where(within, total, -np.inf))])
-
-        while waiting:
-            now = best(chosen)
-            gains = {name: best(chosen | {place}, place) - now for name, place in waiting.items()}
-            errors = {name: float(gain.std(ddof=1) * np.sqrt(len(gain))) for name, gain in gains.items()}
-            sure = [name for name, gain in gains.items() if gain.sum() > SURE * errors[name]]
-            if not sure:
-                break
-            chosen.add(waiting.pop(max(sure, key=lambda name: float(gains[name].sum()))))
-        for name in waiting:
-            self.left_out_[name] = (
-                f"left out: added, it changes the log density of what is left out of fits by {gains[name].sum():.2g} ± "
-                f"{errors[name]:.2g}"
-            )
-
-    def _average(
-        self, subsets: list[tuple[int, ...]], weights: Vector, design: np.ndarray, y: Vector, rows: Rows
-    ) -> None:
-        """The regressions to all rows, weighted; lower bounds at what is expected above them."""
+    def _regress(self, design: np.ndarray, y: Vector, rows: Rows) -> Vector:
+        """Fit the regression to all rows, lower bounds at what is expected above them; the residuals."""
         bounds, y, unseen = rows.complete, y.copy(), 0.0
+        scale, counts = self._unevenness(rows.columns), _each_family(self._families(rows.columns))
         for _ in range(IMPUTED if bounds.any() else 1):
-            fits = Regression.of(subsets, design, y)
-            share = np.array([0.0 if fit is None else weight for fit, weight in zip(fits, weights, strict=True)])
-            share = np.where(share < 1e-3 * share.max(), 0.0, share)
-            share /= share.sum()
-            found = [(fit, weight) for fit, weight in zip(fits, share.tolist(), strict=True) if fit and weight]
-            beta = np.zeros(design.shape[1])
-            for fit, weight in found:
-                beta[list(fit.places)] += weight * fit.beta
-            spread = float(np.sqrt(sum(weight * (fit.spread**2 + unseen / fit.dof) for fit, weight in found)))
+            fit = Regression.of(design / scale[:, None], y / scale, self._prior, counts)
+            spread = float(np.sqrt(fit.spread**2 + unseen / fit.dof))
             if bounds.any():
-                mean, low = design[bounds] @ beta, self._bounds(rows, design)
-                above = scipy.stats.truncnorm((low - mean) / spread, np.inf, mean, spread)
-                y[bounds], unseen = above.mean(), float(above.var().sum())
-        self.regressions_ = found
-        usual = self._usual
-        values = dict(zip(self.names, (usual + beta).tolist(), strict=True))
+                mean, low, own = design[bounds] @ fit.beta, self._bounds(rows, design), spread * scale[bounds]
+                above = scipy.stats.truncnorm((low - mean) / own, np.inf, mean, own)
+                y[bounds], unseen = above.mean(), float((above.var() / scale[bounds] ** 2).sum())
+        self.regression_ = fit
+        values = dict(zip(self.names, (self._usual + fit.beta).tolist(), strict=True))
         values[self.names[0]] = float(np.exp(values[self.names[0]]))
-        self.weights_ = {
-            name: sum(weight for fit, weight in found if place in fit.places)
-            for place, name in enumerate(self.names)
-            if place and name not in self.held_ and name not in self.left_out_
-        }
-        free = (self.names[0], *(name for name, weight in self.weights_.items() if weight >= ENTERS))
-        residuals = (y - design @ beta)[~bounds]
-        dof = max(len(residuals) - len(free), 1)
-        self.solution_ = Solution(values, free, spread, dof, float(residuals @ residuals / spread**2))
+        residuals = y - design @ fit.beta
+        even = (residuals / scale)[~bounds] / spread
+        self.solution_ = Solution(values, self.names, spread, max(round(fit.dof), 1), float(even @ even))
+        return residuals
+
+    def _judge(self, design: np.ndarray, y: Vector, rows: Rows) -> None:
+        """Which terms count as parameters: those that improve predictions of architectures that were left out."""
+        values = ~rows.complete
+        scale, families = self._unevenness(rows.columns)[values], self._families(rows.columns)[values]
+        design, even, y = design[values], design[values] / scale[:, None], y[values] / scale
+
+        def density(kept: np.ndarray, left_out: np.ndarray, places: list[int]) -> Vector:
+            fit = Regression.of(even[kept][:, places], y[kept], self._prior[places], _each_family(families[kept]))
+            return fit.log_density(even[left_out][:, places], y[left_out])
+
+        every, folds = list(range(len(self.names))), list(_folds(design))
+        whole = [density(kept, left_out, every) for kept, left_out in folds]
+        for place, name in enumerate(self.names):
+            if place <= OF_SIZE or name in self.open_:
+                continue
+            others = [one for one in every if one != place]
+            lacking = [density(kept, left_out, others) for kept, left_out in folds]
+            gain = np.concatenate([[], *whole]) - np.concatenate([[], *lacking])
+            total, error = float(gain.sum()), float(gain.std(ddof=1) * np.sqrt(len(gain))) if len(gain) > 1 else np.inf
+            if total <= SURE * error:
+                self.open_[name] = (
+                    f"drawn towards none: with it the log density of what is left out of fits changes by {total:.2g} ± "
+                    f"{error:.2g}"
+                )
+        free = tuple(name for name in self.names if name not in self.open_)
+        self.solution_ = replace(self.solution_, free=free)
+
+    def _kinds(self, rows: Rows) -> list[np.ndarray]:
+        """The converged rows of each kind of `UNEVEN`; none where there are too few of one to tell its spread."""
+        if UNEVEN not in rows.columns:
+            return []
+        kinds = [np.flatnonzero((rows.columns[UNEVEN] == code) & ~rows.complete) for code in (1, 2)]
+        return kinds if min(map(len, kinds)) >= FEWEST_OF_A_KIND else []
+
+    def _unevenness(self, columns: Columns) -> Vector:
+        """How many times sigma measurements of rows spread."""
+        found = np.ones(len(next(iter(columns.values()))))
+        for kind, times in self.spreads_.items():
+            name, _, value = kind.partition("=")
+            found[columns[name] == 1 + self.coded[name].index(value)] = times
+        return found
 
     def _bounds(self, rows: Rows, design: np.ndarray) -> Vector:
         """Logarithms of the lower bounds, less what terms at their usual exponents give."""
         return np.asarray(np.log(rows.library[rows.complete]) - design[rows.complete] @ self._usual)
 
     def _not_told(self, solution: Solution) -> dict[str, str]:
-        return self.left_out_
+        return self.open_
 
     def reading_notes(self) -> list[str]:
-        """What a reader must know of the average."""
-        partly = [f"{name} {weight:.0%}" for name, weight in self.weights_.items() if 0 < weight < 0.995]
-        notes = []
-        if partly:
-            notes.append(f"an average over regressions; share of the weight that has a term: {', '.join(partly)}")
+        """What a reader must know of spreads and repeats."""
+        notes = [f"measurements with {kind} spread by {times:.2g} sigma" for kind, times in self.spreads_.items()]
         if self.repeats_:
             which = "1 measurement repeats" if self.repeats_ == 1 else f"{self.repeats_} measurements repeat"
             notes.append(f"{which} an architecture; those of one count once, by their geometric mean")
@@ -307,7 +294,7 @@ class CapacityLaw(Product):
     # Intervals
 
     def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
-        """Quantiles of the average's draws; a parameter in `undetermined_` has neither end."""
+        """Quantiles of the posterior's draws; a parameter in `undetermined_` has neither end."""
         ends = np.quantile(self.bootstrap()[:, :-1], [(1 - level) / 2, (1 + level) / 2], axis=0)
         return {
             name: (None, None) if name in self.undetermined_ else (low, high)
@@ -315,50 +302,47 @@ class CapacityLaw(Product):
         }
 
     def _drawn(self, generator: np.random.Generator) -> np.ndarray:
-        """Draws of a regression by its weight, of its parameters by their posterior, and of what bounds leave open."""
-        rows, usual = self.rows_, self._usual
-        design = self._design(rows.columns)
-        y = np.log(rows.counts) - design @ usual
-        shares = [weight for _, weight in self.regressions_]
-        chosen = generator.choice(len(shares), self.n_bootstrap, p=shares)
-        draws, bounds = np.empty((self.n_bootstrap, len(usual) + 1)), rows.complete
-        fitted = self._design_coefficients()
-        for number, place in enumerate(chosen):
-            fit = self.regressions_[place][0]
+        """Draws of the parameters and the spread by their posterior, and of what bounds leave open."""
+        rows, usual, fit = self.rows_, self._usual, self.regression_
+        design, scale = self._design(rows.columns), self._unevenness(rows.columns)
+        even, counts = design / scale[:, None], _each_family(self._families(rows.columns))
+        y, bounds = np.log(rows.counts) - design @ usual, rows.complete
+        draws, (beta, spread) = np.empty((self.n_bootstrap, len(usual) + 1)), (fit.beta, self.sigma_)
+        for number in range(self.n_bootstrap):
             if bounds.any():
-                mean, spread = design[bounds] @ fitted[0], fitted[1]
-                low = (self._bounds(rows, design) - mean) / spread
-                y[bounds] = scipy.stats.truncnorm.rvs(low, np.inf, mean, spread, random_state=generator)
-                fit = Regression.of([fit.places], design, y)[0] or fit
-            beta, spread = fitted = fit.drawn(len(usual), generator)
+                mean, own = design[bounds] @ beta, spread * scale[bounds]
+                low = (self._bounds(rows, design) - mean) / own
+                y[bounds] = scipy.stats.truncnorm.rvs(low, np.inf, mean, own, random_state=generator)
+                fit = Regression.of(even, y / scale, self._prior, counts)
+            beta, spread = fit.drawn(generator)
             draws[number] = [*(usual + beta), spread]
         draws[:, 0] = np.exp(draws[:, 0])
         return draws
-
-    def _design_coefficients(self) -> tuple[Vector, float]:
-        values = np.array(list(self.solution_.values.values()))
-        values[0] = np.log(values[0])
-        return values - self._usual, self.sigma_
 
     def _said(self, draws: np.ndarray, columns: Columns) -> np.ndarray:
         logs, _ = self._logs(columns)
         return np.asarray(np.log(draws[:, :1]) + draws[:, 1:] @ logs.T)
 
     def drivers(self, X: Any) -> dict[str, float]:
-        """What makes the interval of one row wide: shares of its variance, the largest first.
+        """What makes the interval of one row wide: shares of its variance, the largest first; they add up to one.
 
-        Each exponent counts by how far its term is from where the data are; `spread` is that of measurements. Shares of
-        exponents that err together may not add up to one.
+        The share of an exponent is the covariance of its term with all that the law says of the row: below zero, where
+        other terms make up for what it leaves open. `spread` is that of measurements.
         """
         if self.measured is None:  # of a file that leaves them out
             return {}
-        logs, _ = self._logs(self._columns_of(X))
+        columns = self._columns_of(X)
+        logs, _ = self._logs(columns)
         center = self._logs(self.rows_.columns)[0].mean(0)
         draws = self.bootstrap()
-        parts = draws[:, 1:-1].var(0) * (logs[0] - center) ** 2
-        parts = dict(zip(self.names[1:], parts.tolist(), strict=True)) | {"spread": float((draws[:, -1] ** 2).mean())}
-        whole = sum(parts.values())
-        return {name: part / whole for name, part in sorted(parts.items(), key=lambda part: -part[1])}
+        parts = draws[:, 1:-1] * (logs[0] - center)
+        parts = np.column_stack([np.log(draws[:, 0]) + draws[:, 1:-1] @ center, parts])
+        said = parts.sum(1)
+        shares = (parts - parts.mean(0)).T @ (said - said.mean()) / len(said)
+        spread = float((draws[:, -1] ** 2).mean() * self._unevenness(columns)[0] ** 2)
+        found = dict(zip(self.names, shares.tolist(), strict=True)) | {"spread": spread}
+        whole = sum(found.values())
+        return {name: part / whole for name, part in sorted(found.items(), key=lambda part: -part[1])}
 
     def _errors(self, center: Vector, drawn: np.ndarray, spread: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Of new measurements, of each draw one about what it says."""
@@ -373,27 +357,29 @@ class CapacityLaw(Product):
         return np.column_stack([np.ones(len(logs)), logs])
 
 
-def _subsets(places: np.ndarray) -> list[tuple[int, ...]]:
-    """The factor in front with at most so many of the others, the fewest first; of those of the size one at most.
-
-    Together they can bend as they like: over a narrow range of sizes they fit any noise, and say anything beyond it.
-    """
-    few = range(min(len(places), MOST_TERMS) + 1)
-    found = ((0, *some) for count in few for some in itertools.combinations(places.tolist(), count))
-    return [some for some in found if sum(0 < place <= OF_SIZE for place in some) < 2]
+def _each_family(families: np.ndarray) -> Vector:
+    """How much each row counts where every family does alike."""
+    _, place, sizes = np.unique(families, return_inverse=True, return_counts=True)
+    return np.asarray(len(families) / (len(sizes) * sizes[place]))
 
 
-def _once_each(rows: Rows) -> Rows:
+def _once_each(rows: Rows, table: Any) -> Rows:
     """The geometric mean of the converged measurements of each architecture, and all lower bounds.
 
     Of too few architectures for a regression all measurements.
+
+    Args:
+        table: what the rows were read from: where it has them, all sizes tell architectures apart, not the law's alone.
     """
     values, bounds = rows.take(~rows.complete), rows.take(rows.complete)
     if not len(values.counts):
         return rows
-    table = np.column_stack(list(values.columns.values()))
-    _, first, group = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    if len(first) == len(table) or len(first) < 1 + FREEDOM:
+    known = tables.names(table)
+    further = [name for name in dict.fromkeys((*ARCHITECTURE, *_SIZES)) if name in known and name not in rows.columns]
+    cells = [np.array([str(one) for one in tables.values(table, name)])[~rows.complete] for name in further]
+    codes = [np.unique(column, return_inverse=True)[1].ravel() for column in (*values.columns.values(), *cells)]
+    _, first, group = np.unique(np.column_stack(codes), axis=0, return_index=True, return_inverse=True)
+    if len(first) == len(values.counts) or len(first) < FEWEST_ROWS:
         return rows
     means = np.exp(np.bincount(group.ravel(), np.log(values.counts)) / np.bincount(group.ravel()))
     once = values.take(first)
@@ -404,17 +390,9 @@ def _once_each(rows: Rows) -> Rows:
     )
 
 
-def _folds(design: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, bool]]:
-    """Rows that are kept, and left out: whole architectures, and again (True) much larger ones than are kept."""
+def _folds(design: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows that are kept, and left out: whole architectures."""
     groups = np.unique(design, axis=0, return_inverse=True)[1].ravel()
     folds = min(FOLDS, len(np.unique(groups)))
     if folds > 1:
-        for kept, left_out in GroupKFold(folds, shuffle=True, random_state=0).split(design, groups=groups):
-            yield np.isin(np.arange(len(design)), kept), np.isin(np.arange(len(design)), left_out), False
-    size = design[:, 1]
-    for share in SHARES:
-        most = np.quantile(size, share)
-        left_out = size > most + np.log(FARTHER)
-        kept = size <= most
-        if left_out.any() and kept.sum() >= FEWEST:
-            yield kept, left_out, True
+        yield from GroupKFold(folds, shuffle=True, random_state=0).split(design, groups=groups)

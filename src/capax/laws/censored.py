@@ -66,16 +66,16 @@ class Solution:
         return 2 * (self.dof + len(self.free)) * float(np.log(self.sigma)) + self.deviance
 
 
-def standardized(mu: Vector, observed: Observed, sigma: float) -> tuple[Vector, Vector]:
+def standardized(mu: Vector, observed: Observed, sigma: float | Vector) -> tuple[Vector, Vector]:
     """Residuals in units of σ, whose squares sum to the deviance, and their derivatives by μ."""
-    residuals = (mu - observed.values) / sigma
-    slopes = np.full_like(residuals, 1 / sigma)
+    sigma = np.broadcast_to(sigma, mu.shape)
+    residuals, slopes = (mu - observed.values) / sigma, 1 / sigma
     if not observed.censored.any():
         return residuals, slopes
     z = residuals[observed.censored]
     root = np.sqrt(-2 * log_ndtr(z))
     slope = np.divide(-_hazard(z), root, out=np.zeros_like(root), where=root > 1e-150)
-    residuals[observed.censored], slopes[observed.censored] = root, slope / sigma
+    residuals[observed.censored], slopes[observed.censored] = root, slope / sigma[observed.censored]
     return residuals, slopes
 
 

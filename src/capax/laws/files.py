@@ -56,6 +56,10 @@ class LawFile(BaseModel):
     sigma: Annotated[
         FiniteFloat, Field(gt=0, description="Spread of log counts about the law (polynomial: of counts).")
     ]
+    spreads: Annotated[
+        dict[str, float],
+        Field(description="How many times sigma measurements spread of a kind, by column=kind, where that differs."),
+    ] = {}
     dof: Annotated[int, Field(ge=0)]
     deviance: Annotated[FiniteFloat, Field(ge=0)]
     domain: Domain
@@ -82,6 +86,7 @@ def to_json(law: Law) -> str:
         free=solution.free,
         undetermined=law.undetermined_,
         sigma=solution.sigma,
+        spreads=getattr(law, "spreads_", {}),
         dof=solution.dof,
         deviance=solution.deviance,
         domain=law.domain_,
@@ -111,6 +116,7 @@ def from_json(text: str | bytes) -> Law:
     free = tuple(name for name in law.names if name not in file.held) if file.free is None else file.free
     law.solution_ = Solution(values, free, file.sigma, file.dof, file.deviance)
     law.sigma_, law.held_, law.undetermined_ = file.sigma, file.held, file.undetermined
+    law.spreads_ = file.spreads
     law.parameters_ = {name: None if name in file.undetermined else value for name, value in values.items()}
     law.domain_, law.source_, law.notes_ = file.domain, file.source, list(file.notes)
     law.draws_ = np.array(file.draws)

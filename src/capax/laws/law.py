@@ -305,8 +305,9 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         n, free = int(values.sum()), len(solution.free) + 1
         sigma = solution.sigma * np.sqrt(max(solution.dof, 1) / n)
         center, observed = self._scale(self._predict(rows.columns)), self._observed(rows)
+        sigma = sigma * self._unevenness(rows.columns)
         residuals, _ = standardized(center, observed, sigma)
-        log_likelihood = -residuals @ residuals / 2 - n * np.log(sigma * np.sqrt(2 * np.pi))
+        log_likelihood = -residuals @ residuals / 2 - np.log(sigma[values] * np.sqrt(2 * np.pi)).sum()
         log_likelihood += self._log_slope(rows.counts[values]).sum()
         return float(2 * free - 2 * log_likelihood), float(np.log(n) * free - 2 * log_likelihood)
 
@@ -388,7 +389,10 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         draws, noise = self.bootstrap(), self.noise()
         drawn = self._said(draws[:, :-1], columns)
         found = np.quantile(
-            self._errors(center, drawn, draws[:, -1:], noise[:, None]), probabilities, axis=0, method="weibull"
+            self._errors(center, drawn, draws[:, -1:] * self._unevenness(columns), noise[:, None]),
+            probabilities,
+            axis=0,
+            method="weibull",
         )
         return [self._unscale(center + self.sigma_ * error) for error in found]
 
@@ -404,6 +408,10 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def _errors(self, center: Vector, drawn: np.ndarray, spread: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """How far new counts are from the center, `(draws, rows)`, in units of the spread."""
         return np.asarray((center + self.sigma_ * noise - drawn) / spread)
+
+    def _unevenness(self, columns: Columns) -> Vector:
+        """How many times sigma measurements of rows spread."""
+        return np.ones(len(next(iter(columns.values()))))
 
     def noise(self) -> np.ndarray:
         """The error of the new count beside each draw of `bootstrap`, in units of the spread: normal quantiles."""

@@ -200,15 +200,21 @@ def model_size(
     )
 
 
+AS_TRAINED = {"loss": "all", "embeddings": "trained", "ffn": "mlp"}
+"""Kinds of a language model."""
+
+
 def _row(law: Law, counts: Counts, sizes: Shape) -> tuple[Columns, tuple[str, ...]]:
     """The model as a row of the law's columns, and why it lies outside of its domain.
 
-    What the config does not say is as in the law's data; it says nothing of the domain.
+    What the config does not say, such as the length of what is learned, is as in the law's data, the largest there; it
+    says nothing of the domain. All its tables are trained, by a loss on all positions.
     """
     known: dict[str, Any] = {name: value for name, value in sizes if value is not None and name in law.columns}
     known["effective_parameters"] = counts.effective
     domain = law.domain_
-    usual = {name: domain.ranges[name][0] if name in domain.ranges else domain.kinds[name][0] for name in law.columns}
+    usual = AS_TRAINED | {name: high for name, (_, high) in domain.ranges.items()}
+    usual = {name: usual[name] for name in law.columns}
     row = {name: np.array([value]) for name, value in (usual | known).items()}
     return row, tuple(domain.outside_in_words(known))
 
