@@ -32,7 +32,7 @@ IMAGE = Path(__file__).with_name("images") / "laws.png"
 HELD_OUT = Path(__file__).with_name("capacity") / "grid-held-out.db"
 """Networks of the grid on its second library, which no law is fitted to."""
 SIZE = "effective_parameters"
-LARGEST = (800, 1100, 2000, 3200)
+LARGEST = {"all": (800, 1100, 2000, 3200, 6000, 12_000), "with an FFN": (2000, 3200, 6000, 12_000)}
 LEAST = (1.25, 3)
 """Times as large as the largest network of a fit."""
 HEADS = 4
@@ -47,10 +47,11 @@ def laws(by_size: bool) -> dict[str, Law]:
 
 
 def said(ours: Law, rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bits of networks, and the ends of their intervals."""
+    """Bits of networks, as `capax predict` says them, and the ends of their intervals."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDomainWarning)
-        return ours.predict(rows), *ours.predict_interval(rows)
+        middle = ours.quantile(rows, 0.5) if ours.travels else ours.predict(rows)
+        return middle, *ours.predict_interval(rows)
 
 
 def times(ours: Law, sizes: np.ndarray) -> str:
@@ -215,7 +216,8 @@ def held_out(power: Law) -> str:
     apart = np.log((both["capacity_bits"] / both["capacity_bits_fitted"]).to_numpy())
     return (
         f"**Held out**: {len(rows)} of these networks on a second library "
-        f"([their store](capacity/{HELD_OUT.name})), to which no law was fitted. {', '.join(found)}. What a network "
+        f"([their store](capacity/{HELD_OUT.name})): architectures that the laws know, sequences that they do not. "
+        f"{', '.join(found)}. What a network "
         f"holds of one library or of another differs by {apart.std(ddof=1) / 2**0.5:.1%} (standard deviation), in a "
         f"pair by {np.abs(apart).max():.0%} at most."
     )
@@ -223,11 +225,13 @@ def held_out(power: Law) -> str:
 
 def distance() -> str:
     """The law of capacity fitted to the smaller networks, and asked for the larger ones."""
-    rows = tables.from_file("reference").drop_nulls("capacity_bits").sort(SIZE)
+    every = tables.from_file("reference").drop_nulls("capacity_bits").sort(SIZE)
     lines = head(
-        "fitted to networks of up to", "networks", "larger", "up to", "in their interval", "mean error", "bias"
+        *("networks", "fitted to those of up to", "so many", "larger", "up to", "in their interval", "mean error"),
+        "bias",
     )
-    for largest in LARGEST:
+    for kind, largest in ((kind, largest) for kind, ends in LARGEST.items() for largest in ends):
+        rows = every if kind == "all" else every.filter(pl.col("ffn") == "mlp")
         small = rows.filter(pl.col(SIZE) <= largest)
         end = int(small[SIZE][-1])
         for least in LEAST:
@@ -238,7 +242,7 @@ def distance() -> str:
             value, low, high = said(CapacityLaw().fit(small), larger)
             error, inside = value / held - 1, int(((low <= held) & (held <= high)).sum())
             cells = (
-                *(f"{end:,}", f"{len(small)}", f"{least:g} times and more"),
+                *(kind, f"{end:,}", f"{len(small)}", f"{least:g} times and more"),
                 *(f"{larger[SIZE][-1] / end:.1f} times", f"{inside} of {len(larger)}"),
                 *(f"{np.abs(error).mean():.0%}", f"{error.mean():+.0%}"),
             )

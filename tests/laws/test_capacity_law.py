@@ -248,7 +248,7 @@ def test_parts_of_the_variance_say_what_makes_an_interval_wide() -> None:
     law = capax.CapacityLaw(axes=[]).fit(drawn(9, rows=30, effective_parameters=0.1))
     near, far = ({"effective_parameters": [size]} for size in (2e3, 2e8))
     assert next(iter(law.drivers(near))) == "spread"
-    assert next(iter(law.drivers(far))) == "a"
+    assert next(iter(law.drivers(far))) == "size"
     for row in (near, far):  # the spread by what draws say of the row, and of a new measurement
         said = law._said(law.bootstrap()[:, :-1], law._columns_of(row))[:, 0]
         spread = (law.bootstrap()[:, -1] ** 2).mean()

@@ -96,6 +96,6 @@ def test_a_store_that_finds_no_room_is_not_made(tmp_path: Path, monkeypatch: pyt
         return connection
 
     monkeypatch.setattr(Database, "_connect", on_a_full_disk)
-    with pytest.raises(StoreWriteError, match="cannot write .*s.db: database or disk is full"):
+    with pytest.raises(StoreWriteError, match=r"cannot write .*s\.db: database or disk is full"):
         Store(tmp_path / "s.db")
     assert not list(tmp_path.iterdir())

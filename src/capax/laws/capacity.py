@@ -327,7 +327,8 @@ class CapacityLaw(Product):
         """What makes the interval of one row wide: shares of its variance, the largest first; they add up to one.
 
         The share of an exponent is the covariance of its term with all that the law says of the row: below zero, where
-        other terms make up for what it leaves open. `spread` is that of measurements.
+        other terms make up for what it leaves open. `size` is of k, a and s together, which do so for one another, and
+        `spread` is that of measurements.
         """
         if self.measured is None:  # of a file that leaves them out
             return {}
@@ -335,12 +336,13 @@ class CapacityLaw(Product):
         logs, _ = self._logs(columns)
         center = self._logs(self.rows_.columns)[0].mean(0)
         draws = self.bootstrap()
+        level = np.log(draws[:, 0]) + draws[:, 1:-1] @ center
         parts = draws[:, 1:-1] * (logs[0] - center)
-        parts = np.column_stack([np.log(draws[:, 0]) + draws[:, 1:-1] @ center, parts])
+        parts = np.column_stack([level + parts[:, :OF_SIZE].sum(1), parts[:, OF_SIZE:]])
         said = parts.sum(1)
         shares = (parts - parts.mean(0)).T @ (said - said.mean()) / len(said)
-        spread = float((draws[:, -1] ** 2).mean() * self._unevenness(columns)[0] ** 2)
-        found = dict(zip(self.names, shares.tolist(), strict=True)) | {"spread": spread}
+        found = dict(zip(("size", *self.names[1 + OF_SIZE :]), shares.tolist(), strict=True))
+        found["spread"] = float((draws[:, -1] ** 2).mean() * self._unevenness(columns)[0] ** 2)
         whole = sum(found.values())
         return {name: part / whole for name, part in sorted(found.items(), key=lambda part: -part[1])}
 
