@@ -43,7 +43,12 @@ def test_the_list_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatc
 def test_what_needs_no_runs_is_judged_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = run(capsys, "reproduce", "harma2024", "hopfield", "-o", tmp_path, "--quiet")
     assert "of the paper's claims 0 agree, 0 differ, 0 cannot be judged" in out
-    assert out.index("What follows from arithmetic") < out.index("couplings") < out.index("Self-checks") < out.index("500e9")
+    assert (
+        out.index("What follows from arithmetic")
+        < out.index("couplings")
+        < out.index("Self-checks")
+        < out.index("500e9")
+    )
     assert str(tmp_path / "harma2024-hopfield-demo.json") in out.splitlines()
     assert "expected to take" not in out
     assert "runs took" not in out
