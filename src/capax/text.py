@@ -10,6 +10,8 @@ def duration(seconds: float) -> str:
     units = (("years", 31_557_600), ("h", 3600), ("min", 60))
     unit, size = next(((unit, size) for unit, size in units if seconds >= size - size / 120), ("s", 1))
     amount = round(seconds / size, 1)
+    if amount == 0 < seconds:
+        return "<0.1 s"
     if amount >= 1e6:
         return f"{amount:.2g} {unit}"
     unit = "year" if (unit, amount) == ("years", 1) else unit

@@ -229,7 +229,7 @@ def test_every_size_that_was_given_is_that_of_the_network(
     for one in found.architectures:
         model = model_of(one).replace(**one.further)
         assert one.trainable_parameters == model.parameter_counts(vocab_size=100, context=7)["trainable"]
-        assert f"n_kv_heads {one.further['n_kv_heads']} is none of the data" in one.outside
+        assert f"n_kv_heads {one.further['n_kv_heads']} is not in the data" in one.outside
     assert found.sure is None
     assert BitsFrontier.model_validate_json(found.model_dump_json()) == found
 

@@ -36,11 +36,16 @@ def columns(rows: Sequence[Network], accelerator: str) -> dict[str, list[str]]:
     }
 
 
+def _spent(name: str, most: float) -> str:
+    """A budget: 10 MB, 1 M parameters, 0.1 hours."""
+    return {"bytes": amount(most, "B"), "parameters": f"{amount(most)} parameters"}.get(name, f"{most:g} {name}")
+
+
 def show_bits(found: BitsFrontier, items: str) -> None:
     """The question, a row for each family, and how far all that can be trusted."""
     screen, asked = output.console(), dict(found.model_extra or {})
     sizes = ", ".join(f"{name} {value}" for name, value in asked.items())
-    spent = [f"{name} {most:g}" for name, most in found.budget if most is not None]
+    spent = [_spent(name, most) for name, most in found.budget if most is not None]
     limits = f"at most {', '.join(spent)}; " if spent else ""
     if found.items is None:
         screen.print(f"How many {items} ({sizes}) can be held? {limits}law: {found.law} ({found.source})")

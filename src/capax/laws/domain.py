@@ -156,7 +156,7 @@ class Domain(BaseModel):
                 reasons.append(f"{name} {row[name]:g} is outside {_range(low, high)}")
         for name, value in self.protocol.items():
             if name in row and row[name] != value:
-                reasons.append(f"{name} {row[name]} is {'none of the data' if value is None else f'not {value}'}")
+                reasons.append(f"{name} {row[name]} is {'not in the data' if value is None else f'not {value}'}")
         for name, kinds in self.kinds.items():
             if name in row and row[name] not in kinds:
                 reasons.append(f"{name} {row[name]} is not {' or '.join(kinds)}")

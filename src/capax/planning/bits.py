@@ -27,6 +27,7 @@ NARROWEST, WIDEST, STEPS = 16, 16_384, 4
 RESTARTS, HOURS = 3, 0.2
 """Of a verification: its trainings, and the most hours that they may take together."""
 CURVE = "reference:exposure"
+LIMITED = "where the items that are expected and the interval are one number, these hours show no more of them"
 EXPOSURES = 3100
 """Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
 
@@ -178,6 +179,8 @@ def families(question: Question, multiple: int | None) -> Families:
     if not question.model.depths:
         raise LawError(f"law: one in bits plans models that have depths to try, not {question.model.tag()}")
     given = {name: question.choices(name, 1) for name in question.sizes}
+    if "d_model" in given and multiple is not None:
+        raise LawError(f"multiple: not where d_model is given, whose values are tried as they are; got {multiple}")
     widths = given.pop("d_model", None) or usual_widths(8 if multiple is None else multiple)
     axes: dict[str, Any] = {"n_layers": question.model.depths, "n_heads": (None,), "d_head": (None,)}
     axes |= {name: (only,) for name in axes if (only := question.only(name)) is not None}
@@ -237,7 +240,10 @@ def frontier(
     low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.spread))
     shown = shown_exposures if exposures is None else exposures
     worth = np.array([operations(one, task, 1.0, shown) for one in models])
-    held = np.full(len(models), float(target)) if target is not None else np.minimum(at_least, question.most)
+    most = np.full(len(models), question.most)
+    if budget.hours is not None and target is None:  # a training shows no more items in these hours
+        most = np.minimum(most, np.floor(budget.hours / hours(worth)))
+    held = np.full(len(models), float(target)) if target is not None else np.minimum(at_least, most)
     size, total = table["trainable_parameters"], table["total_parameters"]
     n_bytes = total * BYTES[precision]
     if written is not None:
@@ -245,8 +251,6 @@ def frontier(
     allowed = {"parameters": size, "bytes": n_bytes}
     if budget.hours is not None:
         allowed["hours"] = hours(worth * (held if target is not None else 1.0))
-    if budget.hours is not None and target is None:  # a training shows no more items in these hours
-        held = np.minimum(held, np.floor(budget.hours / hours(worth)))
 
     def why_outside(at: int) -> tuple[str, ...]:
         row = {name: values[at].item() for name, values in table.items()}
@@ -260,15 +264,15 @@ def frontier(
             f"outside the domain of {law.name} ({law.source_}): {'; '.join(words)}; extrapolate all the same"
         )
     for name, values in allowed.items():
-        if (most := getattr(budget, name)) is not None:
+        if (limit := getattr(budget, name)) is not None:
             least = values[kept].min()
-            kept = kept & (values <= most)
+            kept = kept & (values <= limit)
             if not kept.any():
-                raise LawError(f"budget_{name}: at least {least:.4g} for the smallest network, got {most:g}")
+                raise LawError(f"budget_{name}: at least {least:.4g} for the smallest network, got {limit:g}")
 
     def described(place: int) -> Network:
         at = int(place)
-        items, least, most = (min(float(one[at]), question.most) for one in (expected, low, high))
+        items, least, highest = (min(float(one[at]), float(most[at])) for one in (expected, low, high))
         sizes: dict[str, Any] = {name: int(table[name][at]) for name in dict.fromkeys((*SIZES, *question.axes))}
         return Network(
             **sizes,
@@ -280,14 +284,16 @@ def frontier(
             weights=None if written is None else written.how.words,
             bits=float(expected[at]) * question.per_item,
             memorized=items,
-            at_least=min(float(at_least[at]), question.most) if target is not None else float(held[at]),
-            interval=of_new_measurement(least, most, LEVEL),
+            at_least=min(float(at_least[at]), float(most[at])) if target is not None else float(held[at]),
+            interval=of_new_measurement(least, highest, LEVEL),
             tokens_per_parameter=items * (task.tokens_per_item or 0) / int(size[at]),
             efficient=is_efficient(at, size, total, places),
             outside=why_outside(at),
             cost=Cost.of(float(worth[at] * held[at]), accelerator),
         )
 
+    short = int((most[kept] < at_least[kept]).sum()) if budget.hours is not None and target is None else 0
+    by_hours = (LIMITED,) if short else ()
     enough = kept if target is None else kept & (at_least >= target)
     members = [np.flatnonzero(enough & (tried.family == number)) for number in range(tried.family[-1] + 1)]
     of_each = [of_one[np.argmax(held[of_one]) if target is None else 0] for of_one in members if len(of_one)]
@@ -320,7 +326,7 @@ def frontier(
         law=law.name,
         source=law.source_,
         domain=law.domain_,
-        notes=(*seen.remarks, *law.notes_, *assumptions(shown, accelerator)),
+        notes=(*seen.remarks, *by_hours, *law.notes_, *assumptions(shown, accelerator)),
     )
 
 

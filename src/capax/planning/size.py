@@ -59,7 +59,7 @@ class Asked(Result):
     wanted: Annotated[float, Field(description="Probability from which it is said to fit.")]
     fits: bool
     exposures: Annotated[
-        int | None, Field(description="Times that each is seen, by the law of exposures; None where they do not fit.")
+        int | None, Field(description="Times that each is seen, by the law of exposures; None beyond what is expected.")
     ]
     tokens: Annotated[float, Field(description="Of one exposure of all of them.")]
     tokens_from: Annotated[
