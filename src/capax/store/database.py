@@ -28,8 +28,9 @@ class Database:
     """
 
     def __init__(self, path: Path, *, create: bool, read_only: bool) -> None:
-        self.path, made = path, not path.exists()
+        self.path = path
         check_path(self.path, create)
+        made = not path.exists()
         check_names(self.path, self._log)
         fixed = self.path.exists() and (not is_writable(self.path) or has_other_names(self.path))
         self._read_only = read_only or fixed
