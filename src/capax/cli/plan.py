@@ -315,7 +315,7 @@ def _show_prediction(found: Prediction, law: Law, items: str) -> None:
     screen.print(", ".join(f"{name} {value}" for name, value in sizes.items()))
     says = f"memorizes about {found.value:.4g} {items}"
     if isinstance(bits, float):
-        verb = "holds" if law.along is None else "knows"
+        verb = "knows" if "exposures" in sizes else "holds"
         says = f"{verb} about {amount(bits, 'bit')}, of {found.value:.4g} {items}"
     if law.needed_for is not None:
         says = f"needs a {law.target} of about {found.value:.4g}"

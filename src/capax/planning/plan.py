@@ -85,7 +85,7 @@ def predict(
     ends = law.predict_interval(table, level) if early is None else every.widened(law, table, levels, seen.spread)
     low, high = (min(float(end[0]) * items, most) for end in ends)
     told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes, *question.along)}
-    told |= question.kinds
+    told |= question.kinds | ({} if early is None else {"exposures": early})
     told["trainable_parameters"] = row["trainable_parameters"]
     if law.target in IN_BITS:
         told["bits"] = value * question.per_item
