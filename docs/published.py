@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ from parts import filled
 import capax
 from capax.figures.drawing import draw
 from capax.figures.predicted import compared
-from capax.laws.capacity import CapacityLaw
+from capax.laws.capacity import CapacityLaw, Size
 from capax.laws.compare import ITEMS, Comparison, compare
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import LAWS, load_law
@@ -250,9 +250,20 @@ def distance() -> str:
     return "\n".join([*lines, ""])
 
 
+def sizes() -> str:
+    """The law of capacity over each count of parameters, with all its terms and by the count alone."""
+    rows = tables.from_file("reference:capacity")
+    lines = head("P", "with all terms: in sample", "left out", "by P alone: in sample", "left out")
+    for size in get_args(Size):
+        scores = [compare(rows, [CapacityLaw(size=size, axes=axes)]).scores[0] for axes in (None, [])]
+        errors = [error for score in scores for error in (score.mape, score.mape_left_out)]
+        lines.append(f"| {' | '.join([f'`{size}`', *(f'{error or 0:.1%}' for error in errors)])} |")
+    return "\n".join([*lines, ""])
+
+
 def page(text: str) -> str:
     """The page with the tables of today."""
-    parts = (("grid", grid()), ("distance", distance()), ("published", section()))
+    parts = (("grid", grid()), ("sizes", sizes()), ("distance", distance()), ("published", section()))
     for name, part in parts:
         text = filled(text, name, "published.py", part)
     return text

@@ -149,3 +149,10 @@ def test_the_figure_shows_what_each_law_says_of_the_rows_left_out() -> None:
     assert drawn == set(zip(found.counts, power.predicted_left_out, strict=True))
     with pytest.raises(ReportError, match="no law could be fitted"):
         compared(compare(rows, [capax.Polynomial()]))
+
+
+def test_every_law_of_bits_is_fitted_to_bits() -> None:
+    rows = tables.from_file("reference:grid")
+    found = compare(rows, [capax.CapacityLaw(), capax.CapacityLaw(axes=[])])
+    alone = compare(rows, [capax.CapacityLaw(axes=[])])
+    assert found.scores[1].mape_left_out == alone.scores[0].mape_left_out

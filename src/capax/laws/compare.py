@@ -72,7 +72,7 @@ def _capped(law: Law, rows: Rows) -> np.ndarray:
 def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     """Fit laws to the same table and measure their errors.
 
-    Beside a law of bits held at convergence (`CapacityLaw`) the others are fitted to `capacity_items`, on the rows that
+    Beside laws of bits held at convergence (`CapacityLaw`) the others are fitted to `capacity_items`, on the rows that
     converged, whatever else these differ in: relative errors are the same of items as of bits.
 
     Args:
@@ -105,7 +105,7 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     scores, counts = [], np.empty(0)
     for law in laws:
         try:
-            if held is None or law is held:
+            if held is None or (law.bound is not None and law.target == HELD):
                 law.refuse_target(y)
                 rows = law.read(table, y)
                 counts = rows.counts
