@@ -167,9 +167,9 @@ class CapacityLaw(Product):
         Converged measurements of one architecture count once, by their geometric mean: what the law misses of it they
         miss together, so that apart they would narrow the intervals of all others.
         """
-        every, rows = rows, _once_each(rows, {} if table is None else table)
-        self.repeats_ = len(every.counts) - len(rows.counts)
         told = {} if table is None else table
+        every, rows = rows, _once_each(rows, told)
+        self.repeats_ = len(every.counts) - len(rows.counts)
         self.domain_ = Domain.of(
             self.columns,
             rows.columns,

@@ -31,6 +31,8 @@ from capax.text import amount
 BITS_OF = {"float32": 32, "bfloat16": 16, "int8": 8, "int4": 4}
 """Of a parameter; int8 and int4 without their scales."""
 SHARES = (0.5, 0.9, 0.95)
+AS_TRAINED = {"loss": "all", "embeddings": "trained", "ffn": "mlp"}
+"""Kinds of a language model."""
 TEXT_A_TOKEN = 4
 """Bytes of text, where nobody has cut it into tokens."""
 BITS_A_TOKEN = 1
@@ -198,10 +200,6 @@ def model_size(
             *(() if asked is None else _of_the_asked(asked, counts, held, curve)),
         ),
     )
-
-
-AS_TRAINED = {"loss": "all", "embeddings": "trained", "ffn": "mlp"}
-"""Kinds of a language model."""
 
 
 def _row(law: Law, counts: Counts, sizes: Shape) -> tuple[Columns, tuple[str, ...]]:
