@@ -19,13 +19,13 @@ from capax.results import Measurement
 from capax.specs import Mac, Run, Sequences, Transformer
 
 
-def grid(count: Callable[[int, int, int], float]) -> Made:
+def grid(count: Callable[[int, int, int], float], **more: str) -> Made:
     """Counts above chance as a function of length, heads and width, with 2 % of noise."""
 
     def made(run: Run, rng: np.random.Generator) -> Measurement:
         above = count(run.task.seq_len, run.model.n_heads, run.model.d_model)  # type: ignore[union-attr]
         noisy = above * np.exp(0.02 * rng.normal(size=run.protocol.restarts))  # type: ignore[union-attr]
-        return measurement(run, list(noisy * 0.99 + run.task.library_size / 100))
+        return measurement(run, list(noisy * 0.99 + run.task.library_size / 100), **more)
 
     return made
 
@@ -93,6 +93,26 @@ def test_a_steep_power_that_is_cut_off_is_no_sigmoid(count: Counted, answer: str
     assert one_verdict("figure-7", 1, grid(count), "small").answer == answer
 
 
+@pytest.mark.parametrize(
+    ("count", "answer", "said"),
+    [
+        (lambda n, h, b: 4000 * b / n, "agrees", "at least 90% of the library"),
+        (lambda n, h, b: min(4000 * b / n, 930), "agrees", "at least 90% of the library"),
+        (lambda n, h, b: min(4000 * b / n, 930 if h > 1 else 780), "differs", "below 90% of the library with 8 tokens"),
+        (lambda n, h, b: 2 * b, "cannot be judged", "still rise at the widest width"),
+    ],
+)
+def test_counts_level_off_at_the_library_or_below(count: Counted, answer: str, said: str) -> None:
+    verdict = one_verdict("figure-7", 5, grid(count, stop_reason="plateau"), "small")
+    assert verdict.answer == answer
+    assert said in verdict.reason
+
+
+def test_levels_of_trainings_that_a_budget_cut_short_are_not_judged() -> None:
+    verdict = one_verdict("figure-7", 5, lambda run, _: measurement(run, [500, 500], stop_reason="budget"), "small")
+    assert (verdict.answer, verdict.reason) == ("cannot be judged", "trainings at the widest widths ended at a budget")
+
+
 def parameters(heads: int, width: int) -> int:
     spec = Transformer(n_heads=heads, d_model=width, positions="frozen")
     return spec.parameter_counts(vocab_size=2, context=1)["trainable"]
@@ -123,6 +143,7 @@ def test_the_rival_has_no_coefficient_that_the_networks_leave_open(lengths: int,
 
 def test_where_no_width_saturates_the_line_is_not_judged() -> None:
     line, sigmoid, *errors = verdicts("harma2024", "figure-7", grid(as_law))
+    assert errors.pop().reason == "counts of every length and head count still rise at the widest width"
     for verdict in (line, sigmoid, *errors):
         assert verdict.answer == "cannot be judged"
         assert "no width of the grid saturates" in verdict.reason

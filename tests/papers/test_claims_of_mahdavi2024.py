@@ -145,7 +145,7 @@ def test_general_position_that_rounding_alone_breaks_is_not_judged(monkeypatch: 
     queries = np.ones((40, 16)) + 1e-9 * generator.standard_normal((40, 16))
     sets = [(name, queries, contexts) for name in ("raw", "attended", "block")]
     monkeypatch.setattr(
-        encoder, "_report", lambda samples, precision: report("made", sets, samples=100, seed=0, precision=precision)
+        encoder, "checked", lambda samples, precision: report("made", sets, samples=100, seed=0, precision=precision)
     )
     verdict = encoder.general_position(Evidence((), "demo"))
     assert verdict.answer == "cannot be judged"
@@ -155,7 +155,7 @@ def test_general_position_that_rounding_alone_breaks_is_not_judged(monkeypatch: 
 def test_an_encoder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoder, "ENCODER", "no_such_encoder")
     (recipe,) = recipes("mahdavi2024", "table-1-text")
-    encoder._report.cache_clear()
+    encoder.checked.cache_clear()
     verdicts = recipe.judge({}, "demo")
     assert [verdict.answer for verdict in verdicts] == ["cannot be judged"] * 4
     assert all("pip install" in verdict.reason for verdict in verdicts)

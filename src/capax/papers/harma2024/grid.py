@@ -26,6 +26,8 @@ from capax.store import tables
 LAW = ECM(n_bootstrap=200)
 # share of a library from which on its size, and not the model, sets the count
 SATURATED = 0.9
+# share of the count at the widest width from which on that at the next one says that counts rise no further (ours)
+STILL = 0.9
 # parts of a grid that are held out in turn
 FOLDS = 5
 # mean signed error within which a law is right of what it has not seen (ours)
@@ -136,6 +138,30 @@ def sigmoidal(of: Evidence) -> Verdict:
     if found == {"agrees"}:
         return agrees(reason, measured)
     return differs(reason, measured) if "differs" in found else cannot(reason, measured)
+
+
+def saturates_at_library(of: Evidence) -> Verdict:
+    """The share of the library at which counts of a length and a head count rise no further: no less than nine tenths.
+
+    A capacity model with a plateau of its own has counts that level off far below the library's size.
+    """
+    series: dict[tuple[int, int], list[Measurement]] = {}
+    for run in sorted(_known(of), key=lambda run: field(run, "d_model")):
+        series.setdefault((field(run, "seq_len"), field(run, "n_heads")), []).append(run)
+    widest = [runs[-2:] for runs in series.values() if len(runs) > 1]
+    level = [(two, one) for two, one in widest if two.memorized >= STILL * one.memorized]
+    if not level:
+        raise Unjudged("counts of every length and head count still rise at the widest width")
+    if any(run.stop_reason == "budget" for pair in level for run in pair):
+        raise Unjudged("trainings at the widest widths ended at a budget")
+    shares = [run.memorized / run.library_size for pair in level for run in pair]
+    ends = dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares)))
+    measured = f"{' to '.join(ends)} of the library, at {len(level)} of {len(series)} lengths and head counts"
+    below = [f"{field(one, 'seq_len')} tokens, {field(one, 'n_heads')} heads" for _, one in level if not _full(one)]
+    how = f"counts at the two widest widths, no more than {1 - STILL:.0%} apart"
+    if below:
+        return differs(f"{how}: below {SATURATED:.0%} of the library with {'; '.join(below)}", measured)
+    return agrees(f"{how}: at least {SATURATED:.0%} of the library (ours)", measured)
 
 
 def constant_tokens(of: Evidence) -> Verdict:

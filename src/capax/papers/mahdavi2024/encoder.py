@@ -29,17 +29,17 @@ RIGHT = {"holds": ("holds", "not refuted"), "fails": ("fails",)}
 
 def raw_queries(of: Evidence) -> Verdict:
     """Whether A1 fails where the query is the raw embedding of CLS."""
-    return judged(_report(SAMPLES[of.scale]), "A1", (0,), "fails")
+    return judged(checked(SAMPLES[of.scale]), "A1", (0,), "fails")
 
 
 def queries(of: Evidence) -> Verdict:
     """Whether A1 is not refuted after attention, and after the block."""
-    return judged(_report(SAMPLES[of.scale]), "A1", (1, 2), "holds")
+    return judged(checked(SAMPLES[of.scale]), "A1", (1, 2), "holds")
 
 
 def contexts(of: Evidence) -> Verdict:
     """Whether A2 holds everywhere."""
-    return judged(_report(SAMPLES[of.scale]), "A2", (0, 1, 2), "holds")
+    return judged(checked(SAMPLES[of.scale]), "A2", (0, 1, 2), "holds")
 
 
 def general_position(of: Evidence) -> Verdict:
@@ -47,7 +47,7 @@ def general_position(of: Evidence) -> Verdict:
     return whatever(
         "the precision (the paper's notebooks: float32)",
         {
-            precision: judged(_report(SAMPLES[of.scale], precision), "general position", (0, 1, 2), "fails")
+            precision: judged(checked(SAMPLES[of.scale], precision), "general position", (0, 1, 2), "fails")
             for precision in PRECISIONS
         },
     )
@@ -70,8 +70,8 @@ def judged(found: AssumptionReport, assumption: Name, places: Collection[int], e
 
 
 @cache
-def _report(samples: int, precision: Precision = "float32") -> AssumptionReport:
-    """The check of the first block.
+def checked(samples: int, precision: Precision = "float32") -> AssumptionReport:
+    """The check of the first block, with its curves.
 
     Raises:
         Unjudged: where a package is missing; it says which are needed.
@@ -87,7 +87,7 @@ def _report(samples: int, precision: Precision = "float32") -> AssumptionReport:
         lines = Path(folder) / "verses.txt"
         lines.write_text("".join(f"{verse}\n" for verse in verses(book)), encoding="utf-8")
         found: AssumptionReport = resolve("capax.checks.huggingface:check_blocks")(
-            encoder / "model", lines, context_size=TOKENS, samples=samples, precision=precision
+            encoder / "model", lines, context_size=TOKENS, samples=samples, precision=precision, curve=True
         )
     return found
 
