@@ -218,7 +218,7 @@ def test_kinds_are_read_by_name() -> None:
     law = capax.CapacityLaw(axes=["loss"]).fit(rows)
     assert law.parameters_["loss"] == pytest.approx(np.log(0.8), abs=0.04)
     assert law.domain_.kinds == {"loss": ("all", "last")}
-    with pytest.raises(TableError, match="loss: row 1: all or last, got 'first'"):
+    with pytest.raises(TableError, match="loss: row 2: all or last, got 'first'"):
         law.predict({"effective_parameters": [1e3, 1e3], "loss": ["all", "first"]})
 
 

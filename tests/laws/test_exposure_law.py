@@ -137,7 +137,7 @@ def test_what_no_training_came_near_has_no_value() -> None:
         (study(architectures=3), "at least 4 architectures of different size are needed, got 3"),
         (study(ends=(100, 300)), "at least 3 different ones are needed, got 100, 300"),
         (study().drop("exposures"), "exposures: no such column"),
-        (study().with_columns(exposures=-1.0), "exposures: row 0: should be a positive number"),
+        (study().with_columns(exposures=-1.0), "exposures: row 1: should be a positive number"),
     ],
 )
 def test_rows_that_do_not_suffice_are_refused(rows: pl.DataFrame, message: str) -> None:

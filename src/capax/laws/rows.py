@@ -67,7 +67,7 @@ def checked_rows(columns: Columns, counts: Vector, library: Vector | None, label
         check_positive(name, values, infinite=name == LIBRARY)
     if (above := np.flatnonzero(counts > library * (1 + 1e-12))).size:
         raise TableError(
-            f"{label}: row {above[0]}: {counts[above[0]]:g} memorized of {library[above[0]]:g} (library_size)"
+            f"{label}: row {above[0] + 1}: {counts[above[0]]:g} memorized of {library[above[0]]:g} (library_size)"
         )
     return Rows(columns, np.asarray(counts, dtype=np.float64), library)
 
@@ -77,4 +77,4 @@ def check_positive(name: str, values: Vector, infinite: bool = False) -> None:
     wrong = ~(values > 0) | (~np.isfinite(values) & (not infinite))
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise TableError(f"{name}: row {row}: should be a positive number, got {values[row]:g}")
+        raise TableError(f"{name}: row {row + 1}: should be a positive number, got {values[row]:g}")

@@ -371,7 +371,7 @@ def numbers(data: Any, name: str) -> np.ndarray:
     try:
         found = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
-        row, value = next((row, value) for row, value in enumerate(column.flat) if not _is_number(value))
+        row, value = next((row, value) for row, value in enumerate(column.flat, start=1) if not _is_number(value))
         raise TableError(f"{name}: row {row}: should be a number, got {value!s:.80}") from None
     except OverflowError:  # an integer that is no float
         raise TableError(f"{name}: should be numbers below 1e308, got more") from None
@@ -397,7 +397,7 @@ def codes(data: Any, name: str, kinds: Sequence[str]) -> np.ndarray:
     if name not in names(data):
         raise TableError(f"{name}: no such column; the table has {', '.join(map(str, names(data)))}")
     found = values(data, name)
-    for row, kind in enumerate(found):
+    for row, kind in enumerate(found, start=1):
         if kind not in kinds:
             raise TableError(f"{name}: row {row}: {' or '.join(kinds)}, got {kind!r:.80}")
     return np.array([kinds.index(kind) + 1.0 for kind in found])
