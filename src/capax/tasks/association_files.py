@@ -116,7 +116,7 @@ def vectors(name: str, given: Any, dimensions: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(given)
     if not np.issubdtype(array.dtype, np.floating) or array.ndim not in dimensions:
         allowed = " or ".join(f"{number}-D" for number in dimensions)
-        raise LibraryError(f"{name}: a {allowed} array of real numbers, got {array.ndim}-D of {array.dtype}")
+        raise LibraryError(f"{name}: a {allowed} array of floats, got {array.ndim}-D of {array.dtype}")
     if array.size == 0:
         raise LibraryError(f"{name}: an empty array of shape {array.shape}")
     finite = np.isfinite(array).reshape(len(array), -1).all(1)
