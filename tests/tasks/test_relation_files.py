@@ -212,8 +212,8 @@ def bad(row: int, value: float) -> np.ndarray:
         (bad(1, np.nan), ": item 2 ('b') should be finite, but channel 1 is nan"),
         (bad(2, np.inf), ": item 3 ('c') should be finite, but channel 1 is inf"),
         (bad(0, 0.0), ": item 1 ('a') is a zero vector: it has no direction"),
-        (np.ones(3), ": a 2-D array of floats, got 1-D of float64"),
-        (np.eye(3, dtype=complex), ": a 2-D array of floats, got 2-D of complex128"),
+        (np.ones(3), ": a 2-D array of real numbers, got 1-D of float64"),
+        (np.eye(3, dtype=complex), ": a 2-D array of real numbers, got 2-D of complex128"),
         (np.ones((3, 0)), " is empty, of shape (3, 0)"),
     ],
 )

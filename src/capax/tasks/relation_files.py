@@ -180,7 +180,7 @@ def read_embeddings(
         raise LibraryError(f"embeddings: {', '.join(EMBEDDINGS)}, a .npy file, or hf:FOLDER, got {str(path)!r}")
     array = read_npy(path, "embeddings", LibraryError)
     if array.ndim != 2 or not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
-        raise LibraryError(f"embeddings: {path}: a 2-D array of floats, got {array.ndim}-D of {array.dtype}")
+        raise LibraryError(f"embeddings: {path}: a 2-D array of real numbers, got {array.ndim}-D of {array.dtype}")
     expected = len(names) if names is not None else n_items
     if expected is not None and len(array) < expected:
         raise LibraryError(
