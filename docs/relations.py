@@ -1,7 +1,7 @@
 """Writes what relations.md shows of D_K*, and the reference data of relations: `python docs/relations.py`.
 
-The stores are those that `capax sweep` wrote of examples/relations-converged.toml, of relations-random.toml,
--regular.toml and -tree.toml, and of relations-tokens.toml. A test compares the page.
+The stores are those that `capax sweep` wrote of examples/relations-converged.toml, and of relations-random.toml,
+-regular.toml and -tree.toml, and of tokens the one of the paper's figures. A test compares the page.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from capax.figures.columns import HEADS, Column, by
 from capax.figures.runs import read
 from capax.papers.evidence import mean
 from capax.results import Measurement
+from capax.specs.relations import HF
 from capax.store import tables
 
 FOLDER = Path(__file__).with_name("capacity")
@@ -110,7 +111,9 @@ def logarithm() -> str:
 
 def tokens() -> list[str]:
     """Mean F1 on tokens of a model's table, by channel and heads, and why trainings ended."""
-    found = by(read([FOLDER / "relations-tokens.db"]).runs, Column("channel"), HEADS)
+    runs = read([FOLDER.with_name("reproduced") / "adler2025-small.db"]).runs
+    of_tokens = [run for run in runs if run.spec.task.columns()["embeddings"].startswith(HF)]
+    found = by(of_tokens, Column("channel"), HEADS)
     lines = ["| channel, heads | mean F1 (95 %) | steps | ended |", "| --- | --- | --- | --- |"]
     for (channel, heads), some in found.items():
         f1 = mean([run.metrics["f1"] for run in some])

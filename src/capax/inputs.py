@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,12 @@ def regular(path: Path, field: str, error: type[CapaxError], *, largest: int | N
     if largest is not None and found.st_size > largest:
         raise error(f"{field}: {path} has {found.st_size} bytes; at most {largest} are read")
     return path
+
+
+def package_folder(name: str) -> Path | None:
+    """Where an installed package is; None where there is none. It is not imported."""
+    found = find_spec(name) if name.isidentifier() else None
+    return None if found is None or found.origin is None else Path(found.origin).parent
 
 
 def exists(path: Path, field: str, error: type[CapaxError]) -> bool:

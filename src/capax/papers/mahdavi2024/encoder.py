@@ -14,7 +14,7 @@ from pathlib import Path
 
 from capax.checks.assumptions import AssumptionReport, Name, Precision
 from capax.errors import CapaxError
-from capax.inputs import regular
+from capax.inputs import package_folder, regular
 from capax.papers.evidence import whatever
 from capax.papers.recipe import Evidence, Scale, Unjudged, Verdict, agrees, cannot, differs
 from capax.specs.plugins import resolve
@@ -76,7 +76,7 @@ def checked(samples: int, precision: Precision = "float32") -> AssumptionReport:
     Raises:
         Unjudged: where a package is missing; it says which are needed.
     """
-    folders = [_folder(ENCODER), _folder(VERSES)]
+    folders = [package_folder(ENCODER), package_folder(VERSES)]
     if None in folders or find_spec("transformers") is None:
         raise Unjudged(NEEDED)
     encoder, texts = folders
@@ -90,12 +90,6 @@ def checked(samples: int, precision: Precision = "float32") -> AssumptionReport:
             encoder / "model", lines, context_size=TOKENS, samples=samples, precision=precision, curve=True
         )
     return found
-
-
-def _folder(package: str) -> Path | None:
-    """Where a package is; it is not imported."""
-    found = find_spec(package)
-    return None if found is None or found.origin is None else Path(found.origin).parent
 
 
 def verses(book: str) -> list[str]:
