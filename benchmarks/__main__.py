@@ -25,6 +25,7 @@ from benchmarks import (
     report,
     shatter,
     step,
+    subnormal,
     sweep,
     workers,
 )
@@ -42,6 +43,7 @@ BENCHMARKS = {
     "adapt": adapt.main,
     "sweep": sweep.main,
     "associations": associations.main,
+    "subnormal": subnormal.main,
     "kruskal": kruskal.main,
     "relations": relations.main,
     "construction": construction.main,

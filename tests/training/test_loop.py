@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ import torch
 from capax.models.transformer import TransformerEnsemble
 from capax.specs import Sequences, Training, Transformer
 from capax.testing.trained import equal
-from capax.training import workers
+from capax.training import ensemble, workers
 from capax.training.ensemble import AtOnce
 from capax.training.loop import train
 from capax.training.pack import Outcome, Pack
@@ -47,6 +48,41 @@ def pack(
         one_library=one_library,
         seconds=seconds,
     )
+
+
+def flushes() -> bool:
+    """Whether torch takes numbers below the normal ones for 0, in this thread."""
+    return not torch.tensor(1e-40).mul(1).item()
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_subnormal_numbers_count_as_0_while_a_learner_computes(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every thread, and not after it, also where it fails; who takes them for 0 already still does."""
+    learner = prepare(pack([0, 1]), lambda: at_once)
+    monkeypatch.setattr(ensemble, "CACHE_FLOATS", 2**12)
+    seen: list[bool] = []
+    computed = learner._micro_losses
+
+    def watched(*args: Any) -> torch.Tensor:
+        seen.append(flushes())
+        return computed(*args)
+
+    monkeypatch.setattr(learner, "_micro_losses", watched)
+    learner.step()
+    learner.evaluate([0, 1])
+    assert len(seen) > 1
+    assert all(seen)
+    assert not flushes()
+    monkeypatch.setattr(learner, "_micro_losses", None)
+    with pytest.raises(TypeError):
+        learner.step()
+    assert not flushes()
+    torch.set_flush_denormal(True)
+    try:
+        learner.evaluate([0, 1])
+        assert flushes()
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def results(outcomes: list[Outcome]) -> list[tuple[object, ...]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
-from typing import Any, TypeVar
+from functools import cache, partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from capax.training.optimizers import Adam, optimizer
 from capax.training.stopping import Information
 
 Found = TypeVar("Found")
+Given = ParamSpec("Given")
 
 CACHE_FLOATS = 2**20
 """Numbers in the widest activation of a micro-batch on a CPU: 4 MB (measured: see benchmarks)."""
@@ -29,6 +30,9 @@ KEPT_BYTES = 2**25 - 2**16
 which costs page faults (10 to 15 % of an all-position step in a process of its own); 32 MB is the most it heeds."""
 
 
+SUBNORMAL = 1e-40
+"""A number below the normal ones of float32."""
+
 AtOnce = Callable[[], int]
 """How many micro-batches may be computed at once."""
 
@@ -36,6 +40,29 @@ AtOnce = Callable[[], int]
 def one() -> int:
     """One at a time."""
     return 1
+
+
+def flushing(compute: Callable[Given, Found]) -> Callable[Given, Found]:
+    """A function in whose torch operations numbers below the normal ones count as 0.
+
+    Probabilities of sharp attention are such numbers, and a CPU may take some hundred cycles for each.
+    """
+
+    @wraps(compute)
+    def flushed(*args: Given.args, **kwargs: Given.kwargs) -> Found:
+        if _flushes():
+            return compute(*args, **kwargs)
+        torch.set_flush_denormal(True)
+        try:
+            return compute(*args, **kwargs)
+        finally:
+            torch.set_flush_denormal(False)
+
+    return flushed
+
+
+def _flushes() -> bool:
+    return not torch.tensor(SUBNORMAL).mul(1).item()
 
 
 class BatchOrder:
@@ -155,6 +182,7 @@ class Learner:
     def _new_optimizer(self) -> Adam:
         return optimizer(self.ensemble.trainable, self.training, self.ensemble.gains)
 
+    @flushing
     def step(self, lr: float | None = None) -> tuple[Float[Tensor, " e"], list[int]]:
         """One batch and one update of every member.
 
@@ -187,6 +215,7 @@ class Learner:
         self._optimizer.step(self.training.lr if lr is None else lr)
         return losses, ended
 
+    @flushing
     def evaluate(self, members: list[int]) -> list[Evaluation]:
         """How many items of their whole library some members recall, and what else the task measures."""
         everyone = members == list(range(self.ensemble.n_members))
@@ -204,6 +233,7 @@ class Learner:
             for place, (count, size) in enumerate(zip(counts.tolist(), library.row_counts, strict=True))
         ]
 
+    @flushing
     def information(
         self, members: Sequence[int], weights: Sequence[dict[str, Tensor]] = ()
     ) -> list[Information | None]:
@@ -357,7 +387,12 @@ def _known(
 
 @cache
 def _threads(number: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(number, "micro-batch", torch.set_num_threads, (1,))
+    return ThreadPoolExecutor(number, "micro-batch", _alone)
+
+
+def _alone() -> None:
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
 
 
 class _Given(torch.autograd.Function):
