@@ -65,11 +65,12 @@ def test_head_size_helps_up_to_the_context_alone() -> None:
 
 
 def test_the_worst_library_decides() -> None:
-    agrees = Verdict(answer="agrees", measured=None, reason="so")
-    differs = Verdict(answer="differs", measured=None, reason="not so")
+    agrees = Verdict(answer="agrees", measured="1", reason="so")
+    differs = Verdict(answer="differs", measured="2", reason="not so")
     found = mahdavi2024.worst({10: agrees, 20: differs, 30: agrees})
     assert found.answer == "differs"
-    assert "20" in found.reason
+    assert found.reason == "library 20: not so (1 of 3 libraries are so)"
+    assert found.measured == "library 10: 1; library 20: 2; library 30: 1"
 
 
 def built() -> np.ndarray:

@@ -50,9 +50,9 @@ def worst(verdicts: dict[int, Verdict]) -> Verdict:
     if len(verdicts) == 1:
         return verdict
     same = sum(other.answer == verdict.answer for other in verdicts.values())
-    return verdict.model_copy(
-        update={"reason": f"library {library}: {verdict.reason} ({same} of {len(verdicts)} libraries are so)"}
-    )
+    reason = f"library {library}: {verdict.reason} ({same} of {len(verdicts)} libraries are so)"
+    measured = "; ".join(f"library {size}: {other.measured}" for size, other in verdicts.items() if other.measured)
+    return verdict.model_copy(update={"reason": reason, "measured": measured or None})
 
 
 def linear(of: Evidence) -> Verdict:
