@@ -49,7 +49,10 @@ def regular(path: Path, field: str, error: type[CapaxError], *, largest: int | N
 
 def package_folder(name: str) -> Path | None:
     """Where an installed package is; None where there is none. It is not imported."""
-    found = find_spec(name) if name.isidentifier() else None
+    try:
+        found = find_spec(name) if name.isidentifier() else None
+    except ValueError:  # of what is no package, such as __main__
+        found = None
     return None if found is None or found.origin is None else Path(found.origin).parent
 
 

@@ -20,7 +20,7 @@ from capax.training.optimizers import Adam, optimizer
 from capax.training.stopping import Information
 
 Found = TypeVar("Found")
-Given = ParamSpec("Given")
+Arguments = ParamSpec("Arguments")
 
 CACHE_FLOATS = 2**20
 """Numbers in the widest activation of a micro-batch on a CPU: 4 MB (measured: see benchmarks)."""
@@ -42,14 +42,14 @@ def one() -> int:
     return 1
 
 
-def flushing(compute: Callable[Given, Found]) -> Callable[Given, Found]:
+def flushing(compute: Callable[Arguments, Found]) -> Callable[Arguments, Found]:
     """A function in whose torch operations numbers below the normal ones count as 0.
 
     Probabilities of sharp attention are such numbers, and a CPU may take some hundred cycles for each.
     """
 
     @wraps(compute)
-    def flushed(*args: Given.args, **kwargs: Given.kwargs) -> Found:
+    def flushed(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Found:
         if _flushes():
             return compute(*args, **kwargs)
         torch.set_flush_denormal(True)
