@@ -59,7 +59,7 @@ def test_precision(capsys: pytest.CaptureFixture[str]) -> None:
         (gaussian(6, 4), gaussian(6, 3, 5), ["contexts", "4 channels", "got 5"]),
         (gaussian(0, 4), gaussian(3, 4), ["queries", "empty"]),
         (np.where(np.arange(24).reshape(6, 4) == 20, np.nan, 1.0), gaussian(3, 4), ["queries", "number 6"]),
-        (np.array(["a", "b"]), gaussian(3, 4), ["queries", "real numbers"]),
+        (np.array(["a", "b"]), gaussian(3, 4), ["queries", "floats"]),
     ],
 )
 def test_bad_arrays(

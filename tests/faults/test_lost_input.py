@@ -77,7 +77,7 @@ def test_rows_that_cannot_be_are_not_imported(header: str, row: str, said: str) 
 
 
 def test_a_cell_that_is_no_number_is_named() -> None:
-    with pytest.raises(TableError, match="d_model: row 2: should be a number, got x"):
+    with pytest.raises(TableError, match="d_model: row 3: should be a number, got x"):
         tables.numbers({"d_model": ["8", "16", "x"]}, "d_model")
 
 
