@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from functools import cache, partial
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +18,9 @@ from capax.specs import Training
 from capax.tasks.library import Evaluation, Library, Purpose
 from capax.training.optimizers import Adam, optimizer
 from capax.training.stopping import Information
+from capax.training.subnormal import flushing
 
 Found = TypeVar("Found")
-Arguments = ParamSpec("Arguments")
 
 CACHE_FLOATS = 2**20
 """Numbers in the widest activation of a micro-batch on a CPU: 4 MB (measured: see benchmarks)."""
@@ -30,9 +30,6 @@ KEPT_BYTES = 2**25 - 2**16
 which costs page faults (10 to 15 % of an all-position step in a process of its own); 32 MB is the most it heeds."""
 
 
-SUBNORMAL = 1e-40
-"""A number below the normal ones of float32."""
-
 AtOnce = Callable[[], int]
 """How many micro-batches may be computed at once."""
 
@@ -40,29 +37,6 @@ AtOnce = Callable[[], int]
 def one() -> int:
     """One at a time."""
     return 1
-
-
-def flushing(compute: Callable[Arguments, Found]) -> Callable[Arguments, Found]:
-    """A function in whose torch operations numbers below the normal ones count as 0.
-
-    Probabilities of sharp attention are such numbers, and a CPU may take some hundred cycles for each.
-    """
-
-    @wraps(compute)
-    def flushed(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Found:
-        if _flushes():
-            return compute(*args, **kwargs)
-        torch.set_flush_denormal(True)
-        try:
-            return compute(*args, **kwargs)
-        finally:
-            torch.set_flush_denormal(False)
-
-    return flushed
-
-
-def _flushes() -> bool:
-    return not torch.tensor(SUBNORMAL).mul(1).item()
 
 
 class BatchOrder:

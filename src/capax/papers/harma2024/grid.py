@@ -19,6 +19,7 @@ from capax.laws.published import data
 from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
+from capax.papers.harma2024.runs import grouped, on_plateaus
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.store import tables
@@ -145,15 +146,13 @@ def saturates_at_library(of: Evidence) -> Verdict:
 
     A capacity model with a plateau of its own has counts that level off far below the library's size.
     """
-    series: dict[tuple[int, int], list[Measurement]] = {}
-    for run in sorted(_known(of), key=lambda run: field(run, "d_model")):
-        series.setdefault((field(run, "seq_len"), field(run, "n_heads")), []).append(run)
+    rising = sorted(_known(of), key=lambda run: field(run, "d_model"))
+    series = grouped(rising, lambda run: (field(run, "seq_len"), field(run, "n_heads")))
     widest = [runs[-2:] for runs in series.values() if len(runs) > 1]
     level = [(two, one) for two, one in widest if two.memorized >= STILL * one.memorized]
     if not level:
         raise Unjudged("counts of every length and head count still rise at the widest width")
-    if any(run.stop_reason == "budget" for pair in level for run in pair):
-        raise Unjudged("trainings at the widest widths ended at a budget")
+    on_plateaus([run for pair in level for run in pair])
     shares = [run.memorized / run.library_size for pair in level for run in pair]
     ends = dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares)))
     measured = f"{' to '.join(ends)} of the library, at {len(level)} of {len(series)} lengths and head counts"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 import numpy as np
 from scipy import stats
 
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
-from capax.papers.harma2024.runs import by_width, counts, grouped
+from capax.papers.harma2024.runs import by_width, counts, grouped, on_plateaus
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.protocols.shatter import distance_of_fit, fit_negative_binomial
 from capax.results import LEVEL, Measurement
@@ -29,23 +28,13 @@ TELLING = 200
 ALIKE = 0.25
 
 
-def _on_plateaus(runs: Sequence[Measurement]) -> None:
-    """That no training was cut off: the paper's end where nothing improves any more.
-
-    Raises:
-        Unjudged: where a budget ended one.
-    """
-    if cut := sum(run.stop_reason == "budget" for run in runs):
-        raise Unjudged(f"{cut} of {len(runs)} trainings that should end on a plateau ended at a budget")
-
-
 # both of what "the identity operation" may mean: a block that adds what it reads, or none
 IDENTITIES = {"identity": "x + norm(x)", "none": "no FFN"}
 
 
 def _ffn(of: Evidence, width: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """For each reading of the identity, counts with it and with a trained FFN, at one width."""
-    _on_plateaus(of.runs)
+    on_plateaus(of.runs)
     kinds = grouped(by_width(of.runs)[width], lambda run: field(run, "ffn"))
     if "mlp" not in kinds or len(kinds) < 2:
         raise Unjudged(f"width {width} lacks the FFN that is trained, or one that is not")
@@ -189,7 +178,7 @@ def _batches(of: Evidence) -> dict[str, dict[int, np.ndarray]]:
     found: dict[str, dict[int, np.ndarray]] = {}
     for kind, some in kinds.items():
         if kind == CONVERGED:
-            _on_plateaus(some)
+            on_plateaus(some)
         batches: dict[int, list[np.ndarray]] = defaultdict(list)
         for runs in grouped(some, lambda run: field(run, "seq_len")).values():
             level = float(np.mean(counts(runs)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from capax.papers.evidence import field
+from capax.papers.recipe import Unjudged
 from capax.results import Measurement
 
 
@@ -29,3 +30,13 @@ def counts(runs: Iterable[Measurement]) -> np.ndarray:
     """What each restart recalled, above chance."""
     each = [(np.array(run.memorized_per_restart) - run.chance) / (1 - run.chance / run.library_size) for run in runs]
     return np.concatenate(each) if each else np.empty(0)
+
+
+def on_plateaus(runs: Sequence[Measurement]) -> None:
+    """That no training was cut off: the paper's end where nothing improves any more.
+
+    Raises:
+        Unjudged: where a budget ended one.
+    """
+    if cut := sum(run.stop_reason == "budget" for run in runs):
+        raise Unjudged(f"{cut} of {len(runs)} trainings that should end on a plateau ended at a budget")
