@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from capax.models.operations import LANES, cross_entropy, looked_up, positive, sigmoid, silu, softmax, softplus
+from capax.models.operations import LANES, cross_entropy, gelu, looked_up, positive, sigmoid, silu, softmax, softplus
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -33,17 +33,19 @@ def test_softmax(n: int) -> None:
 ELEMENTWISE: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "sigmoid": (sigmoid, torch.sigmoid),
     "silu": (silu, F.silu),
+    "gelu": (gelu, F.gelu),
     "softplus": (softplus, F.softplus),
     "positive": (positive, lambda x: 1 + F.elu(x)),
 }
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_elementwise_functions_round_alike_in_any_pack(name: str) -> None:
+def test_elementwise_functions_round_alike_in_any_pack(name: str, dtype: torch.dtype) -> None:
     ours, torchs = ELEMENTWISE[name]
     for n in (1, 3, 2 * LANES):
         alike(ours, torchs, 3 * random(2, 3, n))
-        x = 3 * random(5, 7, n, dtype=torch.float32)
+        x = 3 * random(5, 7, n, dtype=dtype)
         five, two = x.clone().requires_grad_(), x[3:].clone().requires_grad_()
         found = [ours(one) for one in (five, two)]
         assert torch.equal(found[0][3:], found[1])

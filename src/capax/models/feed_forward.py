@@ -13,14 +13,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from capax.models.mixers.mixer import with_gain
-from capax.models.operations import silu
+from capax.models.operations import gelu, silu
 from capax.specs import Transformer
 
 RRELU = (1 / 8, 1 / 3)
 """Bounds of the slopes below 0, as in the paper and in torch; out of training the slope is their mean."""
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
+    "gelu": gelu,
     "relu": F.relu,
     "silu": silu,
     "softmax": lambda x: x.softmax(-1),

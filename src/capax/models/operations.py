@@ -1,11 +1,13 @@
 """Some of torch's operations in the forms that are fastest on a CPU, or that round alike in any pack.
 
-Of sigmoid, SiLU, softplus and ELU torch computes what is left over at the end of a tensor by other instructions, which
-round otherwise (exp, log, tanh, GELU and log-sigmoid it does not): a number would depend on how many follow it.
+Of sigmoid, SiLU, softplus, ELU and, in double precision, GELU torch computes what is left over at the end of a tensor
+by other instructions, which round otherwise (exp, log, tanh, erf and log-sigmoid it does not): a number would depend on
+how many follow it.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -35,6 +37,13 @@ def sigmoid(x: Float[Tensor, "e *rest"]) -> Float[Tensor, "e *rest"]:
 def silu(x: Float[Tensor, "e *rest"]) -> Float[Tensor, "e *rest"]:
     """SiLU, x / (1 + exp(−x)), rounded alike in any pack."""
     return F.silu(x) if _leaves_none_over(x) else x * F.logsigmoid(x).exp()
+
+
+def gelu(x: Float[Tensor, "e *rest"]) -> Float[Tensor, "e *rest"]:
+    """GELU, x · (1 + erf(x / √2)) / 2, rounded alike in any pack."""
+    if x.dtype != torch.float64 or _leaves_none_over(x):
+        return F.gelu(x)
+    return x * (1 + (x * math.sqrt(0.5)).erf()) / 2
 
 
 def softplus(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models.keyquery import KeyQueryEnsemble
-from capax.models.operations import softmax
+from capax.models.operations import gelu, softmax
 
 NORM_EPS = 1e-5
 
@@ -101,7 +101,7 @@ class RoutingEnsemble(KeyQueryEnsemble):
     def _block(self, x: Float[Tensor, "e b c"], shared: dict[str, Tensor]) -> Float[Tensor, "e b c"]:
         """The block after its attention."""
         u = _norm(x, shared["norm"])
-        hidden = F.gelu(u @ shared["up"] + shared["up_bias"][:, None])
+        hidden = gelu(u @ shared["up"] + shared["up_bias"][:, None])
         return _norm(u + hidden @ shared["down"] + shared["down_bias"][:, None], shared["ffn_norm"])
 
 
