@@ -106,8 +106,8 @@ def shown() -> str:
         "(examples/facts/real.toml); the others are made (examples/facts/facts.toml). One training each, one layer "
         "with one head, codes of two tokens.",
         "",
-        "*Fill* is the bits of a file by the bits of capacity that the law gives the network which just recalls that "
-        "share of it.",
+        "*Fill*: the bits of a file divided by the capacity (by the law) of the network that just recalls that share of "
+        "it.",
         "",
         "| file | recall | parameters needed | planned (95 %) | off by | inside |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -1,4 +1,4 @@
-"""How much an adapter holds: two sources whose numbers differ ten- to fiftyfold, both tasks on one and the same base.
+"""How much an adapter holds: two sources whose numbers differ four- to sixtyfold, both tasks on one and the same base.
 
 The base is our own: a small language model of King James Bible (`base`, made as docs/how-to/lora.md says), which stays
 frozen. Over it adapters learn 64 random tokens of 2048, as of Tan et al. 2026, and values of one token in sentences, as
