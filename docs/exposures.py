@@ -1,7 +1,8 @@
 """Writes what laws.md says of bits after so many exposures, and the table that ships: `python docs/exposures.py`.
 
 In capacity/ lie the stores that `capax sweep` wrote of examples/capacity.toml, exposures.toml and the studies of
-capacity. Forms of the curve are compared on the first two. A test compares the page and the table.
+capacity. Forms of the curve are compared on the first two, a store of docs/reproduced and the record of
+convergence. A test compares the page and the table.
 """
 
 from __future__ import annotations

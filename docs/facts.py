@@ -17,8 +17,7 @@ from scipy import stats
 
 from capax.figures.runs import read
 from capax.laws.files import load_law
-from capax.planning.bits import Fill
-from capax.planning.fills import Measured, rows, study
+from capax.planning.fills import Measured, pooled, rows, shares, study
 from capax.results import LEVEL
 
 FOLDER = Path(__file__).with_name("facts")
@@ -64,14 +63,12 @@ def planned() -> list[Planned]:
 
 
 def _planned(one: Measured, recall: float, needed: float) -> Planned:
-    others = [share for other in study() if other.name != one.name and (share := other.fill_at(recall)) is not None]
-    logs = np.log(others)
-    held = Fill(float(np.exp(logs.mean())), float(logs.std(ddof=1)))
+    held = pooled(*shares([other for other in study() if other.name != one.name], recall))
     table = polars.read_csv(REFERENCE, comment_prefix="#").filter(polars.col("file") == one.name)
     law = load_law("reference")
     columns = {column: table[column].to_numpy() for column in law.columns if column in table.columns}
     sizes, bits = np.log(columns["effective_parameters"]), table["entropy_bits"].to_numpy()
-    levels = ((1 - LEVEL) / 2, 0.5 + 1e-9, (1 + LEVEL) / 2)
+    levels = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
     low, middle, high = (np.log(bits / held.share / known) for known in held.widened(law, columns, levels))
 
     def size(logs_of_fill: np.ndarray) -> float:
@@ -106,8 +103,8 @@ def shown() -> str:
         "(examples/facts/real.toml); the others are made (examples/facts/facts.toml). One training each, one layer "
         "with one head, codes of two tokens.",
         "",
-        "*Fill*: the bits of a file divided by the capacity (by the law) of the network that just recalls that share of "
-        "it.",
+        "*Fill*: the bits of a file divided by the capacity (by the law) of the network that just recalls that share "
+        "of it.",
         "",
         "| file | recall | parameters needed | planned (95 %) | off by | inside |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -49,7 +49,7 @@ def rungs() -> dict[str, Run]:
 
 def measured() -> dict[str, Measurement]:
     """The rungs that have been run, by key."""
-    return {run.key: run for run in read([STORE]).runs} if STORE.exists() else {}
+    return {run.key: run for run in read([STORE]).runs}
 
 
 def kbit(bits: float, low: float | None, high: float | None) -> str:
@@ -69,11 +69,11 @@ def took(seconds: float) -> str:
     return duration(seconds) if seconds >= 60 else "less than 1 min"
 
 
-def work(run: Run, steps: int, restarts: int = 3) -> float:
+def work(run: Run, steps: int) -> float:
     """Operations of all restarts; a batch is the whole library."""
     size = run.task.library_size
     assert size is not None
-    return restarts * operations(run.model, run.task, size, steps)
+    return run.protocol.restarts * operations(run.model, run.task, size, steps)
 
 
 def section() -> str:

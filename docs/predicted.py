@@ -5,14 +5,13 @@ A law that is fitted later may know them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
 
-from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import load_law
+from capax.planning.question import predicted
 from capax.specs import Run
 
 
@@ -30,8 +29,6 @@ def predict(runs: Mapping[str, Run], path: Path) -> None:
         for run in runs.values()
     ]
     rows = pl.DataFrame([{name: row[name] for name in law.columns} for row in known])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideDomainWarning)
-        low, high = law.predict_interval(rows)
-        found = {"key": list(runs), "predicted": law.predict(rows), "low": low, "high": high}
+    low, high = law.predict_interval(rows)
+    found = {"key": list(runs), "predicted": predicted(law, rows), "low": low, "high": high}
     pl.DataFrame(found).write_csv(path, float_precision=0)

@@ -5,7 +5,6 @@ The law of capacity is the one that ships; the others are fitted to its data. A 
 
 from __future__ import annotations
 
-import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -19,9 +18,9 @@ from capax.figures.drawing import draw
 from capax.figures.predicted import compared
 from capax.laws.capacity import CapacityLaw, Size
 from capax.laws.compare import ITEMS, Comparison, compare
-from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import LAWS, load_law
 from capax.laws.law import Law
+from capax.planning.question import predicted
 from capax.store import tables
 
 PAGE = Path(__file__).with_name("laws.md")
@@ -48,10 +47,7 @@ def laws(by_size: bool) -> dict[str, Law]:
 
 def said(ours: Law, rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Bits of networks, as `capax predict` says them, and the ends of their intervals."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideDomainWarning)
-        middle = ours.quantile(rows, 0.5) if ours.travels else ours.predict(rows)
-        return middle, *ours.predict_interval(rows)
+    return predicted(ours, rows), *ours.predict_interval(rows)
 
 
 def times(ours: Law, sizes: np.ndarray) -> str:

@@ -83,10 +83,8 @@ def laws() -> list[str]:
             fitted = law.fit(rows)
             ends = fitted.parameter_intervals()
             said = (f"{fitted.parameters_[one]:.2f} ({ends[one][0]:.2f} to {ends[one][1]:.2f})" for one in ("s", "t"))
-            off = np.log(rows["total_key_dim"].to_numpy() / fitted.predict(rows))
-            spread = math.sqrt(float(off @ off) / (len(off) - len(fitted.parameters_)))
             aic, _ = fitted.information()
-            cells = (f"{fewest} or more", len(rows), name, *said, f"{spread:.2f}", f"{aic:.1f}")
+            cells = (f"{fewest} or more", len(rows), name, *said, f"{fitted.sigma_:.2f}", f"{aic:.1f}")
             lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 

@@ -49,5 +49,7 @@ def test_restarts_of_a_pretrained_factory_are_told_and_have_no_interval(pretrain
     assert (run.interval is None) is not drawn
     assert all((unit.interval is None) is not drawn for unit in run.units)
     assert ("no interval" in note) is not drawn
+    held = capax.measure(SMALL, model, capax.Training(max_epochs=2), protocol=capax.Capacity(restarts=2))
+    assert (held.interval is None) is not drawn
     first, second = run.members
     assert drawn or first.curve.memorized[0] == second.curve.memorized[0]

@@ -116,6 +116,7 @@ def changed(name: str, value: Any) -> pl.DataFrame:
         ({"seq_len": [8], "n_heads": [1], "d_model": [16, 32], "memorized_above_chance": [3]}, "different lengths"),
         (study().with_columns(vocab_size=pl.Series([16, 100] * 40)), "vocab_size: the rows mix 16, 100"),
         (study().with_columns(loss=pl.Series(["all"] * 79 + ["last"])), "loss: the rows mix all, last"),
+        (study().with_columns(max_steps=pl.Series([100, 200] * 40)), "max_steps: the rows mix 100, 200"),
     ],
 )
 @pytest.mark.parametrize("law", [capax.ECM(), capax.PowerLaw()], ids=["ecm", "power"])
@@ -219,6 +220,10 @@ def test_the_bits_law_is_one_number() -> None:
     assert law.parameters_["k"] == pytest.approx(float(np.exp(np.log(bits.to_numpy()).mean())), rel=1e-8)
     with pytest.raises(LawError, match=r"loss: .*'all'.*'last'"):
         capax.BitsLaw(loss="last").fit(rows)
+    asked = {"seq_len": [8], "vocab_size": [100], "trainable_parameters": [10_000]}
+    for name in ("seq_len", "vocab_size"):
+        with pytest.raises(LawError, match=f"^{name}: above 1 for this law"):
+            law.predict(asked | {name: [1]})
 
 
 def test_depth_is_an_exponent() -> None:
@@ -252,6 +257,19 @@ def test_wider_levels_hold_narrower_ones() -> None:
     assert (lows[0] < law.predict(rows)).all()
     with pytest.raises(LawError, match=r"^probability: "):
         law.quantile(rows, 1.0)
+    for ask in (law.parameter_intervals, lambda level: law.predict_interval(rows, level)):
+        with pytest.raises(LawError, match=r"^level: between 0 and 1, got 1.5"):
+            ask(1.5)
+
+
+@pytest.mark.parametrize("axes", [5, [["a"]], "seq_len", [""], [], [1]])
+@pytest.mark.parametrize("law", [capax.PowerLaw, capax.CapacityLaw])
+def test_axes_that_are_no_names_are_refused(law: Any, axes: Any) -> None:
+    if law is capax.CapacityLaw and axes == []:
+        assert law(axes=axes).names == ("k", "a", "s")
+        return
+    with pytest.raises(LawError, match=r"^axes: .*got"):
+        _ = law(axes=axes).names
 
 
 def test_the_interval_of_a_linear_law_is_the_exact_one() -> None:

@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold
 from capax.errors import LawError, shown
 from capax.laws.censored import Solution, Vector
 from capax.laws.domain import Domain, counted
-from capax.laws.power import Factor, Product
+from capax.laws.power import Factor, Product, names_in
 from capax.laws.regression import Regression
 from capax.laws.rows import Columns, Rows
 from capax.store import tables
@@ -148,12 +148,8 @@ class CapacityLaw(Product):
         """
         if self.size not in _SIZES:
             raise LawError(f"size: {', '.join(_SIZES)}, got {shown(self.size)}")
-        axes = list(TERMS) if self.axes is None else list(self.axes)
-        if (
-            isinstance(self.axes, str)
-            or len(set(axes)) < len(axes)
-            or not all(isinstance(name, str) and name in TERMS for name in axes)
-        ):
+        axes = list(TERMS) if self.axes is None else names_in(self.axes)
+        if axes is None or len(set(axes)) < len(axes) or not set(axes) <= set(TERMS):
             raise LawError(f"axes: of law capacity some of {', '.join(TERMS)}, each once; got {shown(self.axes)}")
         power = Factor("a", self.size, (self.size,), usual=1.0)
         small = Factor("s", f"exp(1/√{self.size})", (self.size,), _inverse_root)
@@ -295,11 +291,7 @@ class CapacityLaw(Product):
 
     def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
         """Quantiles of the posterior's draws; a parameter in `undetermined_` has neither end."""
-        ends = np.quantile(self.bootstrap()[:, :-1], [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return {
-            name: (None, None) if name in self.undetermined_ else (low, high)
-            for name, low, high in zip(self.names, *ends.tolist(), strict=True)
-        }
+        return self._ends_of_draws(level)
 
     def _drawn(self, generator: np.random.Generator) -> np.ndarray:
         """Draws of the parameters and the spread by their posterior, and of what bounds leave open."""

@@ -232,7 +232,7 @@ def _without(value: Any, names: Sequence[str]) -> Any:
 
 def _choice(table: Any, name: str) -> str:
     """A condition that chooses rows of one kind."""
-    column = "max_epochs" if name == "max_steps" else name
+    column = "max_epochs" if name == "max_steps" and "max_epochs" in tables.names(table) else name
     return f"{column}={tables.values(table, column)[0]}"
 
 

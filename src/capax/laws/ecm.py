@@ -128,12 +128,7 @@ class ECM(SlopeLaw):
         """As for every law; with `method="stages"` the range of the bootstrap's refits, since no one sum is least."""
         if self.method == "joint":
             return super().parameter_intervals(level)
-        draws = self.bootstrap()
-        tails = [(1 - level) / 2, (1 + level) / 2]
-        return {
-            name: (None, None) if name in self.undetermined_ else tuple(np.quantile(draws[:, place], tails).tolist())
-            for place, name in enumerate(self.names)
-        }
+        return self._ends_of_draws(level)
 
 
 def eq_10(theta: Vector, n: Vector, h: Vector) -> tuple[Vector, np.ndarray]:

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from capax.errors import LawError, shown
 from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, Vector
-from capax.laws.law import Law, Structure
+from capax.laws.law import Law, Structure, tails
 from capax.laws.rows import Columns, Rows
 from capax.store import curves
 
@@ -63,9 +63,7 @@ class ExposureLaw(Law):
     mixed: ClassVar[tuple[str, ...]] = ("vocab_size", "loss", "n_layers", "d_head", "ffn", "embeddings")
 
     def __init__(self, *, target: str = curves.KNOWN, n_bootstrap: int = 1000, random_state: int = 0) -> None:
-        self.target = target
-        self.n_bootstrap = n_bootstrap
-        self.random_state = random_state
+        super().__init__(target=target, n_bootstrap=n_bootstrap, random_state=random_state)
 
     # What it says
 
@@ -221,7 +219,7 @@ class ExposureLaw(Law):
         count = len(fits)
         best, others = _straight(self._theta()), np.array(fits)
         error = np.sqrt((count - 1) / count * ((others - others.mean(axis=0)) ** 2).sum(axis=0))
-        reach = float(student.ppf((1 + level) / 2, count - 2)) * error
+        reach = float(student.ppf(tails(level)[1], count - 2)) * error
         low, high = (_bent(best + sign * reach) for sign in (-1, 1))
         return {
             name: (None, None) if name in self.undetermined_ else (float(low[place]), float(high[place]))

@@ -188,6 +188,10 @@ def _check(file: LawFile, law: Law) -> None:
         low, high = file.domain.ranges.get(name, (0.0, 0.0))
         if not 0 < low <= high < np.inf:
             raise LawError(f"not a law: domain.ranges.{name}: from a positive number up to a finite one is needed")
+    for kind, times in file.spreads.items():
+        name, _, value = kind.partition("=")
+        if name not in law.columns or value not in law.coded.get(name, ()) or not 0 < times < np.inf:
+            raise LawError(f"not a law: spreads.{kind}: column=kind of the law's, and a positive number are needed")
     _check_protocol(file.domain, law)
     if file.domain.largest_library is not None and not 0 < file.domain.largest_library < np.inf:
         raise LawError(f"not a law: domain.largest_library: positive and finite, got {file.domain.largest_library}")

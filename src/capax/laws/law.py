@@ -43,6 +43,17 @@ class Structure:
     starts: list[dict[str, float]]
 
 
+def tails(level: float) -> tuple[float, float]:
+    """The probabilities below which the ends of an interval lie.
+
+    Raises:
+        LawError: for a level that is none.
+    """
+    if not 0 < level < 1:
+        raise LawError(f"level: between 0 and 1, got {shown(level)}")
+    return (1 - level) / 2, (1 + level) / 2
+
+
 class Law(RegressorMixin, BaseEstimator, ABC):
     """A scikit-learn regressor of capacity on architecture columns.
 
@@ -85,9 +96,12 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     bound: ClassVar[str | None] = None
     """The column that is a lower bound where the target has no value."""
 
-    target: str
-    n_bootstrap: int
-    random_state: int
+    def __init__(
+        self, *, target: str = "memorized_above_chance", n_bootstrap: int = 1000, random_state: int = 0
+    ) -> None:
+        self.target = target
+        self.n_bootstrap = n_bootstrap
+        self.random_state = random_state
 
     # What a law defines
 
@@ -369,9 +383,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         Raises:
             LawError: for a level that is none.
         """
-        if not 0 < level < 1:
-            raise LawError(f"level: between 0 and 1, got {shown(level)}")
-        low, high = self.quantiles(X, ((1 - level) / 2, (1 + level) / 2))
+        low, high = self.quantiles(X, tails(level))
         return low, high
 
     def quantile(self, X: Any, probability: float) -> Vector:
@@ -453,14 +465,23 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         None stands for an end that the data do not set; a parameter in `undetermined_` has neither end.
 
         Raises:
-            LawError: for a law without measurements, such as a published one.
+            LawError: for a level that is none, and for a law without measurements, such as a published one.
         """
+        tails(level)
         check_is_fitted(self, "solution_")
         rows = self.measurements()
         model, observed = self._model(rows.columns), self._observed(rows)
         return {
             name: (None, None) if name in self.undetermined_ else profile(model, self.solution_, observed, name, level)
             for name in self.names
+        }
+
+    def _ends_of_draws(self, level: float) -> dict[str, tuple[float | None, float | None]]:
+        """Quantiles of the draws of each parameter; one in `undetermined_` has neither end."""
+        ends = np.quantile(self.bootstrap()[:, :-1], tails(level), axis=0)
+        return {
+            name: (None, None) if name in self.undetermined_ else (low, high)
+            for name, low, high in zip(self.names, *ends.tolist(), strict=True)
         }
 
     # Reading tables and arrays

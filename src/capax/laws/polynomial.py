@@ -43,9 +43,7 @@ class Polynomial(Law):
         random_state: int = 0,
     ) -> None:
         self.degree = degree
-        self.target = target
-        self.n_bootstrap = n_bootstrap
-        self.random_state = random_state
+        super().__init__(target=target, n_bootstrap=n_bootstrap, random_state=random_state)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -38,6 +38,12 @@ class Factor(NamedTuple):
     above: tuple[float, str] | None = None
 
 
+def names_in(axes: object) -> list[str] | None:
+    """The names that axes are; None where they are anything else."""
+    known = isinstance(axes, Sequence) and not isinstance(axes, str) and all(isinstance(name, str) for name in axes)
+    return list(axes) if known else None  # type: ignore[call-overload]
+
+
 def _log_less_one(values: Vector) -> Vector:
     return np.log(np.maximum(values - 1, TINY))
 
@@ -60,13 +66,6 @@ class Product(Law):
 
     factors: tuple[Factor, ...]
     scale: ClassVar[str] = "k"
-
-    def __init__(
-        self, *, target: str = "memorized_above_chance", n_bootstrap: int = 1000, random_state: int = 0
-    ) -> None:
-        self.target = target
-        self.n_bootstrap = n_bootstrap
-        self.random_state = random_state
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -199,8 +198,8 @@ class PowerLaw(Product):
         """
         if self.axes is None:
             return (TOKENS, HEADS, WIDTH)
-        axes = [] if isinstance(self.axes, str) else list(self.axes)
-        if not axes or len(set(axes)) < len(axes) or not all(isinstance(name, str) and name for name in axes):
+        axes = names_in(self.axes)
+        if not axes or len(set(axes)) < len(axes) or "" in axes:
             raise LawError(f"axes: names of columns, each once, got {shown(self.axes)}")
         return tuple(NAMED.get(name, Factor(name, name, (name,))) for name in axes)
 
@@ -264,7 +263,14 @@ class BitsLaw(Product):
     @property
     def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]
         """Parameters per bit of a sequence."""
-        return (Factor(None, "parameters per bit", ("seq_len", "vocab_size", "trainable_parameters"), self._per_bit),)
+        columns = ("seq_len", "vocab_size", "trainable_parameters")
+        above = (1.0, "a sequence of one token has nothing to recall") if self.loss == "all" else None
+        return (Factor(None, "parameters per bit", columns, self._per_bit, above=above),)
+
+    def _refuse(self, columns: Columns) -> None:
+        super()._refuse(columns)
+        if (columns["vocab_size"] <= 1).any():
+            raise LawError("vocab_size: above 1 for this law (one token says nothing), got 1")
 
     def _per_bit(self, seq_len: Vector, vocab_size: Vector, parameters: Vector) -> Vector:
         tokens = seq_len - 1 if self.loss == "all" else 1.0
@@ -318,11 +324,10 @@ class RelationLaw(Product):
         """As of any law, and no less than `least`."""
         return np.maximum(super().predict(X), self.least(self._columns_of(frames.taken(X))))
 
-    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Vector, Vector]:
+    def quantiles(self, X: Any, probabilities: Sequence[float]) -> list[Vector]:
         """As of any law, and no less than `least`."""
         least = self.least(self._columns_of(frames.taken(X)))
-        low, high = super().predict_interval(X, level)
-        return np.maximum(low, least), np.maximum(high, least)
+        return [np.maximum(one, least) for one in super().quantiles(X, probabilities)]
 
     def least(self, columns: Columns) -> Vector:
         """2 for more than two edges, else 1: what graphs with three edges apart need, as those of the data do.

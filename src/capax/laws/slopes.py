@@ -33,13 +33,6 @@ class SlopeLaw(Law):
     columns: ClassVar[tuple[str, ...]] = ("seq_len", "n_heads", "d_model")
     rising: ClassVar[tuple[str, ...]]
 
-    def __init__(
-        self, *, target: str = "memorized_above_chance", n_bootstrap: int = 1000, random_state: int = 0
-    ) -> None:
-        self.target = target
-        self.n_bootstrap = n_bootstrap
-        self.random_state = random_state
-
     @property
     def names(self) -> tuple[str, ...]:
         """Those of f, and of the level."""
@@ -79,9 +72,10 @@ class SlopeLaw(Law):
         beyond = (exponent <= 0) & ((columns["n_heads"] > known[1]) | (columns["n_heads"] < known[0]))
         if beyond.any():
             row = int(np.flatnonzero(beyond)[0])
+            changes = f" (it changes sign at {-values['c'] / values['b']:.3g} heads)" if values["b"] else ""
             raise LawError(
-                f"n_heads: {columns['n_heads'][row]:g}: the exponent bH + c is {exponent[row]:.3g} there (it changes "
-                f"sign at {-values['c'] / values['b']:.3g} heads), so capacity would grow with seq_len; "
+                f"n_heads: {columns['n_heads'][row]:g}: the exponent bH + c is {exponent[row]:.3g} there{changes}, "
+                "so capacity would grow with seq_len; "
                 f"the law is known for {known[0]:g} to {known[1]:g} heads"
             )
         capacity = self._predict(columns)

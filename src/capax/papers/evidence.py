@@ -36,6 +36,9 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
 
+    def __neg__(self) -> Estimate:
+        return Estimate(-self.value, -self.high, -self.low)
+
     def holds(self, number: float) -> bool:
         """Whether a number is inside the interval."""
         return self.low <= number <= self.high
@@ -155,7 +158,7 @@ def rises(x: Numbers, y: Numbers, what: str, of: str) -> Verdict:
         Unjudged: for fewer than 5 values, or values of x that are all the same: no order could be significant.
     """
     if len(x) < 5 or np.ptp(np.asarray(x, float)) == 0:
-        raise Unjudged(f"{what} at {len(x)} values of {of}: at least 5 are needed")
+        raise Unjudged(f"{len(x)} of {what} at {len(set(x))} values of {of}: at least 5 are needed, and several values")
     up, down = (min(2 * trend_p(x, values), 1.0) for values in (y, -np.asarray(y, float)))
     measured = f"Kendall's tau {kendall(x, y):.2f}, p {min(up, down):.2g}"
     if up <= SIGNIFICANT:
@@ -326,7 +329,7 @@ def paired_smaller(a: Numbers, b: Numbers, what: str, than: str) -> Verdict:
     """Whether errors a are smaller than errors b of the same points, on the mean (paired t-interval)."""
     gap = mean(np.asarray(a, float) - np.asarray(b, float))
     return above(
-        Estimate(-gap.value, -gap.high, -gap.low),
+        -gap,
         f"{np.mean(a):.3g} against {np.mean(b):.3g}; difference {gap}",
         f"{what} is smaller than {than} (paired interval)",
         f"{what} is larger than {than} (paired interval)",

@@ -11,7 +11,7 @@ from pydantic import Field
 from sklearn.base import clone
 
 from capax import machine, outputs, working
-from capax.errors import CapaxError, SpecError, StoreError, StoreWriteError
+from capax.errors import CapaxError, SpecError, StoreError
 from capax.figures.chart import Chart
 from capax.figures.registry import FIGURES, Drawn, Figure
 from capax.figures.runs import read
@@ -170,7 +170,7 @@ def _with_weights(runs: Collection[Run], store: Store, device: str) -> Iterator[
                 keep_weights=True,
                 device=device,  # type: ignore[arg-type]
             )
-        except (StoreError, StoreWriteError):
+        except StoreError:
             raise
         except CapaxError as error:
             store.fail(run, str(error))

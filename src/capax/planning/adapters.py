@@ -207,8 +207,10 @@ def plan_lora(
     table = study()
     bits, per_fact = facts.library_size * facts.known.entropy_per_fact, facts.known.entropy_per_fact
     adapters, notes, layers, spec = [], [], {}, None
-    for one in dict.fromkeys(targets):
+    for one in [targets] if isinstance(targets, str) else targets:
         spec = Lora(base=str(base), lora={"r": 1}, targets=one, held_out=held_out)
+        if spec.targets in layers:
+            continue
         layers[spec.targets] = Layers.of(spec, facts)
         found = load(table, spec.targets, recall)
         sure = found.quantile(1 - probability)

@@ -300,7 +300,7 @@ def frontier(
     places = np.array(of_each, dtype=int)
     places = places[np.lexsort((size[places], -held[places] if target is None else size[places]))]
     nearest = None if len(places) else int(np.flatnonzero(kept)[np.argmax(at_least[kept])])
-    first = places[0] if nearest is None else nearest
+    first = described(places[0] if nearest is None else nearest)
     within = np.flatnonzero(inside & seen.inside & kept)
     sure = within[enough[within]] if target is not None else within[:0]
     kinds: dict[str, Any] = {
@@ -313,13 +313,13 @@ def frontier(
         probability=probability,
         precision=precision,
         architectures=tuple(map(described, places)),
-        nearest=None if nearest is None else described(nearest),
+        nearest=None if nearest is None else first,
         bits=None if target is None else target * question.per_item,
         budget=budget,
         sure=described(sure[np.argmin(size[sure])]) if len(sure) else None,
         largest_inside=described(within[np.argmax(expected[within])]) if len(within) else None,
-        measured=measured_near(question, described(first)),
-        drivers=drivers(question, described(first)),
+        measured=measured_near(question, first),
+        drivers=drivers(question, first),
         exposures=shown,
         early=exposures is not None,
         accelerator=accelerator,
@@ -375,12 +375,8 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     sizes = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}
     family = Question(question.law, {**question.asked, **kinds, **sizes})
     tried = families(family, None)
-    low, at_least, middle, high = (
-        bits
-        for bits in question.law.quantiles(
-            tried.table, ((1 - LEVEL) / 2, 1 - frontier.probability, 0.5, (1 + LEVEL) / 2)
-        )
-    )
+    probabilities = ((1 - LEVEL) / 2, 1 - frontier.probability, 0.5, (1 + LEVEL) / 2)
+    low, at_least, middle, high = question.law.quantiles(tried.table, probabilities)
     costs = [
         RESTARTS * hours(operations(model, family.task, 2 * bits / family.per_item, EXPOSURES))
         for model, bits in zip(tried.models, middle.tolist(), strict=True)

@@ -33,11 +33,9 @@ class Measured(NamedTuple):
     def fill_at(self, recall: float) -> float | None:
         """The fill at which a share is still recalled, between the networks on both sides; None outside of them."""
         above = np.flatnonzero(self.recalls >= recall)
-        if not len(above) or len(above) == len(self.recalls):
+        if not len(above) or above[-1] == len(self.fills) - 1:
             return None
         last = above[-1]  # fills rise: the fullest network that recalls so much
-        if last == len(self.fills) - 1:
-            return None
         low, high = self.recalls[last + 1], self.recalls[last]
         share = (high - recall) / (high - low) if high > low else 0.0
         return float(np.exp(np.log(self.fills[last]) + share * np.log(self.fills[last + 1] / self.fills[last])))
@@ -135,6 +133,11 @@ def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
     (ships, bounds), (given, _) = shares(study(), recall), shares(_of_ones_own(data), recall)
     if (known := len(ships) + len(given)) < 3:
         raise LawError(f"recall: the study of facts reaches it on {known} files, got {recall:g}")
+    return pooled(ships, bounds, given)
+
+
+def pooled(ships: Sequence[float], bounds: Sequence[float], given: Sequence[float] = ()) -> Fill:
+    """The fill of a new file: of files of the study, their upper bounds, and files of one's own."""
     logs = np.log([*ships, *given, *bounds])
     return Fill(float(np.exp(logs.mean())), float(logs.std(ddof=1)), len(ships), len(given))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from capax.protocols.convergence import trend
 from capax.protocols.count import Count, Train, out_of_time
-from capax.protocols.mac import best_of_restarts_interval
+from capax.protocols.mac import interval_of
 from capax.results import CapacityEstimate, Parameters
 from capax.specs import Capacity, Run
 from capax.training.pack import Outcome
@@ -34,8 +34,7 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
     ended = all(outcome.stop_reason == "converged" for outcome in outcomes)
     parameters = Parameters(**best.parameters, effective=run.model.effective_parameters(**task.sizes()))
     estimate = estimated([_bits(outcome) for outcome in outcomes], ended, parameters, library_bits, sizes)
-    interval = best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
-    return Count(best.memorized, best, outcomes, size, size, interval, capacity=estimate)
+    return Count(best.memorized, best, outcomes, size, size, interval_of(outcomes, size), capacity=estimate)
 
 
 def _bits(outcome: Outcome) -> list[float]:

@@ -10,6 +10,7 @@ import numpy as np
 from capax.protocols.count import Count, Train
 from capax.results import LEVEL, Interval
 from capax.specs import Mac, Run
+from capax.training.pack import Outcome
 
 DRAWS = 200_000
 
@@ -26,14 +27,19 @@ def best_of_restarts(runs: Sequence[Run], protocol: Mac, train: Train) -> list[C
     for place in range(len(runs)):
         outcomes = trained[place * restarts : (place + 1) * restarts]
         best = max(outcomes, key=lambda outcome: outcome.memorized)
-        alike = any(outcome.one_start for outcome in outcomes)  # whose spread is not that of restarts
-        interval = None if alike else best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
-        counts.append(Count(best.memorized, best, outcomes, size, size, interval))
+        counts.append(Count(best.memorized, best, outcomes, size, size, interval_of(outcomes, size)))
     return counts
 
 
+def interval_of(outcomes: Sequence[Outcome], size: int) -> Interval | None:
+    """`best_of_restarts_interval` of trainings; None where all begin alike, whose spread is not that of restarts."""
+    if any(outcome.one_start for outcome in outcomes):
+        return None
+    return best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
+
+
 @cache
-def _best_of_quantiles(restarts: int, level: float) -> tuple[float, float]:
+def _best_of_quantiles(restarts: int) -> tuple[float, float]:
     """Range of (best of `restarts` new counts − mean of old ones) / deviation of the old ones, for normal counts.
 
     The ratio does not depend on the counts' mean and spread, so it is drawn once (fixed seed; error below 1 %).
@@ -41,13 +47,11 @@ def _best_of_quantiles(restarts: int, level: float) -> tuple[float, float]:
     generator = np.random.default_rng(0)
     old, new = generator.standard_normal((2, DRAWS, restarts))
     ratio = (new.max(1) - old.mean(1)) / old.std(1, ddof=1)
-    low, high = np.quantile(ratio, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(ratio, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
-def best_of_restarts_interval(
-    counts: Sequence[float], most: float, least: float = 0.0, level: float = LEVEL
-) -> Interval | None:
+def best_of_restarts_interval(counts: Sequence[float], most: float, least: float = 0.0) -> Interval | None:
     """Where the best count of as many new restarts on this library would fall; None for one restart.
 
     The counts of restarts are taken to be normal; the range is then exact for their number (a prediction interval, not
@@ -60,8 +64,8 @@ def best_of_restarts_interval(
         return None
     mean, deviation = float(np.mean(counts)), float(np.std(counts, ddof=1))
     low, high = (
-        min(max(mean + quantile * deviation, least), float(most)) for quantile in _best_of_quantiles(len(counts), level)
+        min(max(mean + quantile * deviation, least), float(most)) for quantile in _best_of_quantiles(len(counts))
     )
     return Interval(
-        low=low, high=high, level=level, of=f"best of {len(counts)} restarts, in a repeated study of this library"
+        low=low, high=high, level=LEVEL, of=f"best of {len(counts)} restarts, in a repeated study of this library"
     )

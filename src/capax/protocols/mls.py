@@ -7,7 +7,7 @@ import numpy as np
 from capax.errors import SpecError
 from capax.protocols.count import Count, Train, out_of_time
 from capax.protocols.search import Trial, fit_threshold, search_threshold
-from capax.results import Interval, Search
+from capax.results import LEVEL, Interval, Search
 from capax.seeds import numpy_generator
 from capax.specs import Mls, Run
 from capax.training.pack import Outcome
@@ -50,7 +50,7 @@ def mls(run: Run, protocol: Mls, train: Train) -> Count:
     interval = Interval(
         low=fit.low,
         high=fit.high if np.isfinite(fit.high) else None,
-        level=fit.level,
+        level=LEVEL,
         of="library size at which half of the trainings memorize the whole library",
     )
     search = Search.model_validate(fit, from_attributes=True)

@@ -69,7 +69,6 @@ class ThresholdFit:
         stop_reason: `precise`; `budget`, all trials were spent (or given); `all_succeeded` and `all_failed`: so did
             every trial, and the threshold is only bounded. `threshold` is then the outermost size tried, and `high` is
             infinite (success up to the largest size) or `low` is 0 (failure down to the smallest one).
-        level: the level of the interval.
     """
 
     threshold: float
@@ -79,7 +78,6 @@ class ThresholdFit:
     largest_sure: int | None
     trials: tuple[Trial, ...]
     stop_reason: StopReason
-    level: float = LEVEL
 
 
 def fit_threshold(trials: Iterable[Trial], rising: bool = False) -> ThresholdFit:

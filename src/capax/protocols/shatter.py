@@ -50,7 +50,7 @@ def shatter(run: Run, protocol: Shatter, train: Train) -> Count:
 
 
 def _median(epochs: list[int], censored: int) -> float | None:
-    """Median over all trials; None when fewer than half completed."""
+    """Median over all trials; None unless more than half completed."""
     every = sorted(epochs) + [np.inf] * censored
     middle = float(np.median(every)) if epochs else np.inf
     return middle if np.isfinite(middle) else None
@@ -65,7 +65,6 @@ class NegativeBinomialFit:
         r_interval, p_interval: 95 % profile-likelihood intervals, both ends included; that of `p` lets `r` be real.
         mean: `r / p`, epochs.
         log_likelihood: log P(completed) + log survival(censored) at `(r, p)`.
-        completed, censored: the number of trials of either kind.
         distance: the largest distance, over the epochs up to the last one observed, between the Kaplan–Meier estimate
             and the fitted distribution function. It is a description of the fit and has no p-value: the censoring
             times that a bootstrap would need are not known for completed trials.
@@ -77,8 +76,6 @@ class NegativeBinomialFit:
     p_interval: tuple[float, float]
     mean: float
     log_likelihood: float
-    completed: int
-    censored: int
     distance: float
 
 
@@ -115,8 +112,6 @@ def fit_negative_binomial(completed_epochs: ArrayLike, censored_epochs: ArrayLik
         p_interval=_p_interval(likelihood, r_interval, int(completed.min()), floor),
         mean=r / p,
         log_likelihood=profile(r),
-        completed=len(completed),
-        censored=len(censored),
         distance=_distance(completed, censored, r, p),
     )
 

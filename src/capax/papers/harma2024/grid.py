@@ -35,7 +35,7 @@ FOLDS = 5
 RIGHT = 0.1
 
 
-def _full(run: Measurement) -> bool:
+def full(run: Measurement) -> bool:
     """Whether the library's size sets the count, which then is a lower bound of what the network holds."""
     return run.memorized >= SATURATED * run.library_size
 
@@ -43,7 +43,7 @@ def _full(run: Measurement) -> bool:
 def _held(run: Measurement) -> float:
     """The count above chance; of a library that is as good as full, what tells that it is."""
     least = (SATURATED * run.library_size - run.chance) / (1 - run.chance / run.library_size)
-    return least if _full(run) else run.memorized_above_chance
+    return least if full(run) else run.memorized_above_chance
 
 
 def _seen(of: Evidence) -> list[Measurement]:
@@ -53,7 +53,7 @@ def _seen(of: Evidence) -> list[Measurement]:
         Unjudged: where there is none, or every library is full.
     """
     kept = [run for run in of.runs if run.above_chance]
-    if all(_full(run) for run in kept):
+    if all(full(run) for run in kept):
         raise Unjudged("every library was memorized, or nothing above chance")
     return kept
 
@@ -72,7 +72,7 @@ def _spans_saturation(runs: Iterable[Measurement]) -> None:
 def _power(runs: Sequence[Measurement], of: Sequence[float], *series: str) -> ev.Estimate:
     """The power of a size that counts grow by, with a level of its own for each series; full libraries are bounds."""
     groups = [tuple(field(run, name) for name in series) for run in runs]
-    return ev.exponent(of, [_held(run) for run in runs], groups, [_full(run) for run in runs])
+    return ev.exponent(of, [_held(run) for run in runs], groups, [full(run) for run in runs])
 
 
 def as_printed(of: Evidence) -> Verdict:
@@ -156,7 +156,7 @@ def saturates_at_library(of: Evidence) -> Verdict:
     shares = [run.memorized / run.library_size for pair in level for run in pair]
     ends = dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares)))
     measured = f"{' to '.join(ends)} of the library, at {len(level)} of {len(series)} lengths and head counts"
-    below = [f"{field(one, 'seq_len')} tokens, {field(one, 'n_heads')} heads" for _, one in level if not _full(one)]
+    below = [f"{field(one, 'seq_len')} tokens, {field(one, 'n_heads')} heads" for _, one in level if not full(one)]
     how = f"counts at the two widest widths, no more than {1 - STILL:.0%} apart"
     if below:
         return differs(f"{how}: below {SATURATED:.0%} of the library with {'; '.join(below)}", measured)
@@ -167,7 +167,7 @@ def constant_tokens(of: Evidence) -> Verdict:
     """The power of N − 1 that the counts of one head fall by: −1 is a constant number of tokens."""
     runs = [run for run in _seen(of) if field(run, "n_heads") == 1]
     lengths = [field(run, "seq_len") for run in runs]
-    if len({field(run, "seq_len") for run in runs if not _full(run)}) < 3:
+    if len({field(run, "seq_len") for run in runs if not full(run)}) < 3:
         raise Unjudged("fewer than three lengths with counts below the library's size")
     return ev.has_exponent(_power(runs, [length - 1 for length in lengths], "d_model"), -1.0, "N − 1")
 
@@ -177,7 +177,7 @@ def falls_with_length(of: Evidence) -> Verdict:
     runs = _seen(of)
     power = _power(runs, [field(run, "seq_len") for run in runs], "n_heads", "d_model")
     return ev.above(
-        _flipped(power),
+        -power,
         f"N to the {power}",
         "the 95 % interval is below 0",
         "counts rise with length",
@@ -194,7 +194,7 @@ def heads_slow_the_decay(of: Evidence) -> Verdict:
         [lengths, (lengths - lengths.mean()) * heads],
         np.log([_held(run) for run in runs]),
         [(field(run, "n_heads"), field(run, "d_model")) for run in runs],
-        [_full(run) for run in runs],
+        [full(run) for run in runs],
     )[1]
     return ev.above(
         interaction,
@@ -396,7 +396,7 @@ def small_are_efficient(of: Evidence) -> Verdict:
     """The power of the width that memorized tokens a parameter go by."""
     power = _per_parameter(of, "d_model", lambda run: float(field(run, "d_model")))
     return ev.above(
-        _flipped(power),
+        -power,
         f"tokens a parameter go by width to the {power}",
         "the 95 % interval is below 0",
         "wider networks hold more a parameter",
@@ -424,8 +424,4 @@ def _per_parameter(of: Evidence, along: str, by: Callable[[Measurement], float])
     others = [name for name in ("seq_len", "n_heads", "d_model") if name != along]
     tokens = [field(run, "seq_len") * _held(run) / run.parameters.trainable for run in runs]
     groups = [tuple(field(run, name) for name in others) for run in runs]
-    return ev.exponent([by(run) for run in runs], tokens, groups, [_full(run) for run in runs])
-
-
-def _flipped(one: ev.Estimate) -> ev.Estimate:
-    return ev.Estimate(-one.value, -one.high, -one.low)
+    return ev.exponent([by(run) for run in runs], tokens, groups, [full(run) for run in runs])

@@ -195,6 +195,8 @@ def small_batches_lower(of: Evidence) -> Verdict:
 
     def verdict(batches: dict[int, np.ndarray]) -> Verdict:
         sizes = list(batches)
+        if len(sizes) < 3:
+            raise Unjudged("there are fewer than three batch sizes")
         small, large = sizes[0], sizes[-2]
         return ev.larger(batches[large], batches[small], f"the count at batch {large}", f"that at batch {small}")
 

@@ -125,7 +125,7 @@ def positions_alike(of: Evidence) -> Verdict:
             continue
         spec = run.spec
         other = runs.get(spec.replace(model=spec.model.replace(positions="trained")).key())
-        if other is not None and all(one.above_chance and not _full(one) for one in (run, other)):
+        if other is not None and all(one.above_chance and not grid.full(one) for one in (run, other)):
             ratios.append(np.log(run.memorized_above_chance / other.memorized_above_chance))
     if len(ratios) < 2:
         raise Unjudged("fewer than 2 pairs of counts above chance that no library sets")
@@ -137,7 +137,3 @@ def positions_alike(of: Evidence) -> Verdict:
     if ratio.high < 1 - ALIKE or ratio.low > 1 / (1 - ALIKE):
         return differs("the 95 % interval is beyond a tenth", measured)
     return cannot("the 95 % interval holds both less and more than a tenth", measured)
-
-
-def _full(run: Measurement) -> bool:
-    return run.memorized >= grid.SATURATED * run.library_size

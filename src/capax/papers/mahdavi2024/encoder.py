@@ -63,6 +63,8 @@ def judged(found: AssumptionReport, assumption: Name, places: Collection[int], e
     }
     measured = "; ".join(f"{name}: {check.verdict}" for name, check in answers.items())
     verdicts = {check.verdict for check in answers.values()}
+    if not verdicts:
+        raise Unjudged(f"{assumption} was not checked")
     said = f"{assumption}: {found.library_size} queries of {found.d_model} channels, {found.context_size} tokens each"
     if "undecided" in verdicts:
         return cannot(f"{said}; the precision does not decide", measured)
