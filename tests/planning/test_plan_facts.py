@@ -173,7 +173,14 @@ def test_runs_of_ones_own_join_the_study(facts: capax.Facts, tmp_path: Path) -> 
 
 
 def test_tokens_for_which_a_budget_is_too_small_are_named(facts: capax.Facts) -> None:
-    plan = plan_facts(facts, tokenizations=("code", "words"), n_layers=1, embeddings="trained", budget_parameters=4000)
+    plan = plan_facts(
+        facts,
+        tokenizations=("code", "words"),
+        n_layers=1,
+        embeddings="trained",
+        d_model=[16, 24],
+        budget_parameters=4000,
+    )
     assert {one.tokenization for one in plan.networks} == {"code"}
     assert any(note.startswith("words: budget_parameters: at least") for note in plan.notes)
 

@@ -320,7 +320,7 @@ def test_no_more_items_are_predicted_than_there_are() -> None:
     assert (found.value, found.interval.low, found.interval.high) == (2, 2, 2)
     assert found.bits is not None
     assert found.bits > 1000
-    assert any("only 2 sequences are distinct" in note for note in found.notes)
+    assert any("only 2 sequences ask distinct questions" in note for note in found.notes)
     widest = planned(budget_parameters=10**4, **few).architectures[0]
     assert (widest.memorized, widest.at_least, widest.interval.high) == (2, 2, 2)
 

@@ -11,13 +11,15 @@ from capax.text import duration, percent
 
 TELLING = 0.1
 """Share of the variance from which it is said what makes an interval wide."""
+LEAST_SHARE = 0.005
+"""That is more than none in whole per cents."""
 TABLES = {"frozen": "frozen", "trained": "tied"}
 
 
 def columns(rows: Sequence[Network], accelerator: str) -> dict[str, list[str]]:
     """What is shown of networks, by its heading."""
     return {
-        "layers": [str(row.n_layers) for row in rows],
+        "layers": [f"{'*' if row.outside else ''}{row.n_layers}" for row in rows],
         "heads": [f"{row.n_heads} of {row.d_head}" for row in rows],
         "width": [str(row.d_model) for row in rows],
         **{name: [str(row.further[name]) for row in rows] for name in (rows[0].further if rows else ())},
@@ -59,13 +61,19 @@ def show_bits(found: BitsFrontier, items: str) -> None:
         screen.print("None holds them. The nearest:")
     shown = columns(rows, found.accelerator)
     del shown["total"]
-    kept = output.show_lines(shown, spare=("FLOP", "bits", "size", "heads"))
+    small = any(row.weights for row in rows)
+    kept = output.show_lines(
+        shown, spare=("FLOP", "bits", "heads" if small else "size", "trainable" if small else "heads")
+    )
     words = {
+        **({"layers": "*: outside the law's domain"} if any(row.outside for row in rows) else {}),
         "tables": "tied: the token table is trained, and the read-out is the same",
         "size": file_size(rows, found.precision),
         "expected": f"expected, interval, at least (the latter with {percent(found.probability)}): {items}",
     }
     screen.print("; ".join(text for name, text in words.items() if name in kept))
+    if narrow := [name for name in shown if name not in kept]:
+        screen.print(f"Too wide for here, with --json: {', '.join(narrow)}.")
     _show_trust(found, rows[0], items)
     for note in found.notes:
         screen.print(f"note: {note}")
@@ -86,9 +94,11 @@ def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:
     if found.measured is not None:
         sizes = ", ".join(f"{name} {value:g}" for name, value in found.measured.sizes.items())
         screen.print(f"The nearest that was measured holds {amount(found.measured.bits, 'bit')}: {sizes}.")
-    wide = [f"{name} {share:.0%}" for name, share in found.drivers.items() if share >= TELLING]
+    told = {name: share for name, share in found.drivers.items() if share >= TELLING or share < -LEAST_SHARE}
+    wide = [f"{name} {share:.0%}" for name, share in told.items()]
     if wide:
-        screen.print(f"What makes the interval wide: {', '.join(wide)}.")
+        less = "; below 0: it varies against the others" if min(told.values()) < 0 else ""
+        screen.print(f"What makes the interval wide: {', '.join(wide)}{less}.")
 
 
 def network(one: Network) -> str:

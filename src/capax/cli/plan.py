@@ -321,7 +321,7 @@ def _show_prediction(found: Prediction, law: Law, items: str) -> None:
         says = f"needs a {law.target} of about {found.value:.4g}"
     screen.print(f"{says}; a new measurement falls {_between(interval)} with probability {percent(interval.level)}")
     if rule is not None:
-        screen.print(f"heads: about {found.n_heads} of {found.d_head} ({rule})")
+        screen.print(f"heads: {found.n_heads} of {found.d_head} ({rule})")
     screen.print(f"law: {found.law} ({found.source})")
     if found.inside_domain:
         screen.print(f"inside its domain: {found.domain.in_words()}")

@@ -83,8 +83,8 @@ def _show(found: ModelSize) -> None:
     screen.print(", ".join(f"{amount(size, 'B')} as {name}" for name, size in found.bytes.items()))
     screen.print()
     _show_densities(found)
-    exposed = ", ".join(f"{one.share:.0%} of that after {one.exposures:.3g}" for one in found.exposures)
-    screen.print(f"Exposures, by the law of exposures: {exposed}")
+    exposed = ", ".join(f"{one.share:.0%} after {one.exposures:,.0f}" for one in found.exposures)
+    screen.print(f"Exposures until a share of what it can hold is known, by the law of exposures: {exposed}")
     if found.asked is not None:
         screen.print()
         _show_asked(found, found.asked)

@@ -9,8 +9,9 @@ import numpy as np
 
 from capax.errors import LawError, shown
 from capax.laws.censored import Solution, Vector
-from capax.laws.law import Law, Structure
+from capax.laws.law import Law, Structure, tails
 from capax.laws.rows import Columns, Rows
+from capax.results import LEVEL
 from capax.store import frames
 
 TINY = float(np.finfo(float).tiny)
@@ -328,6 +329,12 @@ class RelationLaw(Product):
         """As of any law, and no less than `least`."""
         least = self.least(self._columns_of(frames.taken(X)))
         return [np.maximum(one, least) for one in super().quantiles(X, probabilities)]
+
+    def remarks(self, columns: Columns) -> list[str]:
+        """That a least is known, where the law or the low end of its interval would be below."""
+        floor = self.least(columns)
+        below = super().quantiles(columns, (tails(LEVEL)[0],))[0] < floor
+        return [f"no less than {floor[below].max():g}, which graphs with three edges apart need"] if below.any() else []
 
     def least(self, columns: Columns) -> Vector:
         """2 for more than two edges, else 1: what graphs with three edges apart need, as those of the data do.

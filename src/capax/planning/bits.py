@@ -22,7 +22,7 @@ from capax.results import LEVEL
 from capax.specs import Capacity
 from capax.specs.spec import positive, whole
 
-NARROWEST, WIDEST, STEPS = 16, 16_384, 4
+NARROWEST, WIDEST, STEPS = 8, 16_384, 4
 """Widths that are tried, so many to an octave."""
 RESTARTS, HOURS = 3, 0.2
 """Of a verification: its trainings, and the most hours that they may take together."""
@@ -268,7 +268,8 @@ def frontier(
             least = values[kept].min()
             kept = kept & (values <= limit)
             if not kept.any():
-                raise LawError(f"budget_{name}: at least {least:.4g} for the smallest network, got {limit:g}")
+                needed = f"{least:.4g}" if name == "hours" else f"{least:.0f}"
+                raise LawError(f"budget_{name}: at least {needed} for the smallest network tried, got {limit:.12g}")
 
     def described(place: int) -> Network:
         at = int(place)
@@ -317,7 +318,7 @@ def frontier(
         bits=None if target is None else target * question.per_item,
         budget=budget,
         sure=described(sure[np.argmin(size[sure])]) if len(sure) else None,
-        largest_inside=described(within[np.argmax(expected[within])]) if len(within) else None,
+        largest_inside=described(within[np.argmax(np.minimum(at_least, most)[within])]) if len(within) else None,
         measured=measured_near(question, first),
         drivers=drivers(question, first),
         exposures=shown,

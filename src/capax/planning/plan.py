@@ -90,10 +90,10 @@ def predict(
     if law.target in IN_BITS:
         told["bits"] = value * question.per_item
     if law.needed_for is not None:
-        told["rule"] = question.model.rule
+        told["rule"] = _rule(question, model, value)
     remarks = [*seen.remarks, *law.remarks({name: table[name] for name in law.columns})]
     if value > most:
-        remarks.append(f"it could hold more, but only {most} {question.kind.unit} are distinct")
+        remarks.append(f"it could hold more, but only {most} {question.kind.unit} ask distinct questions")
     return Prediction(
         value=min(value, most),
         interval=of_new_measurement(low, high, level),
@@ -102,6 +102,14 @@ def predict(
         **told,
         **_about(law, remarks=remarks),
     )
+
+
+def _rule(question: Question, model: Any, needed: float) -> str:
+    """How heads and their size were chosen that make up what is needed."""
+    if not all(name in question.sizes for name in question.law.found):
+        return f"heads as given, {question.model.rule}" if "n_heads" in question.sizes else str(question.model.rule)
+    enough = "enough" if model.total_key_dim >= needed else "too few"
+    return f"as given; {model.total_key_dim} in all, {enough} for what is expected to be needed"
 
 
 def plan(
@@ -214,6 +222,11 @@ def plan(
     places = sorted(narrowest.values(), key=lambda place: (size[place], total[place]))
     nearest = [] if places else [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
     found = _described(question, table, keys, places or nearest, probability, precision)
+    if outside:
+        known = {name: values for name, values in table.items() if name not in law.found}
+        outside = question.outside(
+            [{name: values[at].item() for name, values in known.items()} for at in places or nearest], extrapolate
+        )
     asked: dict[str, Any] = {name: value for name, value in question.asked.items() if name != law.needed_for}
     built = law.needed_for is not None and any(getattr(row, "n_heads", 0) >= target for row in found)
     return Frontier(

@@ -90,7 +90,7 @@ class Question:
         }
         if items is not None and law.needed_for is None and items > self.most:
             told = ", ".join(f"{name} {value}" for name, value in self.asked.items())
-            raise LawError(f"items: at most {self.most} {self.kind.unit} are distinct ({told}), got {items}")
+            raise LawError(f"items: at most {self.most} {self.kind.unit} ask distinct questions ({told}), got {items}")
 
     @property
     def most(self) -> float:

@@ -12,11 +12,11 @@ from pydantic import Field
 from capax.errors import AssumptionError, LawError
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.planning.question import Question
+from capax.planning.question import SUREST, Question
 from capax.results import BuiltChannel, Result
 from capax.specs import KeyQueryChannel, Relations
 from capax.specs.relations import EMBEDDINGS, GRAPHS
-from capax.specs.spec import whole
+from capax.specs.spec import positive, whole
 from capax.tasks import relation_files
 from capax.theory.construct.construct import construct
 
@@ -98,17 +98,16 @@ def plan_relations(
             return plan_relations(
                 task, d_model=d_model, law=law, probability=probability, extrapolate=extrapolate, seed=seed
             ).model_copy(update={"graph": "the graph"})
-    if not 0 < probability < 1:
-        raise LawError(f"probability: between 0 and 1, got {probability!r:.80}")
+    positive("probability", probability, SUREST, LawError)
     law = load_law(law)
     if law.needed_for is None:
         raise LawError(f"law: one of what relations need, got {law.name}, which is of {law.items}")
-    told: set[str] = set()
+    told: list[str] = []
     channels: list[PlannedChannel] = []
     for width in _widths(graph, d_model):
         trained, outside = _trained(law, graph, width, probability, extrapolate)
         built = _built(graph, width, seed)
-        told.update(outside)
+        told.extend(f"outside the domain of the law at width {width}: {reason}" for reason in outside)
         known: list[tuple[Any, Any]] = [(by, one) for by, one in (("law", trained), ("built", built)) if one]
         if not known:
             continue
@@ -125,7 +124,7 @@ def plan_relations(
         )
     if not channels:
         raise LawError("d_model: at no width does the law hold, and at none were weights found")
-    notes = [*_other_kinds(law, graph), *(f"outside the domain of the law: {reason}" for reason in sorted(told))]
+    notes = [*_other_kinds(law, graph), *told]
     return RelationPlan(
         graph=graph.items,
         n_items=graph.sizes()["n_items"],

@@ -41,6 +41,12 @@ MANY_ROWS = 0.05
 """Share of all parameters from which it is said that tables hold nothing of what never occurs."""
 
 
+CURVE_ENDS = (
+    "the law of exposures was fitted from {:g} to {:g} exposures, to networks of {:g} to {:g} effective parameters; "
+    "beyond, it is extrapolated"
+)
+
+
 class Exposed(Result):
     """How often each item has to be seen for a share of what a network can hold."""
 
@@ -197,6 +203,7 @@ def model_size(
         notes=(
             *described.notes,
             *_of_the_law(law, counts, described, densities[0]),
+            CURVE_ENDS.format(*curve.domain_.ranges["exposures"], *curve.domain_.ranges["effective_parameters"]),
             *(() if asked is None else _of_the_asked(asked, counts, held, curve)),
         ),
     )

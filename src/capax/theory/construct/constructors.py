@@ -149,7 +149,11 @@ def _channel(
         graphs=graph_class,
         # `one_head` is a bound for a single head, which the others are compared with
         bounds=tuple(one(**known | ({"n_heads": 1} if one.name == "one_head" else {})) for one in OF_WEIGHTS),
-        notes=relation_files.notes(task) + (() if weights.query.any() else (EVERY_PAIR,)),
+        notes=(
+            *relation_files.notes(task),
+            *(() if weights.query.any() else (EVERY_PAIR,)),
+            *(() if reached.f1 >= target_f1 else (f"F1 {reached.f1:.3f} is below the target of {target_f1:g}",)),
+        ),
         seed=seed,
         task=task,
         model=KeyQueryChannel(n_heads=n_heads, d_model=d_model, d_head=d_head),
