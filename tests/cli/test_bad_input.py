@@ -48,7 +48,7 @@ def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--protocol", "mls", "--keep-weights"], ["keep_weights", "mls"]),
         (["--heads", "2"], ["--heads"]),
         (["--n-heads", "two"], ["n_heads", "two"]),
-        (["--n-heads"], ["n-heads"]),
+        (["--n-heads"], ["n_heads: needs a value, got none"]),
         (["--device", "cuda"], ["device", "cuda", "cpu"]),
         (["--task", "relations"], ["--task"]),
     ],
@@ -153,6 +153,19 @@ def test_recall_refuses(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     refused(capsys, "mesure")
+    assert "one of associations" in refused(capsys, "plan", "nosuch", "--items", "3")
+    assert "nothing more, got 'b'" in refused(capsys, "plan", "facts", "a", "b")
+    assert refused(capsys, "plan", "facts") == "capax: library: is required\n"
+    assert refused(capsys, "runs", "merge", "a") == "capax: out: is required\n"
+
+
+def test_the_store_of_a_verification_is_refused_before_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("s.db").write_text("dear diary, " * 100)
+    for name, said in (("s.db", "cannot open s.db"), ("no/where.db", "folder no does not exist")):
+        asked = ("plan", "sequences", "--items", "50", "--seq-len", "8", "--vocab-size", "100")
+        assert said in refused(capsys, *asked, "--verify", "--store", name)
+        assert not Path("no").exists()
+    assert Path("s.db").read_text() == "dear diary, " * 100
 
 
 def main_ok(*arguments: str) -> None:

@@ -403,6 +403,14 @@ def test_hours_for_so_many_items_hold_as_many(items: int) -> None:
     assert all(one.cost.hours <= (1 + 1e-9) * hours for one in found.architectures)
 
 
+def test_inside_the_domain_the_network_that_holds_most_in_the_hours_is_named() -> None:
+    """One that holds more bits may be shown fewer items in them."""
+    found = planned(seq_len=8, vocab_size=100, budget_hours=0.001)
+    inside = [one.at_least for one in found.architectures if not one.outside]
+    assert found.largest_inside is not None
+    assert found.largest_inside.at_least >= max(inside) > 0
+
+
 def test_items_that_are_few_take_a_small_network() -> None:
     """Of two tokens from 16 there are 16 sequences: a larger network holds no more of them."""
     found = planned(seq_len=2, vocab_size=16, budget_parameters=100_000)

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError, Group, UnknownCommandError
+from cyclopts import App, CycloptsError, Group, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
 from capax.cli import streams
 from capax.cli.tokens import refuse_fractions, refuse_huge
@@ -101,10 +101,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             app = command_line(listed=given[:1] in ([], ["--help"], ["-h"]))
             app(given, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
-    except UnknownCommandError as error:  # its own words would import every command
+    except (UnknownCommandError, UnusedCliTokensError) as error:  # its own words would import every command
         names = ", ".join(name for name in error.app or () if not name.startswith("-"))
         plugin = f", {OF_A_PLUGIN}" if error.app is not None and error.app.name[0] in OF_TASKS else ""
-        _fail(SpecError(f"command: one of {names}{plugin}, got {(error.unused_tokens or [''])[0]!r:.80}"), USAGE, debug)
+        allowed = f"one of {names}{plugin}" if names else "nothing more"
+        _fail(SpecError(f"command: {allowed}, got {(error.unused_tokens or [''])[0]!r:.80}"), USAGE, debug)
+    except MissingArgumentError as error:
+        _fail(_missing(error), USAGE, debug)
     except CycloptsError as error:
         _fail(error, USAGE, debug)
     except CapaxError as error:
@@ -125,6 +128,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             _fail(CapaxError(f"interrupted: a module or a plugin called sys.exit({error.code!r:.80})"), 1, debug)
         _fail(OutputError(streams.reason(BrokenPipeError(errno.EPIPE, ""))), OutputError.exit_code, debug)
     sys.exit(0)
+
+
+def _missing(error: MissingArgumentError) -> SpecError:
+    """What lacks: an argument, or the value of a flag."""
+    assert error.argument is not None
+    name = error.argument.name.lstrip("-").replace("-", "_").lower()
+    given = error.keyword is not None or any(token.keyword is not None for token in error.argument.tokens)
+    return SpecError(f"{name}: {'needs a value, got none' if given else 'is required'}")
 
 
 def _of_rich(error: SystemExit) -> bool:

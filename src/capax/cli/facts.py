@@ -20,6 +20,7 @@ from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsP
 from capax.planning.results import Smallest
 from capax.results import Result
 from capax.specs import Facts
+from capax.store import check_store
 from capax.text import counted, duration, percent
 
 Plan = TypeVar("Plan", bound=Result)
@@ -90,6 +91,8 @@ def _plan(
     store
         Where the verification's run is kept.
     """
+    if verify:
+        check_store(store)
     sizes: dict[str, Any] = {"n_layers": n_layers, "d_model": d_model}
     given: dict[str, Any] = {name: integers(name, text) for name, text in sizes.items() if text is not None}
     if embeddings is not None:

@@ -16,6 +16,7 @@ from capax.errors import NoPlan
 from capax.planning.adapter_plan import AdapterPlan
 from capax.planning.adapters import PLACES, plan_lora, verify_lora
 from capax.specs import Facts
+from capax.store import check_store
 from capax.text import counted, duration, percent
 
 
@@ -59,6 +60,8 @@ def _plan(
     store
         Where the verification's run is kept.
     """
+    if verify:
+        check_store(store)
     found = plan_lora(
         task, base, recall=recall, probability=probability, targets=targets, precision=precision, held_out=held_out
     )

@@ -24,6 +24,7 @@ from capax.planning.results import BitsFrontier, Frontier, Prediction, Smallest,
 from capax.results import Interval
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
+from capax.store import check_store
 from capax.text import percent
 
 Flags = Mapping[str, tuple[Any, str]]
@@ -132,6 +133,7 @@ def _plan(
     asked, given = _law(kind, law), _with_further(sizes, size)
     if verify:
         refuse_unverified(early=exposures is not None, by_bytes=smallest == "bytes")
+        check_store(store)
     frontier = plan(
         asked,
         given.pop("items"),

@@ -2,3 +2,4 @@
 
 from capax.store.store import DEFAULT as DEFAULT
 from capax.store.store import Store as Store
+from capax.store.store import check_store as check_store

@@ -25,7 +25,7 @@ from capax.results import Measurement, ResultError
 from capax.specs import Run
 from capax.specs.labels import checked_name, checked_tags
 from capax.specs.plugins import UnknownTag
-from capax.store import labels
+from capax.store import file, labels
 from capax.store import lock as sweep_lock
 from capax.store.database import Database
 from capax.store.overview import of_store
@@ -49,6 +49,17 @@ KEPT = "finished runs are saved"
 IMPORTED_ROWS = "SELECT source, row FROM imported ORDER BY rowid"
 RUN_COLUMNS = (*SUMMARY_COLUMNS, "measurement")
 Record = TypeVar("Record", Summary, Failure)
+
+
+def check_store(path: Path | str) -> None:
+    """Refuse a path that a store will be asked of later, as `Store` would, and make nothing there.
+
+    Raises:
+        StoreError: as `Store`.
+    """
+    file.check_path(Path(path))
+    if Path(path).exists():
+        Store(path, read_only=True).close()
 
 
 class Store(Displayed):
