@@ -73,7 +73,7 @@ def show_bits(found: BitsFrontier, items: str) -> None:
     }
     screen.print("; ".join(text for name, text in words.items() if name in kept))
     if narrow := [name for name in shown if name not in kept]:
-        screen.print(f"Too wide for here, with --json: {', '.join(narrow)}.")
+        screen.print(f"Left out, as the terminal is narrow (--json has them): {', '.join(narrow)}.")
     _show_trust(found, rows[0], items)
     for note in found.notes:
         screen.print(f"note: {note}")

@@ -26,6 +26,7 @@ from capax.laws.rows import saying
 from capax.specs import Task
 from capax.store import published, tables
 from capax.store.curves import curves
+from capax.text import percent
 
 MOST_SHOWN = 12
 """Parameters of a law that are printed one by one."""
@@ -207,7 +208,7 @@ def _show_fit(found: FitReport) -> None:
         table = Table(box=None, pad_edge=False)
         table.add_column("parameter")
         table.add_column("value", justify="right")
-        table.add_column(f"{found.level:.0%} interval")
+        table.add_column(f"{percent(found.level)} interval")
         for parameter in found.parameters:
             if parameter.value is None:
                 reason = parameter.reason or ""

@@ -174,7 +174,8 @@ def show_lines(
         return sum(width(name) + 2 for name in heads) - 2 > screen.width
 
     if too_wide():
-        heads = {name: name.replace("/", "/ ").split() for name in columns}
+        apart = {name: name.replace("/", "/ ").replace(" %", "\0%").split() for name in columns}  # 95 % is one word
+        heads = {name: [word.replace("\0", " ") for word in words] for name, words in apart.items()}
     for name in spare:
         if too_wide():
             del heads[name]

@@ -109,7 +109,7 @@ def from_json(text: str | bytes) -> Law:
         file = LawFile.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
-        raise LawError(f"not a law: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise LawError(": ".join(filter(None, ("not a law", ".".join(map(str, first["loc"])), first["msg"])))) from None
     law = _law(file)
     _check(file, law)
     values = {name: file.values[name] for name in law.names}

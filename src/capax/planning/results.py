@@ -51,7 +51,7 @@ class Prediction(Displayed, Sized):
             title=f"A prediction for {sizes_in_words(self)}",
             rows={
                 "value": f"{self.value:.4g}",
-                f"{self.interval.level:.0%} interval": self.interval.ends(amount),
+                f"{percent(self.interval.level)} interval": self.interval.ends(amount),
                 "law": f"{self.law} ({self.source})",
                 "domain": where,
             },
