@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from parts import filled
+from parts import filled, head
 
 import capax
 from capax.cli.demo import CELLS
@@ -50,7 +50,7 @@ def extrapolated(run: Measurement) -> Measurement:
 
 def table(found: Sequence[Measurement]) -> list[str]:
     """A row for each network."""
-    lines = [f"| {' | '.join(HEADS)} |", f"| {' | '.join('---' for _ in HEADS)} |"]
+    lines = head(*HEADS)
     for run in found:
         held = run.capacity
         assert held is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 from ladder import kbit
-from parts import filled
+from parts import filled, head
 from predicted import predict
 
 import capax
@@ -83,7 +83,7 @@ def section() -> str:
     """The table, and what a power law of it says."""
     runs, found = networks(), {run.key: run for run in read(STORES).runs}
     said = {line["key"]: line for line in pl.read_csv(PREDICTED).iter_rows(named=True)}
-    lines = [f"| {' | '.join(HEADS)} |", f"| {' | '.join('---' for _ in HEADS)} |"]
+    lines = head(*HEADS)
     inside = []
     for key, run in runs.items():
         if key in found:

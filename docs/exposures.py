@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from parts import filled
+from parts import filled, head
 from scipy.optimize import least_squares
 
 import capax
@@ -178,11 +178,6 @@ def laws() -> list[str]:
 
 def _with_ends(value: float | None, ends: tuple[float | None, float | None]) -> str:
     return "0, held" if value is None else f"{value:.3g} ({ends[0]:.3g} to {ends[1]:.3g})"
-
-
-def head(*names: str) -> list[str]:
-    """The first two lines of a table."""
-    return [f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]
 
 
 def page(text: str) -> str:

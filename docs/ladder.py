@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import polars as pl
-from parts import filled
+from parts import filled, head
 from predicted import predict
 
 from capax.figures.runs import read
@@ -79,7 +79,7 @@ def work(run: Run, steps: int) -> float:
 def section() -> str:
     """The table, and what it is reckoned by."""
     runs, found, inside = rungs(), measured(), 0
-    lines = [f"| {' | '.join(HEADS)} |", f"| {' | '.join('---' for _ in HEADS)} |"]
+    lines = head(*HEADS)
     last = found[[key for key in runs if key in found][-1]]
     rate = CORES * work(last.spec, last.steps) / last.seconds
     for row in pl.read_csv(PREDICTED).iter_rows(named=True):

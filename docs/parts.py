@@ -15,6 +15,11 @@ def filled(text: str, name: str, script: str, part: str) -> str:
     return f"{before}{begin}\n{part.strip()}\n\n{end}{rest.split(end)[1]}"
 
 
+def head(*names: str) -> list[str]:
+    """The first two lines of a table."""
+    return [f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]
+
+
 def keep(folder: Path, path: Path) -> None:
     """Keep the runs of a folder's stores, in one store, with the names of their files in place of paths."""
     path.parent.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import numpy as np
 import polars as pl
-from parts import filled
+from parts import filled, head
 
 import capax
 from capax.figures.drawing import draw
@@ -114,11 +114,6 @@ def by_source() -> list[str]:
         published = f"{density.min():.2g} to {density.max():.2g}"
         lines.append(line(f"Nguyen 2026, adapters on {base / 1e6:,.0f} M", published, sizes))
     return lines
-
-
-def head(*names: str) -> list[str]:
-    """The first two lines of a table."""
-    return [f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]
 
 
 def formula(ours: Law) -> str:

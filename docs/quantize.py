@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from parts import filled
+from parts import filled, head
 
 import capax
 from capax.cli.families import amount
@@ -80,7 +80,7 @@ def named(row: Precision) -> str:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A table of the page."""
-    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)] + [""]
+    return [*head(*heads), *(f"| {' | '.join(cells)} |" for cells in rows), ""]
 
 
 def by_precision(full: Sequence[Quantization]) -> list[str]:

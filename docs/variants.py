@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import fmean
 
-from parts import filled
+from parts import filled, head
 
 from capax.figures.capacity import per_parameter
 from capax.figures.chart import Chart
@@ -37,8 +37,7 @@ def chart() -> Chart:
 def section() -> str:
     """The table, the best first, and the figure with its caption."""
     densities = [f"bits per {unit} parameter" for unit in UNITS]
-    head = ("what differs", "runs", "effective", *densities, "against the base (95 %)", "after 100 exposures")
-    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
+    lines = head("what differs", "runs", "effective", *densities, "against the base (95 %)", "after 100 exposures")
     for one in sorted(variants(runs()), key=lambda one: -one.density("effective")):
         cells = [
             one.name.replace("\n", " "),

@@ -23,7 +23,7 @@ from capax.figures.columns import (
 from capax.figures.law_lines import law_line
 from capax.figures.lines import Lines, Measure, across, limits
 from capax.protocols.units import scaled
-from capax.results import Amount, Interval, Measurement
+from capax.results import Interval, Measurement
 from capax.specs import Mac, Mls
 
 HARMA = "Härmä et al. 2024"
@@ -213,17 +213,13 @@ MAC_MLS = Lines(
 )
 
 
-def _amount(run: Measurement, unit: str) -> Amount | None:
-    return next((one for one in run.units if one.name == unit), None)
-
-
 def _per_parameter(unit: str) -> Of:
-    return lambda run: None if (one := _amount(run, unit)) is None else one.per_trainable_parameter
+    return lambda run: None if (one := run.unit(unit)) is None else one.per_trainable_parameter
 
 
 def _interval_per_parameter(unit: str) -> Callable[[Measurement], Interval | None]:
     def interval(run: Measurement) -> Interval | None:
-        one = _amount(run, unit)
+        one = run.unit(unit)
         return None if one is None else scaled(one.interval, lambda amount: amount / run.parameters.trainable)
 
     return interval

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.resources import files
-from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +21,7 @@ from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval, Measurement, Standing
 from capax.specs import Facts, Lora, Mac
 from capax.specs.model import freedom
-from capax.store import published
+from capax.store import published, tables
 
 STUDY = "lora.csv"
 PLACES = ("attention", "mlp", "attention,mlp")
@@ -77,7 +75,7 @@ def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
                 "facts": run.library_size,
                 "recalled": run.memorized,
                 "entropy_bits": round(run.library_size * task["entropy_per_fact"], 1),
-                "known_bits": round(next((one.amount for one in run.units if one.name == "morris_bits"), 0.0), 1),
+                "known_bits": round(known.amount if (known := run.unit("morris_bits")) else 0.0, 1),
                 "base_loss": round(run.metrics["base_loss"], 4),
                 "base_loss_after": round(run.metrics["base_loss_after"], 4),
                 "exposures": run.epochs,
@@ -92,8 +90,7 @@ def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
 @cache
 def study() -> polars.DataFrame:
     """The study of adapters that ships."""
-    text = (files("capax") / "data" / "reference" / STUDY).read_text()
-    return polars.read_csv(StringIO(text), comment_prefix="#")
+    return tables.shipped(STUDY)
 
 
 def curves(table: polars.DataFrame, targets: str) -> list[Measured]:

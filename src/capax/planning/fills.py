@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.resources import files
-from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +15,7 @@ from capax.laws.files import load_law
 from capax.planning.bits import Fill
 from capax.planning.question import predicted
 from capax.results import Measurement
-from capax.store import Store
+from capax.store import Store, tables
 from capax.text import counted
 
 FILLS = "facts.csv"
@@ -77,7 +75,7 @@ def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
                 "recalled": run.memorized,
                 "bits": round(run.library_size * task["bits_per_fact"], 1),
                 "entropy_bits": round(run.library_size * task["entropy_per_fact"], 1),
-                "known_bits": round(next((unit.amount for unit in run.units if unit.name == "morris_bits"), 0.0), 1),
+                "known_bits": round(known.amount if (known := run.unit("morris_bits")) else 0.0, 1),
                 "steps": run.steps,
                 "stop_reason": run.stop_reason,
             }
@@ -88,8 +86,7 @@ def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
 @cache
 def study() -> tuple[Measured, ...]:
     """The study of facts that ships: files of several structures in networks of several widths."""
-    text = (files("capax") / "data" / "reference" / FILLS).read_text()
-    return _by_file(polars.read_csv(StringIO(text), comment_prefix="#"))
+    return _by_file(tables.shipped(FILLS))
 
 
 def _by_file(table: polars.DataFrame) -> tuple[Measured, ...]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from importlib.resources import files
-from io import StringIO
 from typing import NamedTuple
 
 import numpy as np
-import polars
 
 from capax.probes.written import Rounding
 from capax.specs import Model
+from capax.store import tables
 
 STUDY = "quantization.csv"
 LEAST_LEFT = 0.5
@@ -69,9 +67,8 @@ def ways() -> tuple[Written, ...]:
     Those of the study that leave every network at least half of its bits, without those that leave less than another
     of fewer bits does.
     """
-    text = (files("capax") / "data" / "reference" / STUDY).read_text()
     found = []
-    for (name, group), some in polars.read_csv(StringIO(text), comment_prefix="#").group_by("precision", "group"):
+    for (name, group), some in tables.shipped(STUDY).group_by("precision", "group"):
         left = some["left"].to_numpy()
         if left.min() >= LEAST_LEFT:
             logs = np.log(left)

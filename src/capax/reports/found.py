@@ -70,7 +70,7 @@ def of_items(run: Measurement) -> str:
 
 def density(run: Measurement, *, effective: bool) -> float | None:
     """Bits per effective or per trainable parameter: those held, or those of the items above chance."""
-    held = run.capacity or next((unit for unit in run.units if unit.name == "bits"), None)
+    held = run.capacity or run.unit("bits")
     if held is None:
         return None
     return held.per_effective_parameter if effective else held.per_trainable_parameter

@@ -341,6 +341,10 @@ class Measurement(Displayed, Result):
         object.__setattr__(self, "search", search.held_against(built))
         return self
 
+    def unit(self, name: str) -> Amount | None:
+        """What was memorized by one definition; None in runs of earlier versions, and where it says nothing."""
+        return next((one for one in self.units if one.name == name), None)
+
     def overview(self) -> Overview:
         """What a prompt or a notebook shows of it."""
         found: Overview = resolve("capax.results.overview:of_run")(self)

@@ -95,9 +95,8 @@ def _points(run: Measurement) -> Iterator[tuple[float, float]]:
         for ends in zip(*(member.cycles for member in run.members), strict=False):  # as long as all are trained
             yield ends[0].epochs, sum(end.bits for end in ends) / len(ends)
     elif training.scheduled:
-        last = next((unit.amount for unit in run.units if unit.name == "morris_bits"), None)
-        if last is not None:
-            yield run.epochs, last
+        if last := run.unit("morris_bits"):
+            yield run.epochs, last.amount
     elif isinstance(run.spec.task, Sequences):
         yield from _by_loss(run, run.spec.task)
 

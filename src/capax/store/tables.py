@@ -223,6 +223,12 @@ def with_columns(rows: pl.DataFrame, columns: Iterable[str]) -> tuple[pl.DataFra
     return rows, tuple(notes)
 
 
+def shipped(name: str) -> pl.DataFrame:
+    """A study that ships as a commented table, by its file's name."""
+    text = (files("capax") / "data" / "reference" / name).read_text(encoding="utf-8")
+    return pl.read_csv(text.encode(), comment_prefix="#")
+
+
 def from_file(path: Path | str) -> pl.DataFrame:
     """A table of somebody's measurements: a .csv or .parquet file with named columns, `reference`, or a published one.
 

@@ -24,7 +24,7 @@ def ratio(run: Measurement) -> Estimate:
     Raises:
         Unjudged: for a run whose outputs were no finite probabilities.
     """
-    found = next((unit for unit in run.units if unit.name == "allen_zhu_bits"), None)
+    found = run.unit("allen_zhu_bits")
     if found is None:
         raise Unjudged(f"run {run.key[:12]} ended without finite probabilities")
     parameters = run.parameters.total
