@@ -204,6 +204,8 @@ def _show_fit(found: FitReport) -> None:
     rows = f"{found.n_rows} rows" + (f", of which {found.n_complete} {which}" if found.n_complete else "")
     scale = "counts" if found.law == "polynomial" else "log counts"
     screen.print(f"{found.law}: {rows}; mean error {found.mape:.1%} in sample, spread of {scale} {found.sigma:.3g}")
+    if found.form is not None:
+        screen.print(f"{found.form} (docs/laws.md names the letters)")
     if len(found.parameters) <= MOST_SHOWN:
         table = Table(box=None, pad_edge=False)
         table.add_column("parameter")

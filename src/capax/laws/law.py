@@ -125,6 +125,12 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         """What a reader must know of the options that were chosen."""
         return []
 
+    @property
+    def form(self) -> str | None:
+        """What it says in symbols, as the first line of its docstring has them; None where that has none."""
+        parts = (type(self).__doc__ or "").strip().partition("\n")[0].rstrip(".").split(": ")
+        return next((part for part in parts if " = " in part), None)
+
     def remarks(self, columns: Columns) -> list[str]:
         """What a reader must know of a prediction for these rows."""
         return []

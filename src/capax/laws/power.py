@@ -204,6 +204,15 @@ class PowerLaw(Product):
             raise LawError(f"axes: names of columns, each once, got {shown(self.axes)}")
         return tuple(NAMED.get(name, Factor(name, name, (name,))) for name in axes)
 
+    @property
+    def form(self) -> str | None:
+        """What it says in symbols, with the names of its columns where they were chosen."""
+        if self.axes is None:
+            return super().form
+        tokens = {TOKENS.exponent: f"({TOKENS.base} − 1)^(−{TOKENS.exponent})"}
+        powers = (tokens.get(one.exponent, f"{one.base}^{one.exponent}") for one in self.factors)
+        return f"C = {' · '.join((self.scale, *powers))}"
+
 
 class DepthLaw(Product):
     """C = k · (N − 1)^(−p) · H^q · B^r · L^s: the power law with depth L (`n_layers`).

@@ -26,6 +26,7 @@ class FitReport(Result):
     """A fitted law."""
 
     law: str
+    form: Annotated[str | None, Field(description="What it says in symbols, where it has some (docs/laws.md).")] = None
     options: dict[str, Any]
     parameters: tuple[FittedParameter, ...]
     level: Annotated[float, Field(description="Of the parameters' intervals.")]
@@ -51,6 +52,7 @@ def report(law: Law, level: float = 0.95, comparison: Comparison | None = None) 
     aic, bic = law.information()
     return FitReport(
         law=law.name,
+        form=law.form,
         options=law.options(),
         parameters=tuple(
             FittedParameter(
