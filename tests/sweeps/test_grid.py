@@ -142,7 +142,10 @@ def test_the_grid_that_ships_is_of_the_study() -> None:
         ("[[zip]]\nn_heads = [1, 2]\nd_model = [8]", "fields of one length advance together, got .*'d_model': 1"),
         ("[grid]\nn_heads = [1]\n[[zip]]\nn_heads = [1]", r"zip\[0\].n_heads: is an axis of grid already"),
         ("[zip]\nn_heads = [1]", r"zip: should be tables \[\[zip\]\]"),
-        ("[[change]]\nset = {lr = 1.0}", r"change\[0\]: should have the tables if and set, got set"),
+        (
+            "[[change]]\nset = {lr = 1.0}",
+            r"change\[0\]: should have the tables if and set, each with a field, got \{'set'",
+        ),
         ("[[change]]\nif = {heads = 1}\nset = {lr = 1.0}", r"change\[0\].if.heads: unknown field"),
         (
             "[grid]\nlr = {from = 1e-4, to = 1.0, steps = 2000000}",

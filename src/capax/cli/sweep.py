@@ -106,8 +106,11 @@ def sweep(
     _refuse_together(shard=shard, adapt=adapt, ray=ray, submitit=submitit)
     if submitit_parameters is not None and submitit is None:
         raise SpecError(f"submitit_parameters: needs --submitit, got {shown(submitit_parameters)}")
-    if (adapt is None) != (budget is None) or (target is not None and adapt is None):
-        raise SpecError("adapt: needs --budget, and --budget and --target need --adapt")
+    if adapt is not None and budget is None:
+        raise SpecError("adapt: needs --budget")
+    for name, value in {"budget": budget, "target": target}.items():
+        if adapt is None and value is not None:
+            raise SpecError(f"{name}: needs --adapt, got {value}")
     if dry_run and adapt is not None:
         raise SpecError(f"dry_run: not with --adapt {adapt}, which chooses its runs on the way")
     if gpus_per_run is not None and ray is None:

@@ -25,7 +25,9 @@ def by_bytes(question: Question, target: int | None, *, fill: Fill | None = None
         LawError: as `frontier`, where it does so for every precision; for a precision.
     """
     if options["precision"] != "float32":
-        raise LawError(f"precision: is chosen where bytes are to be small, got {shown(options['precision'])}")
+        raise LawError(
+            f"precision: is chosen where bytes are to be small (--target bytes), got {shown(options['precision'])}"
+        )
     found: list[BitsFrontier] = []
     errors: list[CapaxError] = []
     for way in ways():

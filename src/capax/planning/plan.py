@@ -185,7 +185,7 @@ def plan(
         if given is not None and not in_bits:
             raise LawError(f"{name}: only for laws in bits, such as capacity; {law.name} is none")
     if smallest == "bytes" and not in_bits:
-        raise LawError(f"smallest: bytes only for laws in bits, such as capacity; {law.name} is none")
+        raise LawError(f"smallest: bytes (--target bytes) only for laws in bits, such as capacity; {law.name} is none")
     question = Question(law, sizes, target)
     if in_bits:
         return (by_bytes if smallest == "bytes" else bits.frontier)(

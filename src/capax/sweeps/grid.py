@@ -277,7 +277,7 @@ def _change(
 ) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     label = f"change[{number}]"
     if set(table) != {"if", "set"} or not all(isinstance(part, dict) and part for part in table.values()):
-        raise SpecError(f"{label}: should have the tables if and set, got {', '.join(table)}")
+        raise SpecError(f"{label}: should have the tables if and set, each with a field, got {table!r:.80}")
     for part in ("if", "set"):
         for name in table[part]:
             if name not in fields:
