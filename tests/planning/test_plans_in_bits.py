@@ -418,6 +418,15 @@ def test_items_that_are_few_take_a_small_network() -> None:
     assert found.architectures[0].trainable_parameters < 5000
 
 
+@pytest.mark.parametrize("usual", [{"n_kv_heads": 2}, {"d_value": 16}, {"window": 99}, {"window": 99, "stride": 3}])
+def test_sizes_that_say_what_is_so_without_them_are_inside_the_domain(usual: dict[str, int]) -> None:
+    sizes = {"seq_len": 16, "vocab_size": 256, "n_layers": 2, "d_model": 32, "n_heads": 2, "d_head": 16}
+    found = capax.predict("reference", **sizes, **usual)
+    assert found == capax.predict("reference", **sizes)
+    assert found.inside_domain
+    assert not capax.predict("reference", **sizes, n_kv_heads=1).inside_domain
+
+
 def test_exposures_beyond_the_curve_are_told() -> None:
     for exposures, beyond in ((1, True), (1000, False), (10**9, True)):
         found = planned(10, seq_len=16, vocab_size=100, d_model=[16], n_layers=1, exposures=exposures)

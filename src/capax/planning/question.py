@@ -88,9 +88,22 @@ class Question:
             name: known[name] if name in known else getattr(self.task, name)
             for name in (*self.kind.size_axes(), *self.given)
         }
+        self._leave_out_the_usual()
         if items is not None and law.needed_for is None and items > self.most:
             told = ", ".join(f"{name} {value}" for name, value in self.asked.items())
             raise LawError(f"items: at most {self.most} {self.kind.unit} ask distinct questions ({told}), got {items}")
+
+    def _leave_out_the_usual(self) -> None:
+        """Forget sizes that say what is so without them, such as as many heads of keys as heads: laws know no such."""
+        usual = self.model.size_axes()
+        if not all(isinstance(self.sizes.get(name), int) for name in usual):
+            return
+        single = {name: value for name, value in self.sizes.items() if isinstance(value, int)}
+        simplest = self.spec(single).simplest(**self.task.sizes())
+        further = single.keys() - {*usual, *self.law.columns}
+        plain = {name for name in further if getattr(simplest, name, name) is None}
+        self.sizes = {name: value for name, value in self.sizes.items() if name not in plain}
+        self.axes = tuple(name for name in self.axes if name not in plain)
 
     @property
     def most(self) -> float:
