@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from capax.protocols.count import Count, Train
 from capax.results import LEVEL, Interval
 from capax.specs import Mac, Run
-from capax.training.pack import Outcome
+
+if TYPE_CHECKING:  # reports read this file, and need no torch
+    from capax.training.pack import Outcome
 
 DRAWS = 200_000
 
