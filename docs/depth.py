@@ -17,6 +17,7 @@ import capax
 from capax.figures.runs import read
 from capax.results import Measurement
 from capax.specs import Run
+from capax.store import tables
 from capax.sweeps.grid import read_study
 
 PAGE = Path(__file__).with_name("laws.md")
@@ -41,7 +42,8 @@ def networks() -> dict[str, Run]:
 def exponents(runs: list[Measurement], size: str) -> str:
     """How bits grow with a count of parameters, and with the depth beside it."""
     axes = [size, "n_layers", "n_heads"]
-    law = capax.PowerLaw(axes=axes, target="capacity_bits").fit(runs)
+    rows = tables.table(runs).drop("d_head")  # the width by the heads
+    law = capax.PowerLaw(axes=axes, target="capacity_bits").fit(rows)
     values, intervals = law.parameters_, law.parameter_intervals()
 
     def said(name: str) -> str:
@@ -50,7 +52,8 @@ def exponents(runs: list[Measurement], size: str) -> str:
         assert high is not None
         return f"{values[name]:.3f} ({low:.3f} to {high:.3f})"
 
-    return f"**{said('n_layers')}** over {SIZES[size]} ones, which have {said(size)}, heads {said('n_heads')}"
+    _, of_size, of_depth, of_heads = law.names
+    return f"**{said(of_depth)}** over {SIZES[size]} ones, which have {said(of_size)}, heads {said(of_heads)}"
 
 
 def row(run: Run, found: Measurement, said: dict[str, float]) -> tuple[str, bool | None]:
