@@ -259,7 +259,7 @@ def test_a_width_that_was_given_is_the_one_that_is_verified(tmp_path: Path) -> N
 
 
 @pytest.mark.slow  # three trainings to convergence each
-@pytest.mark.parametrize(("hours", "proxy"), [(1.0, None), (1e-9, 16)])
+@pytest.mark.parametrize(("hours", "proxy"), [(1.0, None), (1e-9, 8)])
 def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
     hours: float, proxy: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
