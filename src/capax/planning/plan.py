@@ -107,7 +107,7 @@ def predict(
 def _rule(question: Question, model: Any, needed: float) -> str:
     """How heads and their size were chosen that make up what is needed."""
     if not all(name in question.sizes for name in question.law.found):
-        return f"heads as given, {question.model.rule}" if "n_heads" in question.sizes else str(question.model.rule)
+        return "as many as given, their size by what is needed" if "n_heads" in question.sizes else str(model.rule)
     enough = "enough" if model.total_key_dim >= needed else "too few"
     return f"as given; {model.total_key_dim} in all, {enough} for what is expected to be needed"
 

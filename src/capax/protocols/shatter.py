@@ -65,6 +65,7 @@ class NegativeBinomialFit:
         r_interval, p_interval: 95 % profile-likelihood intervals, both ends included; that of `p` lets `r` be real.
         mean: `r / p`, epochs.
         log_likelihood: log P(completed) + log survival(censored) at `(r, p)`.
+        completed, censored: the number of trials of either kind.
         distance: the largest distance, over the epochs up to the last one observed, between the Kaplan–Meier estimate
             and the fitted distribution function. It is a description of the fit and has no p-value: the censoring
             times that a bootstrap would need are not known for completed trials.
@@ -76,6 +77,8 @@ class NegativeBinomialFit:
     p_interval: tuple[float, float]
     mean: float
     log_likelihood: float
+    completed: int
+    censored: int
     distance: float
 
 
@@ -112,6 +115,8 @@ def fit_negative_binomial(completed_epochs: ArrayLike, censored_epochs: ArrayLik
         p_interval=_p_interval(likelihood, r_interval, int(completed.min()), floor),
         mean=r / p,
         log_likelihood=profile(r),
+        completed=len(completed),
+        censored=len(censored),
         distance=_distance(completed, censored, r, p),
     )
 
