@@ -1,5 +1,7 @@
 """Scores in blocks are the plain ones, and the threshold is the best there is."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from channels import built, by_loops, counts, f1_of
@@ -10,7 +12,7 @@ from capax.errors import CapaxError
 from capax.specs.relations import Relations
 from capax.tasks import contexts
 from capax.theory.construct import channel
-from capax.theory.construct.channel import ChannelWeights, pair_scores, recognize, score_blocks, square_norm
+from capax.theory.construct.channel import ChannelWeights, pair_scores, recognize, recognizes, score_blocks, square_norm
 
 
 def random_channel(m: int, h: int, d: int, d_head: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -63,6 +65,28 @@ def test_the_threshold_is_the_best_there_is(data: st.DataObject) -> None:
     assert (found.f1 == 1) == (found.margin > 0)
     if found.margin > 0:
         assert found.threshold == pytest.approx((scores[is_edge].min() + others.max()) / 2)
+
+
+def test_what_misses_a_target_is_told_without_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same answer as all rows give, at every target, also one that is F1 itself; rows of a hopeless one are few."""
+    monkeypatch.setattr(channel, "BLOCK", 60)
+    made: list[int] = []
+
+    def counted(*arguments: object) -> Iterator[tuple[int, np.ndarray]]:
+        for first, block in score_blocks(*arguments):
+            made.append(len(block))
+            yield first, block
+
+    monkeypatch.setattr(channel, "score_blocks", counted)
+    for seed in range(20):
+        query, key, items = random_channel(30, 2, 6, 3, seed)
+        edges = np.stack([np.arange(30), np.roll(np.arange(30), 1)], 1)
+        found = recognize(query, key, items, edges)
+        assert recognizes(query, key, items, edges, 0.01) == recognizes(query, key, items, edges, found.f1) == found
+        assert recognizes(query, key, items, edges, float(np.nextafter(found.f1, 2))) is None
+        made.clear()
+        assert recognizes(query, key, items, edges, 0.99) is None
+        assert sum(made) < 20
 
 
 def test_a_given_threshold() -> None:

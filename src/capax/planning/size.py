@@ -331,12 +331,11 @@ def _of_the_asked(asked: Asked, counts: Counts, held: Fill, curve: ExposureLaw) 
     if asked.exposures is None:
         notes.append("exposures: no number of them suffices by the law")
     else:
-        smallest, largest = curve.domain_.ranges["effective_parameters"]
         beyond = ", where it begins: fewer may do" if asked.exposures <= first else ""
         beyond = f", extrapolated beyond {last:g}" if asked.exposures > last else beyond
         notes.append(
-            f"exposures: {asked.exposures} by the law {CURVE}, of networks of {smallest:g} to {largest:g} effective "
-            f"parameters{beyond}; Allen-Zhu and Li needed 100 for 1 bit a parameter, 1000 for 2"
+            f"exposures: {asked.exposures} by the law {CURVE}{beyond}; Allen-Zhu and Li needed 100 for 1 bit a "
+            "parameter, 1000 for 2"
         )
     if asked.flops is not None:
         each = {

@@ -126,14 +126,42 @@ def recognize(
     Raises:
         LibraryError: for edges that are none, twice, self-loops or without item; the message names the edge.
     """
+    found = _recognition(query, key, items, edges, threshold, aggregate)
+    assert found is not None
+    return found
+
+
+def recognizes(
+    query: Float[np.ndarray, "heads channels d_head"],
+    key: Float[np.ndarray, "heads channels d_head"],
+    items: Float[np.ndarray, "items channels"],
+    edges: Int[np.ndarray, "edges 2"],
+    target_f1: float,
+) -> Recognition | None:
+    """What `recognize` finds, or None where that is an F1 below the target: rows are scored until it is certain."""
+    return _recognition(query, key, items, edges, None, "max", target_f1)
+
+
+def _recognition(
+    query: Float[np.ndarray, "heads channels d_head"],
+    key: Float[np.ndarray, "heads channels d_head"],
+    items: Float[np.ndarray, "items channels"],
+    edges: Int[np.ndarray, "edges 2"],
+    threshold: float | None,
+    aggregate: Aggregate,
+    target_f1: float = 0.0,
+) -> Recognition | None:
     check_edges(edges, len(items))
     of_edges = np.sort(pair_scores(query, key, items, edges, aggregate))
     least = max(RESOLUTION * float(abs(of_edges).max()), float(np.finfo(np.float64).tiny))
     levels = np.unique(of_edges - least) if threshold is None else np.array([threshold])
-    above, below, highest = _non_edges(query, key, items, edges, aggregate, levels)
     missed = np.searchsorted(of_edges, levels, side="right")
     found = len(of_edges) - missed
-    best = int(np.argmax(2 * found / (found + above + len(of_edges))))
+    others = _non_edges(query, key, items, edges, aggregate, levels, found, target_f1)
+    if others is None:
+        return None
+    above, below, highest = others
+    best = int(np.argmax(_f1(found, above, len(edges))))
     if threshold is None:
         threshold = float(levels[best])
         next_lower = max(float(below[best]), float(of_edges[missed[best] - 1]) if missed[best] else -np.inf)
@@ -171,6 +199,13 @@ def _projected(
     return vectors @ query.astype(np.float64), vectors @ key.astype(np.float64)
 
 
+def _f1(
+    found: Int[np.ndarray, " levels"], above: Int[np.ndarray, " levels"], n_edges: int
+) -> Float[np.ndarray, " levels"]:
+    """F1 of each level, by the edges and the non-edges above it."""
+    return 2 * found / (found + above + n_edges)
+
+
 def _non_edges(
     query: Float[np.ndarray, "heads channels d_head"],
     key: Float[np.ndarray, "heads channels d_head"],
@@ -178,10 +213,16 @@ def _non_edges(
     edges: Int[np.ndarray, "edges 2"],
     aggregate: Aggregate,
     levels: Float[np.ndarray, " levels"],
-) -> tuple[Int[np.ndarray, " levels"], Float[np.ndarray, " levels"], float]:
-    """Non-edges above each level, the largest of their scores that is not above it, and the largest of all."""
+    found: Int[np.ndarray, " levels"],
+    target_f1: float,
+) -> tuple[Int[np.ndarray, " levels"], Float[np.ndarray, " levels"], float] | None:
+    """Non-edges above each level, the largest of their scores that is not above it, and the largest of all.
+
+    None as soon as no level can reach the target any more: edges above it are known, and non-edges only come to them.
+    """
     ordered = edges[np.argsort(edges[:, 0], kind="stable")]
     between = np.zeros(len(levels) + 1, np.int64)
+    above = between[1:]
     largest = np.full(len(levels) + 1, -np.inf)
     for first, block in score_blocks(query, key, items, aggregate):
         start, end = np.searchsorted(ordered[:, 0], [first, first + len(block)])
@@ -197,5 +238,7 @@ def _non_edges(
         between += np.bincount(bins, minlength=len(between))
         np.maximum.at(largest, bins, high)
         largest[0] = max(largest[0], float(block.max(where=~is_high, initial=-np.inf)))
-    above = np.cumsum(between[::-1])[::-1][1:]
+        above = np.cumsum(between[::-1])[::-1][1:]
+        if _f1(found, above, len(edges)).max() < target_f1:
+            return None
     return above, np.maximum.accumulate(largest)[:-1], float(largest.max())

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 
 from capax.errors import AssumptionError, LibraryError, SpecError
 from capax.tasks.graphs import check_edges
-from capax.theory.construct.channel import ChannelWeights, Recognition, recognize
+from capax.theory.construct.channel import ChannelWeights, Recognition, recognize, recognizes
 from capax.theory.construct.quantize import quantized
 from capax.theory.construct.split import Split, split_edges
 
@@ -144,7 +144,7 @@ def build(
 
     Raises:
         AssumptionError: for items that are not one-hot with onehot, dependent ones with whitened, or when no d_head up
-            to 4 d_model reaches target_f1; the message names the best.
+            to 4 d_model reaches target_f1.
         LibraryError: for edges that cannot be, and items that are not of unit norm; it names the edge or the item.
         SpecError: for sizes that cannot be.
     """
@@ -157,7 +157,8 @@ def build(
             raise SpecError(f"split: each edge once, in n_heads parts that are not empty, got {len(split)} parts")
     if d_head is not None:
         split = _default_split(task, n_heads, generator) if split is None else split
-        return _construction(task, split, _builder(task, split, generator)(d_head))
+        weights = _builder(task, split, generator)(d_head)
+        return _construction(task, split, (weights, recognize(weights.query, weights.key, items, edges)))
     if split is not None:
         return _smallest_heads(task, split, generator, math.inf)
     if len(edges) == len(items) * (len(items) - 1) and (n_heads or 1) <= len(edges):
@@ -210,16 +211,16 @@ def _smallest_heads(task: _Task, split: Split, generator: np.random.Generator, b
     """Heads of the smallest d_head found.
 
     Raises:
-        AssumptionError: when none below a total key dimension reaches the target; the message names the best.
+        AssumptionError: when none below a total key dimension reaches the target.
     """
     most = int(min(WIDEST * task.d_model, (below - 1) // len(split)))
-    smallest, best = None, 0.0
+    smallest = None
     if most >= 1:
-        smallest, best = _smallest(_builder(task, split, generator), _first(len(task.items)), most, task.target_f1)
+        smallest = _smallest(task, _builder(task, split, generator), _first(len(task.items)), most)
     if smallest is None:
         raise AssumptionError(
-            f"d_head: F1 ≥ {task.target_f1} is not reached up to {most} (F1 {best:.3f}): more n_heads may (as many as "
-            "edges are exact), or more bits; or give d_head, or neither"
+            f"d_head: F1 ≥ {task.target_f1} is not reached up to {most}: more n_heads may (as many as edges are "
+            "exact), or more bits; or give d_head, or neither"
         )
     return _construction(task, split, smallest)
 
@@ -249,11 +250,10 @@ def _fewest(task: _Task, generator: np.random.Generator, below: float) -> Relati
     d_model, n_edges = task.d_model, len(task.edges)
     tried: list[Tried] = []
     best: tuple[Split, Built] | None = None
-    reached = 0.0
 
     def look(blocks: Iterable[int], total: float) -> None:
         """Search each number of heads below a total key dimension, which falls with what is found."""
-        nonlocal best, reached
+        nonlocal best
         for block in blocks:
             draws = copy.deepcopy(generator)
             split = split_edges(task.directed, block, draws)
@@ -263,10 +263,9 @@ def _fewest(task: _Task, generator: np.random.Generator, below: float) -> Relati
             try:
                 build = _builder(task, split, draws)
                 first = _first(len(task.items)) if best is None else most  # most fail: one look at the limit tells
-                found, f1 = _smallest(build, first, most, task.target_f1)
+                found = _smallest(task, build, first, most)
             except AssumptionError:  # items of a head that depend on each other
-                found, f1 = None, 0.0
-            reached = max(reached, f1)
+                found = None
             tried.append(Tried(len(split), None if found is None else found[0].query.shape[2], most))
             if found is not None:
                 total, best = found[0].total_key_dim, (split, found)
@@ -281,27 +280,27 @@ def _fewest(task: _Task, generator: np.random.Generator, below: float) -> Relati
     if best is None:
         raise AssumptionError(
             f"n_heads: F1 ≥ {task.target_f1} is not reached with {', '.join(str(one.n_heads) for one in tried)} heads "
-            f"of up to {WIDEST * d_model} (F1 {reached:.3f}): more bits may, or items that are not nearly equal or "
-            "opposite; or give n_heads and d_head"
+            f"of up to {WIDEST * d_model}: more bits may, or items that are not nearly equal or opposite; or give "
+            "n_heads and d_head"
         )
     return _construction(task, *best, tried=tuple(tried))
 
 
-def _builder(task: _Task, split: Split, generator: np.random.Generator) -> Callable[[int], Built]:
+def _builder(task: _Task, split: Split, generator: np.random.Generator) -> Callable[[int], ChannelWeights]:
     """What builds the weights of a head size, always from the same signs."""
     heads = [_Head.of(task.directed[part], task.items, whiten=task.method == "whitened") for part in split]
     return partial(_built, task, heads, int(generator.integers(2**63)))
 
 
-def _built(task: _Task, heads: list[_Head], seed: int, size: int) -> Built:
-    """The weights of heads of some size, and what they recognize."""
+def _built(task: _Task, heads: list[_Head], seed: int, size: int) -> ChannelWeights:
+    """The weights of heads of some size."""
     matrices = [head.matrices(size, np.random.default_rng([seed, number])) for number, head in enumerate(heads)]
     query, key = (np.stack(some) for some in zip(*matrices, strict=True))
     if task.reverse:
         query, key = key, query
     if task.bits is not None:
         query, key = quantized(query, task.bits), quantized(key, task.bits)
-    return ChannelWeights(query, key), recognize(query, key, task.items, task.edges)
+    return ChannelWeights(query, key)
 
 
 def constant(total_key_dim: int, n_edges: int, d_model: int) -> float | None:
@@ -349,24 +348,30 @@ def _first(n_items: int) -> int:
     return max(1, round(math.log2(n_items)))
 
 
-def _smallest(build: Callable[[int], Built], first: int, most: int, target_f1: float) -> tuple[Built | None, float]:
-    """The smallest d_head that bisection finds: up from the first by half, then between the last two; and the best F1.
+def _smallest(task: _Task, build: Callable[[int], ChannelWeights], first: int, most: int) -> Built | None:
+    """The smallest d_head that bisection finds: up from the first by half, then between the last two.
 
     None where `most` is not enough.
     """
+
+    def look(size: int) -> Built | None:
+        weights = build(size)
+        found = recognizes(weights.query, weights.key, task.items, task.edges, task.target_f1)
+        return None if found is None else (weights, found)
+
     size, failed = min(first, most), 0
-    while (built := build(size))[1].f1 < target_f1:
+    while (built := look(size)) is None:
         if size == most:
-            return None, built[1].f1
+            return None
         size, failed = min(size + (size + 1) // 2, most), size
     while size - failed > 1:
         middle = (size + failed) // 2
-        smaller = build(middle)
-        if smaller[1].f1 >= target_f1:
-            size, built = middle, smaller
-        else:
+        smaller = look(middle)
+        if smaller is None:
             failed = middle
-    return built, built[1].f1
+        else:
+            size, built = middle, smaller
+    return built
 
 
 def _default_split(task: _Task, n_heads: int | None, generator: np.random.Generator) -> Split:
