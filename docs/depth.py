@@ -22,8 +22,7 @@ from capax.sweeps.grid import read_study
 
 PAGE = Path(__file__).with_name("laws.md")
 PREDICTED = Path(__file__).with_name("capacity") / "depth-predicted.csv"
-STORES = (PREDICTED.with_name("depth.db"), PREDICTED.with_name("depth-later.db"))
-"""What the law that ships knows, and what was measured after it."""
+STORE = PREDICTED.with_name("depth.db")
 STUDY = Path(__file__).parents[1] / "examples" / "capacity-depth.toml"
 ENOUGH = 10
 """Networks that converged from which a power law is fitted: all depths with one number of heads, some with two."""
@@ -84,7 +83,7 @@ def row(run: Run, found: Measurement, said: dict[str, float]) -> tuple[str, bool
 
 def section() -> str:
     """The table, and what a power law of it says."""
-    runs, found = networks(), {run.key: run for run in read(STORES).runs}
+    runs, found = networks(), {run.key: run for run in read([STORE]).runs}
     said = {line["key"]: line for line in pl.read_csv(PREDICTED).iter_rows(named=True)}
     lines = head(*HEADS)
     inside = []

@@ -111,7 +111,7 @@ def test_a_budget_without_a_target_is_spent_by_the_widest(budget: dict[str, floa
 def test_what_has_to_be_known_early_takes_larger_networks() -> None:
     sizes = []
     for exposures in (30, 300, 100_000, None):
-        found = planned(5000, seq_len=8, vocab_size=100, n_layers=1, embeddings="frozen", exposures=exposures)
+        found = planned(4000, seq_len=8, vocab_size=100, n_layers=1, embeddings="frozen", exposures=exposures)
         sizes.append(found.architectures[0].trainable_parameters)
         assert found.exposures == (exposures or 3100)
     assert sizes == sorted(sizes, reverse=True)
@@ -430,12 +430,12 @@ def test_sizes_that_say_what_is_so_without_them_are_inside_the_domain(usual: dic
 def test_exposures_beyond_the_curve_are_told() -> None:
     for exposures, beyond in ((1, True), (1000, False), (10**9, True)):
         found = planned(10, seq_len=16, vocab_size=100, d_model=[16], n_layers=1, exposures=exposures)
-        said = f"exposures {exposures:g} is outside 100 to 3100 (of reference:exposure)"
+        said = f"exposures {exposures:g} is outside 100 to 6300 (of reference:exposure)"
         first = found.architectures[0] if found.architectures else found.nearest
         assert first is not None
         assert (said in first.outside) == beyond
     with pytest.raises(
-        OutsideDomain, match=r"exposures 1 is outside 100 to 3100 \(of reference:exposure\); extrapolate"
+        OutsideDomain, match=r"exposures 1 is outside 100 to 6300 \(of reference:exposure\); extrapolate"
     ):
         planned(10, seq_len=16, vocab_size=100, exposures=1, extrapolate=False)
 

@@ -281,7 +281,10 @@ class CapacityLaw(Product):
 
     def reading_notes(self) -> list[str]:
         """What a reader must know of spreads and repeats."""
-        notes = [f"measurements with {kind} spread by {times:.2g} sigma" for kind, times in self.spreads_.items()]
+        notes = [
+            f"measurements with {kind} spread {times:.2g} times as widely as others"
+            for kind, times in self.spreads_.items()
+        ]
         if self.repeats_:
             which = "1 measurement repeats" if self.repeats_ == 1 else f"{self.repeats_} measurements repeat"
             notes.append(f"{which} an architecture; those of one count once, by their geometric mean")
