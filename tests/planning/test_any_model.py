@@ -133,6 +133,8 @@ def test_the_usual_axes_are_the_usual_law() -> None:
     assert usual.parameters_ == named.parameters_
     depth = tables.from_files([REAL, REAL.with_name("depth.csv")])
     axes = ["seq_len", "n_heads", "d_model", "n_layers"]
+    of_depth = capax.PowerLaw(axes=[*axes, "d_head"])
+    assert of_depth.form == "C = k · (seq_len − 1)^(−p) · n_heads^q · d_model^r · n_layers^s · d_head^(its exponent)"
     assert capax.PowerLaw(axes=axes).fit(depth).parameters_ == capax.DepthLaw().fit(depth).parameters_
 
 

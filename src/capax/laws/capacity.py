@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import scipy
-from sklearn.model_selection import GroupKFold
 
 from capax.errors import LawError, shown
 from capax.laws.censored import Solution, Vector
 from capax.laws.domain import Domain, counted
 from capax.laws.power import Factor, Product, names_in
 from capax.laws.regression import Regression
-from capax.laws.rows import Columns, Rows
+from capax.laws.rows import Columns, Rows, left_out
 from capax.store import tables
 
 FOLDS = 10
@@ -236,17 +235,17 @@ class CapacityLaw(Product):
         scale, families = self._unevenness(rows.columns)[values], self._families(rows.columns)[values]
         design, even, y = design[values], design[values] / scale[:, None], y[values] / scale
 
-        def density(kept: np.ndarray, left_out: np.ndarray, places: list[int]) -> Vector:
-            fit = Regression.of(even[kept][:, places], y[kept], self._prior[places], _each_family(families[kept]))
-            return fit.log_density(even[left_out][:, places], y[left_out])
+        def density(held: np.ndarray, places: list[int]) -> Vector:
+            fit = Regression.of(even[~held][:, places], y[~held], self._prior[places], _each_family(families[~held]))
+            return fit.log_density(even[held][:, places], y[held])
 
-        every, folds = list(range(len(self.names))), list(_folds(design))
-        whole = [density(kept, left_out, every) for kept, left_out in folds]
+        every, folds = list(range(len(self.names))), list(left_out(design, FOLDS))
+        whole = [density(held, every) for held in folds]
         for place, name in enumerate(self.names):
             if place <= OF_SIZE or name in self.open_:
                 continue
             others = [one for one in every if one != place]
-            lacking = [density(kept, left_out, others) for kept, left_out in folds]
+            lacking = [density(held, others) for held in folds]
             gain = np.concatenate([[], *whole]) - np.concatenate([[], *lacking])
             total, error = float(gain.sum()), float(gain.std(ddof=1) * np.sqrt(len(gain))) if len(gain) > 1 else np.inf
             if total <= SURE * error:
@@ -385,11 +384,3 @@ def _once_each(rows: Rows, table: Any) -> Rows:
         np.concatenate([means, bounds.counts]),
         np.concatenate([np.full(len(first), np.inf), bounds.library]),
     )
-
-
-def _folds(design: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows that are kept, and left out: whole architectures."""
-    groups = np.unique(design, axis=0, return_inverse=True)[1].ravel()
-    folds = min(FOLDS, len(np.unique(groups)))
-    if folds > 1:
-        yield from GroupKFold(folds, shuffle=True, random_state=0).split(design, groups=groups)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Annotated, Any, get_args
 
 import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold
 
 from capax.errors import CapaxError, LawError
 from capax.laws.capacity import Size
 from capax.laws.law import Law
-from capax.laws.rows import Rows
+from capax.laws.rows import Rows, left_out
 from capax.store import frames, tables
 
 FOLDS = 5
@@ -154,12 +153,10 @@ def _of_items(law: Law, held: Law, table: pl.DataFrame, heads: np.ndarray, width
 def _score(law: Law, rows: Rows, table: Any, heads: np.ndarray, widths: np.ndarray) -> Score:
     fitted = clone(law).fit_rows(rows, table)
     aic, bic = fitted.information()
-    configuration = np.unique(np.column_stack(list(rows.columns.values())), axis=0, return_inverse=True)[1].ravel()
-    reasons: list[str] = []
+    folds = list(left_out(np.column_stack(list(rows.columns.values())), FOLDS))
+    reasons = [] if folds else [ONE_CONFIGURATION]
     predicted = np.full(len(rows.counts), np.nan)
-    if configuration.max() == 0:
-        reasons.append(ONE_CONFIGURATION)
-    for held in _folds(configuration):
+    for held in folds:
         found = _left_out(law, rows, held, "left out", reasons)
         if found is None:
             break
@@ -177,18 +174,6 @@ def _score(law: Law, rows: Rows, table: Any, heads: np.ndarray, widths: np.ndarr
         predicted_left_out=tuple(predicted.tolist()) if whole else None,
         reasons=tuple(dict.fromkeys(reasons)),
     )
-
-
-def _folds(configuration: np.ndarray) -> Iterator[np.ndarray]:
-    """Masks of the rows left out: a configuration's repeated measurements together; none of one configuration."""
-    folds = min(FOLDS, len(np.unique(configuration)))
-    if folds < 2:
-        return
-    splitter = GroupKFold(folds, shuffle=True, random_state=0)
-    for _, test in splitter.split(configuration, groups=configuration):
-        held = np.zeros(len(configuration), dtype=bool)
-        held[test] = True
-        yield held
 
 
 def _largest(law: Law, rows: Rows, values: np.ndarray, name: str, label: str, reasons: list[str]) -> float | None:

@@ -209,8 +209,12 @@ class PowerLaw(Product):
         """What it says in symbols, with the names of its columns where they were chosen."""
         if self.axes is None:
             return super().form
-        tokens = {TOKENS.exponent: f"({TOKENS.base} − 1)^(−{TOKENS.exponent})"}
-        powers = (tokens.get(one.exponent, f"{one.base}^{one.exponent}") for one in self.factors)
+        powers = (
+            f"({one.base} − 1)^(−{one.exponent})"
+            if one == TOKENS
+            else f"{one.base}^{one.exponent if one.base in NAMED else '(its exponent)'}"
+            for one in self.factors
+        )
         return f"C = {' · '.join((self.scale, *powers))}"
 
 

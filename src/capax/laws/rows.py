@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.model_selection import GroupKFold
 
 from capax.errors import LawError, TableError
 
@@ -47,6 +48,23 @@ class Rows:
         """Some of the rows."""
         columns = {name: values[kept] for name, values in self.columns.items()}
         return Rows(columns, self.counts[kept], self.library[kept])
+
+
+def left_out(values: np.ndarray, folds: int) -> Iterator[np.ndarray]:
+    """Masks of the rows that are left out, a fold at a time; rows of equal values go together.
+
+    Args:
+        values: what tells rows apart, `(rows, columns)`.
+        folds: as many at most; none where all rows are equal.
+    """
+    groups = np.unique(values, axis=0, return_inverse=True)[1].ravel()
+    folds = min(folds, len(np.unique(groups)))
+    if folds < 2:
+        return
+    for _, held in GroupKFold(folds, shuffle=True, random_state=0).split(values, groups=groups):
+        mask = np.zeros(len(values), dtype=bool)
+        mask[held] = True
+        yield mask
 
 
 def checked_rows(columns: Columns, counts: Vector, library: Vector | None, label: str) -> Rows:
