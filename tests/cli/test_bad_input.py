@@ -159,6 +159,12 @@ def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "runs", "merge", "a") == "capax: out: is required\n"
 
 
+def test_what_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "plan", "--items", "many") == "capax: items: should be an integer, got 'many'\n"
+    assert refused(capsys, "plan", "--items", "1e6") == "capax: items: should be an integer, got '1e6'\n"
+    assert refused(capsys, "plan", "--budget-hours", "x") == "capax: budget_hours: should be a number, got 'x'\n"
+
+
 def test_the_store_of_a_verification_is_refused_before_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     Path("s.db").write_text("dear diary, " * 100)
     for name, said in (("s.db", "cannot open s.db"), ("no/where.db", "folder no does not exist")):

@@ -11,7 +11,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError, Group, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CoercionError,
+    CycloptsError,
+    Group,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnusedCliTokensError,
+)
 
 from capax.cli import streams
 from capax.cli.tokens import refuse_fractions, refuse_huge
@@ -108,6 +116,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         _fail(SpecError(f"command: {allowed}, got {(error.unused_tokens or [''])[0]!r:.80}"), USAGE, debug)
     except MissingArgumentError as error:
         _fail(_missing(error), USAGE, debug)
+    except CoercionError as error:
+        _fail(_no_number(error) or error, USAGE, debug)
     except CycloptsError as error:
         _fail(error, USAGE, debug)
     except CapaxError as error:
@@ -136,6 +146,15 @@ def _missing(error: MissingArgumentError) -> SpecError:
     name = error.argument.name.lstrip("-").replace("-", "_").lower()
     given = error.keyword is not None or any(token.keyword is not None for token in error.argument.tokens)
     return SpecError(f"{name}: {'needs a value, got none' if given else 'is required'}")
+
+
+def _no_number(error: CoercionError) -> SpecError | None:
+    """What should be a number, in the words of all other fields; None where something else was asked for."""
+    kind = {int: "an integer", float: "a number"}.get(error.target_type or object)
+    if kind is None or error.token is None or error.argument is None:
+        return None
+    name = error.argument.name.lstrip("-").replace("-", "_")
+    return SpecError(f"{name}: should be {kind}, got {error.token.value!r:.80}")
 
 
 def _of_rich(error: SystemExit) -> bool:
