@@ -14,10 +14,13 @@ import torch
 import capax
 from capax.cli import main
 from capax.errors import SpecError
+from capax.protocols.capacity import capacity
 from capax.protocols.convergence import ADDED, LEAST_ADDED, MOST_ADDED, trend
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.model import freedom
+from capax.training.loop import train
+from capax.training.pack import Outcome, Pack
 
 TASK = capax.Sequences(seq_len=3, vocab_size=12)
 MODEL = capax.Transformer(d_model=4, d_head=4, ffn="none")
@@ -91,6 +94,52 @@ def test_a_library_that_is_known_is_doubled() -> None:
     assert found.library_size == found.capacity.library_sizes[-1]
     assert found.capacity.bits <= 0.7 * found.capacity.library_bits
     assert {member.library_size for member in found.members} == {found.library_size}
+
+
+def test_a_larger_library_that_time_cuts_short_is_left_out() -> None:
+    """Real trainings; the time of those on the second library is over after their first step."""
+    task, model = TASK.replace(library_size=4), MODEL.replace(d_model=6)
+    run = Run(task=task, model=model, training=QUICK.replace(time_limit=600), protocol=capax.Capacity(restarts=2))
+    whole: list[tuple[int, ...]] = []
+
+    def trained(members: range, sizes: list[int], one_library: bool) -> list[Outcome]:
+        seconds = 1e-9 if whole else None
+        whole.append(tuple(sizes))
+        pack = Pack(
+            *(run.task, run.model, run.training),
+            seeds=(run.seed,) * len(members),
+            members=tuple(members),
+            sizes=tuple(sizes),
+            largest=max(sizes),
+            mixed=False,
+            one_library=one_library,
+            seconds=seconds,
+        )
+        return train(pack)
+
+    count = capacity(run, run.protocol, trained)
+    assert whole == [(4, 4), (8, 8)]
+    assert count.capacity is not None
+    assert (count.library_size, count.capacity.library_sizes) == (4, (4,))
+    assert {outcome.library_size for outcome in count.outcomes} == {4}
+    assert count.capacity.bits > 0.7 * count.capacity.library_bits
+    assert not count.capacity.converged
+    assert "one of twice the size was cut short: the network may hold more" in count.notes[0]
+
+
+def test_nothing_is_known_beyond_the_library() -> None:
+    """A library that cannot grow: its bits end the estimate, and a note says so."""
+    task = capax.Sequences(seq_len=2, vocab_size=4, library="all", loss="last")
+    found = capax.measure(task, capax.Transformer(d_model=8, d_head=8), QUICK, protocol="capacity", restarts=2)
+    held = found.capacity
+    assert held is not None
+    assert held.bits > 0.7 * held.library_bits
+    for bits in (held.extrapolated, *([held.interval.low, held.interval.high] if held.interval else [])):
+        assert bits is None or bits <= held.library_bits
+    assert any("no larger one was trained: the network may hold more" in note for note in found.notes)
+    cut = trend([[10.0, 20.0, 22.0]] * 3, most=23.0)
+    assert cut.interval is not None
+    assert (cut.later, cut.interval.low, cut.interval.high) == (23.0, pytest.approx(22.0), 23.0)
 
 
 def test_more_workers_and_json_change_nothing(measured: Measurement, store: Path) -> None:

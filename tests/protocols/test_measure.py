@@ -9,8 +9,8 @@ from scipy.stats import binom
 
 import capax
 from capax.errors import SpecError
-from capax.protocols import units
-from capax.protocols.mac import best_of_restarts_interval
+from capax.protocols import mac, units
+from capax.protocols.mac import best_of_restarts_interval, interval_of_counts
 from capax.protocols.measure import perform, perform_together
 from capax.results import Measurement, ResultError
 from capax.specs import Run
@@ -197,6 +197,30 @@ def test_interval_needs_two_restarts_and_stays_in_the_library() -> None:
     assert (interval.low >= 0, interval.high) == (True, 10)
 
 
+@pytest.mark.parametrize(("restarts", "spread"), [(2, 0.5), (5, 0.5), (2, 1.0), (3, 5.0)])
+def test_the_interval_of_equal_counts_is_no_point(restarts: int, spread: float) -> None:
+    """Whole numbers that vary little are often equal by rounding: a repeated study is in the interval all the same."""
+    generator = np.random.default_rng(8)
+    hits = 0
+    for _ in range(1000):
+        counts, repeated = np.round(generator.normal(500.3, spread, size=(2, restarts)))
+        interval = interval_of_counts([int(count) for count in counts], 1000)
+        assert interval is not None
+        assert interval.high is not None
+        hits += interval.low <= repeated.max() <= interval.high
+    assert hits >= 930
+    complete = interval_of_counts([1000, 1000], 1000)
+    assert complete is not None
+    assert (complete.low, complete.high) == (1000, 1000)
+
+
+def test_many_restarts_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers, drawn a part at a time."""
+    whole = mac._best_of_quantiles.__wrapped__(3)
+    monkeypatch.setattr(mac, "AT_ONCE", 100_000)
+    assert mac._best_of_quantiles.__wrapped__(3) == whole
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("max_epochs", "restarts"), [(100, 2), (150, 3)])
 def test_capacity_falls_with_length_under_the_all_position_loss_alone(max_epochs: int, restarts: int) -> None:
@@ -250,6 +274,29 @@ def test_shatter_counts_and_censors() -> None:
     assert [member.epochs for member in complete] == list(shatter.epochs)
     assert shatter.fit is not None
     assert shatter.fit.mean > np.mean(shatter.epochs)  # censored trials pull the fit up
+
+
+def test_shatter_looks_at_every_epoch() -> None:
+    """Whatever is usual for the task; where it does not, or a trial needs no training, no distribution is fitted."""
+    task = capax.Associations(context_size=4, library_size=4, n_classes=3)
+    model, trials = capax.AssociativeAttention(n_heads=2, d_model=8), capax.Shatter(trials=12)
+    training = capax.Training(max_epochs=400, lr=0.01, min_steps=None)
+    run = capax.measure(task, model, training, protocol=trials)
+    assert run.shatter is not None
+    assert run.shatter.fit is not None
+    assert len(set(run.shatter.epochs)) > 4
+    assert not run.notes
+    rare = capax.measure(task, model, training.replace(eval_steps=50), protocol=trials)
+    assert rare.shatter is not None
+    assert {epoch % 50 for epoch in rare.shatter.epochs} == {0}
+    assert rare.shatter.fit is None
+    assert any("every 50 epochs only" in note for note in rare.notes)
+    tiny = capax.Sequences(seq_len=3, vocab_size=4, library_size=2)
+    lucky = capax.measure(tiny, NARROW, capax.Training(max_epochs=200, lr=1e-2), protocol=capax.Shatter(trials=60))
+    assert lucky.shatter is not None
+    assert min(lucky.shatter.epochs) == 0
+    assert lucky.shatter.fit is None
+    assert any("complete before any training" in note for note in lucky.notes)
 
 
 def test_unreachable_targets_are_named() -> None:

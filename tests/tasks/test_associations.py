@@ -101,6 +101,17 @@ def test_a_batch_holds_each_members_own_rows(contexts: Any, one: bool) -> None:
     assert np.array_equal(found.select([1]).batch(rows[1:]).queries, batch.queries[1:])
 
 
+@pytest.mark.parametrize("labels", ["uniform", "normal"])
+def test_the_loss_of_an_answer_of_zero(labels: Any) -> None:
+    """Against which a training is told to diverge: untrained layers answer about zero."""
+    spec = Associations(context_size=2, library_size=4000, labels=labels, d_out=3)
+    found = library(spec, (4000,))
+    batch = found.batch(torch.arange(4000)[None])
+    weight = torch.full((1, 4000), 1 / 4000, dtype=torch.float64)
+    assert found.losses(0 * batch.labels, batch, weight).item() == pytest.approx(found.uniform_loss, rel=0.03)
+    assert found.uniform_loss_of(0) == found.uniform_loss
+
+
 def test_losses_and_recall_by_hand() -> None:
     spec = Associations(context_size=2, library_size=3, labels="uniform", d_out=2, tolerance=0.1)
     found = library(spec, (3,))

@@ -111,6 +111,8 @@ def check(spec: Lora) -> None:
     if begins not in AS_IT_IS:
         allowed = ", ".join(map(str, AS_IT_IS))
         raise SpecError(f"lora: init_lora_weights that leaves the base as it is ({allowed}), got {shown(begins)}")
+    if (bias := spec.lora.get("bias", "none")) != "none":  # biases of the base stay trained where it has no adapter
+        raise SpecError(f"lora: bias 'none', which leaves the base as it is, got {shown(bias)}")
     rank = spec.lora.get("r")
     if type(rank) is not int or rank < 1:
         raise SpecError(f"lora: r=RANK is required, a whole number from 1 on, got {shown(rank)}")

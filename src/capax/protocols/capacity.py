@@ -18,23 +18,50 @@ KNOWN_WHOLE = 0.7
 
 
 def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
-    """Restarts on one library; on one of twice the size while more than 70 % of its bits are known."""
-    task, size, sizes = run.task, run.task.library_size, [run.task.library_size]
+    """Restarts on one library; on one of twice the size while more than 70 % of its bits are known.
+
+    A larger library that time cut short is left out where less was known of it than of the one before.
+    """
+    task, size, sizes, cut = run.task, run.task.library_size, [run.task.library_size], False
+    before: tuple[list[Outcome], int] | None = None
     while True:
         outcomes: list[Outcome] = train(range(protocol.restarts), [size] * protocol.restarts, True)
-        library_bits = size * task.information_per_item()
-        known = float(np.mean([_bits(outcome)[-1] for outcome in outcomes])) / library_bits
-        larger = min(2 * size, task.largest_library)
         over = any(out_of_time(outcome, run) for outcome in outcomes)
-        if known <= KNOWN_WHOLE or not task.drawn or larger == size or over:
+        if over and before is not None and _mean_bits(outcomes) < _mean_bits(before[0]):
+            outcomes, size = before
+            cut = True
+            sizes.pop()
             break
-        size = larger
+        larger = min(2 * size, task.largest_library)
+        if _known(outcomes, run) <= KNOWN_WHOLE or not task.drawn or larger == size or over:
+            break
+        before, size = (outcomes, size), larger
         sizes.append(size)
     best = max(outcomes, key=lambda outcome: _bits(outcome)[-1])
-    ended = all(outcome.stop_reason == "converged" for outcome in outcomes)
+    ended = not cut and all(outcome.stop_reason == "converged" for outcome in outcomes)
     parameters = Parameters(**best.parameters, effective=run.model.effective_parameters(**task.sizes()))
+    library_bits = size * task.information_per_item()
     estimate = estimated([_bits(outcome) for outcome in outcomes], ended, parameters, library_bits, sizes)
-    return Count(best.memorized, best, outcomes, size, size, interval_of(outcomes, size), capacity=estimate)
+    if any(outcome.one_start for outcome in outcomes):
+        estimate = estimate.model_copy(update={"interval": None})
+    known, notes = _known(outcomes, run), []
+    if known > KNOWN_WHOLE:
+        why = "one of twice the size was cut short" if cut else "no larger one was trained"
+        notes.append(f"{known:.0%} of the library's bits are known, and {why}: the network may hold more")
+    return Count(
+        *(best.memorized, best, outcomes, size, size, interval_of(outcomes, size)),
+        capacity=estimate,
+        notes=tuple(notes),
+    )
+
+
+def _mean_bits(outcomes: Sequence[Outcome]) -> float:
+    return float(np.mean([_bits(outcome)[-1] for outcome in outcomes]))
+
+
+def _known(outcomes: Sequence[Outcome], run: Run) -> float:
+    """The share of a library's bits that restarts know in the mean."""
+    return _mean_bits(outcomes) / (outcomes[0].library_size * run.task.information_per_item())
 
 
 def _bits(outcome: Outcome) -> list[float]:
@@ -50,7 +77,7 @@ def estimated(
     library_bits: float,
     library_sizes: Sequence[int],
 ) -> CapacityEstimate:
-    """What restarts say of what can be held.
+    """What restarts say of what can be held; no more than the library has.
 
     Args:
         restarts: the most that each knew by the end of each of its cycles.
@@ -58,14 +85,14 @@ def estimated(
         library_bits: of the last library.
         library_sizes: of all libraries, in turn.
     """
-    found = trend(restarts)
-    converged = ended and found.later is not None
-    held = found.later if converged and found.later is not None else found.reached
+    found = trend(restarts, library_bits)
+    later = found.later if ended else None
+    held = found.reached if later is None else later
     return CapacityEstimate(
         bits=found.reached,
-        extrapolated=found.later if converged else None,
-        interval=found.interval if converged else None,
-        converged=converged,
+        extrapolated=later,
+        interval=None if later is None else found.interval,
+        converged=later is not None,
         last_gain=found.last_gain,
         library_bits=library_bits,
         library_sizes=tuple(library_sizes),

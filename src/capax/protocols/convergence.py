@@ -7,6 +7,7 @@ and the interval holds the multiples that were measured (benchmarks/records says
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,8 +50,10 @@ class Trend:
     interval: Interval | None
 
 
-def trend(restarts: Sequence[Sequence[float]]) -> Trend:
+def trend(restarts: Sequence[Sequence[float]], most: float = math.inf) -> Trend:
     """The trend of restarts, each of which knew so many bits at most by the end of each of its cycles.
+
+    No more than `most` can be known.
 
     The interval has two parts, put together as independent errors: how much is still to come, of which bounds were
     measured, and how far the mean of so few restarts may be from that of all, by Student's t.
@@ -70,4 +73,5 @@ def trend(restarts: Sequence[Sequence[float]]) -> Trend:
     later = reached + ADDED * last
     low = later - np.hypot((ADDED - LEAST_ADDED) * last, noise)
     high = later + np.hypot((MOST_ADDED - ADDED) * last, noise)
-    return Trend(reached, last_gain, later, Interval(low=max(low, 0.0), high=high, level=LEVEL, of=OF))
+    low, later, high = (float(np.clip(bits, 0.0, most)) for bits in (low, later, high))
+    return Trend(reached, last_gain, later, Interval(low=low, high=high, level=LEVEL, of=OF))

@@ -26,6 +26,7 @@ class Count:
         library_size: items that could have been recalled.
         model: that it is of, where the protocol searched for one of its sizes.
         of: items of the library that `memorized` is a count of, by which chance is reckoned.
+        notes: what a reader must know of the count.
     """
 
     memorized: int
@@ -38,8 +39,12 @@ class Count:
     shatter: ShatterEpochs | None = None
     capacity: CapacityEstimate | None = None
     model: Model | None = None
+    notes: tuple[str, ...] = ()
 
 
 def out_of_time(outcome: Outcome, run: Run) -> bool:
     """Whether the time limit, and nothing else, ended a training."""
-    return outcome.stop_reason == "budget" and outcome.steps != run.budget_of(outcome.library_size)
+    training = run.training
+    goes_on = not training.stop_when_complete and training.patience is None
+    reasons = ("budget", "complete") if goes_on else ("budget",)
+    return outcome.stop_reason in reasons and outcome.steps != run.budget_of(outcome.library_size)

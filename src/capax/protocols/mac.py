@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:  # reports read this file, and need no torch
     from capax.training.pack import Outcome
 
 DRAWS = 200_000
+AT_ONCE = 10_000_000
+"""Counts that are drawn at once (80 MB)."""
+ROUNDING = 12**-0.5
+"""The standard deviation of what is rounded to a whole number."""
 
 
 def mac(run: Run, protocol: Mac, train: Train) -> Count:
@@ -38,7 +42,16 @@ def interval_of(outcomes: Sequence[Outcome], size: int) -> Interval | None:
     """`best_of_restarts_interval` of trainings; None where all begin alike, whose spread is not that of restarts."""
     if any(outcome.one_start for outcome in outcomes):
         return None
-    return best_of_restarts_interval([outcome.memorized for outcome in outcomes], size)
+    return interval_of_counts([outcome.memorized for outcome in outcomes], size)
+
+
+def interval_of_counts(counts: Sequence[int], size: int) -> Interval | None:
+    """`best_of_restarts_interval` of whole numbers, which may be equal and vary all the same.
+
+    To a deviation below 1 that of rounding is added; counts that are all 0 or all of the library are what they are.
+    """
+    ended = set(counts) in ({0}, {size})
+    return best_of_restarts_interval(counts, size, rounding=0.0 if ended else ROUNDING)
 
 
 @cache
@@ -48,13 +61,22 @@ def _best_of_quantiles(restarts: int) -> tuple[float, float]:
     The ratio does not depend on the counts' mean and spread, so it is drawn once (fixed seed; error below 1 %).
     """
     generator = np.random.default_rng(0)
-    old, new = generator.standard_normal((2, DRAWS, restarts))
-    ratio = (new.max(1) - old.mean(1)) / old.std(1, ddof=1)
+    at_once = max(AT_ONCE // restarts, 1)
+    sizes = [min(at_once, DRAWS - first) for first in range(0, DRAWS, at_once)]
+
+    def studies() -> Iterator[np.ndarray]:
+        return (generator.standard_normal((size, restarts)) for size in sizes)
+
+    old = np.concatenate([[counts.mean(1), counts.std(1, ddof=1)] for counts in studies()], axis=1)
+    best = np.concatenate([counts.max(1) for counts in studies()])
+    ratio = (best - old[0]) / old[1]
     low, high = np.quantile(ratio, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
-def best_of_restarts_interval(counts: Sequence[float], most: float, least: float = 0.0) -> Interval | None:
+def best_of_restarts_interval(
+    counts: Sequence[float], most: float, least: float = 0.0, rounding: float = 0.0
+) -> Interval | None:
     """Where the best count of as many new restarts on this library would fall; None for one restart.
 
     The counts of restarts are taken to be normal; the range is then exact for their number (a prediction interval, not
@@ -62,10 +84,12 @@ def best_of_restarts_interval(counts: Sequence[float], most: float, least: float
 
     Args:
         most, least: no count can be beyond them.
+        rounding: the deviation of their rounding, which is added to one below 1.
     """
     if len(counts) < 2:
         return None
     mean, deviation = float(np.mean(counts)), float(np.std(counts, ddof=1))
+    deviation = max(deviation, float(np.hypot(min(deviation, 1.0), rounding)))
     low, high = (
         min(max(mean + quantile * deviation, least), float(most)) for quantile in _best_of_quantiles(len(counts))
     )

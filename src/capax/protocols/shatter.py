@@ -37,7 +37,8 @@ def shatter(run: Run, protocol: Shatter, train: Train) -> Count:
     censored = [o.epochs for o in outcomes if o.stop_reason != "complete"]
     share = scipy.stats.binomtest(len(epochs), trials).proportion_ci(LEVEL)
     later = np.array([epoch for epoch in censored if epoch > 0], dtype=int)  # the others tell nothing of whole epochs
-    fit = fit_negative_binomial(np.array(epochs), later) if epochs and min(epochs) > 0 else None
+    notes = _unfitted(run, epochs)
+    fit = fit_negative_binomial(np.array(epochs), later) if epochs and not notes else None
     epochs_to_shatter = ShatterEpochs(
         epochs=tuple(epochs),
         censored=tuple(censored),
@@ -46,7 +47,20 @@ def shatter(run: Run, protocol: Shatter, train: Train) -> Count:
         fit=None if fit is None else NegativeBinomial.model_validate(fit, from_attributes=True),
     )
     best = max(outcomes, key=lambda outcome: outcome.memorized)
-    return Count(best.memorized, best, outcomes, size, size, shatter=epochs_to_shatter)
+    return Count(best.memorized, best, outcomes, size, size, shatter=epochs_to_shatter, notes=notes)
+
+
+def _unfitted(run: Run, epochs: list[int]) -> tuple[str, ...]:
+    """Why no distribution can be fitted to the epochs in which trials completed."""
+    training = run.training
+    per_epoch = training.steps_per_epoch(run.task.learned_rows(run.task.library_size, run.model))
+    every = training.eval_every if training.eval_steps is None else training.eval_steps / per_epoch
+    why = []
+    if every > 1:
+        why.append(f"trials were looked at every {every:g} epochs only, and may have been complete before")
+    if at_once := sum(epoch == 0 for epoch in epochs):
+        why.append(f"{at_once} of {len(epochs)} trials that completed were complete before any training")
+    return tuple(f"{reason}: no distribution is fitted" for reason in why)
 
 
 def _median(epochs: list[int], censored: int) -> float | None:

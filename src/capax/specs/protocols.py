@@ -186,6 +186,10 @@ class Shatter(_Protocol):
         int, Field(ge=2, le=MOST_TRAININGS, description="Trials; library, weights and batch order are redrawn in each.")
     ] = 1000
 
+    def usual_training(self, model: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An evaluation every epoch, whatever is usual for the task."""
+        return {} if given.keys() & {"eval_every", "eval_steps"} else {"eval_every": 1, "eval_steps": None}
+
     def words(self) -> str:
         """How a count is made of trainings, in words."""
         return f"epochs until the library is whole, over {self.trials} trials"

@@ -116,9 +116,14 @@ class AssociationLibrary(Library[ExampleReader]):
         """Cross-entropy of a uniform guess, in nats; for real labels the mean square, the loss of an answer of zero."""
         if self.spec.labels == "classes":
             return math.log(self.spec.n_classes)
-        if self.spec.labels == "given":
-            return max(float(self.labels[0, : self.sizes[0]].double().square().mean()), self.spec.tolerance**2)
-        return {"uniform": 1 / 12, "normal": 1.0}[self.spec.labels]
+        return {"uniform": 1 / 3, "normal": 1.0}.get(self.spec.labels) or self.uniform_loss_of(0)
+
+    def uniform_loss_of(self, member: int) -> float:
+        """The same of one member, by the labels that it has where they are given."""
+        if self.spec.labels != "given":
+            return self.uniform_loss
+        own = self.labels[0, : self.sizes[member]]
+        return max(float(own.double().square().mean()), self.spec.tolerance**2)
 
     @property
     def rows(self) -> int:

@@ -53,6 +53,7 @@ class Record:
         curve: `(epoch, memorized, loss)` at each evaluation; the loss is the mean over the epochs since the last one
             (None before the first step); epochs are whole ones.
         budget: steps until it stops, if there is such a budget.
+        highest: the most items that any evaluation recalled.
         score, metrics: how good the best evaluation was, and what else the task measures there.
         complete: whether an evaluation left nothing to learn.
         information: what it knew at its best evaluation, once it has stopped.
@@ -64,6 +65,7 @@ class Record:
     curve: list[tuple[int, int, float | None]] = field(default_factory=list)
     best: int = -1
     best_epoch: int = 0
+    highest: int = -1
     score: tuple[float, ...] = ()
     metrics: dict[str, float] = field(default_factory=dict)
     complete: bool = False
@@ -102,7 +104,8 @@ class Record:
             self.best = max(self.best, 0)
             self.stop_reason = "diverged"
             return False
-        more = memorized > self.best
+        more = memorized > self.highest
+        self.highest = max(self.highest, memorized)
         lower = loss is not None and loss < self.lowest_loss * (1 - training.min_loss_drop)
         if loss is not None and lower:
             self.lowest_loss = loss
@@ -132,7 +135,8 @@ class Record:
             CycleEnd(self.epoch, self.steps, evaluation.memorized, information.clipped, information.signed)
         )
         gained, later = information.clipped - before, len(self.cycles) > 1
-        tolerance = None if self.stop_reason == "complete" else training.cycle_tolerance
+        done = self.stop_reason == "complete" and training.stop_when_complete
+        tolerance = None if done else training.cycle_tolerance
         if tolerance is not None and later and abs(gained) < tolerance * before:
             self.stop_reason = "converged"
         if later and gained <= 0 and self.stop_reason != "complete":
