@@ -11,7 +11,7 @@ from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
-from capax.errors import CapaxError
+from capax.errors import CapaxError, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +45,20 @@ def regular(path: Path, field: str, error: type[CapaxError], *, largest: int | N
     if largest is not None and found.st_size > largest:
         raise error(f"{field}: {path} has {found.st_size} bytes; at most {largest} are read")
     return path
+
+
+def whole_path(path: Path | str, field: str, error: type[CapaxError]) -> str:
+    """A path from the root, which a record in UTF-8 can hold.
+
+    Raises:
+        error: where it has a name that is no UTF-8.
+    """
+    text = str(Path(path).resolve())
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise error(f"{field}: a path in UTF-8, got {shown(text)}") from None
+    return text
 
 
 def package_folder(name: str) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,25 @@ def test_the_users_arrays(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert "d_model: the vectors of" in refused(capsys, *(word if word != "6" else "7" for word in command), "--fresh")
     np.save(folder / "labels.npy", np.zeros((11, 2)))
     assert "labels: " in refused(capsys, *command)
+    np.save(folder / "labels.npy", rng.standard_normal((12, 3)))  # no constant is close to all numbers of any label
+    assert json.loads(run(capsys, *command))["chance"] == 1
+    np.save(folder / "labels.npy", 1e30 * rng.random((12, 2)))  # whose squares no float32 holds
+    assert set(json.loads(run(capsys, *command))["metrics"]) == {"largest_error"}
+    assert "12 " in run(capsys, "runs", "list", "--store", store)
+    np.save(folder / "labels.npy", np.arange(12) * 100_000)
+    assert "n_classes: at most 1000000, but" in refused(capsys, *command)
+
+
+def test_drawn_labels_of_many_numbers_are_worth_their_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    """A guess of all of them is right with a probability that no float holds."""
+    for labels, each in (("uniform", math.log2(10)), ("normal", -math.log2(math.erf(0.05 / math.sqrt(2))))):
+        found = json.loads(
+            run(
+                *(capsys, "measure", "associations", "--labels", labels, "--d-out", "400", "--library-size", "5"),
+                *("--d-model", "4", "--context-size", "3", "--max-steps", "2", "--restarts", "1", "--json"),
+            )
+        )
+        assert found["bits_per_item"] == pytest.approx(400 * each)
 
 
 @pytest.mark.parametrize(

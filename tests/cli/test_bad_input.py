@@ -1,7 +1,9 @@
 """Bad input gets one clear line and exit code 2, and leaves files as they were."""
 
 import json
+import os
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -83,6 +85,32 @@ def test_bad_sequence_files(capsys: pytest.CaptureFixture[str], text: str, said:
     line = refused(capsys, "measure", "sequences", "--library", "s.txt", "--vocab-size", "100")
     for word in ["s.txt", *said]:
         assert word in line, line
+
+
+def test_sequences_that_are_too_long(capsys: pytest.CaptureFixture[str]) -> None:
+    np.save("s.npy", np.arange(2)[:, None] * np.ones((1, 100_001), dtype=int))
+    line = refused(capsys, "measure", "sequences", "--library", "s.npy")
+    assert "seq_len: at most 100000, but s.npy has sequences of 100001" in line
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that are no UTF-8 are Linux's")
+def test_folders_whose_names_are_no_utf8(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(os.fsdecode(b"no\xff"))
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    Path("s.txt").write_text("1 2 3\n4 5 6\n")
+    Path("f.tsv").write_text("a\tb\tc\nd\te\tf\n")
+    Path("g.csv").write_text("source,target\n0,1\n1,2\n")
+    Path("s.toml").write_text("[task]\nlibrary_size = 5\n")
+    Path("t.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,8,20\n")
+    for arguments in (
+        ("measure", "sequences", "--library", "s.txt"),
+        ("measure", "facts", "f.tsv"),
+        ("measure", "relations", "--graph", "g.csv", "--d-head", "2"),
+        ("sweep", "s.toml", "--dry-run", "--json"),
+        ("fit", "--data", "t.csv", "--law", "power"),
+    ):
+        assert "a path in UTF-8, got" in refused(capsys, *arguments), arguments
 
 
 def test_npy_of_floats(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from capax.figures import scatter
 from capax.figures.chart import Chart, Series
 from capax.figures.power_fit import power_fit
 from capax.results import CapacityEstimate, Interval, Measurement
+from capax.store.tables import spec_columns
 
 COUNTS = {(4, 1): (5, 6, 7), (8, 1): (9, 8, 11), (16, 1): (20, 19, 18), (4, 2): (3, 4, 4), (8, 2): (7, 6, 6)}
 RUNS = [made(*counts, d_model=width, n_layers=layers) for (width, layers), counts in COUNTS.items()]
@@ -128,7 +129,12 @@ def test_arguments_of_a_module_are_columns(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.syspath_prepend(tmp_path)
     runs = []
     for rank in (2, 4, 8):
-        spec = RUNS[0].spec.replace(model=capax.Module(factory="brought_to_scatter:tiny", arguments={"rank": rank}))
+        options = {"rank": rank, "task": 3, "library_size": 5}  # no task's columns, whatever they are called
+        spec = RUNS[0].spec.replace(model=capax.Module(factory="brought_to_scatter:tiny", arguments=options))
+        own = RUNS[0].spec.task.columns()
+        assert {name: spec_columns(spec)[name] for name in ("task", "library_size")} == {
+            name: own[name] for name in ("task", "library_size")
+        }
         runs.append(made(3 + rank).model_copy(update={"spec": spec, "key": spec.key()}))
     (chart,) = capax.charts("scatter", [*runs, RUNS[0]], x="rank", y="memorized", color="model", log="x")
     assert series(chart)["model module"].x == (2, 4, 8)

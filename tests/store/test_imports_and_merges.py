@@ -10,7 +10,7 @@ from stores import THEIRS, set_times
 import capax
 from capax.errors import ReportError, StoreError, TableError
 from capax.results import Measurement
-from capax.store import Store
+from capax.store import Store, tables
 from capax.store.merge import merge
 
 
@@ -59,10 +59,28 @@ def test_bad_imports_name_column_and_row(tmp_path: Path, column: str, value: Any
         assert store.sources() == {"a paper": 2}
 
 
+def test_columns_of_lists_are_refused(tmp_path: Path) -> None:
+    lists = THEIRS.with_columns(pl.Series("tags", [["a"], ["b", "c"]]))
+    with Store(tmp_path / "s.db") as store, pytest.raises(TableError, match=r"^tags: a column of numbers or text"):
+        store.import_rows(lists, "a paper")
+
+
+def test_all_rows_say_what_a_column_holds(tmp_path: Path) -> None:
+    """A fraction, or the first number at all, may come after hundreds of rows."""
+    rows = [f"8,1,{width + 1},{20 if width < 150 else 20.5},{'' if width < 150 else 3}" for width in range(160)]
+    (tmp_path / "late.csv").write_text("seq_len,n_heads,d_model,memorized,more\n" + "\n".join(rows) + "\n")
+    table = tables.from_file(tmp_path / "late.csv")
+    assert table["memorized"][-1] == 20.5
+    assert table["more"].sum() == 30
+
+
 def test_imports_that_do_not_fit_each_other(tmp_path: Path) -> None:
+    """Lists, which were once let in."""
     with Store(tmp_path / "s.db") as store:
         store.import_rows(THEIRS, "a paper")
-        store.import_rows(THEIRS.with_columns(lr=pl.lit([1])), "lists")
+        store.import_rows(THEIRS.with_columns(lr=pl.lit("slow")), "lists")
+        with store._database.writing("") as connection:
+            connection.execute("""UPDATE imported SET row = replace(row, '"slow"', '[1]')""")
     with pytest.raises(TableError, match=r"^store: .*fit"):
         capax.read(tmp_path / "s.db")
 

@@ -14,7 +14,7 @@ import pytest
 from stores import measured, without_time
 
 import capax
-from capax.errors import StoreError
+from capax.errors import StoreError, StoreWriteError
 from capax.results import Measurement
 from capax.store import Store
 from capax.store.schema import Summary
@@ -38,6 +38,67 @@ def test_a_key_has_one_run(tmp_path: Path) -> None:
         store.add(run)
         store.add(run.model_copy(update={"seconds": 99.0}))
         assert [stored.seconds for stored in store.runs()] == [99.0]
+
+
+def test_what_could_not_be_read_again_is_not_kept(tmp_path: Path) -> None:
+    """One such run would make all others unreadable."""
+    run = measured()
+    task = run.spec.task.model_copy(update={"seq_len": 10**9})
+    broken = run.model_copy(update={"spec": run.spec.model_copy(update={"task": task}), "key": "0" * 64})
+    with capax.Store(tmp_path / "s.db") as store:
+        store.add(run)
+        with pytest.raises(StoreWriteError, match=r"not saved: it is not a measurement: spec: task.seq_len"):
+            store.add(broken)
+        assert store.runs() == [run]
+
+
+def test_many_processes_make_one_store(tmp_path: Path) -> None:
+    """All at once, each finds it whole."""
+    program = (
+        "import sys, time; from pathlib import Path; from capax.store import Store\n"
+        "for number in range(15):\n"
+        "    while not Path(f'go{number}').exists(): time.sleep(0.001)\n"
+        "    with Store(f's{number}.db') as store: assert not store.keys()\n"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, stderr=subprocess.PIPE) for _ in range(4)
+    ]
+    time.sleep(1.0)
+    for number in range(15):
+        (tmp_path / f"go{number}").touch()
+        time.sleep(0.05)
+    for process in started:
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said.decode()
+
+
+def test_weights_lie_beside_the_file_whatever_names_it(tmp_path: Path) -> None:
+    run = measured()
+    with capax.Store(tmp_path / "real.db") as store:
+        store.add(run)
+        beside = store.weights_path(run.key)
+    (tmp_path / "link.db").symlink_to(tmp_path / "real.db")
+    with capax.Store(tmp_path / "link.db") as store:
+        assert store.weights_path(run.key) == beside
+
+
+def test_weights_stay_where_a_new_measurement_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run that was there before they are its."""
+    task, model = capax.Sequences(seq_len=3, vocab_size=4, library_size=4), capax.Transformer(d_model=4, d_head=4)
+    path, training = tmp_path / "s.db", capax.Training(max_steps=2)
+
+    def again(fresh: bool = False) -> Measurement:
+        return capax.measure(task, model, training, restarts=1, store=path, keep_weights=True, fresh=fresh)
+
+    run = again()
+    monkeypatch.setattr("capax.store.database.WAIT_SECONDS", 0.1)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreWriteError, match="database is locked"):
+        again(fresh=True)
+    other.execute("ROLLBACK")
+    other.close()
+    assert capax.load(run.key, path).recall(capax.load(run.key, path).library[0, :-1].tolist()) is not None
 
 
 def test_an_ambiguous_or_empty_key_is_refused(tmp_path: Path) -> None:

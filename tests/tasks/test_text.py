@@ -350,6 +350,20 @@ def test_the_same_corpus_is_not_read_twice_and_a_changed_one_is(tmp_path: Path) 
     assert text_of(corpus_of(path)) == ["other text"]
 
 
+def test_a_hash_knows_what_byte_pairs_mean(tmp_path: Path) -> None:
+    """Letters put in place of others may give the same tokens, which say something else."""
+    words = ["abcdefgh"[place % 8] * 2 + "abcdefgh"[place // 8] for place in range(30)]
+    said = " ".join(words[(7 * number * number + number) % 30] for number in range(3000))
+    other = said.translate(str.maketrans("abcdefgh", "ijklmnop"))
+    corpora = []
+    for name, text in (("a.txt", said), ("b.txt", other)):
+        (tmp_path / name).write_text(text)
+        corpora.append(read(tmp_path / name, "text", "bpe", 300))
+    one, two = corpora
+    assert Corpus(one.tokens, one.ends, two.tokenizer).content_hash != one.content_hash
+    assert one.content_hash != two.content_hash
+
+
 def test_a_hash_knows_where_documents_end() -> None:
     tokens = np.arange(6, dtype=np.int32)
     found = {Corpus(tokens, np.array(ends), Bytes()).content_hash for ends in ([6], [2, 6], [3, 6])}

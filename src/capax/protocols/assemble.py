@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from capax import machine
@@ -63,7 +65,7 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
             parameters,
             worth,
         ),
-        metrics=best.metrics,
+        metrics=_finite(best.metrics),
         parameters=parameters,
         epochs=max(outcome.epochs for outcome in counting),
         steps=max(outcome.steps for outcome in counting),
@@ -81,6 +83,11 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
         host=machine.host(),
         versions=machine.versions(),
     )
+
+
+def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Those that are numbers: a square may be too large for one."""
+    return {name: value for name, value in metrics.items() if np.isfinite(value)}
 
 
 def _luck_of(items: float, count: Count, lucky: float, one_library: bool) -> tuple[float, float]:
@@ -123,5 +130,6 @@ def _member(outcome: Outcome, whole_curve: bool) -> Member:
         highest = max(highest, point[1])
     epochs, memorized, losses = zip(*points, strict=True)
     fields = {name: getattr(outcome, name) for name in Member.model_fields if name not in ("curve", "cycles")}
+    fields["metrics"] = _finite(outcome.metrics)
     cycles = tuple(Cycle(**end._asdict()) for end in outcome.cycles)
     return Member(**fields, cycles=cycles, curve=Curve(epoch=epochs, memorized=memorized, loss=losses))

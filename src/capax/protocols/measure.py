@@ -114,7 +114,8 @@ def measure(
         if not isinstance(store, Store):
             store = stack.enter_context(Store(store))
         lacking = keep_weights and not store.weights_path(run.key()).exists()
-        known = None if fresh or lacking else store.get(run.key())
+        there = store.get(run.key())
+        known = None if fresh or lacking else there
         if known is not None and labels.lacking(known.name, known.tags):
             store.label(known.key, name=labels.name, tags=labels.tags)
             known = store.get(known.key)
@@ -138,8 +139,9 @@ def measure(
             if not keep_weights:
                 store.delete_weights(run.key())  # of an earlier measurement, which this one replaces
         except StoreWriteError as error:
-            with suppress(StoreWriteError):  # of a run that is in no store
-                store.delete_weights(run.key())
+            if there is None:
+                with suppress(StoreWriteError):  # of a run that is in no store
+                    store.delete_weights(run.key())
             error.unsaved = measurement
             raise
         if folder is not None:

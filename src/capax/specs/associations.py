@@ -18,6 +18,7 @@ from capax.specs.task import Task
 from capax.text import Over, counted
 
 MOST_NUMBERS = 2**31
+MOST_CLASSES = 1_000_000
 """Numbers that a library's vectors may consist of: 8 GB in float32."""
 
 
@@ -76,7 +77,7 @@ class Associations(Task):
         Literal["classes", "uniform", "normal", "given"],
         Field(description="A class each, or real numbers: uniform in [0, 1), standard normal, or the user's."),
     ] = "classes"
-    n_classes: Annotated[int, Field(ge=2, le=1_000_000, description="Different classes.")] = 100
+    n_classes: Annotated[int, Field(ge=2, le=MOST_CLASSES, description="Different classes.")] = 100
     d_out: Annotated[Size, Field(description="Numbers in a real label.")] = 1
     tolerance: Annotated[
         float, Field(gt=0, description="A real label is recalled when no number of it is further off (ours).")
@@ -167,6 +168,13 @@ class Associations(Task):
         labels = resolve("capax.tasks.association_files:read")(Path(self.library)).labels
         return float(resolve("capax.tasks.association_files:constant_share")(labels, self.tolerance))
 
+    def bits_per_item(self) -> float:
+        """−log2 of `guess_probability`, by logarithms: the power of many numbers may be too small for a float."""
+        each = {"uniform": min(2 * self.tolerance, 1.0), "normal": math.erf(self.tolerance / math.sqrt(2))}
+        if self.labels in each:
+            return -self.d_out * math.log2(each[self.labels])
+        return super().bits_per_item()
+
     def refuse(self, model: Model, protocol: Protocol) -> None:
         """Refuse vectors of more numbers than there is memory for."""
         if (numbers := self._numbers(model)) > MOST_NUMBERS:
@@ -207,7 +215,10 @@ class Associations(Task):
     def _describe_arrays(self) -> None:
         """Sizes, kinds and content hash of the user's arrays come from the arrays themselves."""
         given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
-        for name, value in resolve("capax.tasks.association_files:describe")(Path(self.library), given).items():
+        described = resolve("capax.tasks.association_files:describe")(Path(self.library), given)
+        if described.get("n_classes", 0) > MOST_CLASSES:
+            raise ValueError(f"n_classes: at most {MOST_CLASSES}, but {self.library} has {described['n_classes']}")
+        for name, value in described.items():
             object.__setattr__(self, name, value)
             self.model_fields_set.add(name)
         self.model_fields_set.discard("library_sha256")  # a copy with changes reads the arrays again

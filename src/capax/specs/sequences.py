@@ -200,6 +200,10 @@ class Sequences(Task):
         if described["vocab_size"] > LARGEST_VOCABULARY:
             token = described["vocab_size"] - 1
             raise ValueError(f"vocab_size: at most {LARGEST_VOCABULARY}, but {self.library} has token {token}")
+        if described["seq_len"] > LONGEST_SEQUENCE:
+            raise ValueError(
+                f"seq_len: at most {LONGEST_SEQUENCE}, but {self.library} has sequences of {described['seq_len']}"
+            )
         for name, value in described.items():
             object.__setattr__(self, name, value)
             self.model_fields_set.add(name)

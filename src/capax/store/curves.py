@@ -73,11 +73,11 @@ def points(runs: Iterable[Measurement]) -> Iterator[dict[str, Any]]:
     """The points of runs, as rows of the table of `curves`."""
     for run in runs:
         task = run.spec.task
-        if not task.drawn or task.reads != "tokens" or run.spec.protocol.protocol not in ("mac", "capacity"):
+        drawn = task.drawn and not task.files and task.reads == "tokens"
+        if not drawn or run.spec.protocol.protocol not in ("mac", "capacity"):
             continue
         known = {
-            "key": run.key,
-            **tables.spec_columns(run.spec),
+            **({"key": ""} | tables.spec_columns(run.spec) | {"key": run.key}),  # facts have a field of that name
             "library_size": run.library_size,
             "seed": run.spec.seed,
             **tables.parameter_columns(run),

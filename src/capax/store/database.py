@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -66,9 +67,9 @@ class Database:
         return sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
 
     def _open(self, create: bool) -> None:
-        application, version = self._pragma("application_id"), self._pragma("user_version")
-        if application == 0 and version == 0 and self._is_empty() and create:
-            self._connection.execute("PRAGMA journal_mode = WAL")
+        application, version, empty = self._at_once()
+        if application == 0 and version == 0 and empty and create:
+            self._log_ahead()
             with self._transaction():
                 if self._is_empty():
                     self._execute_all(CREATION)
@@ -89,6 +90,26 @@ class Database:
 
     def _is_empty(self) -> bool:
         return self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+
+    def _at_once(self) -> tuple[int, int, bool]:
+        """Whose file it is, its version, and whether it is empty, as of one moment: others may be making it."""
+        self._connection.execute("BEGIN")
+        try:
+            return self._pragma("application_id"), self._pragma("user_version"), self._is_empty()
+        finally:
+            self._connection.execute("COMMIT")
+
+    def _log_ahead(self) -> None:
+        """Set how the file is written, for which SQLite does not wait until others have ended."""
+        until = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
 
     def _update(self) -> None:
         if self._read_only:

@@ -35,6 +35,8 @@ def importable(table: Any) -> pl.DataFrame:
     for name in table.columns:
         if (first := name.partition("_duplicated_")[0]) != name:
             raise TableError(f"{first}: two columns are called so")
+        if (kind := table.schema[name]).is_nested():
+            raise TableError(f"{name}: a column of numbers or text, got {kind}")
     if "library_size" in table.columns:
         for row, (count, size) in enumerate(table.select("memorized", "library_size").iter_rows(), start=1):
             if _is_positive(size) and float(count) > float(size):

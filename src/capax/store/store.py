@@ -128,12 +128,17 @@ class Store(Displayed):
         The name and tags that it has are added to those that it had in the store (`label`).
 
         Raises:
-            StoreWriteError: when it cannot be written (a full disk, a lock held for longer than 30 s); what was in the
-                store stays.
+            StoreWriteError: when it cannot be written (a full disk, a lock held for longer than 30 s), or could not be
+                read again; what was in the store stays.
         """
         summary = Summary.of(run)
         alone = run.model_copy(update={"name": None, "tags": ()})  # a label may change, and is kept in its own table
-        row = [*(getattr(summary, name) for name in SUMMARY_COLUMNS), alone.to_json()]
+        text = alone.to_json()
+        try:
+            Measurement.from_json(text)
+        except ResultError as error:
+            raise StoreWriteError(f"store: {self.path}: the run was not saved: it is {error}") from None
+        row = [*(getattr(summary, name) for name in SUMMARY_COLUMNS), text]
         with self._database.writing("the run was not saved") as connection:
             connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({_marks(RUN_COLUMNS)})", row)
             connection.execute("DELETE FROM failures WHERE key = ?", (run.key,))
@@ -354,7 +359,8 @@ class Store(Displayed):
         if not KEY.fullmatch(key):
             raise StoreError(f"store: {self.path}: a key is 64 hexadecimal digits, got {key!r}")
         number = f".{restart}" if restart else ""
-        return self.path.with_name(self.path.name + "-weights") / f"{key}{number}.safetensors"
+        path = self.path.resolve()
+        return path.with_name(path.name + "-weights") / f"{key}{number}.safetensors"
 
     @property
     def checkpoints(self) -> Path:

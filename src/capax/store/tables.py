@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +18,7 @@ from polars.exceptions import PolarsError
 
 from capax import outputs
 from capax.errors import TableError
-from capax.inputs import regular
+from capax.inputs import regular, whole_path
 from capax.results import Measurement
 from capax.specs import Run
 from capax.store import DEFAULT, Store, published, record
@@ -154,7 +156,8 @@ INFORMATION = ("morris_bits", "allen_zhu_bits")
 def spec_columns(run: Run) -> dict[str, Any]:
     """A run's columns before it is measured: the fields of its task, model, training and protocol."""
     protocols = (part.model_dump(mode="json") for part in (run.training, run.protocol))
-    parts = (run.task.columns(), run.model.columns(), *protocols)
+    task = run.task.columns()
+    parts = (task, run.model.columns(), task, *protocols)  # a module's options may be called as the task's fields are
     return {name: _cell(value) for part in parts for name, value in part.items()}
 
 
@@ -253,20 +256,39 @@ def from_file(path: Path | str) -> pl.DataFrame:
     path = (
         Path(str(files("capax") / "data" / "reference" / f"{REFERENCE[name]}.csv")) if name in REFERENCE else Path(path)
     )
-    readers: dict[str, Callable[[Path], pl.DataFrame]] = {".csv": pl.read_csv, ".parquet": pl.read_parquet}
+    readers: dict[str, Callable[[Path], pl.DataFrame]] = {
+        ".csv": partial(pl.read_csv, infer_schema_length=None),  # all rows say what a column holds
+        ".parquet": pl.read_parquet,
+    }
     if path.suffix not in readers:
         raise TableError(f"data: a .csv or .parquet file, got {path}")
+    whole_path(path, "data", TableError)
     _refuse_bombs(path)
-    try:
+    with _one_line(path):
         found = readers[path.suffix](path)
-    except (PolarsError, OSError, UnicodeDecodeError) as error:
-        raise TableError(f"data: cannot read {path}: {error}") from None
     if found.is_empty():
         raise TableError(f"data: {path} holds no rows")
     for name, kind in found.schema.items():
         if kind in (pl.Int128, pl.UInt128):
             raise TableError(f"data: {path}: column {name!r:.80} has integers that do not fit in 64 bits")
     return found
+
+
+@contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    """What polars raises of a file, in a line; a panic of its Rust is no Exception.
+
+    Raises:
+        TableError: in its place.
+    """
+    try:
+        yield
+    except (PolarsError, OSError, UnicodeDecodeError) as error:
+        raise TableError(f"data: cannot read {path}: {error}") from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise TableError(f"data: cannot read {path}: it is damaged") from None
 
 
 def _refuse_bombs(path: Path) -> None:
@@ -277,7 +299,7 @@ def _refuse_bombs(path: Path) -> None:
             values than `MOST_VALUES`.
     """
     regular(path, "data", TableError)
-    try:
+    with _one_line(path):
         if path.suffix == ".parquet":
             rows = int(pl.scan_parquet(path).select(pl.len()).collect().item())
             values = rows * len(pl.read_parquet_schema(path))
@@ -286,8 +308,6 @@ def _refuse_bombs(path: Path) -> None:
             return
         with path.open("rb") as file:
             start = file.read(LONGEST_HEADER)
-    except (PolarsError, OSError) as error:
-        raise TableError(f"data: cannot read {path}: {error}") from None
     if start.startswith(COMPRESSED):
         raise TableError(f"data: {path} is compressed; unpack it first")
     if len(start) == LONGEST_HEADER and b"\n" not in start:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from capax.errors import SpecError
-from capax.inputs import LARGEST_TEXT, package_folder, refuse_nested, regular
+from capax.inputs import LARGEST_TEXT, package_folder, refuse_nested, regular, whole_path
 from capax.specs import PROTOCOLS, Model, Run, Spec, Task, Training
 from capax.specs.labels import UNCALLED, Labels
 from capax.specs.plugins import UnknownTag
@@ -76,6 +76,7 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
             than a million runs without `allow_many`, a change that no run meets, or a run that is not allowed.
     """
     path = Path(path)
+    whole_path(path, "study", StudyError)
     tables = _parse(path)
     try:
         return _study(path, tables, allow_many)
@@ -251,7 +252,9 @@ def _range(label: str, given: Mapping[str, Any]) -> list[Any]:
             raise SpecError(f"{label}.factor: should be above 1, got {given['factor']}")
         steps = math.floor(math.log(high / low) / math.log(given["factor"]) + 1e-9) + 1
         _refuse_long(label, steps)
-        values = [low * given["factor"] ** step for step in range(steps)]
+        values = [_short(low * given["factor"] ** step) for step in range(steps)]
+        if math.isclose(values[-1], high, rel_tol=1e-9):
+            values[-1] = high
     else:
         steps = given["steps"]
         if not isinstance(steps, int):
@@ -259,10 +262,15 @@ def _range(label: str, given: Mapping[str, Any]) -> list[Any]:
         if steps < 2 and low < high:
             raise SpecError(f"{label}.steps: at least 2, since from and to are values, got {steps}")
         _refuse_long(label, steps)
-        values = [low * (high / low) ** (step / max(steps - 1, 1)) for step in range(steps)]
+        values = [_short(low * (high / low) ** (step / max(steps - 1, 1))) for step in range(steps - 1)] + [high]
     if isinstance(low, int) and isinstance(high, int):
         return list(dict.fromkeys(round(value) for value in values))
     return values
+
+
+def _short(value: float) -> float:
+    """Without the digits that rounding adds: 3e-05 in place of 3.0000000000000004e-05."""
+    return float(f"{value:.15g}")
 
 
 def _list(tables: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

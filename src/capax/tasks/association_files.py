@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from capax.errors import LibraryError
-from capax.inputs import is_folder, read_npy, regular
+from capax.inputs import is_folder, read_npy, regular, whole_path
 
 NAMES = ("queries", "contexts", "labels")
 
@@ -186,15 +186,18 @@ def describe(path: Path, given: dict[str, Any]) -> dict[str, Any]:
             raise LibraryError(
                 f"labels: example {at + 1} is of class {highest}, but classes are 0..{found['n_classes'] - 1}"
             )
-    return {**found, "library": str(path.resolve()), "library_sha256": content_hash(examples)}
+    return {**found, "library": whole_path(path, "library", LibraryError), "library_sha256": content_hash(examples)}
 
 
 def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -> float:
-    """Share of labels that one constant is close to: in each number the centre of the fullest window."""
+    """Share of labels that one constant is close to: in each number the centre of the fullest window.
+
+    Where that is close to none of several numbers, any label is close to itself.
+    """
     hits = np.ones(len(labels), dtype=bool)
     for column in labels.T:
         ordered = np.sort(column)
         ends = np.searchsorted(ordered, ordered + 2 * tolerance, side="right")
         start = int((ends - np.arange(len(ordered))).argmax())
         hits &= (column >= ordered[start]) & (column <= ordered[start] + 2 * tolerance)
-    return float(hits.mean())
+    return max(float(hits.mean()), 1 / len(labels))

@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 
 from capax import outputs
 from capax.errors import LibraryError
-from capax.inputs import read_npy, regular
+from capax.inputs import read_npy, regular, whole_path
 from capax.specs.relations import EMBEDDINGS, GRAPHS, HF, Relations
 from capax.tasks import token_tables
 
@@ -270,5 +270,5 @@ def describe(graph: str, embeddings: str, given: dict[str, Any]) -> dict[str, An
     for name, value, drawn in (("graph", graph, GRAPHS), ("embeddings", embeddings, EMBEDDINGS)):
         if value not in drawn:
             start = HF if value.startswith(HF) and name == "embeddings" else ""
-            found[name] = start + str(Path(value.removeprefix(start)).resolve())
+            found[name] = start + whole_path(value.removeprefix(start), name, LibraryError)
     return {**found, "library_sha256": files.sha256}

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from capax.errors import LibraryError
-from capax.inputs import lines_of, read_npy, regular
+from capax.inputs import lines_of, read_npy, regular, whole_path
 
 LONGEST_LINE = 2**22
 """Characters of a line: more than the longest sequence has."""
@@ -109,7 +109,7 @@ def describe(path: Path, given: dict[str, Any], duplicates: str) -> dict[str, An
         )
     return {
         **found,
-        "library": str(path.resolve()),
+        "library": whole_path(path, "library", LibraryError),
         "vocab_size": vocab_size,
         "library_sha256": content_hash(sequences),
     }

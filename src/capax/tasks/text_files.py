@@ -17,7 +17,7 @@ from jaxtyping import Int
 
 from capax.errors import LibraryError
 from capax.inputs import is_folder, regular
-from capax.tasks.tokenization import KINDS, ByteTokenizer
+from capax.tasks.tokenization import BYTES, KINDS, ByteTokenizer
 
 LONGEST_PIECE = 2**20
 """Bytes of a line that are put into tokens at once; of a longer one the parts."""
@@ -50,9 +50,20 @@ class Corpus:
 
     @cached_property
     def content_hash(self) -> str:
-        """Sha256 of documents and tokens: the same documents from a folder and from JSON are the same."""
+        """Sha256 of documents, tokens and what tokens mean: documents from a folder and from JSON are the same."""
+        made = range(BYTES, self.tokenizer.vocab_size)
+        means = b"".join(self.tokenizer.encoded([token]) for token in made)
+        return hashlib.sha256(self._shape_and_tokens + means).hexdigest()
+
+    @cached_property
+    def draw(self) -> int:
+        """What documents are drawn by: a number of 64 bits that documents and tokens name."""
+        return int(hashlib.sha256(self._shape_and_tokens).hexdigest()[:16], 16)
+
+    @property
+    def _shape_and_tokens(self) -> bytes:
         shape = np.array([self.tokenizer.vocab_size, *self.ends], dtype="<i8").tobytes()
-        return hashlib.sha256(shape + self.tokens.astype("<i4").tobytes()).hexdigest()
+        return shape + self.tokens.astype("<i4").tobytes()
 
 
 def pieces(path: Path, column: str) -> Iterator[Piece]:

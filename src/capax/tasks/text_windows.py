@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from capax.errors import LibraryError
+from capax.inputs import whole_path
 from capax.tasks.text_files import Corpus, read
 from capax.tasks.tokenization import ByteTokenizer
 
@@ -75,7 +76,7 @@ def windows(corpus: Corpus, seq_len: int) -> dict[str, Windows]:
             f"seq_len: the documents should have two windows at least, one for each half; the longest has {longest} "
             f"tokens, got {seq_len}"
         )
-    generator = np.random.default_rng(int(corpus.content_hash[:16], 16))
+    generator = np.random.default_rng(corpus.draw)
     first = first_half(document, generator)
     found = {}
     for half, chosen in zip(HALVES, (first, ~first), strict=True):
@@ -130,7 +131,7 @@ def describe(spec: Any) -> dict[str, Any]:
             f"got {spec.library_size}"
         )
     return {
-        "library": str(path.resolve()),
+        "library": whole_path(path, "library", LibraryError),
         "library_size": spec.library_size or there,
         "vocab_size": corpus.tokenizer.vocab_size,
         "library_sha256": corpus.content_hash,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import capax
-from capax.errors import CapaxError
+from capax.errors import CapaxError, TableError
 from capax.seeds import numpy_generator, torch_generator
 from capax.specs import Run
 from capax.tasks.facts.encoding import prepared
@@ -223,6 +223,15 @@ def test_weights_are_shares_of_the_loss_and_break_recall_down(tmp_path: Path) ->
     tenths = [group for group in run.breakdown.groups if group.by == "frequency"]
     assert [group.items for group in tenths] == [3] * 10
     assert [group.weight for group in tenths] == pytest.approx([(3 * place + 2) / 15.5 for place in range(10)])
+
+
+def test_facts_of_a_file_have_no_points_of_a_curve(tmp_path: Path) -> None:
+    """Also some of them, which are drawn: what a file says is no random library."""
+    store = tmp_path / "s.db"
+    training = capax.Training(cycle_steps=5, max_steps=15)
+    capax.measure(task(library_size=20), MODEL, training, protocol="capacity", restarts=2, store=store)
+    with pytest.raises(TableError, match="no run of"):
+        capax.curves(store)
 
 
 def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:

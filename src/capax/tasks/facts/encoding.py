@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from capax.inputs import is_folder
+from capax.inputs import is_folder, whole_path
 from capax.specs.facts import LONGEST_ROW, Facts, FactsFile
 from capax.tasks.facts.fact import FactsError
 from capax.tasks.facts.files.read import read
@@ -216,11 +216,11 @@ def describe(spec: Facts) -> dict[str, Any]:
     found = prepared(spec)
     information = answers(found.table)
     pairs = ambiguity(found.table)
-    given = None if spec.tokenizer is None else str(Path(spec.tokenizer).resolve())
+    given = None if spec.tokenizer is None else whole_path(spec.tokenizer, "tokenizer", FactsError)
     return {
         "tokenizer": given,
         "tokenizer_sha256": found.tokenizer_sha256,
-        "library": str(Path(spec.library).resolve()),
+        "library": whole_path(spec.library, "library", FactsError),
         "library_sha256": found.sha256,
         "file": FactsFile(
             facts=len(found.table),
