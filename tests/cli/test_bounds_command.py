@@ -38,7 +38,7 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
         assert said in out
     table = out[: out.index("+ assumptions met")]
     lines = {line.split()[0]: line.split() for line in table.splitlines() if line}
-    assert " ".join(lines["mahdavi2024"][1:]) == "constructive attention 61 405.3 +2 −2 ?2 s Mahdavi 2024"
+    assert " ".join(lines["mahdavi2024"][1:]) == "constructive attention 61 – +2 −2 ?2 s Mahdavi 2024"
     assert lines["dana2025"][3:6] == ["128", "850.4", "+4"]
     assert not lines.keys() & {"kim2023", "adler2025", "vardi2022", "one_head"}
     for name in [one.name for one in bounds(Transformer()).bounds]:

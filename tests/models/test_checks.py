@@ -114,7 +114,8 @@ def test_dropout_rates_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments"), [(Torch, {}), (Scored, {"early": True}), (Scored, {}), (x_transformers, {})]
+    ("kind", "arguments"),
+    [(Torch, {}), (Scored, {"early": True}), (Scored, {}), (Scored, {"tied": True}), (x_transformers, {})],
 )
 def test_the_scale_of_attention_is_seen(kind: Any, arguments: dict[str, Any]) -> None:
     report = check_model(made(kind, **arguments), TASK)

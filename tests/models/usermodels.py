@@ -88,11 +88,17 @@ def x_transformers(vocab_size: int, context_size: int) -> nn.Module:
 
 
 class Scored(nn.Module):
-    """Attention written by hand; `scale` says by what its scores are divided."""
+    """Attention written by hand; `scale` says by what its scores are divided.
 
-    def __init__(self, vocab_size: int, context_size: int, scale: str = "head", early: bool = False) -> None:
+    `tied`: its chances are those of the token table, and a router mixes two experts, which is no attention.
+    """
+
+    def __init__(
+        self, vocab_size: int, context_size: int, scale: str = "head", early: bool = False, tied: bool = False
+    ) -> None:
         super().__init__()
         self.d_model, self.n_heads, self.early = 16, 4, early
+        self.router = nn.Parameter(torch.randn(16, 2)) if tied else None
         self.tokens, self.positions = nn.Embedding(vocab_size, 16), nn.Embedding(context_size, 16)
         self.query, self.key, self.value = (nn.Linear(16, 16, bias=False) for _ in range(3))
         self.readout = nn.Linear(16, vocab_size)
@@ -107,7 +113,11 @@ class Scored(nn.Module):
         scores = (query / self.root) @ key.mT if self.early else torch.einsum("bhid,bhjd->bhij", query, key) / self.root
         future = torch.ones(n, n, dtype=torch.bool).triu(1)
         mixed = scores.masked_fill(future, -math.inf).softmax(-1) @ value
-        return self.readout(x + mixed.transpose(1, 2).flatten(2))
+        x = x + mixed.transpose(1, 2).flatten(2)
+        if self.router is None:
+            return self.readout(x)
+        x = x * (x @ self.router).softmax(-1)[..., :1] + self.readout.bias.sum()
+        return (x @ self.tokens.weight.T).log_softmax(-1)
 
 
 class Recurrent(nn.Module):

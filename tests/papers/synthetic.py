@@ -97,8 +97,14 @@ def f1(value: Callable[[int, int], float]) -> Made:
     return made
 
 
-def cells(total: Callable[[int, int], float], heads: Callable[[int, int], int], one_fails: bool = True) -> Made:
-    """Total key dimension and best head count as functions of items and width."""
+def cells(
+    total: Callable[[int, int], float], heads: Callable[[int, int], int], one_fails: bool = True, one_tried: bool = True
+) -> Made:
+    """Total key dimension and best head count as functions of items and width.
+
+    Args:
+        one_tried: whether one head is tried with eight items a channel, too.
+    """
 
     def made(run: Run, rng: np.random.Generator) -> Measurement:
         m, d = run.task.library_size, run.model.d_model  # type: ignore[union-attr]
@@ -115,6 +121,7 @@ def cells(total: Callable[[int, int], float], heads: Callable[[int, int], int], 
             )
             for number in run.protocol.head_counts  # type: ignore[union-attr]
             for fails in [one_fails and number == 1 and m > d]
+            if number > 1 or one_tried or m < 8 * d
         )
         return measurement(
             run,

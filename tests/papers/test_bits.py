@@ -189,8 +189,16 @@ def knows(late: float, early: float, adam: float = 1.0, spread: float = 0.01, pe
     ],
 )
 def test_bits_by_exposures(made: Made, expected: list[str], by_adam: list[str]) -> None:
-    assert answers(verdicts("allenzhu2024", "exposures", made)) == expected
+    """The first claim is of a million parameters, which the demo does not have; the last, of one layer, is its own."""
+    assert answers(verdicts("allenzhu2024", "exposures", made)) == ["cannot be judged", *expected[1:]]
+    assert answers(verdicts("allenzhu2024", "exposures", made, "paper"))[:4] == expected[:4]
     assert answers(verdicts("allenzhu2024", "adam", made)) == by_adam
+
+
+def test_a_claim_of_a_million_parameters_is_not_judged_by_thousands() -> None:
+    found = verdicts("allenzhu2024", "exposures", knows(2.2, 1.2))
+    assert (found[0].answer, found[1].answer) == ("cannot be judged", "agrees")
+    assert "the claim is of 1,000,000 parameters and more" in found[0].reason
 
 
 def test_a_network_whose_libraries_are_too_small_is_not_judged() -> None:

@@ -115,10 +115,13 @@ def test_a_key_dimension_below_a_proved_bound_differs() -> None:
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_the_best_number_of_heads(scale: str) -> None:
+    """By cells that tried one head alone, as the trend would else be that of what was tried."""
     agreeing = cells(law, right_heads)
     differing = cells(law, lambda m, d: max(1, 16 * d // m))
     assert verdicts("adler2025", "figure-2", agreeing, scale)[0].answer == "agrees"  # type: ignore[arg-type]
     assert verdicts("adler2025", "figure-2", differing, scale)[0].answer == "differs"  # type: ignore[arg-type]
+    tried = cells(law, lambda m, d: 8 if m == 8 * d else 1, one_tried=False)
+    assert verdicts("adler2025", "figure-2", tried, scale)[0].answer == "cannot be judged"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -189,9 +192,9 @@ def test_few_channels_are_left_out_of_the_diagonal_too() -> None:
 
 
 def test_cells_where_one_head_was_not_tried_are_named() -> None:
-    found = verdicts("adler2025", "figure-5", cells(law, right_heads, one_fails=False), "small")[2]
+    found = verdicts("adler2025", "figure-5", cells(law, right_heads, one_fails=False, one_tried=False), "small")[2]
     assert "8 of 8 cells where m > d; it was not tried in 3 (m 64, d 8; m 128, d 16; m 256, d 32)" in found.reason
-    beyond = verdicts("adler2025", "figure-5", cells(law, right_heads), "small")[3]
+    beyond = verdicts("adler2025", "figure-5", cells(law, right_heads, one_tried=False), "small")[3]
     assert beyond.answer == "agrees"
     assert "0 of 2 cells where m' log2 m' > d²; it was not tried in 3" in beyond.reason
     every = verdicts("adler2025", "figure-5", cells(law, right_heads), "paper")[2]

@@ -135,6 +135,11 @@ def test_upper_bounds_are_not_below_what_was_built() -> None:
 def test_bits_are_those_of_classes() -> None:
     found = mahdavi2024(20, 32, 64, 64, n_classes=100)
     assert found.bits == pytest.approx(621 * np.log2(100))
+    whole = mahdavi2024(20, 32, 64, 64, n_classes=100, d_value=64, d_out=100)
+    assert whole.bits == found.bits
+    narrow = mahdavi2024(20, 32, 64, 64, n_classes=100, d_value=1, d_out=100)
+    assert (narrow.value, narrow.bits) == (621, None)
+    assert "d_value = 1 numbers, too few for one-hot vectors" in narrow.bits_reason
     real = mahdavi2024(20, 32, 64, 64)
     assert real.bits is None
     assert "real label" in real.bits_reason

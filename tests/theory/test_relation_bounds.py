@@ -125,6 +125,10 @@ def test_the_rule_holds_where_it_was_measured() -> None:
         assert whitened.total_key_dim[0] <= weights.total_key_dim <= whitened.total_key_dim[1]
         assert trained.total_key_dim[0] <= 11 <= trained.total_key_dim[1]  # as both searches found (docs/relations.md)
         assert trained.total_key_dim[1] < whitened.total_key_dim[0]
+    assert [one.standing for one in channel_design(256, 256, 64)] == ["measured", "measured"]
+    assert [one.standing for one in channel_design(256, 256, 32)] == ["extrapolated", "measured"]
+    assert [one.standing for one in channel_design(64, 64, 8)] == ["extrapolated", "extrapolated"]
+    assert channel_design(1024, 1024, 64)[1].standing == "extrapolated"
     assert channel_design(64, 64, 64)[1].n_heads == (1, 1)
     assert channel_design(64, 64, 8)[1].n_heads == (4, 8)
 

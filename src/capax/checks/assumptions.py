@@ -7,7 +7,7 @@ position, any d queries independent, is the assumption common for feed-forward n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -16,8 +16,9 @@ from scipy.stats import binomtest
 
 from capax import working
 from capax.checks.independence import Probe, Rank, count_dependent, probe_subsets, rank, scaled, share_below
-from capax.errors import LibraryError
+from capax.errors import LibraryError, shown
 from capax.results import LEVEL, Result
+from capax.specs.spec import whole
 from capax.tasks.association_files import pairs
 
 Precision = Literal["float32", "float64"]
@@ -210,10 +211,8 @@ def represent(
     (count, channels), size = queries.shape, contexts.shape[1]
     if size >= channels:
         raise LibraryError(f"contexts: fewer tokens than their {channels} channels (n < d), got {size}")
-    if samples < 1:
-        raise LibraryError(f"samples: at least 1, got {samples}")
-    if seed < 0:
-        raise LibraryError(f"seed: at least 0, got {seed}")
+    whole("samples", samples, 1, LibraryError)
+    whole("seed", seed, 0, LibraryError)
     together = scaled(queries), scaled(contexts)
     moved = together_with_mean(queries, contexts)
     return Representation(
@@ -266,6 +265,8 @@ def epsilon(queries: np.ndarray, contexts: np.ndarray, precision: Precision | No
     for name, array in (("queries", queries), ("contexts", contexts)):
         if array.dtype.newbyteorder("=") not in (np.float32, np.float64):
             raise LibraryError(f"{name}: an array of float32 or float64, got {array.dtype}")
+    if precision not in (None, *get_args(Precision)):
+        raise LibraryError(f"precision: {' or '.join(get_args(Precision))}, got {shown(precision)}")
     if precision is not None:
         return float(np.finfo(precision).eps)
     return max(float(np.finfo(array.dtype).eps) for array in (queries, contexts))

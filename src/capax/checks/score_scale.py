@@ -70,7 +70,7 @@ class _Watch(TorchFunctionMode):
             before = self._of(query).factor * self._of(kwargs["key"] if "key" in kwargs else args[1]).factor
             d_head = query.shape[-1]
             self.scores.append(Scores(d_head, before * (d_head**-0.5 if scale is None else scale), _width(query)))
-        elif name in ("softmax", "log_softmax", "_softmax") and args and self._of(args[0]).d_head is not None:
+        elif name in ("softmax", "_softmax") and args and self._of(args[0]).d_head is not None:
             seen = self._of(args[0])
             assert seen.d_head is not None
             self.scores.append(Scores(seen.d_head, seen.factor, seen.queries))
@@ -93,7 +93,7 @@ class _Watch(TorchFunctionMode):
                 tensors, d_head = list(args[1:]), _contracted(*args)
             else:
                 d_head = tensors[0].shape[-1] if len(tensors) == 2 and tensors[0].dim() > 0 else None
-            if len(tensors) == 2 and d_head is not None:
+            if len(tensors) == 2 and d_head is not None and not any(map(_is_weight, tensors)):
                 factor = self._of(tensors[0]).factor * self._of(tensors[1]).factor
                 self._note(found, _Seen(factor, d_head, _width(tensors[0])))
         elif name in (*TIMES, *OVER) and len(args) == 2:
@@ -111,6 +111,11 @@ class _Watch(TorchFunctionMode):
         elif name in ("chunk", "split", "unbind", "tensor_split") and tensors and id(tensors[0]) in self._seen:
             for one in found:
                 self._note(one, self._of(tensors[0]))
+
+
+def _is_weight(tensor: Tensor) -> bool:
+    """Whether it is a parameter, or a view of one: read-outs and routers multiply by these, attention by none."""
+    return isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
 
 
 def _number(value: Any) -> float | None:

@@ -44,7 +44,8 @@ THEORY = {
     ),
     "rank limit": (
         ("shared_context_rank", "fresh_context_rank"),
-        "the most with query and key weights that do not depend on the labels, which trained ones do",
+        "the most with exact labels and query and key weights that do not depend on them; trained weights do, and an "
+        "arg-max or a tolerance asks for less",
     ),
 }
 """Bounds by the name of their line: the first of them that applies, and what it is."""

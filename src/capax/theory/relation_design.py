@@ -20,8 +20,11 @@ class ChannelDesign(Result):
     d_head: tuple[int, int]
     total_key_dim: tuple[int, int]
     standing: Annotated[
-        Literal["measured"],
-        Field(description="measured: read off our own runs; the form m' log m' / d_model is the paper's."),
+        Literal["measured", "extrapolated"],
+        Field(
+            description="measured: read off our own runs; the form m' log m' / d_model is the paper's. extrapolated: "
+            "of other sizes than those of the runs."
+        ),
     ] = "measured"
 
 
@@ -31,7 +34,8 @@ def channel_design(n_items: int, n_edges: int, d_model: int) -> tuple[ChannelDes
     The paper (Adler 2025) gives the direction only: many small heads when items outnumber channels, one when not.
     Whitened (d_model ≥ 64): h = m'/(d/3) to m'/(d/4), d_head 1.1 to 1.8 log2 m. Trained
     (permutations, m ≤ 512, d_model ≥ 16, a learning rate of .8): D_K = .3 to .7 · m' log2 m' / d_model; one head to
-    r = m/d_model = 2, then r/2 to r.
+    r = m/d_model = 2, then r/2 to r. Other sizes are extrapolated, and say so; m' heads of one channel are always
+    enough (`capax.construct`), so that more is never needed.
 
     Raises:
         SpecError: for fewer than 2 items or edges, or no channel.
@@ -42,15 +46,24 @@ def channel_design(n_items: int, n_edges: int, d_model: int) -> tuple[ChannelDes
     heads = ceil(n_edges / max(1, d_model // 3)), ceil(n_edges / max(1, d_model // 4))
     sizes = ceil(1.1 * log2(n_items)), ceil(1.8 * log2(n_items))
     per_channel, trained = n_edges * log2(n_edges) / d_model, trained_heads(n_items, d_model)
+    ranges = {"whitened": d_model >= 64, "trained": d_model >= 16 and n_items <= 512}
+    standing: dict[str, Literal["measured", "extrapolated"]] = {
+        weights: "measured" if inside else "extrapolated" for weights, inside in ranges.items()
+    }
     total = max(trained[0], ceil(0.3 * per_channel)), max(trained[1], ceil(0.7 * per_channel))
     return (
         ChannelDesign(
-            weights="whitened", n_heads=heads, d_head=sizes, total_key_dim=(heads[0] * sizes[0], heads[1] * sizes[1])
+            weights="whitened",
+            n_heads=heads,
+            d_head=sizes,
+            total_key_dim=(heads[0] * sizes[0], heads[1] * sizes[1]),
+            standing=standing["whitened"],
         ),
         ChannelDesign(
             weights="trained",
             n_heads=trained,
             d_head=(max(1, total[0] // trained[1]), ceil(total[1] / trained[0])),
             total_key_dim=total,
+            standing=standing["trained"],
         ),
     )

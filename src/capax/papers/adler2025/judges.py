@@ -155,8 +155,13 @@ def inverted_u(of: Evidence) -> Verdict:
 
 
 def grows_with_items(of: Evidence) -> Verdict:
-    """The best number of heads against m/d, by trend."""
-    cells = _cells(of)
+    """The best number of heads against m/d, by trend.
+
+    Of cells whose search began with one head: where it began with more, the trend would be that of what was tried.
+    """
+    cells = [run for run in _cells(of) if run.key_search and any(one.n_heads == 1 for one in run.key_search.per_heads)]
+    if not cells:
+        raise Unjudged("in no cell one head was tried")
     ratios = [_items(run) / _width(run) for run in cells]
     return ev.rises(ratios, [run.n_heads or 0 for run in cells], "the best number of heads", "items per channel")
 
@@ -194,6 +199,8 @@ def logarithm(of: Evidence) -> Verdict:
     cells = [run for run in _cells(of) if _wide(run)]
     if len(cells) < 4:
         raise Unjudged(f"two laws of {len(cells)} cells: at least 4 are needed")
+    if len({_items(run) / _width(run) for run in cells}) == 1:
+        raise Unjudged("all cells have as many items a channel: at least two ratios are needed")
     dims = np.log(_key_dims(cells))
     with_log, without = (
         float(np.polynomial.Polynomial.fit(np.log(loads), dims, 1, full=True)[1][0].sum())

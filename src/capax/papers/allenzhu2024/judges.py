@@ -12,6 +12,7 @@ from capax.specs import Biographies
 from capax.text import counted
 
 MOST = 2.3
+A_MILLION = 1_000_000
 PERFECT = 1.8
 """Bits a parameter that a library has at most to be known perfectly (R_max)."""
 SHARE = 0.99
@@ -74,14 +75,18 @@ def _networks(runs: Iterable[Measurement]) -> dict[tuple[int, int], list[Measure
     return networks
 
 
-def _reaches(of: Evidence, exposures: int, least: float, optimizer: str, deep: bool = True) -> Verdict:
-    """Whether the peak of every network is at least so high."""
+def _reaches(
+    of: Evidence, exposures: int, least: float, optimizer: str, deep: bool = True, parameters: int = 0
+) -> Verdict:
+    """Whether the peak of every network is at least so high, where the claim is of so many parameters and more."""
     networks = _networks(_chosen(of, exposures, optimizer, deep))
     peaks = {at: max(runs, key=lambda run: ratio(run).value) for at, runs in networks.items()}
     found = {at: ratio(run) for at, run in peaks.items()}
     measured = ", ".join(
         f"{found[at]} of {peaks[at].parameters.total} parameters, {at[0]} layer{'s' * (at[0] > 1)}" for at in found
     )
+    if largest := max((run.parameters.total for run in peaks.values() if run.parameters.total < parameters), default=0):
+        return cannot(f"the claim is of {parameters:,} parameters and more, these are of {largest:,} at most", measured)
     if all(one.low >= least for one in found.values()):
         return agrees(f"the peak of every network is at least {least:g} (interval over restarts)", measured)
     below = [at for at, one in found.items() if one.high < least]
@@ -94,7 +99,7 @@ def _reaches(of: Evidence, exposures: int, least: float, optimizer: str, deep: b
 
 def two_bits(of: Evidence) -> Verdict:
     """1000 exposures."""
-    return _reaches(of, 1000, 2.0, "soap")
+    return _reaches(of, 1000, 2.0, "soap", parameters=A_MILLION)
 
 
 def two_bits_in_one_layer(of: Evidence) -> Verdict:

@@ -16,6 +16,8 @@ from capax.store import published, tables
 from capax.text import counted
 
 SCATTER = 0.067
+WIDEST = 1.0
+"""Bits a parameter: an interval that is wider agrees with anything (ours)."""
 """Mean error of one density for all of the paper's rows in float32 (computed from them): how near a row can be met."""
 FEWER = 0.01
 """Share of parameters that ours may lack, as they have fewer biases."""
@@ -67,6 +69,8 @@ def _row(of: Evidence, layers: int, width: int) -> Verdict:
             return differs(f"more than {value} by more than {SCATTER:.1%}, the scatter of the paper's rows", measured)
         if not ours.converged:
             return cannot(f"a lower bound: the training did not converge ({low:.3g} would agree)", measured)
+        if ours.most - ours.low > WIDEST:
+            return cannot(f"the interval is wider than {WIDEST:g} bit a parameter", measured)
         if ours.most < low and of.scale != "paper":
             return cannot(f"less, {SHORT} ({low:.3g} would agree)", measured)
         if ours.most < low:

@@ -32,6 +32,15 @@ ONE_LAYER = needs("one layer", lambda n_layers: n_layers == 1, of="profile")
 """What layers before it give does not bound; of a transformer the value is that of one of its layers."""
 
 
+def _of_classes(
+    value: int, n_classes: int, d_model: int, d_value: int | None = None, d_out: int | None = None
+) -> float | str:
+    """T log2(n_classes), where the layer gives as many numbers as one-hot vectors of the classes have, or channels."""
+    if d_value is not None and d_value < min(d_model, d_out or n_classes):
+        return f"its labels have d_value = {d_value} numbers, too few for one-hot vectors of classes"
+    return value * log2(n_classes)
+
+
 @layer(
     kind="constructive",
     formula="H(min(n, d_head) − 1) + 1",
@@ -53,7 +62,7 @@ ONE_LAYER = needs("one layer", lambda n_layers: n_layers == 1, of="profile")
         ),
         *ALONE,
     ),
-    bits=lambda value, n_classes: value * log2(n_classes),
+    bits=_of_classes,
     bits_reason=EXACT_LABELS,
 )
 def mahdavi2024(n_heads: int, context_size: int, d_model: int, d_head: int) -> int:

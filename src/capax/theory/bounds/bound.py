@@ -173,7 +173,7 @@ class Statement:
     reads: tuple[str, ...]
     conditions: tuple[Condition, ...]
     formula: str | Callable[..., str]
-    bits: Callable[..., float] | None
+    bits: Callable[..., float | str] | None
 
     @property
     def name(self) -> str:
@@ -230,12 +230,13 @@ class Statement:
         """The value in bits, or why there are none."""
         if self.bits is None:
             return None, self.declared.bits_reason or reason
-        missing = _missing([name for name in _names(self.bits) if name != "value"], known)
+        missing = _missing([name for name in _names(self.bits, required=True) if name != "value"], known)
         if missing:
             return None, self.declared.bits_reason or missing
         if isinstance(known["value"], Unknown) and "value" in _names(self.bits):
             return None, reason
-        return float(_called(self.bits, known)), None
+        found = _called(self.bits, {name: fact for name, fact in known.items() if not isinstance(fact, Unknown)})
+        return (None, found) if isinstance(found, str) else (float(found), None)
 
 
 TABLE: dict[str, Statement] = {}
@@ -247,7 +248,7 @@ def bound(
     formula: str | Callable[..., str],
     reads: tuple[str, ...] = ("tokens", "examples", "pairs"),
     assumptions: tuple[str | Condition, ...] = (),
-    bits: Callable[..., float] | None = None,
+    bits: Callable[..., float | str] | None = None,
     name: str | None = None,
     **declared: Any,
 ) -> Callable[[Value], Statement]:
@@ -257,7 +258,7 @@ def bound(
         formula: in symbols; a function of facts where it depends on them.
         reads: what the models read that it speaks of.
         assumptions: its conditions; a text is one that depends on data.
-        bits: the value in bits, of named facts; `value` is the value. [default: there are none]
+        bits: the value in bits, of named facts, or why it has none; `value` is the value. [default: there are none]
         name: [default: the function's]
         declared: kind, unit, criterion, scope, source and standing as in `Bound`; `proved_for_recall`, and
             `bits_reason` where there are no bits for another reason than want of a value.

@@ -198,10 +198,12 @@ def one_head(n_items: int, d_model: int) -> float | None:
     """Most log2|F| of graphs that one head of any size tells apart: n log2(4 e s / n), n = d² + 1, s = m(m − 1).
 
     rank(W_Q W_Kᵀ) ≤ d, so d_head > d adds nothing, and scores are linear in the d² entries: Warren's bound again. One
-    head thus fails once m' log m' passes a multiple of d², however large it is.
+    head thus fails once m' log m' passes a multiple of d², however large it is. At most all graphs, m(m − 1).
     """
     scores, numbers = _scores(1, n_items), d_model**2 + 1
-    return numbers * log2(4 * e * scores / numbers) if scores >= numbers else None
+    if scores < numbers:
+        return None
+    return min(numbers * log2(4 * e * scores / numbers), float(scores))
 
 
 @bound(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from capax import machine
 from capax.checks.saturation import saturation
+from capax.errors import SpecError, shown
 from capax.seeds import numpy_generator
 from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations
 from capax.tasks import association_files, associations, embeddings, graph_classes, graphs, relation_files
@@ -43,6 +44,8 @@ def _layer(task: Associations, layer: AssociativeAttention, seed: int, *, dtype:
     Args:
         dtype: Type of the weights, and of the arithmetic in which they are evaluated.
     """
+    if dtype not in get_args(Precision):
+        raise SpecError(f"dtype: {' or '.join(get_args(Precision))}, got {shown(dtype)}")
     if task.files and "d_model" not in layer.model_fields_set:
         layer = layer.replace(d_model=association_files.read(Path(task.library)).queries.shape[1])
     sizes = layer.n_heads, task.context_size, layer.d_model, layer.d_head

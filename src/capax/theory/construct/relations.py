@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from capax.errors import AssumptionError, LibraryError, SpecError
+from capax.errors import AssumptionError, LibraryError, SpecError, shown
+from capax.specs.spec import whole
 from capax.tasks.graphs import check_edges
 from capax.theory.construct.channel import ChannelWeights, Recognition, recognize, recognizes
 from capax.theory.construct.quantize import quantized
@@ -407,9 +408,11 @@ def _check(
     target_f1: float,
 ) -> None:
     for name, size in (("n_heads", n_heads), ("d_head", d_head)):
-        if size is not None and size < 1:
-            raise SpecError(f"{name}: at least 1, got {size}")
-    if bits is not None and not 1 <= bits <= 8:
+        if size is not None:
+            whole(name, size)
+    if method not in get_args(Method):
+        raise SpecError(f"method: {', '.join(get_args(Method))}, got {shown(method)}")
+    if bits is not None and whole("bits", bits) > 8:
         raise SpecError(f"bits: 1 to 8 a weight, got {bits}")
     if not 0 < target_f1 <= 1:
         raise SpecError(f"target_f1: above 0 and at most 1, got {target_f1}")
