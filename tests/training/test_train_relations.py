@@ -395,7 +395,7 @@ def test_the_shatter_protocol_counts_epochs() -> None:
     run = capax.measure(WHOLE, SMALL.replace(d_head=6), Training(max_steps=400), protocol=capax.specs.Shatter(trials=3))
     assert run.shatter is not None
     assert len(run.shatter.epochs) + len(run.shatter.censored) == 3
-    assert all(epochs % 50 == 0 for epochs in run.shatter.epochs)
+    assert any(epochs % 50 for epochs in run.shatter.epochs)  # one by one, though 50 is usual for the task
 
 
 def test_packs_of_one_seed_differ_by_member() -> None:

@@ -412,7 +412,7 @@ def _check(
             whole(name, size)
     if method not in get_args(Method):
         raise SpecError(f"method: {', '.join(get_args(Method))}, got {shown(method)}")
-    if bits is not None and whole("bits", bits) > 8:
+    if bits is not None and not 1 <= whole("bits", bits, None) <= 8:
         raise SpecError(f"bits: 1 to 8 a weight, got {bits}")
     if not 0 < target_f1 <= 1:
         raise SpecError(f"target_f1: above 0 and at most 1, got {target_f1}")
