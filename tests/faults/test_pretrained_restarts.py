@@ -51,5 +51,10 @@ def test_restarts_of_a_pretrained_factory_are_told_and_have_no_interval(pretrain
     assert ("no interval" in note) is not drawn
     held = capax.measure(SMALL, model, capax.Training(max_epochs=2), protocol=capax.Capacity(restarts=2))
     assert (held.interval is None) is not drawn
+    long = capax.Training(cycle_steps=5, cycle_tolerance=0.3)
+    converged = capax.measure(SMALL, model, long, protocol=capax.Capacity(restarts=2)).capacity
+    assert converged is not None
+    assert converged.extrapolated is not None
+    assert (converged.interval is None) is not drawn
     first, second = run.members
     assert drawn or first.curve.memorized[0] == second.curve.memorized[0]
