@@ -10,6 +10,7 @@ import pytest
 from commands import refused, run
 
 import capax
+from capax import working
 from capax.errors import CapaxError
 
 
@@ -94,3 +95,14 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeyp
         (("--graph", "none.csv"), "none.csv"),
     ):
         assert said in refused(capsys, "plan", "relations", *flags)
+
+
+def test_a_plan_says_how_far_it_is() -> None:
+    said: list[tuple[str, int, int | None]] = []
+    with working.heard_by(lambda *told: said.append(told)):
+        capax.plan_relations(capax.Relations(n_items=40), d_model=[8, 16])
+    assert [told for told in said if told[0] == "widths planned"] == [
+        ("widths planned", 0, 2),
+        ("widths planned", 1, 2),
+    ]
+    assert any(told[0] == "numbers of heads tried" and told[1] > 0 for told in said)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from capax.cli import output
+from capax.cli import output, progress
 from capax.cli.flags import GROUPS, Json, Part, command, first_line, made, tasks
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
@@ -37,7 +37,8 @@ def _construct(
     as_json: Json = False,
     **options: Any,
 ) -> None:
-    built = construct(task, model, seed=seed, **options)
+    with progress.under_way():
+        built = construct(task, model, seed=seed, **options)
     if save is not None:
         built.save(save)
     output.emit(built.report, _show, as_json=as_json, weights=save)

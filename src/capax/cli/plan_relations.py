@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from capax.cli import output
+from capax.cli import output, progress
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
 from capax.planning.relations import LAW, RelationPlan, plan_relations
@@ -43,7 +43,10 @@ def _plan(
         Names graph, items and weights.
     """
     widths = None if d_model is None else integers("d_model", d_model)
-    found = plan_relations(task, d_model=widths, law=law, probability=probability, extrapolate=extrapolate, seed=seed)
+    with progress.under_way():
+        found = plan_relations(
+            task, d_model=widths, law=law, probability=probability, extrapolate=extrapolate, seed=seed
+        )
     output.emit(found, _show, as_json=as_json)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from capax import working
 from capax.errors import AssumptionError, LawError
 from capax.laws.files import load_law
 from capax.laws.law import Law
@@ -104,7 +105,7 @@ def plan_relations(
         raise LawError(f"law: one of what relations need, got {law.name}, which is of {law.items}")
     told: list[str] = []
     channels: list[PlannedChannel] = []
-    for width in _widths(graph, d_model):
+    for width in working.through(_widths(graph, d_model), "widths planned"):
         trained, outside = _trained(law, graph, width, probability, extrapolate)
         built = _built(graph, width, seed)
         told.extend(f"outside the domain of the law at width {width}: {reason}" for reason in outside)

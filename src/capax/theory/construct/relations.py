@@ -19,6 +19,7 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Float, Int
 
+from capax import working
 from capax.errors import AssumptionError, LibraryError, SpecError, shown
 from capax.specs.spec import whole
 from capax.tasks.graphs import check_edges
@@ -256,6 +257,7 @@ def _fewest(task: _Task, generator: np.random.Generator, below: float) -> Relati
         """Search each number of heads below a total key dimension, which falls with what is found."""
         nonlocal best
         for block in blocks:
+            working.say("numbers of heads tried", len(tried))
             draws = copy.deepcopy(generator)
             split = split_edges(task.directed, block, draws)
             most = int(min(WIDEST * d_model, (total - 1) // len(split)))
