@@ -129,11 +129,13 @@ def test_a_larger_library_that_time_cuts_short_is_left_out() -> None:
 
 def test_nothing_is_known_beyond_the_library() -> None:
     """A library that cannot grow: its bits end the estimate, and a note says so."""
-    task = capax.Sequences(seq_len=2, vocab_size=4, library="all", loss="last")
-    found = capax.measure(task, capax.Transformer(d_model=8, d_head=8), QUICK, protocol="capacity", restarts=2)
+    task = capax.Sequences(seq_len=3, vocab_size=6, library="all", loss="last")
+    model, training = capax.Transformer(d_model=8, d_head=8), QUICK.replace(cycle_steps=10)
+    found = capax.measure(task, model, training, protocol="capacity", restarts=2)
     held = found.capacity
     assert held is not None
     assert held.bits > 0.7 * held.library_bits
+    assert held.converged
     for bits in (held.extrapolated, *([held.interval.low, held.interval.high] if held.interval else [])):
         assert bits is None or bits <= held.library_bits
     assert any("no larger one was trained: the network may hold more" in note for note in found.notes)

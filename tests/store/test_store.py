@@ -47,9 +47,21 @@ def test_what_could_not_be_read_again_is_not_kept(tmp_path: Path) -> None:
     broken = run.model_copy(update={"spec": run.spec.model_copy(update={"task": task}), "key": "0" * 64})
     with capax.Store(tmp_path / "s.db") as store:
         store.add(run)
-        with pytest.raises(StoreWriteError, match=r"not saved: it is not a measurement: spec: task.seq_len"):
+        with pytest.raises(StoreError, match=r"not saved: it is not a measurement: spec: task.seq_len"):
             store.add(broken)
         assert store.runs() == [run]
+
+
+def test_a_damaged_record_can_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    task, model = capax.Sequences(seq_len=3, vocab_size=4, library_size=4), capax.Transformer(d_model=4, d_head=4)
+    training = capax.Training(max_steps=2)
+    run = capax.measure(task, model, training, restarts=1, store=path)
+    with capax.Store(path) as store, store._database.writing("") as connection:
+        connection.execute("UPDATE runs SET measurement = '{}'")
+    with pytest.raises(StoreError, match="is damaged"):
+        capax.measure(task, model, training, restarts=1, store=path)
+    assert capax.measure(task, model, training, restarts=1, store=path, fresh=True).memorized == run.memorized
 
 
 def test_many_processes_make_one_store(tmp_path: Path) -> None:
@@ -91,6 +103,8 @@ def test_weights_stay_where_a_new_measurement_cannot_be_saved(tmp_path: Path, mo
         return capax.measure(task, model, training, restarts=1, store=path, keep_weights=True, fresh=fresh)
 
     run = again()
+    with capax.Store(path) as store:
+        kept = store.weights_path(run.key).read_bytes()
     monkeypatch.setattr("capax.store.database.WAIT_SECONDS", 0.1)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -98,7 +112,8 @@ def test_weights_stay_where_a_new_measurement_cannot_be_saved(tmp_path: Path, mo
         again(fresh=True)
     other.execute("ROLLBACK")
     other.close()
-    assert capax.load(run.key, path).recall(capax.load(run.key, path).library[0, :-1].tolist()) is not None
+    with capax.Store(path) as store:
+        assert store.weights_path(run.key).read_bytes() == kept
 
 
 def test_an_ambiguous_or_empty_key_is_refused(tmp_path: Path) -> None:

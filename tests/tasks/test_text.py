@@ -18,7 +18,7 @@ from made_text import chapters, folder
 import capax
 from capax.errors import CapaxError, LibraryError
 from capax.specs import Run
-from capax.tasks import text_files
+from capax.tasks import text_files, text_windows
 from capax.tasks.text import TextLibrary, control
 from capax.tasks.text_files import Corpus, read
 from capax.tasks.text_windows import cut, first_half, halves, windows
@@ -362,6 +362,12 @@ def test_a_hash_knows_what_byte_pairs_mean(tmp_path: Path) -> None:
     one, two = corpora
     assert Corpus(one.tokens, one.ends, two.tokenizer).content_hash != one.content_hash
     assert one.content_hash != two.content_hash
+    assert Corpus(one.tokens, one.ends, Bytes()).content_hash == Corpus(one.tokens, one.ends, Bytes()).token_hash
+    now = capax.Text(library=str(tmp_path / "a.txt"), bpe_size=300, seq_len=8, library_size=9)
+    older = now.model_copy(update={"library_sha256": one.token_hash})  # as runs had it before
+    assert np.array_equal(text_windows.halves(older)[1]["first"].tokens, text_windows.halves(now)[1]["first"].tokens)
+    with pytest.raises(LibraryError, match="has changed"):
+        text_windows.halves(now.model_copy(update={"library_sha256": two.content_hash}))
 
 
 def test_a_hash_knows_where_documents_end() -> None:

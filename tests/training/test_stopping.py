@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from capax.specs import Training
@@ -21,6 +23,14 @@ def test_patience_counts_evaluations_since_the_most_was_recalled(cycle: str | No
     for epoch, count in enumerate(counts):
         assert record.stop_reason is None, counts[epoch - 1]
         record.observe(epoch, recalled(count), 1.0, training, 1.0, cycle)  # type: ignore[arg-type]
+    assert record.stop_reason == "plateau"
+
+
+def test_an_older_record_knows_the_most_by_its_curve() -> None:
+    fields = asdict(Record(library_size=100, curve=[(0, 60, 1.0), (1, 40, 1.0)], best=60, stale=1, lowest_loss=1.0))
+    del fields["highest"]
+    record = Record(**fields)
+    record.observe(2, recalled(40), 1.0, Training(patience=2), 1.0)
     assert record.stop_reason == "plateau"
 
 

@@ -15,6 +15,7 @@ from capax.cli.flags import Flag, Json, Part, command
 from capax.errors import NoPlan
 from capax.planning.adapter_plan import AdapterPlan
 from capax.planning.adapters import PLACES, plan_lora, verify_lora
+from capax.results import Measurement
 from capax.specs import Facts
 from capax.store import check_store
 from capax.text import counted, duration, percent
@@ -116,6 +117,11 @@ def _show(found: AdapterPlan) -> None:
         screen.print(f"note: {note}")
 
 
+def _loss(run: Measurement, name: str) -> str:
+    """A loss of the base; it may be too large for a number."""
+    return f"{run.metrics[name]:.3f}" if name in run.metrics else "no number"
+
+
 def _show_verified(found: AdapterPlan) -> None:
     checked = found.verification
     assert checked is not None
@@ -124,6 +130,6 @@ def _show_verified(found: AdapterPlan) -> None:
     print(
         f"Verified: {run.memorized} of {run.library_size} facts recalled, {checked.recall:.2%} where "
         f"{found.recall:.4g} was planned, in {duration(run.seconds)}: {verdict} (run {run.key[:12]}). The base's loss "
-        f"on text that it never saw went from {run.metrics['base_loss']:.3f} to {run.metrics['base_loss_after']:.3f} "
+        f"on text that it never saw went from {_loss(run, 'base_loss')} to {_loss(run, 'base_loss_after')} "
         "nats a token."
     )

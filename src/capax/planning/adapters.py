@@ -76,8 +76,10 @@ def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
                 "recalled": run.memorized,
                 "entropy_bits": round(run.library_size * task["entropy_per_fact"], 1),
                 "known_bits": round(known.amount if (known := run.unit("morris_bits")) else 0.0, 1),
-                "base_loss": round(run.metrics["base_loss"], 4),
-                "base_loss_after": round(run.metrics["base_loss_after"], 4),
+                **{
+                    name: None if (loss := run.metrics.get(name)) is None else round(loss, 4)
+                    for name in ("base_loss", "base_loss_after")
+                },
                 "exposures": run.epochs,
                 "stop_reason": run.stop_reason,
             }

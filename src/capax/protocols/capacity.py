@@ -22,21 +22,20 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
 
     A larger library that time cut short is left out where less was known of it than of the one before.
     """
-    task, size, sizes, cut = run.task, run.task.library_size, [run.task.library_size], False
-    before: tuple[list[Outcome], int] | None = None
-    while True:
-        outcomes: list[Outcome] = train(range(protocol.restarts), [size] * protocol.restarts, True)
-        over = any(out_of_time(outcome, run) for outcome in outcomes)
-        if over and before is not None and _mean_bits(outcomes) < _mean_bits(before[0]):
-            outcomes, size = before
-            cut = True
-            sizes.pop()
+    task, sizes, larger, cut = run.task, list[int](), run.task.library_size, False
+    outcomes: list[Outcome] = []
+    while not sizes or larger > sizes[-1]:
+        trained = train(range(protocol.restarts), [larger] * protocol.restarts, True)
+        over = any(out_of_time(outcome, run) for outcome in trained)
+        cut = over and bool(outcomes) and _mean_bits(trained) < _mean_bits(outcomes)
+        if cut:
             break
-        larger = min(2 * size, task.largest_library)
-        if _known(outcomes, run) <= KNOWN_WHOLE or not task.drawn or larger == size or over:
+        outcomes = trained
+        sizes.append(larger)
+        if _known(outcomes, run) <= KNOWN_WHOLE or not task.drawn or over:
             break
-        before, size = (outcomes, size), larger
-        sizes.append(size)
+        larger = min(2 * larger, task.largest_library)
+    size = sizes[-1]
     best = max(outcomes, key=lambda outcome: _bits(outcome)[-1])
     ended = not cut and all(outcome.stop_reason == "converged" for outcome in outcomes)
     parameters = Parameters(**best.parameters, effective=run.model.effective_parameters(**task.sizes()))
@@ -47,12 +46,9 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
     known, notes = _known(outcomes, run), []
     if known > KNOWN_WHOLE:
         why = "one of twice the size was cut short" if cut else "no larger one was trained"
-        notes.append(f"{known:.0%} of the library's bits are known, and {why}: the network may hold more")
-    return Count(
-        *(best.memorized, best, outcomes, size, size, interval_of(outcomes, size)),
-        capacity=estimate,
-        notes=tuple(notes),
-    )
+        notes.append(f"{known:.1%} of the library's bits are known, and {why}: the network may hold more")
+    interval = interval_of(outcomes, size)
+    return Count(best.memorized, best, outcomes, size, size, interval, capacity=estimate, notes=tuple(notes))
 
 
 def _mean_bits(outcomes: Sequence[Outcome]) -> float:

@@ -15,7 +15,8 @@ from capax.specs import Mac, Run
 if TYPE_CHECKING:  # reports read this file, and need no torch
     from capax.training.pack import Outcome
 
-DRAWS = 200_000
+DRAWS, FEWEST, MOST_DRAWN = 200_000, 2000, 400_000_000
+"""Studies that are drawn: fewer where each has thousands of restarts."""
 AT_ONCE = 10_000_000
 """Counts that are drawn at once (80 MB)."""
 ROUNDING = 12**-0.5
@@ -61,8 +62,8 @@ def _best_of_quantiles(restarts: int) -> tuple[float, float]:
     The ratio does not depend on the counts' mean and spread, so it is drawn once (fixed seed; error below 1 %).
     """
     generator = np.random.default_rng(0)
-    at_once = max(AT_ONCE // restarts, 1)
-    sizes = [min(at_once, DRAWS - first) for first in range(0, DRAWS, at_once)]
+    draws, at_once = max(min(DRAWS, MOST_DRAWN // restarts), FEWEST), max(AT_ONCE // restarts, 1)
+    sizes = [min(at_once, draws - first) for first in range(0, draws, at_once)]
 
     def studies() -> Iterator[np.ndarray]:
         return (generator.standard_normal((size, restarts)) for size in sizes)

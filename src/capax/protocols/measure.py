@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from capax import devices, memory
-from capax.errors import SpecError, StoreWriteError
+from capax.errors import SpecError, StoreError, StoreWriteError
 from capax.protocols.assemble import assemble
 from capax.protocols.budget import budget
 from capax.protocols.capacity import capacity
@@ -114,8 +114,7 @@ def measure(
         if not isinstance(store, Store):
             store = stack.enter_context(Store(store))
         lacking = keep_weights and not store.weights_path(run.key()).exists()
-        there = store.get(run.key())
-        known = None if fresh or lacking else there
+        known = None if fresh or lacking else store.get(run.key())
         if known is not None and labels.lacking(known.name, known.tags):
             store.label(known.key, name=labels.name, tags=labels.tags)
             known = store.get(known.key)
@@ -139,8 +138,9 @@ def measure(
             if not keep_weights:
                 store.delete_weights(run.key())  # of an earlier measurement, which this one replaces
         except StoreWriteError as error:
-            if there is None:
-                with suppress(StoreWriteError):  # of a run that is in no store
+            with suppress(StoreError):
+                kept = store.keys()
+                if run.key() not in kept:  # else they are those of the run that stays
                     store.delete_weights(run.key())
             error.unsaved = measurement
             raise

@@ -59,7 +59,7 @@ def _unfitted(run: Run, epochs: list[int]) -> tuple[str, ...]:
     if every > 1:
         why.append(f"trials were looked at every {every:g} epochs only, and may have been complete before")
     if at_once := sum(epoch == 0 for epoch in epochs):
-        why.append(f"{at_once} of {len(epochs)} trials that completed were complete before any training")
+        why.append(f"{at_once} of the {len(epochs)} trials that completed needed no training")
     return tuple(f"{reason}: no distribution is fitted" for reason in why)
 
 

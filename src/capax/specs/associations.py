@@ -17,8 +17,8 @@ from capax.specs.spec import LARGEST_LIBRARY, Size, filled_in, must_be_given
 from capax.specs.task import Task
 from capax.text import Over, counted
 
-MOST_NUMBERS = 2**31
 MOST_CLASSES = 1_000_000
+MOST_NUMBERS = 2**31
 """Numbers that a library's vectors may consist of: 8 GB in float32."""
 
 

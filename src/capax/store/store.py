@@ -128,8 +128,9 @@ class Store(Displayed):
         The name and tags that it has are added to those that it had in the store (`label`).
 
         Raises:
-            StoreWriteError: when it cannot be written (a full disk, a lock held for longer than 30 s), or could not be
-                read again; what was in the store stays.
+            StoreWriteError: when it cannot be written (a full disk, a lock held for longer than 30 s); what was in the
+                store stays.
+            StoreError: where it could not be read again.
         """
         summary = Summary.of(run)
         alone = run.model_copy(update={"name": None, "tags": ()})  # a label may change, and is kept in its own table
@@ -137,7 +138,7 @@ class Store(Displayed):
         try:
             Measurement.from_json(text)
         except ResultError as error:
-            raise StoreWriteError(f"store: {self.path}: the run was not saved: it is {error}") from None
+            raise StoreError(f"store: {self.path}: the run was not saved: it is {error}") from None
         row = [*(getattr(summary, name) for name in SUMMARY_COLUMNS), text]
         with self._database.writing("the run was not saved") as connection:
             connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({_marks(RUN_COLUMNS)})", row)

@@ -157,7 +157,8 @@ def spec_columns(run: Run) -> dict[str, Any]:
     """A run's columns before it is measured: the fields of its task, model, training and protocol."""
     protocols = (part.model_dump(mode="json") for part in (run.training, run.protocol))
     task = run.task.columns()
-    parts = (task, run.model.columns(), task, *protocols)  # a module's options may be called as the task's fields are
+    own = {**task, **run.model.columns(), **task}  # a module's options may be called as the task's fields are
+    parts = (own, *protocols)
     return {name: _cell(value) for part in parts for name, value in part.items()}
 
 

@@ -252,7 +252,7 @@ def _range(label: str, given: Mapping[str, Any]) -> list[Any]:
             raise SpecError(f"{label}.factor: should be above 1, got {given['factor']}")
         steps = math.floor(math.log(high / low) / math.log(given["factor"]) + 1e-9) + 1
         _refuse_long(label, steps)
-        values = [_short(low * given["factor"] ** step) for step in range(steps)]
+        values = [low * given["factor"] ** step for step in range(steps)]
         if math.isclose(values[-1], high, rel_tol=1e-9):
             values[-1] = high
     else:
@@ -262,15 +262,10 @@ def _range(label: str, given: Mapping[str, Any]) -> list[Any]:
         if steps < 2 and low < high:
             raise SpecError(f"{label}.steps: at least 2, since from and to are values, got {steps}")
         _refuse_long(label, steps)
-        values = [_short(low * (high / low) ** (step / max(steps - 1, 1))) for step in range(steps - 1)] + [high]
+        values = [low * (high / low) ** (step / (steps - 1)) for step in range(steps - 1)] + [high]
     if isinstance(low, int) and isinstance(high, int):
         return list(dict.fromkeys(round(value) for value in values))
     return values
-
-
-def _short(value: float) -> float:
-    """Without the digits that rounding adds: 3e-05 in place of 3.0000000000000004e-05."""
-    return float(f"{value:.15g}")
 
 
 def _list(tables: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 
-from capax.errors import CapaxError, StoreWriteError, SweepFailed
+from capax.errors import CapaxError, StoreError, StoreWriteError, SweepFailed
 from capax.interrupts import EndedAtOnce, deferred
 from capax.protocols.measure import labelled
 from capax.results import Measurement
@@ -122,8 +122,13 @@ class UnderWay:
         return kept
 
     def _keep(self, measurement: Measurement) -> bool:
-        """Store a measurement; whether it could be."""
-        if not self._attempt(partial(self._store.add, measurement)):
+        """Store a measurement; whether it could be. One that could never be read again is a failed run."""
+        try:
+            written = self._attempt(partial(self._store.add, measurement))
+        except StoreError as error:
+            self._note_failed(measurement.spec, str(error))
+            return False
+        if not written:
             self._unsaved[measurement.key] = None
             return False
         if measurement.key not in self._kept:
@@ -176,13 +181,15 @@ class UnderWay:
 
     def _fail(self, report: Report) -> None:
         for run in report.job.runs:
-            self._attempt(partial(self._store.fail, run, report.message))
-            self._failed += 1
+            self._note_failed(run, report.message)
         if report.trouble == "died":
             self.dead += len(report.job.runs)
+
+    def _note_failed(self, run: Run, message: str) -> None:
+        self._attempt(partial(self._store.fail, run, message))
+        self._failed += 1
         if not self._keep_going:
-            message = f"run {report.job.runs[0].key()[:12]} failed: {report.message}"
-            self._ending = self._ending or SweepFailed(message)
+            self._ending = self._ending or SweepFailed(f"run {run.key()[:12]} failed: {message}")
 
     def _forget(self, run: Run) -> None:
         """Remove the checkpoints of stored runs that share a run's folder."""

@@ -116,7 +116,9 @@ class AssociationLibrary(Library[ExampleReader]):
         """Cross-entropy of a uniform guess, in nats; for real labels the mean square, the loss of an answer of zero."""
         if self.spec.labels == "classes":
             return math.log(self.spec.n_classes)
-        return {"uniform": 1 / 3, "normal": 1.0}.get(self.spec.labels) or self.uniform_loss_of(0)
+        if self.spec.labels == "given":
+            return self.uniform_loss_of(0)
+        return {"uniform": 1 / 3, "normal": 1.0}[self.spec.labels]
 
     def uniform_loss_of(self, member: int) -> float:
         """The same of one member, by the labels that it has where they are given."""

@@ -51,19 +51,16 @@ class Corpus:
     @cached_property
     def content_hash(self) -> str:
         """Sha256 of documents, tokens and what tokens mean: documents from a folder and from JSON are the same."""
-        made = range(BYTES, self.tokenizer.vocab_size)
-        means = b"".join(self.tokenizer.encoded([token]) for token in made)
-        return hashlib.sha256(self._shape_and_tokens + means).hexdigest()
+        if self.tokenizer.vocab_size == BYTES:
+            return self.token_hash
+        means = b"".join(self.tokenizer.encoded([token]) for token in range(BYTES, self.tokenizer.vocab_size))
+        return hashlib.sha256(bytes.fromhex(self.token_hash) + means).hexdigest()
 
     @cached_property
-    def draw(self) -> int:
-        """What documents are drawn by: a number of 64 bits that documents and tokens name."""
-        return int(hashlib.sha256(self._shape_and_tokens).hexdigest()[:16], 16)
-
-    @property
-    def _shape_and_tokens(self) -> bytes:
+    def token_hash(self) -> str:
+        """Of documents and tokens alone: halves are drawn by it, and older runs know their text by it."""
         shape = np.array([self.tokenizer.vocab_size, *self.ends], dtype="<i8").tobytes()
-        return shape + self.tokens.astype("<i4").tobytes()
+        return hashlib.sha256(shape + self.tokens.astype("<i4").tobytes()).hexdigest()
 
 
 def pieces(path: Path, column: str) -> Iterator[Piece]:

@@ -76,6 +76,9 @@ class Record:
     information: Information | None = None
     cycles: list[CycleEnd] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.highest = max([self.highest, *(count for _, count, _ in self.curve)])  # older checkpoints have none
+
     @property
     def epoch(self) -> int:
         """The epoch of the last evaluation."""

@@ -79,14 +79,17 @@ def _reaches(
     of: Evidence, exposures: int, least: float, optimizer: str, deep: bool = True, parameters: int = 0
 ) -> Verdict:
     """Whether the peak of every network is at least so high, where the claim is of so many parameters and more."""
-    networks = _networks(_chosen(of, exposures, optimizer, deep))
+    chosen = _chosen(of, exposures, optimizer, deep)
+    networks = _networks(run for run in chosen if run.parameters.total >= parameters)
+    if not networks:
+        peak = max(chosen, key=lambda run: ratio(run).value)
+        measured = f"{ratio(peak)} of {peak.parameters.total} parameters, {counted(field(peak, 'n_layers'), 'layer')}"
+        return cannot(f"the claim is of {parameters:,} parameters and more", measured)
     peaks = {at: max(runs, key=lambda run: ratio(run).value) for at, runs in networks.items()}
     found = {at: ratio(run) for at, run in peaks.items()}
     measured = ", ".join(
         f"{found[at]} of {peaks[at].parameters.total} parameters, {at[0]} layer{'s' * (at[0] > 1)}" for at in found
     )
-    if largest := max((run.parameters.total for run in peaks.values() if run.parameters.total < parameters), default=0):
-        return cannot(f"the claim is of {parameters:,} parameters and more, these are of {largest:,} at most", measured)
     if all(one.low >= least for one in found.values()):
         return agrees(f"the peak of every network is at least {least:g} (interval over restarts)", measured)
     below = [at for at, one in found.items() if one.high < least]

@@ -15,9 +15,9 @@ from capax.specs import Sequences, Transformer
 from capax.store import published, tables
 from capax.text import counted
 
-SCATTER = 0.067
 WIDEST = 1.0
 """Bits a parameter: an interval that is wider agrees with anything (ours)."""
+SCATTER = 0.067
 """Mean error of one density for all of the paper's rows in float32 (computed from them): how near a row can be met."""
 FEWER = 0.01
 """Share of parameters that ours may lack, as they have fewer biases."""

@@ -186,7 +186,7 @@ def sign_patterns(n_items: int, n_heads: int, d_model: int, d_head: int) -> floa
 
 
 @upper(
-    formula="(d² + 1) log2(4 e m(m − 1) / (d² + 1))",
+    formula="min((d² + 1) log2(4 e m(m − 1) / (d² + 1)), m(m − 1))",
     source="capax: rank of W_Q W_Kᵀ, Warren's bound on sign patterns",
     assumptions=(
         needs("one head", lambda n_heads: n_heads == 1),
