@@ -1,7 +1,7 @@
 """Writes the ladder of laws.md: what the law of capacity said of larger networks, and what they were found to hold.
 
-`python docs/ladder.py predict` writes what the law that ships says of networks before they are measured, once and for
-all: a law that is fitted later may know them. `python docs/ladder.py` writes the page. A test compares it.
+`python docs/ladder.py predict FILE` writes what the law that ships says of networks before they are measured, once and
+for all: a law that is fitted later may know them. `python docs/ladder.py` writes the page. A test compares it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from capax.sweeps.grid import read_study
 from capax.text import duration
 
 PAGE = Path(__file__).with_name("laws.md")
-PREDICTED = Path(__file__).with_name("capacity") / "ladder-predicted.csv"
-STORE = PREDICTED.with_name("ladder.db")
+FOLDER = Path(__file__).with_name("capacity")
+PREDICTED = FOLDER / "ladder-predicted.csv"
+AGAIN = FOLDER / "ladder-predicted-again.csv"
+"""What was said of the rungs that were left after the first, by the law fitted to that one, too."""
+STORE = FOLDER / "ladder.db"
 STUDY = Path(__file__).parents[1] / "examples" / "capacity-ladder.toml"
 BEYOND = (256, 640, 2048)
 """Widths of the rungs above those of the study."""
 CORES = 2
 ACCELERATOR = "h200"
 HEADS = (
-    *("width", "trained", "effective", "kbit, predicted (95 %)", "kbit, measured (95 %)", "measured by predicted"),
-    *("operations", "on two cores", "on an H200"),
+    *("width", "trained", "effective", "kbit, predicted (95 %)", "anew (95 %)", "measured (95 %)"),
+    *("measured by predicted", "anew", "operations", "on two cores", "on an H200"),
 )
 
 
@@ -78,18 +81,24 @@ def work(run: Run, steps: int) -> float:
 
 def section() -> str:
     """The table, and what it is reckoned by."""
-    runs, found, inside = rungs(), measured(), 0
+    runs, found = rungs(), measured()
+    again = {row["key"]: row for row in pl.read_csv(AGAIN).iter_rows(named=True)}
+    inside: list[bool] = []
+    inside_again: list[bool] = []
     lines = head(*HEADS)
     last = found[[key for key in runs if key in found][-1]]
     rate = CORES * work(last.spec, last.steps) / last.seconds
     for row in pl.read_csv(PREDICTED).iter_rows(named=True):
         run, done = runs[row["key"]], found.get(row["key"])
         sizes, held = run.task.sizes(), None if done is None else done.capacity
-        shown, ratio = ("not run", "–") if held is None else ("not converged", "–")
+        anew = again.get(row["key"])
+        shown, ratios = "not run" if held is None else "not converged", ["–", "–"]
         if held is not None and held.extrapolated is not None and held.interval is not None:
             shown = kbit(held.extrapolated, held.interval.low, held.interval.high)
-            ratio = f"{held.extrapolated / row['predicted']:.2f}"
-            inside += row["low"] <= held.extrapolated <= row["high"]
+            for place, (said, hits) in enumerate(((row, inside), (anew, inside_again))):
+                if said is not None:
+                    ratios[place] = f"{held.extrapolated / said['predicted']:.2f}"
+                    hits.append(said["low"] <= held.extrapolated <= said["high"])
         flops = work(run, last.steps if done is None else done.steps)
         model = run.model.columns()
         cells = (
@@ -97,16 +106,18 @@ def section() -> str:
             f"{run.model.parameter_counts(**sizes)['trainable']:,}",
             f"{run.model.effective_parameters(**sizes):,}",
             kbit(row["predicted"], row["low"], row["high"]),
+            "known to it" if anew is None else kbit(anew["predicted"], anew["low"], anew["high"]),
             shown,
-            ratio,
+            *ratios,
             scientific(flops),
             took(flops / rate),
             took(3600 * hours_on(ACCELERATOR, flops)),
         )
         lines.append(f"| {' | '.join(cells)} |")
     told = (
-        f"{inside} of {len(found)} measured so far in the interval. Larger rungs are taken to need as many steps as "
-        f"the last that was run ({last.steps}), {CORES} cores to be as fast as they were there "
+        f"{sum(inside)} of {len(inside)} measured lie in the interval, {sum(inside_again)} of {len(inside_again)} in "
+        "that of the law that was asked anew. Larger rungs are taken to need as many steps as the last that was run "
+        f"({last.steps}), {CORES} cores to be as fast as they were there "
         f"({rate / CORES / 1e9:.0f} GFLOP/s each, beside other work), and an {ACCELERATOR.upper()} to reach "
         f"{USED:.0%} of its peak in bfloat16. The {len(BEYOND)} widest are for an accelerator, and "
         "were not run."
@@ -120,7 +131,7 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["predict"]:
-        predict(rungs(), PREDICTED)
+    if sys.argv[1:2] == ["predict"]:
+        predict({key: run for key, run in rungs().items() if key not in measured()}, Path(sys.argv[2]))
     else:
         PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")

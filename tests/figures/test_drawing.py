@@ -47,6 +47,31 @@ def test_a_file_carries_its_caption(tmp_path: Path) -> None:
     assert "<dc:description>c</dc:description>" in (tmp_path / "f.svg").read_text().replace("\n", "").replace("  ", "")
 
 
+def test_a_legend_has_the_marks_of_lines_that_have_points_elsewhere() -> None:
+    axis = Axis(label="x")
+    empty, full = (Series(name="later", kind="line", x=x, y=x, group=2) for x in ((), (1, 2)))
+    first = Series(name="first", kind="line", x=(1, 2), y=(1, 2), group=1)
+    panels = tuple(Panel(x=axis, y=axis, series=(first, later)) for later in (empty, full, empty))
+    figure = drawing.drawn(Chart(name="n", title="t", caption="c", panels=panels))
+    marks = {handle.get_label(): handle.get_marker() for handle in figure.legends[0].legend_handles}
+    (line,) = [line for line in figure.axes[1].lines if line.get_label() == "later"]
+    assert marks["later"] == line.get_marker() not in (".", marks["first"])
+
+
+def test_a_reference_at_one_place_is_seen() -> None:
+    alone = chart(Series(name="known", kind="reference", x=(3,), y=(4,)))
+    (line,) = drawing.drawn(alone).axes[0].lines
+    assert line.get_marker() == "_"
+    (trace,) = interactive.figure(alone)["data"]
+    assert (trace["mode"], trace["marker"]["symbol"]) == ("markers", "line-ew-open")
+
+
+@pytest.mark.parametrize(("x", "whole"), [((1, 2, 3), True), ((1.0, 2.5, 3.0), False)])
+def test_marks_between_whole_numbers_are_none(x: tuple[float, ...], whole: bool) -> None:
+    figure = drawing.drawn(chart(Series(name="a", kind="line", x=x, y=x)))
+    assert all(float(tick).is_integer() for tick in figure.axes[0].get_xticks()) is whole
+
+
 @pytest.mark.parametrize("names", [["1 head", "16 heads", "F1 0.99"], [f"{n} heads" for n in range(9)], ["long" * 15]])
 def test_a_legend_is_inside_its_figure(names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []

@@ -54,6 +54,14 @@ def test_a_line_a_library_against_heads(heads: list[Measurement]) -> None:
     assert f"{straight:.3f} (library of 20)" in chart.caption
 
 
+def test_theory_is_of_the_library_with_most_places(heads: list[Measurement]) -> None:
+    """The smallest may have been asked at one place, where a line would not be seen."""
+    (chart,) = HEADS.shown([heads[0], *heads[3:]], None)
+    references = [one for one in chart.panels[0].series if one.kind == "reference"]
+    assert [one.name for one in references] == ["theorem 1, library of 40", "by chance"]
+    assert {one.x for one in references} == {(1, 2, 4)}
+
+
 def test_intervals_are_drawn_from_three_restarts_on() -> None:
     runs = [run(n_heads=h, restarts=3) for h in (1, 2)]
     (chart,) = HEADS.shown(runs, None)

@@ -12,11 +12,14 @@ from capax.cli import main
 from capax.errors import ReportError
 from capax.figures import interactive, registry, theory
 from capax.figures.drawing import draw
+from capax.figures.runs import read
 from capax.figures.saturation import chart as saturation_chart
 from capax.reports import report
 from capax.results import Measurement
 from capax.theory.bounds.catalogue import bounds
 from capax.theory.bounds.exceeded import exceeded
+
+STORE = Path(__file__).parents[2] / "docs" / "capacity" / "capacity.db"
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +86,19 @@ def test_the_run_of_most_bits_of_each_task_is_shown(run: Measurement) -> None:
     charts = theory.bounds([poorer, larger, run, other], None)
     assert [run.key[:12] in charts[0].caption, other.key[:12] in charts[1].caption] == [True, True]
     assert "sign_patterns" in drawn(charts[1])
+
+
+def test_of_runs_at_convergence_the_most_is_what_they_can_hold() -> None:
+    """Items recalled whole are worth little of it: the run with the most of those may hold less than others."""
+    runs = read([STORE]).runs
+    (chart,) = theory.bounds(runs, None)
+    held = {run.key: run.capacity.extrapolated for run in runs if run.capacity and run.capacity.extrapolated}
+    most = max(held, key=lambda key: held[key])
+    assert most != max(runs, key=lambda run: run.bits).key
+    assert most[:12] in chart.caption
+    assert drawn(chart)["capacity (measured)"] == held[most]
+    (line,) = [series for series in chart.panels[0].series if series.kind == "reference"]
+    assert (line.name, line.x) == ("capacity measured", (held[most],) * 2)
 
 
 def test_what_has_no_bits_says_why() -> None:

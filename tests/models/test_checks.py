@@ -14,7 +14,7 @@ from usermodels import Bag, Scored, Torch, x_transformers
 import capax
 from capax.checks.model import ModelReport, check_model
 from capax.errors import CapaxError, SpecError
-from capax.specs import Module, Sequences, Transformer
+from capax.specs import HuggingFace, Module, Sequences, Transformer
 
 TASK = Sequences(seq_len=6, vocab_size=12, library_size=30)
 
@@ -79,7 +79,8 @@ def test_our_transformer_that_learns_the_last_token_passes() -> None:
         (made(Torch, causal=False), "no look ahead", "position 2 changes the scores of position 1"),
         (made(Bag, fault="always dropout"), "nothing random", "differ by"),
         (made(Scored, scale="model"), "score scale", "√d_model = √16, where d_head = 4"),
-        (made(Scored, scale="model", early=True), "score scale", "√d_model = √16, where d_head = 4"),
+        (made(Scored, scale="model", early="query"), "score scale", "√d_model = √16, where d_head = 4"),
+        (made(Scored, scale="model", early="key"), "score scale", "√d_model = √16, where d_head = 4"),
         (made(Scored, scale="none"), "score scale", "not divided by anything, with d_head = 4"),
         (made(Scored, scale="other"), "score scale", "multiplied by 0.378, where 1/√d_head = 0.5"),
         (made(Bag, fault="unused"), "parameters are trained", "no gradient reaches spare.weight, spare.bias"),
@@ -115,7 +116,12 @@ def test_dropout_rates_are_told() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "arguments"),
-    [(Torch, {}), (Scored, {"early": True}), (Scored, {}), (Scored, {"tied": True}), (x_transformers, {})],
+    [
+        (Torch, {}),
+        *((Scored, {"early": early}) for early in ("query", "key", "both", "")),
+        (Scored, {"tied": True}),
+        (x_transformers, {}),
+    ],
 )
 def test_the_scale_of_attention_is_seen(kind: Any, arguments: dict[str, Any]) -> None:
     report = check_model(made(kind, **arguments), TASK)
@@ -209,3 +215,10 @@ def test_items_of_the_library_that_repeat_others_are_named(recall: Any, tmp_path
     report = check_model(Transformer(d_model=8), task)
     assert verdicts(report)["library"] == "failed"
     assert "1 of 3 repeat others" in next(one.evidence for one in report.checks if one.check == "library")
+
+
+def test_what_is_set_and_not_drawn_is_no_fault() -> None:
+    """Mamba begins every layer with one A, log 1 to log n in each row, whatever the seed."""
+    config = {"model_type": "mamba", "num_hidden_layers": 2, "hidden_size": 16, "state_size": 4}
+    found = verdicts(check_model(HuggingFace(config=config), TASK))
+    assert (found["seeds"], found["no tensor twice"]) == ("passed", "passed")

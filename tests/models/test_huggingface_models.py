@@ -297,6 +297,12 @@ def test_a_store_names_no_code() -> None:
         capax.measure(TASK, Run(**data).model, SHORT, restarts=1)
 
 
+def test_any_number_of_tokens_where_a_config_has_no_limit() -> None:
+    """XLNet says so by −1 positions."""
+    fields = {"model_type": "xlnet", "d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 32}
+    assert HuggingFace(config=fields).parameter_counts(vocab_size=10, context=5)["trainable"] > 0
+
+
 def test_the_library_is_needed_to_build_and_not_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     text = Run(task=TASK, model=LLAMA).model_dump_json()
     monkeypatch.setattr(HuggingFace, "package", "no-such-library")

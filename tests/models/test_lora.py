@@ -107,6 +107,14 @@ def test_members_share_the_base_and_are_each_their_own(base: Path) -> None:
     assert torch.allclose(picked.logits(tokens[2:]), scores[2:], rtol=1e-10, atol=1e-10)
 
 
+def test_a_place_that_the_base_lacks_is_not_offered(tmp_path: Path) -> None:
+    """Experts are parameters, not linear layers."""
+    base = write_base(tmp_path, "mixtral", **SHAPE, num_local_experts=2, num_experts_per_tok=1)
+    with pytest.raises(SpecError, match="'mlp' matches no linear layer of the base; it has attention, k_proj"):
+        made(base).parameter_counts(**SIZES)
+    assert made(base, targets="attention").parameter_counts(**SIZES)["trainable"] > 0
+
+
 def test_a_member_that_would_change_the_base_is_refused(base: Path) -> None:
     spec = made(base)
     modules = [spec.torch_module(SIZES, seed) for seed in range(2)]
@@ -252,8 +260,8 @@ def test_a_shuffled_base_is_a_control_that_all_runs_share(base: Path, tmp_path: 
         ({"lora": {"r": 2, "alpha": 3}}, "lora: .*no option 'alpha'.*lora_alpha"),
         ({"lora": {"r": 2, "target_modules": "q_proj"}}, "lora: .*no option 'target_modules'"),
         ({"lora": {"r": 2, "lora_alpha": "much"}}, "lora: peft"),
-        ({"targets": "heads"}, "^targets: 'heads' matches no layer.*attention, mlp"),
-        ({"targets": "lm_head"}, "targets: 'lm_head' matches no layer"),
+        ({"targets": "heads"}, "^targets: 'heads' matches no linear layer.*attention, mlp"),
+        ({"targets": "lm_head"}, "targets: 'lm_head' matches no linear layer"),
         ({"base": "/nowhere"}, "base: no such file or folder '/nowhere'"),
         ({"held_out": "/nowhere.txt"}, "held_out: no such file"),
     ],

@@ -91,6 +91,8 @@ def test_the_reason_for_one_by_one_is_told() -> None:
     assert found.computed.startswith("members one by one (torch.vmap: RuntimeError: Batching rule not implemented")
     assert "(it draws random numbers" in traits(module("Torch", dropout=0.2), TASK.sizes()).computed
     assert "torch.vmap" in traits(module("Bag", fault="data dependent"), TASK.sizes()).computed
+    counts = traits(module("Bag", fault="counts"), TASK.sizes()).computed
+    assert counts == "members one by one (torch.vmap has no rule for aten::histc)"
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -88,13 +88,13 @@ def x_transformers(vocab_size: int, context_size: int) -> nn.Module:
 
 
 class Scored(nn.Module):
-    """Attention written by hand; `scale` says by what its scores are divided.
+    """Attention written by hand; `scale` says by what its scores are divided, `early` whether before the product.
 
     `tied`: its chances are those of the token table, and a router mixes two experts, which is no attention.
     """
 
     def __init__(
-        self, vocab_size: int, context_size: int, scale: str = "head", early: bool = False, tied: bool = False
+        self, vocab_size: int, context_size: int, scale: str = "head", early: str = "", tied: bool = False
     ) -> None:
         super().__init__()
         self.d_model, self.n_heads, self.early = 16, 4, early
@@ -110,7 +110,14 @@ class Scored(nn.Module):
         query, key, value = (
             part(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
         )
-        scores = (query / self.root) @ key.mT if self.early else torch.einsum("bhid,bhjd->bhij", query, key) / self.root
+        if self.early == "query":
+            scores = (query / self.root) @ key.mT
+        elif self.early == "key":
+            scores = query @ (key / self.root).mT
+        elif self.early == "both":
+            scores = (query * self.root**-0.5) @ (key * self.root**-0.5).mT
+        else:
+            scores = torch.einsum("bhid,bhjd->bhij", query, key) / self.root
         future = torch.ones(n, n, dtype=torch.bool).triu(1)
         mixed = scores.masked_fill(future, -math.inf).softmax(-1) @ value
         x = x + mixed.transpose(1, 2).flatten(2)
@@ -193,6 +200,8 @@ class Bag(nn.Module):
                 return scores.detach()
             case "data dependent":
                 return scores if float(scores.detach().sum()) < math.inf else scores + 1
+            case "counts":
+                return scores + 0 * torch.histc(scores.detach().float(), 4).sum()
         return scores
 
 

@@ -161,7 +161,7 @@ def test_a_plan_is_verified_by_training(facts: Facts, plan: AdapterPlan, tmp_pat
         ({"recall": 1.0}, "recall: between 0 and 1"),
         ({"probability": 0.3}, "probability: at least 0.5"),
         ({"targets": ()}, "targets: at least one"),
-        ({"targets": ("nothing",)}, "targets: 'nothing' matches no layer"),
+        ({"targets": ("nothing",)}, "targets: 'nothing' matches no linear layer"),
     ],
 )
 def test_bad_input_is_one_line(facts: Facts, base: Path, changes: dict[str, object], match: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ from capax.probes.ablation import without_head
 from capax.probes.basin import BasinPoint, corrupt, radius
 from capax.probes.probe import Probes
 from capax.probes.shares import Share, share, spread
-from capax.probes.symmetry import degree_of_symmetry, drawn_again, scoring
+from capax.probes.symmetry import degree_of_symmetry, drawn_again, scoring, symmetry_probe
+from capax.seeds import torch_generator
 from capax.tasks.sequences import reachable_items, recallable_from
 
 TRIALS = 2000
@@ -236,6 +238,27 @@ def test_symmetry_of_each_head(memory: Memory, found: Probes) -> None:
         assert head.eta == pytest.approx(eta(plain.numpy()))
         assert head.with_gains == pytest.approx(eta((gain @ plain @ gain).numpy()))
         assert head.with_gains != pytest.approx(head.eta, rel=1e-6)
+
+
+@pytest.mark.parametrize(("ffn", "last"), [("mlp", "ffn_norm"), ("none", "norm")])
+def test_the_gain_is_that_of_the_norm_before(ffn: Any, last: str) -> None:
+    """Where norms come after, the first layer has none before it, and the second that of the first."""
+    spec = capax.Transformer(n_layers=2, n_heads=2, d_model=6, d_head=3, ffn=ffn, norm_place="post")
+    model = TransformerEnsemble.initialize(
+        spec, {"vocab_size": 3, "context": 2}, generators=[torch_generator(1, "weights", 0)]
+    )
+    with torch.no_grad():
+        for name, tensor in model.parameters.items():
+            if name.endswith("norm"):
+                tensor.copy_(torch.arange(1.0, 1.0 + tensor.numel()).view_as(tensor) + len(name))
+    heads = symmetry_probe(model, None).heads
+    assert [head.with_gains for head in heads[:2]] == [None, None]
+    gain = torch.diag(model.parameters[f"layers.0.{last}"][0].detach().double())
+    for head in heads[2:]:
+        query, key = (
+            model.parameters[f"layers.1.{one}"][0, head.head - 1].detach().double() for one in ("query", "key")
+        )
+        assert head.with_gains == pytest.approx(eta((gain @ query @ key.T @ gain).numpy()))
 
 
 def test_the_start_is_that_of_the_restart_that_was_kept(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Measured rates: the papers' parameter counts, and what unmet assumptions leave."""
 
+from typing import Any
+
 import pytest
 
-from capax import Transformer
+from capax import Transformer, bounds
 from capax.theory.bounds.bound import TABLE, Bound
 from capax.theory.bounds.facts import Sizes, facts
 from capax.theory.bounds.rates import gpt2_parameters
@@ -37,8 +39,36 @@ def test_rates_by_hand() -> None:
         assert (one.kind, one.unit, one.standing) == ("rate", "bits", "read")
         assert one.bits == one.value
         assert not one.proved_for_recall
-    assert found["allen_zhu2025"].assumptions[0].met
     assert [found[f"morris2025_{name}"].assumptions[2].met for name in ("bf16", "fp32")] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "met"),
+    [
+        ({"readout": "tied"}, True),
+        ({"readout": "trained"}, True),
+        ({"readout": "tied", "positions": "rotary"}, True),
+        ({"readout": "tied", "positions": "none"}, True),
+        ({"readout": "frozen"}, False),
+        ({"readout": "tied", "positions": "frozen"}, False),
+    ],
+)
+def test_whether_all_parameters_are_trained_is_counted(options: dict[str, str], met: bool) -> None:
+    spec = Transformer(n_layers=2, embeddings="trained", **options)
+    found = {one.name: one for one in bounds(spec, seq_len=64, vocab_size=2048).bounds}
+    for name in ("allen_zhu2025", "morris2025_fp32"):
+        (every,) = (one for one in found[name].assumptions if one.text == "all parameters are trained")
+        assert every.met is met
+
+
+@pytest.mark.parametrize("options", [{}, {"n_kv_heads": 2}, {"values": False}, {"attention": "gated-delta"}])
+def test_the_attention_layer_counts_as_its_tensors_are(options: dict[str, Any]) -> None:
+    spec = Transformer(n_heads=4, d_model=32, d_head=8, ffn="none", norms=False, **options)
+    found = bounds(spec, seq_len=8, vocab_size=100).parameters
+    tables = 7 * 32  # positions
+    assert found.attention == spec.parameter_counts(vocab_size=100, context=7)["trainable"] - tables
+    decoder = bounds(spec.replace(ffn="mlp"), seq_len=8, vocab_size=100).parameters.madden2025
+    assert (decoder is None) == bool(options)  # the paper's heads are all alike
 
 
 def test_rates_keep_their_value_where_assumptions_are_not_met() -> None:

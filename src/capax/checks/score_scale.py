@@ -23,6 +23,7 @@ KEPT = (
     "add", "add_", "__add__", "__radd__", "__iadd__", "sub", "__sub__", "__isub__", "masked_fill", "masked_fill_",
     "where", "tril", "transpose", "permute", "view", "reshape", "contiguous", "clone", "float", "double", "to", "type",
     "swapaxes", "unsqueeze", "squeeze", "expand", "flatten", "unflatten", "__getitem__", "movedim",
+    "T", "mT", "H", "mH",
 )  # fmt: skip
 """Functions that change no scale: masks and biases are added, axes are moved."""
 
@@ -60,7 +61,8 @@ class _Watch(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        name = (resolve_name(func) or getattr(func, "__name__", "")).rsplit(".", 1)[-1]
+        named = resolve_name(func) or getattr(func, "__name__", "")
+        name = named.removesuffix(".__get__").rsplit(".", 1)[-1]  # a property, such as Tensor.mT
         if func is F.multi_head_attention_forward:
             width, heads = args[3], args[4]
             self.scores.append(Scores(width // heads, (width // heads) ** -0.5, width))

@@ -40,7 +40,7 @@ THEORY = {
     "theorem 1": (
         ("mahdavi2024",),
         "H(min(n, d_head) − 1) + 1 examples, to which the theorem's layer (no embedding, no positions) can give any "
-        "labels, as a share of the smallest library",
+        "labels, as a share of that library",
     ),
     "rank limit": (
         ("shared_context_rank", "fresh_context_rank"),
@@ -52,9 +52,10 @@ THEORY = {
 
 
 def in_theory(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
-    """What theory says of the smallest library, and what is recalled of it by chance."""
-    least = min(run.library_size for run in rows)
-    runs = {size: found[0] for (size,), found in by((run for run in rows if run.library_size == least), x).items()}
+    """What theory says of a library, the smallest of those with most places, and what is recalled of it by chance."""
+    places = {size: by(found, x) for (size,), found in by(rows, LIBRARY).items()}
+    least = min(places, key=lambda size: (-len(places[size]), size))
+    runs = {size: found[0] for (size,), found in places[least].items()}
     every = {size: _bounds(run) for size, run in runs.items()}
     found: list[Series] = []
     for place, (name, (bounds_of, _)) in enumerate(THEORY.items()):

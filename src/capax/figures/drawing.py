@@ -89,14 +89,18 @@ def _drawn(chart: Chart, paper: Paper, scale: float) -> Figure:
     FigureCanvasAgg(figure)
     grid = figure.subplots(lines, columns, sharex=chart.share_x, sharey=chart.share_y, squeeze=False).ravel()
     handles: dict[str, Any] = {}
+    filled: set[str] = set()
     expected = {series.name for panel in chart.panels for series in panel.series if series.kind == "reference"}
     for place, (axes, panel) in enumerate(zip(grid, chart.panels, strict=False)):
         _draw_panel(figure, axes, panel, int(width / columns / letter))
         axes.tick_params(labelbottom=True)
         if not chart.share_y or place % columns == 0:
             axes.set_ylabel(panel.y.label)
+        points = {series.name for series in panel.series if series.x}
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
+            if label not in handles or label in points - filled:  # a line without points has another mark
+                handles[label] = handle
+        filled |= points
     for axes in grid[len(chart.panels) :]:
         axes.set_visible(False)
     title = textwrap.wrap(chart.title, int(width / letter))
@@ -161,7 +165,16 @@ def _draw_panel(figure: Figure, axes: Axes, panel: Panel, letters: int) -> None:
     if panel.heat is None:
         _scale(axes, "x", panel.x)
         _scale(axes, "y", panel.y)
+        if panel.x.log is None and panel.x.ticks is None and _counted(panel):
+            axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         axes.grid(alpha=0.25)
+
+
+def _counted(panel: Panel) -> bool:
+    """Whether all places along x are whole numbers, and stand to scale."""
+    places = [x for series in panel.series for x in series.x if series.kind != "reference"]
+    to_scale = all(series.kind != "bars" for series in panel.series)
+    return to_scale and all(not isinstance(x, str) and float(x).is_integer() for x in places)
 
 
 def _scale(axes: Axes, which: str, axis: Axis) -> None:
@@ -218,7 +231,8 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
             width = 0.8 if series.width is None else series.width
             axes.bar(_categories(series), y, width=width, color=color, label=label, alpha=0.7)
         case "reference":
-            axes.plot(x, y, color="0.3", linestyle=("--", ":", "-.", "-")[series.group % 4], label=label)
+            alone: dict[str, Any] = {"marker": "_"} if len(x) == 1 else {}  # a line of one point is not seen
+            axes.plot(x, y, color="0.3", linestyle=("--", ":", "-.", "-")[series.group % 4], label=label, **alone)
         case _:
             line = "-" if series.kind == "line" else "none"
             dot = series.faint or not (series.x or series.hollow)

@@ -78,7 +78,8 @@ def _laid_out(chart: Chart, lines: int, columns: int, narrow: bool = False) -> g
     for place, panel in enumerate(chart.panels):
         at = {"row": place // columns + 1, "col": place % columns + 1}
         beside = chart.panels if chart.share_y else (panel,)
-        drawn.update_xaxes(_axis(panel.x, [place for series in panel.series for place in series.x]), **at)
+        wide = [place for series in panel.series for place in series.x]
+        drawn.update_xaxes(_axis(panel.x, wide, narrow=narrow), **at)
         heights = [y for other in beside for series in other.series for y in series.y]
         drawn.update_yaxes(_axis(panel.y, heights, labelled=not chart.share_y or at["col"] == 1), **at)
         if narrow and panel.y.names is not None:
@@ -127,11 +128,11 @@ def _place(place: Place | None) -> Place | None:
     return _text(place) if isinstance(place, str) else place
 
 
-def _axis(axis: Axis, places: Sequence[Place | None], labelled: bool = True) -> dict[str, Any]:
+def _axis(axis: Axis, places: Sequence[Place | None], labelled: bool = True, narrow: bool = False) -> dict[str, Any]:
     told: dict[str, Any] = {"title": {"text": _text(axis.label) if labelled else ""}, "automargin": True}
     if axis.log is not None:
         told["type"] = "log"
-        marks = _decades([place for place in places if isinstance(place, float | int) and place > 0])
+        marks = _decades([place for place in places if isinstance(place, float | int) and place > 0], narrow)
         if axis.log == 10 and axis.ticks is None and marks:
             told |= {"tickvals": marks, "ticktext": [plain(mark) for mark in marks]}
     if axis.names is not None:
@@ -149,7 +150,7 @@ def _axis(axis: Axis, places: Sequence[Place | None], labelled: bool = True) -> 
     return told
 
 
-def _decades(places: Sequence[float]) -> list[float]:
+def _decades(places: Sequence[float], narrow: bool) -> list[float]:
     """Marks of a logarithmic axis: at 1, 2 and 5 of each decade, at 1 alone where decades are many, at more if few."""
     if not places:
         return []
@@ -157,7 +158,7 @@ def _decades(places: Sequence[float]) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     digits: tuple[float, ...] = (1.0, 2.0, 5.0) if high < 500 * low else (1.0,)
     if high < 5 * low:
-        digits = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
+        digits = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0) if narrow else (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
     return [float(f"{digit}e{power}") for power in powers for digit in digits]
 
 
@@ -191,6 +192,8 @@ def _traces(series: Series, in_legend: bool) -> list[Any]:
             usual["x"] = [_text(str(place)) for place in series.x]
         return [go.Bar({**usual, "width": series.width, "marker": {"color": color}, "opacity": 0.7})]
     if series.kind == "reference":
+        if len(series.x) == 1:  # a line of one point is not seen
+            return [go.Scatter({**usual, "mode": "markers", "marker": {"symbol": "line-ew-open", "color": GREY}})]
         dash = DASHES[series.group % len(DASHES)]
         return [go.Scatter({**usual, "mode": "lines", "line": {"dash": dash, "color": GREY}})]
     mark = {"color": color, "symbol": mark_of(series.group, SYMBOLS), "size": 5 if series.faint else 8}

@@ -20,7 +20,7 @@ def probes(found: Probes) -> Chart:
         name="probes",
         title=f"Run {found.key[:12]}: {found.recalled} of {found.library_size} {found.spec.task.unit} recalled",
         caption=f"What each probe is: docs/probes.md. Bars: {found.level:.0%} intervals. Symmetry η: 1 where W_Q W_Kᵀ "
-        "is symmetric, −1 where it is antisymmetric; the area is that of random matrices (two standard deviations).",
+        "is symmetric, −1 where it is antisymmetric; of random matrices the mean and two standard deviations.",
         panels=tuple(panel(found) for panel in panels),
         share_y=False,
     )

@@ -13,7 +13,9 @@ from capax.theory.bounds.catalogue import Catalogue
 from capax.theory.bounds.catalogue import bounds as catalogue_of
 
 MEASURED = "measured"
+HELD = "capacity"
 UNITS = {
+    HELD: "what it can hold at convergence, or at least what it knew where it did not converge",
     "bits": "what the items recalled above chance are worth",
     "morris_bits": "what their cross-entropy is below a uniform guess (Morris et al. 2025)",
     "allen_zhu_bits": "the same, of all items (Allen-Zhu and Li 2024)",
@@ -45,6 +47,8 @@ def bounds(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
         amounts: dict[str, float] = {unit.name: unit.amount for unit in run.units if unit.name in UNITS} or {
             "bits": run.bits
         }
+        if run.capacity is not None:
+            amounts = {HELD: _held(run)} | amounts
         told = (
             f" Measured: the run of most bits (of equal ones the smallest model), {run.key[:12]} "
             f"({run.spec.task.items}; {run.memorized} of {run.library_size} recalled, {run.spec.protocol.words()}); "
@@ -54,8 +58,15 @@ def bounds(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     return charts
 
 
+def _held(run: Measurement) -> float:
+    """Bits that the model can hold, or what it stored where no capacity was measured."""
+    if run.capacity is None:
+        return run.bits
+    return run.capacity.bits if run.capacity.extrapolated is None else run.capacity.extrapolated
+
+
 def _rank(run: Measurement) -> tuple[float, int]:
-    return run.bits, -run.parameters.trainable
+    return _held(run), -run.parameters.trainable
 
 
 def _explained(amounts: Mapping[str, float]) -> list[str]:
@@ -104,10 +115,9 @@ def chart(found: Catalogue, measured: Mapping[str, float], told: str = "") -> Ch
                 )
             )
     names = tuple(str(name) for one in series for name in one.y)
-    if "bits" in shown:
-        series.append(
-            Series(name="bits measured", kind="reference", x=(shown["bits"],) * 2, y=(names[0], names[-1]), group=1)
-        )
+    for lined in [name for name in (HELD, "bits") if name in shown][:1]:
+        x, y = (shown[lined],) * 2, (names[0], names[-1])
+        series.append(Series(name=f"{lined} measured", kind="reference", x=x, y=y, group=1))
     return Chart(
         name="bounds",
         title=f"Bounds in bits, {_setting(found)}",

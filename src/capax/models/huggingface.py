@@ -158,10 +158,16 @@ def outline(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
     """
     with quiet():
         config = built_config(spec, vocab_size)
-        longest = getattr(config, "max_position_embeddings", None)
-        if isinstance(longest, int) and context > longest:
+        longest = positions(config)
+        if longest is not None and context > longest:
             raise SpecError(f"seq_len: the config has {longest} positions (max_position_embeddings), got {context}")
     return Scores(built(config, "config", SpecError))
+
+
+def positions(config: Any) -> int | None:
+    """The most tokens that a config has positions for; None where any number goes, which XLNet says by −1."""
+    longest = getattr(config, "max_position_embeddings", None)
+    return longest if isinstance(longest, int) and longest > 0 else None
 
 
 def make(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:

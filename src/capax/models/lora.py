@@ -202,8 +202,11 @@ def _targets(spec: Lora, base: nn.Module) -> list[str]:
     for target in spec.targets.split(","):
         those = [name for name in names if _is_of(name, target)]
         if not those:
+            places = [place for place in PLACES if any(_is_of(name, place) for name in names)]
             last = sorted({name.rpartition(".")[2] for name in names})
-            raise SpecError(f"targets: {target!r:.80} matches no layer of the base; it has {some([*PLACES, *last])}")
+            raise SpecError(
+                f"targets: {target!r:.80} matches no linear layer of the base; it has {some([*places, *last])}"
+            )
         found.update(those)
     return sorted(found)
 
@@ -231,8 +234,8 @@ def held_out_tokens(spec: Lora) -> Int[Tensor, "windows n"]:
     path = Path(spec.held_out)
     if _content(path) != spec.held_out_sha256:
         raise SpecError(f"held_out: {path} has changed since the run was made")
-    longest = getattr(huggingface.built_config(spec.frozen, spec.known_tokens), "max_position_embeddings", None)
-    length = min(WINDOW, longest) if isinstance(longest, int) else WINDOW  # some have no positions
+    longest = huggingface.positions(huggingface.built_config(spec.frozen, spec.known_tokens))
+    length = WINDOW if longest is None else min(WINDOW, longest)
     return _windows(path, Path(spec.base), spec.known_tokens, length, str(spec.held_out_sha256))
 
 

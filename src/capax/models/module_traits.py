@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -205,7 +206,7 @@ class TriedPairs(_OfVectors, PairModules):
 def between_seeds(first: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[bool, str | None]:
     """Whether two seeds give one set of weights, and what is trained and the same, in words; None where nothing is.
 
-    Constant tensors (gains of 1, biases of 0) are the same for every seed, and frozen ones may be.
+    What is not drawn (gains of 1, biases of 0) is the same for every seed, and frozen tensors may be.
     """
     drawn = [name for name, tensor in first.items() if varied(tensor)]
     same = [name for name in drawn if name in other and torch.equal(first[name], other[name])]
@@ -216,8 +217,9 @@ def between_seeds(first: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> t
 
 
 def varied(tensor: Tensor) -> bool:
-    """Whether a tensor holds more than one number."""
-    return bool((tensor != tensor.flatten()[0]).any()) if tensor.numel() else False
+    """Whether a tensor is constant along no axis: others are set, not drawn, as gains of 1 and Mamba's A are."""
+    axes = [axis for axis, size in enumerate(tensor.shape) if size > 1]
+    return bool(axes) and all(bool((tensor != tensor.narrow(axis, 0, 1)).any()) for axis in axes)
 
 
 def some(values: Sequence[Any]) -> str:
@@ -327,7 +329,12 @@ def _why_apart(spec: TorchModel, inputs: tuple[Tensor, ...], made: Callable[[int
                 warnings.filterwarnings("error", message=".*performance drop.*")  # torch.vmap would loop, too
                 joined, fewer = (asked(members, True, training) for members in (slice(None), slice(FEWER)))
         except Exception as error:  # torch.func says in many ways what it cannot do
-            return f"torch.vmap: {said(error.__context__ or error)}"
+            lacking = re.search(r"batching rule for (\S+?)\. ", str(error))
+            return (
+                f"torch.vmap has no rule for {lacking[1]}"
+                if lacking
+                else f"torch.vmap: {said(error.__context__ or error)}"
+            )
         if len(joined) != len(apart):
             return "torch.vmap gives other gradients"
         for group in (slice(1), slice(1, None)):  # of gradients, some may be nothing but rounding

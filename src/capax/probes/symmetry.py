@@ -13,6 +13,7 @@ from torch import Tensor
 from capax.models.transformer import TransformerEnsemble
 from capax.results import Measurement, Result
 from capax.seeds import torch_generator
+from capax.specs import Transformer
 
 
 class HeadSymmetry(Result):
@@ -26,7 +27,7 @@ class HeadSymmetry(Result):
     ]
     with_gains: Annotated[
         float | None,
-        Field(description="Of diag(g) W_Q W_Kᵀ diag(g), g the gain of the norm before; None without norms."),
+        Field(description="Of diag(g) W_Q W_Kᵀ diag(g), g the gain of the norm before; None without one."),
     ]
 
 
@@ -49,12 +50,21 @@ def degree_of_symmetry(matrix: Float[Tensor, "*batch c c"]) -> Float[Tensor, "*b
     return (matrix * matrix.mT).sum((-2, -1)) / matrix.square().sum((-2, -1))
 
 
-def scoring(model: TransformerEnsemble, layer: int, gains: bool = False) -> Float[Tensor, "h c c"]:
-    """J = W_Q W_Kᵀ of each head of a layer (from 0), in float64; with the gain of the norm before it on both sides."""
+def norm_before(spec: Transformer, layer: int) -> str | None:
+    """The parameter with the gain of what a layer's attention (from 0) reads; None where no norm comes before it."""
+    if not spec.norms:
+        return None
+    if spec.norm_place == "pre":
+        return f"layers.{layer}.norm"
+    return f"layers.{layer - 1}.{spec.last_norm}" if layer else None
+
+
+def scoring(model: TransformerEnsemble, layer: int, gain: str | None = None) -> Float[Tensor, "h c c"]:
+    """J = W_Q W_Kᵀ of each head of a layer (from 0), in float64; with the gain of this name on both sides."""
     query, key = (model.parameters[f"layers.{layer}.{name}"][0].detach().double() for name in ("query", "key"))
-    if gains:
-        gain = model.parameters[f"layers.{layer}.norm"][0].detach().double()[:, None]
-        query, key = query * gain, key * gain
+    if gain is not None:
+        factors = model.parameters[gain][0].detach().double()[:, None]
+        query, key = query * factors, key * factors
     return query @ key.repeat_interleave(len(query) // len(key), 0).mT  # several queries may share a key
 
 
@@ -73,7 +83,8 @@ def symmetry_probe(model: TransformerEnsemble, initial: TransformerEnsemble | No
     for layer in range(spec.n_layers):
         found = degree_of_symmetry(scoring(model, layer)).tolist()
         before = [None] * spec.n_heads if initial is None else degree_of_symmetry(scoring(initial, layer)).tolist()
-        gained = degree_of_symmetry(scoring(model, layer, gains=True)).tolist() if spec.norms else [None] * spec.n_heads
+        gain = norm_before(spec, layer)
+        gained = [None] * spec.n_heads if gain is None else degree_of_symmetry(scoring(model, layer, gain)).tolist()
         for head, values in enumerate(zip(found, before, gained, strict=True)):
             eta, start, scaled = (None if value is None or math.isnan(value) else value for value in values)
             heads.append(HeadSymmetry(layer=layer + 1, head=head + 1, eta=eta, initial=start, with_gains=scaled))

@@ -263,8 +263,13 @@ class Transformer(Model):
     def gains(self) -> tuple[str, ...]:
         """The last norm's gain."""
         if self.norm_place == "post":
-            return (f"layers.{self.n_layers - 1}.{'norm' if self.ffn == 'none' else 'ffn_norm'}",)
+            return (f"layers.{self.n_layers - 1}.{self.last_norm}",)
         return ("final_norm",) if self.norms else ()
+
+    @property
+    def last_norm(self) -> str:
+        """The last of a layer's norms."""
+        return "norm" if self.ffn == "none" else "ffn_norm"
 
     def parameters(self, *, vocab_size: int, context: int) -> tuple[Parameter, ...]:  # type: ignore[override]
         """Its tensors, in x-transformers' distributions.
@@ -362,6 +367,8 @@ class Transformer(Model):
         return self.model_dump(exclude={"model"}) | {
             "d_value": self.d_value or self.d_head,
             "d_out": self.d_model,
+            "all_trained": all(one.trained for one in self.parameters(vocab_size=1, context=1)),
+            "attention_parameters": sum(math.prod(one.shape) for one in self.mixer_parameters()),
             "plain_heads": self.kv_heads == self.n_heads
             and self.attention == "softmax"
             and self.values
@@ -380,7 +387,8 @@ class Transformer(Model):
         context, vocabulary = sizes["context"], sizes["vocab_size"]
         tables = self.table_parameters(**sizes) + (context * self.d_model if self.has_table else 0)
         weights = (counts or self.parameter_counts(**sizes))["total"] - tables
-        attention = self.n_layers * self.n_heads * (self.d_head + (self.d_value or self.d_head)) * context
+        mixed = (self.d_value or self.d_head) if self.values else self.d_model
+        attention = self.n_layers * self.n_heads * (self.d_head + mixed) * context
         readout = (4 if self.frozen_readout else 6) * vocabulary * self.d_model
         return 6 * context * (weights + attention) + (context if scored == "all" else 1) * readout
 

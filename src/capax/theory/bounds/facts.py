@@ -65,10 +65,18 @@ class ParameterCounts(Result):
     trainable: Annotated[int | None, Field(description="Of the model, counted as its tensors are.")]
     total: int | None
     attention: Annotated[
-        int | None, Field(description="Of one attention layer alone: H(2 d d_head + d d_value + d_value d_out).")
+        int | None,
+        Field(
+            description="Of one attention layer alone: H(2 d d_head + d d_value + d_value d_out) where each head has "
+            "keys and values of its own, else as its tensors are."
+        ),
     ]
     madden2025: Annotated[
-        int | None, Field(description="Of that paper's one-layer decoder with 4 d_model hidden units.")
+        int | None,
+        Field(
+            description="Of that paper's one-layer decoder with 4 d_model hidden units; None where its heads are not "
+            "the model's."
+        ),
     ] = None
     morris2025: Annotated[
         int | None,
@@ -146,10 +154,12 @@ def parameters(known: Mapping[str, Any]) -> ParameterCounts:
     layer = ("n_heads", "d_model", "d_head", "d_value", "d_out")
     madden = ("vocab_size", "n_hidden", "d_model", "n_heads", "d_value", "d_head", "length")
     counts = {name: known[name] for name in COUNTS}
+    formula = _if_known(n_parameters, known, *layer)
+    attention = known.get("attention_parameters", formula)
     return ParameterCounts(
         **{name: None if isinstance(count, Unknown) else count for name, count in counts.items()},
-        attention=_if_known(n_parameters, known, *layer),
-        madden2025=_if_known(madden_parameters, {**known, "length": length}, *madden),
+        attention=attention,
+        madden2025=_if_known(madden_parameters, {**known, "length": length}, *madden) if attention == formula else None,
         morris2025=None if isinstance(known["gpt2"], Unknown) else known["gpt2"],
     )
 

@@ -11,10 +11,7 @@ MORRIS = {"bf16": 3.51, "fp32": 3.83}
 """Mean over models, ± 0.1."""
 ARITHMETIC = {"bf16": ("bfloat16",), "fp32": ("float32", "float64")}
 
-EVERY = differs(
-    "all parameters are trained",
-    lambda embeddings, positions, readout: {embeddings, positions, readout} == {"trained"},
-)
+EVERY = differs("all parameters are trained", "all_trained")
 TIED = differs("GPT-2 with tied embeddings", lambda: False)
 LONG = differs("trained until nothing more is stored (10^6 steps)")
 TABLE_OF_RATES = "Morris et al. 2025 (arXiv 2505.24832), table of rates"
