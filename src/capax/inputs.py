@@ -138,6 +138,24 @@ def json_object(text: str, field: str, error: type[CapaxError]) -> dict[str, Any
     return found
 
 
+class RepeatedName(ValueError):
+    """A JSON object that has a name twice."""
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these names and values, as an `object_pairs_hook`: of two equal names one would silently be lost.
+
+    Raises:
+        RepeatedName: for a name that is there twice.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise RepeatedName(f"{name!r:.80} is there twice")
+        found[name] = value
+    return found
+
+
 def refuse_nested(value: Any, field: str, error: type[CapaxError]) -> None:
     """Refuse tables and lists in each other beyond `DEEPEST` levels.
 
@@ -158,7 +176,9 @@ def refuse_nested(value: Any, field: str, error: type[CapaxError]) -> None:
 
 
 def lines_of(path: Path, field: str, error: type[CapaxError], longest: int) -> Iterator[str]:
-    """The lines of a text file, one at a time.
+    r"""The lines of a text file without their ends, one at a time.
+
+    Lines end with `\n`, `\r\n` or `\r`: what else Unicode calls an end, such as a form feed, is part of a line.
 
     Args:
         longest: characters that a line may have.
@@ -170,11 +190,10 @@ def lines_of(path: Path, field: str, error: type[CapaxError], longest: int) -> I
     try:
         with regular(path, field, error).open(encoding="utf-8-sig") as file:
             while part := file.readline(longest + 1):
-                lines = part.splitlines()
-                number += len(lines)
+                number += 1
                 if len(part) > longest:
                     raise error(f"{field}: {path}, line {number}: longer than {longest} characters")
-                yield from lines
+                yield part.removesuffix("\n")
     except (UnicodeDecodeError, OSError) as problem:
         raise error(f"{field}: {path} is not a text file: {problem}") from None
 

@@ -20,7 +20,9 @@ def test_from_a_file_to_an_answer_on_the_command_line(tmp_path, monkeypatch, cap
     assert "the plan holds" in text
     key = text.rsplit("(run ", 1)[1][:12]
     assert run(capsys, "runs", "recall", key, "Norway", "capital").startswith("Oslo (probability 0.9")
-    assert "relation: one of capital, continent, currency" in refused(capsys, "runs", "recall", key, "Norway")
+    assert "relation: is required; one of capital, continent, currency" in refused(
+        capsys, "runs", "recall", key, "Norway"
+    )
     found = json.loads(run(capsys, "runs", "recall", key, "Norway", "capital", "--json"))
     assert found["answer"] == "Oslo"
     assert found["agrees"] is True

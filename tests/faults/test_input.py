@@ -260,8 +260,15 @@ def test_a_line_without_an_end_is_not_read_to_its_end() -> None:
     Path("line.txt").write_text("1 2\n" + "1 " * 3000)
     with pytest.raises(TableError, match=r"line 2: .*1000"):
         list(lines_of(Path("line.txt"), "data", TableError, 1000))
-    Path("ok.txt").write_text("1 2\r\n\n3 4\x0c5\n6")
+    Path("ok.txt").write_text("1 2\r\n\n3 4\n5\n6")
     assert list(lines_of(Path("ok.txt"), "data", TableError, 10)) == ["1 2", "", "3 4", "5", "6"]
+
+
+@pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+def test_lines_end_where_editors_end_them(separator: str) -> None:
+    Path("ok.txt").write_bytes(f"1 2{separator}3\r\n4 5{separator}\n{separator}6".encode())
+    lines = list(lines_of(Path("ok.txt"), "data", TableError, 10))
+    assert lines == [f"1 2{separator}3", f"4 5{separator}", f"{separator}6"]
 
 
 def test_compressed_and_endless_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,6 +252,10 @@ def test_nothing_pickled_and_no_code_is_read(checkpoint: Path, tmp_path: Path) -
             {"config": {"model_type": "mixtral", "num_local_experts": 10**9}},
             "^config: num_local_experts: at most 16384",
         ),
+        (
+            {"config": {"model_type": "llama", "num_key_value_heads": 0}},
+            "^config: num_key_value_heads: at least 1, got 0",
+        ),
         ({"config": {"model_type": "gpt2", "n_layer": "2"}}, "^n_layers: the config's n_layer .*got '2'"),
         ({"config": {"model_type": "gpt2", "n_layer": True}}, "^n_layers: the config's n_layer .*got True"),
         ({"config": {"model_type": "gpt2", "n_embd": -4}}, "^d_model: the config's n_embd .*got -4"),
@@ -287,6 +291,12 @@ def test_what_is_no_model(fields: dict[str, Any], said: str, tmp_path: Path, mon
 def test_what_cannot_be_built(fields: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(CapaxError, match=said):
         capax.measure(TASK, made("gpt2", **fields), SHORT, restarts=1, store=tmp_path / "s.db")
+
+
+def test_heads_that_cannot_share_keys_are_refused_before_training() -> None:
+    config = LLAMA.config | {"num_key_value_heads": 3}
+    with pytest.raises(CapaxError, match="num_key_value_heads: should divide num_attention_heads, which is 2, got 3"):
+        capax.measure(TASK, LLAMA.replace(config=config, n_heads=2), SHORT, restarts=1)
 
 
 def test_a_store_names_no_code() -> None:

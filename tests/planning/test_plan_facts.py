@@ -10,7 +10,7 @@ from scipy import stats
 import capax
 from capax.errors import CapaxError, LawError
 from capax.planning.bits import Fill
-from capax.planning.facts import in_file, plan_facts, promised, verify_facts
+from capax.planning.facts import ANY, in_file, plan_facts, promised, verify_facts
 from capax.planning.fills import Measured, fill, shares, study
 from capax.store import tables
 
@@ -128,6 +128,8 @@ def test_more_facts_or_more_recall_take_larger_networks(tmp_path: Path) -> None:
     ("given", "line"),
     [
         ({"recall": 1.5}, "recall: between 0 and 1, got 1.5"),
+        ({"recall": None}, "recall: between 0 and 1, got None"),
+        ({"recall": "0.5"}, "recall: between 0 and 1, got '0.5'"),
         ({"probability": 0}, "probability: above 0 and at most 0.999"),
         ({"tokenizations": ("letters",)}, "tokenizations: code, words, bpe, bytes, got 'letters'"),
         ({"tokenizations": ()}, "tokenizations: code, words, bpe, bytes, got ''"),
@@ -146,6 +148,14 @@ def test_bad_plans_are_one_line(facts: capax.Facts, given: dict[str, object], li
     with pytest.raises(CapaxError, match=line) as caught:
         plan_facts(facts, **given)
     assert "\n" not in str(caught.value)
+
+
+def test_a_path_is_a_file_of_facts(facts: capax.Facts) -> None:
+    assert plan_facts(COUNTRIES, **CODES) == plan_facts(str(COUNTRIES), **CODES) == plan_facts(facts, **CODES)
+    with pytest.raises(LawError, match=r"^facts: a file of facts, or capax.Facts, got None$"):
+        plan_facts(None)  # type: ignore[arg-type]
+    with pytest.raises(CapaxError, match="no such file"):
+        plan_facts("missing.tsv")
 
 
 def test_what_does_not_hold_says_so(facts: capax.Facts) -> None:
@@ -193,14 +203,30 @@ def test_facts_without_bits_have_no_plan(tmp_path: Path) -> None:
         plan_facts(facts)
     with pytest.raises(LawError, match="library: each relation has one answer only"):
         promised(facts, capax.Transformer(), 0.99)
+    run = capax.measure(facts, capax.Transformer(d_model=8), capax.Training(max_epochs=1), restarts=1)
+    assert any("have no bits: any network recalls them" in note for note in run.notes)
 
 
 def test_no_plan_is_above_the_ceiling(tmp_path: Path) -> None:
-    (tmp_path / "two.tsv").write_text("key\tanswer\na\tx\na\ty\nb\tx\n")
+    (tmp_path / "two.tsv").write_text("key\tanswer\na\tx\na\ty\nb\tz\n")
     facts = capax.Facts(library=str(tmp_path / "two.tsv"), ambiguous="keep")
     with pytest.raises(LawError, match=r"recall: at most 0\.667, as 3 facts have 2 different questions"):
         plan_facts(facts)
     assert plan_facts(facts, recall=0.6, **CODES).networks
+
+
+def test_what_one_answer_reaches_needs_no_plan(tmp_path: Path) -> None:
+    """Where any of several answers is right, one may be right everywhere; else fewer bits are enough."""
+    lines = [f"{key}\t{answer}" for key in range(6) for answer in ("abcd" if key < 3 else "abef")]
+    (tmp_path / "any.tsv").write_text("\n".join(["key\tanswer", *lines]))
+    facts = capax.Facts(library=str(tmp_path / "any.tsv"), ambiguous="any")
+    with pytest.raises(LawError, match=r"^recall: above 1, which one answer to each relation reaches, got 0\.99$"):
+        plan_facts(facts)
+    (tmp_path / "some.tsv").write_text("\n".join(["key\tanswer", *(line for line in lines if line[-1] not in "ab")]))
+    facts = capax.Facts(library=str(tmp_path / "some.tsv"), ambiguous="any")
+    with pytest.raises(LawError, match=r"^recall: above 0\.5,"):
+        plan_facts(facts, recall=0.5)
+    assert ANY in plan_facts(facts, recall=0.9, **CODES).notes
 
 
 def test_a_kind_of_tokens_that_is_named_twice_is_planned_once(facts: capax.Facts) -> None:
@@ -252,3 +278,13 @@ def test_counts_of_facts_have_laws_of_their_own(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(CapaxError, match=r"no such file: .*facts\.tsv"):
         capax.predict(law, d_model=10)
+
+
+def test_a_part_of_a_file_is_no_limit_of_what_a_network_holds(facts: capax.Facts) -> None:
+    """A plan for 179 of 180 facts says what its networks hold of such facts, as one for all 180 does."""
+    part, whole = (
+        next(one for one in plan_facts(facts.replace(library_size=size), **CODES).networks if one.n_layers == 2)
+        for size in (179, 180)
+    )
+    assert (part.interval, part.memorized, part.at_least) == (whole.interval, whole.memorized, whole.at_least)
+    assert part.interval.high > 180

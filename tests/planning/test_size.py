@@ -328,7 +328,19 @@ BAD: dict[str, tuple[dict[str, Any] | str, list[str]]] = {
     "one of another kind": ({"model_type": ["gpt2"]}, ["model_type", "['gpt2']"]),
     "no language model": ({"model_type": "t5"}, ["causal language model", "'t5'"]),
     "heads that do not fit": ({"model_type": "llama", **TINY, "num_attention_heads": 5}, ["llama", "heads"]),
-    "no heads": ({"model_type": "llama", **TINY, "num_attention_heads": 0}, ["llama", "zero"]),
+    "no heads": ({"model_type": "llama", **TINY, "num_attention_heads": 0}, ["num_attention_heads: at least 1, got 0"]),
+    "no width at all": ({"model_type": "llama", **TINY, "hidden_size": 0}, ["hidden_size: at least 1, got 0"]),
+    "no width by its own name": ({"model_type": "gpt2", "n_embd": 0}, ["n_embd: at least 1, got 0"]),
+    "no width in a part": ({"model_type": "gemma3", "text_config": {"hidden_size": 0}}, ["hidden_size: at least 1"]),
+    "nobody to share": ({"model_type": "llama", **TINY, "num_key_value_heads": 0}, ["num_key_value_heads: at least 1"]),
+    "uneven groups": (
+        {"model_type": "llama", **TINY, "num_key_value_heads": 3},
+        ["num_key_value_heads: should divide num_attention_heads, which is 4, got 3"],
+    ),
+    "more keys than heads": (
+        {"model_type": "qwen2", **TINY, "num_key_value_heads": 8},
+        ["num_key_value_heads: should divide num_attention_heads, which is 4, got 8"],
+    ),
     "a width of words": ({"model_type": "llama", **TINY, "hidden_size": "wide"}, ["llama", "hidden_size", "str"]),
     "no width": ({"model_type": "llama", **TINY, "hidden_size": None}, ["llama", "hidden_size"]),
     "no layers": ({"model_type": "gpt2", "n_layer": 0}, ["num_hidden_layers", "at least 1"]),
@@ -337,8 +349,11 @@ BAD: dict[str, tuple[dict[str, Any] | str, list[str]]] = {
         {"model_type": "mixtral", "num_local_experts": 10**9},
         ["num_local_experts", "at most 16384"],
     ),
-    "more than memory has": ({"model_type": "gpt2", "n_embd": 10**12, "n_head": 1}, ["gpt2", "overflow"]),
-    "no 64 bits": ({"model_type": "gpt2", "vocab_size": 10**30}, ["gpt2", "verflow"]),
+    "more than memory has": (
+        {"model_type": "gpt2", "n_embd": 10**12, "n_head": 1},
+        ["gpt2", "n_embd: a tensor has", "got 1000000000000"],
+    ),
+    "no 64 bits": ({"model_type": "gpt2", "vocab_size": 10**30}, ["gpt2", "vocab_size: a tensor has"]),
     "an unknown kind of layer": ({"model_type": "llama", **TINY, "layer_types": ["x", "y"]}, ["llama", "layer"]),
 }
 
@@ -366,7 +381,11 @@ def test_a_config_that_is_none_is_one_line(tmp_path: Path, name: str) -> None:
         ({"tokens": 5}, ["tokens", "only with"]),
         ({"bits": 1e4, "tokens": 0}, ["tokens", "0"]),
         ({"bits": 1e4, "probability": 1.0}, ["probability", "0.999", "1.0"]),
+        ({"bits": 1e300, "probability": 0.0005}, ["probability", "0.001", "0.0005"]),
         ({"facts": "missing.tsv"}, ["missing.tsv"]),
+        ({"facts": "facts.tsv", "recall": "0.5"}, ["recall", "between 0 and 1", "'0.5'"]),
+        ({"facts": "facts.tsv", "recall": None}, ["recall", "between 0 and 1", "None"]),
+        ({"facts": 3}, ["facts", "a file of facts", "got 3"]),
         ({"facts": "facts.tsv", "recall": 1.0}, ["recall", "between 0 and 1"]),
     ],
 )
@@ -403,10 +422,33 @@ def test_no_family_has_more_by_default_than_is_allowed() -> None:
             without.append(kind)
         else:
             hf_config.refuse_many(usual.to_dict(), kind, CapaxError)
+            hf_config.refuse_none(usual.to_dict(), usual.attribute_map, kind, CapaxError)
     assert len(without) < 0.05 * len(kinds), without
 
 
+@pytest.mark.parametrize(
+    ("said", "near"),
+    [({}, ""), ({"model_type": ["gpt2"]}, ""), ({"model_type": "zzz"}, ""), ({"model_type": "gtp2"}, "gpt2")],
+    ids=str,
+)
+def test_only_names_that_are_alike_are_offered(tmp_path: Path, said: dict[str, Any], near: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    with pytest.raises(CapaxError, match="model_type") as error:
+        model_size(tmp_path)
+    assert str(error.value).partition("; the nearest are ")[2] == near
+
+
+def test_heads_that_share_nothing_need_not_be_divisible(tmp_path: Path) -> None:
+    """GPT-2 has no keys that heads share: what a config says of them makes no other model."""
+    plain = model_size(family(tmp_path, "gpt2")).parameters.total
+    said = {"model_type": "gpt2", **FAMILIES["gpt2"], "num_key_value_heads": 3}
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    assert model_size(tmp_path / "config.json").parameters.total == plain
+
+
 def test_paths_that_are_no_config(tmp_path: Path) -> None:
+    with pytest.raises(CapaxError, match=r"^config: a JSON file, or a folder with config\.json, got None$"):
+        model_size(None)  # type: ignore[arg-type]
     for path, word in ((tmp_path / "none", "nothing is downloaded"), (tmp_path, "no config.json")):
         with pytest.raises(CapaxError, match=word):
             model_size(path)

@@ -146,6 +146,7 @@ def test_fields_that_agree_are_accepted_and_others_named(tmp_path: Path) -> None
     ("content", "message"),
     [
         ("source,target\na,b\nb,b\n", "line 3: a self-loop at item 'b'"),
+        ("source,target\na,b\n\u00e9,e\u0301\n", "line 3: a self-loop at item '\u00e9'"),  # one name, spelled twice
         ("source,target\na,b\nb,a\n\n a ,b\n", "line 5: the edge from 'a' to 'b' repeats, first in line 2"),
         ("source,target,weight\na,b,1\n", "unknown column 'weight'"),
         ("a,b\nb,c\n", "unknown column 'a'; its first line should be source,target"),
@@ -186,6 +187,13 @@ def test_networkx_graphs_that_cannot_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "no xml", "<graphml/>", "<a", '<?xml version="1.0"?><svg></svg>'])
 def test_what_is_not_graphml(tmp_path: Path, content: str) -> None:
     assert "own.graphml is not GraphML: " in refusal(csv(tmp_path, content, "own.graphml"))
+
+
+def test_an_edge_to_a_node_that_the_file_lacks_is_refused(tmp_path: Path) -> None:
+    """networkx would add the node, and the study an item that is but a misspelt name."""
+    path = graphml(tmp_path, nx.DiGraph([("a", "b"), ("b", "c")]))
+    path.write_text(path.read_text().replace('target="c"', 'target="zz"'))
+    assert refusal(path) == f"graph: {path}: an edge names 'zz', which is no node of the file"
 
 
 def test_no_such_graph(tmp_path: Path) -> None:

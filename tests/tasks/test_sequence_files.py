@@ -290,17 +290,21 @@ def test_a_hash_of_other_sequences(tmp_path: Path) -> None:
         draw(spec, len(ROWS), np.random.default_rng(0))
 
 
+def test_a_row_without_tokens_has_zero_tokens(tmp_path: Path) -> None:
+    assert names(npy(tmp_path, np.zeros((3, 0), int)), "sequences of 0 tokens; at least 2 are needed")
+
+
 # repeated prefixes
 
 
 def test_the_same_sequence_twice(tmp_path: Path) -> None:
     path = text(tmp_path, "1 2 3\n4 5 6\n1 2 3\n")
-    assert names(path, 1, 3, "duplicates='keep'")
+    assert names(path, 1, 3, "duplicates 'keep' accepts")
 
 
 def test_one_prefix_with_two_targets(tmp_path: Path) -> None:
     path = text(tmp_path, "0 0 0\n1 2 3\n4 5 6\n1 2 7\n")
-    assert names(path, 2, 4, "3 and 7", "duplicates='keep'")
+    assert names(path, 2, 4, "3 and 7", "duplicates 'keep' accepts")
 
 
 def test_duplicates_are_kept_where_the_user_says_so(tmp_path: Path) -> None:

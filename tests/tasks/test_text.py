@@ -393,6 +393,8 @@ def test_a_hash_knows_where_documents_end() -> None:
         ("column.jsonl", b'{"text": "a"}\n{"body": "b", "n": 1}', "line 2 has no 'text', but 'body', 'n'"),
         ("nothing.jsonl", b"{}", "line 1 has no 'text', but nothing"),
         ("number.jsonl", b'{"text": 5}', "line 1: 'text' should be a string, got 5"),
+        ("twice.jsonl", b'{"text": "a"}\n{"text": "b", "text": "c"}', "line 2: 'text' is there twice"),
+        ("inside.jsonl", b'{"text": "a", "of": {"n": 1, "n": 2}}', "line 1: 'n' is there twice"),
         ("surrogate.jsonl", b'{"text": "\\ud800"}', "line 1: 'text' has half of a surrogate pair"),
         ("short.txt", b"a few words", "seq_len: the documents should have two windows at least"),
     ],
@@ -407,6 +409,26 @@ def test_what_cannot_be_read_is_refused_in_a_line(tmp_path: Path, name: str, con
     assert words in message
     assert "\n" not in message
     assert message.startswith(("library: ", "column: ", "seq_len: "))
+
+
+def test_suffixes_in_upper_case_are_suffixes(tmp_path: Path) -> None:
+    (tmp_path / "c.TXT").write_text("some text")
+    (tmp_path / "d.Txt").write_text("more text")
+    (tmp_path / "e.md").write_text("none")
+    assert text_of(corpus_of(tmp_path)) == ["some text", "more text"]
+    assert text_of(corpus_of(tmp_path / "c.TXT")) == ["some text"]
+    (tmp_path / "a.JSONL").write_text('{"text": "one"}')
+    assert text_of(corpus_of(tmp_path / "a.JSONL")) == ["one"]
+    one = corpus_of(tmp_path)
+    (tmp_path / "c.TXT").write_text("other text")
+    assert corpus_of(tmp_path) is not one
+
+
+def test_a_single_window_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("abcdefgh" * 2)
+    with pytest.raises(CapaxError, match=r"^library_size: .* has 1 different window of 8 tokens, got 5$"):
+        spec(path, tokenization="bytes", seq_len=8, library_size=5)
 
 
 def test_byte_pairs_without_their_package_are_refused_and_bytes_are_not(

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from capax import machine
 from capax.cli import output, progress
-from capax.cli.families import amount, columns, file_size, network
+from capax.cli.families import amount, columns, file_size, mark, network
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
 from capax.errors import NoPlan
@@ -198,6 +198,7 @@ def _show_networks(found: FactsPlan, rows: list[FactsNetwork]) -> None:
         del shown[name]
     kept = output.show_lines(shown, spare=("total", "heads", "size"))
     words = {
+        **mark(rows),
         "tables": "tied: the token table is trained, and the read-out is the same",
         "size": file_size(rows, found.precision),
         "embeddings": "embeddings: share of all parameters that are token tables",

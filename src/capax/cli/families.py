@@ -66,7 +66,7 @@ def show_bits(found: BitsFrontier, items: str) -> None:
         shown, spare=("FLOP", "bits", "heads" if small else "size", "trainable" if small else "heads")
     )
     words = {
-        **({"layers": "*: outside the law's domain"} if any(row.outside for row in rows) else {}),
+        **mark(rows),
         "tables": "tied: the token table is trained, and the read-out is the same",
         "size": file_size(rows, found.precision),
         "expected": f"expected, interval, at least (the latter with {percent(found.probability)}): {items}",
@@ -77,6 +77,11 @@ def show_bits(found: BitsFrontier, items: str) -> None:
     _show_trust(found, rows[0], items)
     for note in found.notes:
         screen.print(f"note: {note}")
+
+
+def mark(rows: Sequence[Network]) -> dict[str, str]:
+    """What the mark beside the layers means, where a row has it."""
+    return {"layers": "*: outside the law's domain"} if any(row.outside for row in rows) else {}
 
 
 def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:

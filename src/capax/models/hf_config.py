@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,10 @@ MANY = re.compile(r"(?!.*(size|dim))(.*layer|.*expert|.*block|.*depth|.*n_head|.
 """Fields that say how many modules there are, not how large they are: a billion of them would never be built."""
 MOST, MOST_MODULES = 2**14, 400_000
 """Of one such field (Doge has 16384 experts), and of a whole model."""
+SOME = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size")
+"""Fields by whose values sizes are divided, or without which nothing is left."""
+ALIKE = 0.7
+"""Of a model_type to one that is offered in its place: short names are like many at the usual 0.5."""
 WEIGHTS = ("quantization_config", "dtype", "torch_dtype", "_name_or_path", "transformers_version")
 """What a config says of weights that it lies beside, which are not read."""
 CODE = ("auto_map", "custom_pipelines", "transformers_weights")
@@ -73,6 +77,7 @@ def read_config(path: Path, field: str = "config", error: type[CapaxError] = Spe
     kind = said.get("model_type")
     known = config_class(kind, f"{field}: {path}", error)
     refuse_many(said, f"{field}: {path}", error)
+    refuse_none(said, known.attribute_map, f"{field}: {path}", error)
     try:
         with quiet():
             config = known.from_dict(_plain(said))
@@ -96,7 +101,7 @@ def config_class(kind: object, field: str, error: type[CapaxError]) -> Any:
     """
     known = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     if not isinstance(kind, str) or kind not in known or kind not in transformers.CONFIG_MAPPING:
-        near = nearest(str(kind), known)
+        near = nearest(kind, known, ALIKE) if isinstance(kind, str) else ""
         raise error(
             f"{field}: model_type should be one of the {len(known)} causal language models of transformers "
             f"{transformers.__version__}, got {'none' if kind is None else shown(kind)}"
@@ -109,7 +114,7 @@ def built(config: Any, field: str, error: type[CapaxError]) -> nn.Module:
     """The language model of a config, `AutoModelForCausalLM`, in float32, on torch's device of now.
 
     Raises:
-        error: for more modules than any model has.
+        error: for more modules than any model has, or keys and values that no equal number of heads share.
         Exception: any that transformers raises of values that it cannot build.
     """
     many = error(f"{field}: no {config.model_type} can be built of it: more than {MOST_MODULES} modules")
@@ -117,7 +122,24 @@ def built(config: Any, field: str, error: type[CapaxError]) -> nn.Module:
         made: nn.Module = transformers.AutoModelForCausalLM.from_config(
             config, dtype=torch.float32, trust_remote_code=False
         )
+    _refuse_uneven_groups(made, config, field, error)
     return made
+
+
+def _refuse_uneven_groups(model: nn.Module, config: Any, field: str, error: type[CapaxError]) -> None:
+    """Refuse heads that keys and values cannot be shared by, where the model's attention shares them.
+
+    It is built of them all the same, and counted, but no sequence can be put through it.
+    """
+    text = config.get_text_config(decoder=True)
+    said, own = text.to_dict(), text.attribute_map  # some configs refuse to say what may vary over layers
+    heads, pairs = (said.get(own.get(name, name)) for name in ("num_attention_heads", "num_key_value_heads"))
+    if not isinstance(heads, int) or not isinstance(pairs, int) or not heads % pairs:
+        return
+    if any(getattr(module, "num_key_value_groups", None) == heads // pairs for module in model.modules()):
+        raise error(
+            f"{field}: num_key_value_heads: should divide num_attention_heads, which is {heads}, got {shown(pairs)}"
+        )
 
 
 def causal_model(
@@ -145,7 +167,16 @@ def causal_model(
     except CapaxError:
         raise
     except Exception as problem:  # whatever its class makes of the values
+        if "overflow" in str(problem).lower():
+            raise error(f"{field}: no {kind} can be built of it: {_too_large(config)}") from None
         raise error(f"{field}: no {kind} can be built of it: {_line(problem)}") from None
+
+
+def _too_large(config: Any) -> str:
+    """Which number of a config makes a tensor that cannot be: the largest, as a rule."""
+    numbers = {name: value for name, value in config.get_text_config().to_dict().items() if type(value) is int}
+    name = max(numbers, key=lambda one: numbers[one])
+    return f"{name}: a tensor has fewer than 2^63 bytes, got {shown(numbers[name])}"
 
 
 @contextmanager
@@ -177,6 +208,23 @@ def refuse_many(said: Any, field: str, error: type[CapaxError]) -> None:
             refuse_many(value, field, error)
         elif isinstance(value, int) and MANY.match(name) and value > MOST:
             raise error(f"{field}: {name}: at most {MOST}, got {shown(value)}")
+
+
+def refuse_none(said: Any, own: Mapping[str, str], field: str, error: type[CapaxError]) -> None:
+    """Refuse sizes below one (`SOME`), in any part of a config.
+
+    Args:
+        own: the architecture's own names of fields, by their usual ones.
+
+    Raises:
+        error: that names the field as the config does.
+    """
+    names = {*SOME, *(own[name] for name in SOME if name in own)}
+    for name, value in said.items() if isinstance(said, dict) else ():
+        if isinstance(value, dict):
+            refuse_none(value, own, field, error)
+        elif name in names and type(value) is int and value < 1:
+            raise error(f"{field}: {name}: at least 1, got {shown(value)}")
 
 
 def _plain(said: Any) -> Any:

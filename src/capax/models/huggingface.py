@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from capax.errors import SpecError, shown
 from capax.inputs import read_json
 from capax.models.factory import said
-from capax.models.hf_config import built, config_class, refuse_many
+from capax.models.hf_config import built, config_class, refuse_many, refuse_none
 from capax.models.hf_files import WEIGHTS, config_file, quiet, refuse_code, refuse_description, transformers
 from capax.models.libraries import refuse_unknown
 from capax.specs.huggingface import OURS, HuggingFace
@@ -138,6 +138,7 @@ def built_config(spec: HuggingFace, vocab_size: int) -> Any:
     refuse_many(spec.config, "config", SpecError)
     kind = config_class(spec.config.get("model_type"), "config", SpecError)
     own = dict(kind.attribute_map)
+    refuse_none(spec.config, own, "config", SpecError)
     sizes = {
         own.get(theirs, theirs): getattr(spec, ours)
         for ours, theirs in OURS.items()

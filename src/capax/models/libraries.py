@@ -95,6 +95,10 @@ def refuse_unknown(names: Collection[str], known: Collection[str], library: str,
             raise SpecError(f"{field}: {library} has no option {name!r:.80}; the nearest are {near}")
 
 
-def nearest(name: str, known: Collection[str]) -> str:
-    """Names that are like another, in words; empty where there are none."""
-    return ", ".join(get_close_matches(name, list(known), NAMED, 0.5))
+def nearest(name: str, known: Collection[str], alike: float = 0.5) -> str:
+    """Names that are like another, in words; empty where there are none.
+
+    Args:
+        alike: from 0 to 1 of equal names, by `difflib`; those below are left out.
+    """
+    return ", ".join(get_close_matches(name, list(known), NAMED, alike))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -31,7 +32,7 @@ from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.files.read import size
 from capax.tasks.facts.library import draw
-from capax.tasks.facts.table import ambiguity
+from capax.tasks.facts.table import ambiguity, constant
 from capax.text import counted
 
 TOKENIZATIONS: tuple[str, ...] = get_args(Tokenization)
@@ -39,6 +40,7 @@ USUAL = ("code", "words")
 """Tokens to choose from where nothing is said: of text, rows are as long as the longest fact, and train for hours."""
 NO_PLAN = "tokenizer: plans are of networks that learn from scratch, with tokens of their own; leave it out, got "
 NO_BITS = "library: each relation has one answer only, so its facts have no bits: any network recalls them"
+ANY = "any of several answers is right, which asks for fewer bits than the answers have: so much is enough"
 UNPACKED = "the packed size is not known without zstandard: pip install 'capax[facts]'"
 SHOWN = 3
 """Networks of each kind of tokens, the smallest first."""
@@ -140,16 +142,34 @@ def in_file(facts: Facts) -> FactsInFile:
     )
 
 
+def given_facts(facts: Facts | Path | str) -> Facts:
+    """The task of facts that was given, or that of a file.
+
+    Raises:
+        LawError: for what is neither a task nor a path.
+        CapaxError: for a file that cannot be read.
+    """
+    if isinstance(facts, Facts):
+        return facts
+    if not isinstance(facts, str | Path):
+        raise LawError(f"facts: a file of facts, or capax.Facts, got {shown(facts)}")
+    return Facts(library=str(facts), tokenization="words")
+
+
 def checked_recall(facts: Facts, recall: float) -> None:
     """Refuse a share of a file's facts that no model recalls, and a file that asks nothing.
 
     Raises:
         LawError: that names the field.
     """
-    if not 0 < recall < 1:
+    if not (isinstance(recall, Real) and 0 < recall < 1):
         raise LawError(f"recall: between 0 and 1, got {shown(recall)}")
     if not facts.known.entropy_per_fact:
         raise LawError(NO_BITS)
+    table = prepared(facts).table
+    one = constant(table, any_counts=facts.ambiguous == "any") / len(table)
+    if recall <= one:
+        raise LawError(f"recall: above {one:.3g}, which one answer to each relation reaches, got {shown(recall)}")
     if recall > (most := facts.known.recallable / facts.known.facts):
         raise LawError(
             f"recall: at most {most:.3g}, as {facts.known.facts} facts have {facts.known.recallable} different "
@@ -166,7 +186,7 @@ def _compressed(text: bytes) -> int | None:
 
 
 def plan_facts(
-    facts: Facts,
+    facts: Facts | Path | str,
     *,
     recall: float = 0.99,
     tokenizations: Sequence[str] = USUAL,
@@ -189,7 +209,8 @@ def plan_facts(
     What the facts have in common, by which they could be learned with less, is not known before training.
 
     Args:
-        facts: the file, and what is done with several answers; its tokens are those of `tokenizations`.
+        facts: a file of facts, or the task with what is done with several answers; its tokens are those of
+            `tokenizations`.
         recall: share of the asked facts.
         tokenizations: kinds of tokens to choose from.
         law: one in bits.
@@ -218,6 +239,7 @@ def plan_facts(
     for one in tokenizations or ("",):
         if one not in TOKENIZATIONS:
             raise LawError(f"tokenizations: {', '.join(TOKENIZATIONS)}, got {shown(one)}")
+    facts = given_facts(facts)
     if facts.tokenizer is not None:
         raise LawError(f"{NO_PLAN}{shown(facts.tokenizer)}")
     checked_recall(facts, recall)
@@ -251,6 +273,8 @@ def plan_facts(
         raise errors[0]
     if (file := in_file(facts)).compressed_bytes is None:
         notes.append(UNPACKED)
+    if facts.ambiguous == "any":
+        notes.append(ANY)
     networks.sort(key=lambda one: one.bytes if smallest == "bytes" else one.total_parameters)
     return FactsPlan(
         file=file,

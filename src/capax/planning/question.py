@@ -107,9 +107,9 @@ class Question:
 
     @property
     def most(self) -> float:
-        """Distinct items that a library can have; infinite where they are more than fit into memory."""
+        """Distinct items that there can be; infinite where they are more than fit into memory, or those of a file."""
         most = self.task.largest_library
-        return most if self.task.drawn and most < LARGEST_LIBRARY else math.inf
+        return most if self.task.drawn and not self.task.files and most < LARGEST_LIBRARY else math.inf
 
     def _kind(self, name: str, given: Any) -> str:
         """What is asked about of a field that is no size: what was given, what all data had, or the default.

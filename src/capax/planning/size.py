@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from capax.errors import LawError
+from capax.errors import LawError, SpecError, shown
 from capax.laws.domain import Domain
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
@@ -20,7 +20,7 @@ from capax.planning.bits import CURVE, Fill
 from capax.planning.cost import PEAKS, USED, hours_on, peaks
 from capax.planning.counting import Counts, Shape, count, shape
 from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
-from capax.planning.facts import UNPACKED, FactsInFile, checked_recall, in_file
+from capax.planning.facts import ANY, UNPACKED, FactsInFile, checked_recall, given_facts, in_file
 from capax.planning.fills import fill, of_bounds
 from capax.planning.question import SUREST, Columns, predicted
 from capax.results import Result
@@ -166,12 +166,16 @@ def model_size(
     if bits is not None:
         positive("bits", bits, error=LawError)
     positive("probability", probability, SUREST, LawError)
+    if probability < 1 - SUREST:  # the law's own is not told apart from others there
+        raise LawError(f"probability: from {1 - SUREST:.3g} to {SUREST}, got {shown(probability)}")
     if tokens is not None:
         whole("tokens", tokens, error=LawError)
+    if not isinstance(config, str | Path):
+        raise SpecError(f"config: a JSON file, or a folder with config.json, got {shown(config)}")
     described = read_config(Path(config))
     model = causal_model(described)
     counts, sizes = count(model, described.config, described.kind), shape(described.config)
-    task = facts if facts is None or isinstance(facts, Facts) else Facts(library=str(facts), tokenization="words")
+    task = None if facts is None else given_facts(facts)
     if task is not None:
         checked_recall(task, recall)
     law, curve = load_law("reference"), load_law(CURVE)
@@ -205,6 +209,7 @@ def model_size(
             *_of_the_law(law, counts, described, densities[0]),
             CURVE_ENDS.format(*curve.domain_.ranges["exposures"], *curve.domain_.ranges["effective_parameters"]),
             *(() if asked is None else _of_the_asked(asked, counts, held, curve)),
+            *([ANY] if task is not None and task.ambiguous == "any" else []),
         ),
     )
 

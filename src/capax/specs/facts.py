@@ -68,7 +68,11 @@ class Facts(Task):
 
     task: Literal["facts"] = "facts"
     library: Annotated[
-        str, Field(description="A file of facts: .tsv, .csv, .jsonl, .obo, .nt, .ttl, or a folder of WordNet's data.*.")
+        str,
+        Field(
+            description="A file of facts: .tsv, .csv, .jsonl, .ndjson, .obo, .nt, .ttl (needs the extra facts), or a "
+            "folder of WordNet's data.*."
+        ),
     ]
     key: Annotated[str | None, Field(description="Column of the key (the subject).")] = None
     relation: Annotated[str | None, Field(description="Column of the relation.")] = None

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import ParseError
+from unicodedata import normalize
+from xml.etree.ElementTree import ParseError, iterparse
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -74,8 +75,11 @@ def read_graph(path: Path) -> tuple[list[str], Int[np.ndarray, "edges 2"]]:
 
     try:
         graph = nx.read_graphml(path, force_multigraph=True)  # else repeated edges would become one
+        declared = {one.get("id") for _, one in iterparse(path) if one.tag.rpartition("}")[2] == "node"}
     except (OSError, ParseError, nx.NetworkXException, LookupError, ValueError, TypeError, AttributeError) as error:
         raise LibraryError(f"graph: {path} is not GraphML: {' '.join(str(error).split()):.120}") from None
+    if added := [node for node in graph.nodes if node not in declared]:
+        raise LibraryError(f"graph: {path}: an edge names {added[0]!r:.80}, which is no node of the file")
     return from_networkx(graph, str(path))
 
 
@@ -122,7 +126,7 @@ def _read_csv(path: Path) -> tuple[list[str], Int[np.ndarray, "edges 2"]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
-            lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+            lines = [(reader.line_num, [normalize("NFC", cell.strip()) for cell in row]) for row in reader]
     except (UnicodeDecodeError, OSError, csv.Error) as error:
         raise LibraryError(f"graph: {path} is not a .csv file: {error}") from None
     lines = [(number, cells) for number, cells in lines if cells and cells != [""]]

@@ -13,6 +13,7 @@ from jaxtyping import Int
 
 from capax.errors import LibraryError
 from capax.inputs import lines_of, read_npy, regular, whole_path
+from capax.text import counted
 
 LONGEST_LINE = 2**22
 """Characters of a line: more than the longest sequence has."""
@@ -32,7 +33,9 @@ def read(path: Path) -> Int[np.ndarray, "items seq_len"]:
     if len(sequences) == 0:
         raise LibraryError(f"library: {path} is empty")
     if sequences.shape[1] < 2:
-        raise LibraryError(f"library: {path} has sequences of {sequences.shape[1]} token; at least 2 are needed")
+        raise LibraryError(
+            f"library: {path} has sequences of {counted(sequences.shape[1], 'token')}; at least 2 are needed"
+        )
     return sequences
 
 
@@ -105,7 +108,7 @@ def describe(path: Path, given: dict[str, Any], duplicates: str) -> dict[str, An
         contradict = f"contradict each other (one prefix, targets {first} and {second})"
         kind = "are the same" if first == second else contradict
         raise LibraryError(
-            f"library: {path}: sequences {one + 1} and {two + 1} {kind}; duplicates='keep' accepts and reports them"
+            f"library: {path}: sequences {one + 1} and {two + 1} {kind}; duplicates 'keep' accepts and reports them"
         )
     return {
         **found,

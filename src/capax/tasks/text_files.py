@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Int
 
 from capax.errors import LibraryError
-from capax.inputs import is_folder, regular
+from capax.inputs import RepeatedName, is_folder, once, regular
 from capax.tasks.tokenization import BYTES, KINDS, ByteTokenizer
 
 LONGEST_PIECE = 2**20
@@ -73,17 +73,25 @@ def pieces(path: Path, column: str) -> Iterator[Piece]:
         LibraryError: for what is missing, no text in UTF-8, or an object without the column; it names the line.
     """
     if is_folder(path, "library", LibraryError):
-        files = sorted(path.glob("*.txt"))
+        files = _texts(path)
         if not files:
             raise LibraryError(f"library: {path} has no .txt files")
         for number, file in enumerate(files):
             yield from ((number, piece) for piece in _of_txt(file))
-    elif path.suffix == ".jsonl":
+    elif path.suffix.lower() == ".jsonl":
         yield from _of_jsonl(path, column)
-    elif path.suffix == ".txt":
+    elif path.suffix.lower() == ".txt":
         yield from ((0, piece) for piece in _of_txt(path))
     else:
         raise LibraryError(f"library: a .txt file, a .jsonl file, or a folder of .txt files, got {str(path)!r:.200}")
+
+
+def _texts(folder: Path) -> list[Path]:
+    """The texts of a folder, by their names; some systems write .TXT."""
+    try:
+        return sorted(file for file in folder.iterdir() if file.name.lower().endswith(".txt"))
+    except OSError as problem:
+        raise LibraryError(f"library: cannot read {folder}: {problem.strerror}") from None
 
 
 def _of_txt(path: Path) -> Iterator[str]:
@@ -104,7 +112,9 @@ def _of_jsonl(path: Path, column: str) -> Iterator[Piece]:
         if not words.strip():
             continue
         try:
-            found = json.loads(words)
+            found = json.loads(words, object_pairs_hook=once)
+        except RepeatedName as problem:
+            raise LibraryError(f"library: {path}, line {number}: {problem}") from None
         except (ValueError, RecursionError):
             raise LibraryError(f"library: {path}, line {number}: should be a JSON object, got {words!r:.80}") from None
         if not isinstance(found, dict):
@@ -156,7 +166,7 @@ def read(path: Path, column: str, tokenization: str, bpe_size: int) -> Corpus:
 
 def _state(path: Path) -> tuple[tuple[str, int, int], ...]:
     """What changes when the files do."""
-    files = sorted(path.glob("*.txt")) if is_folder(path, "library", LibraryError) else [path]
+    files = _texts(path) if is_folder(path, "library", LibraryError) else [path]
     found = [(file, regular(file, "library", LibraryError).stat()) for file in files]
     return tuple((str(file.resolve()), state.st_mtime_ns, state.st_size) for file, state in found)
 

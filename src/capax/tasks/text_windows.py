@@ -14,6 +14,7 @@ from capax.errors import LibraryError
 from capax.inputs import whole_path
 from capax.tasks.text_files import Corpus, read
 from capax.tasks.tokenization import ByteTokenizer
+from capax.text import counted
 
 HALVES = ("first", "second")
 
@@ -127,8 +128,8 @@ def describe(spec: Any) -> dict[str, Any]:
     there = len(windows(corpus, spec.seq_len)[spec.half].tokens)
     if spec.library_size is not None and spec.library_size > there:
         raise LibraryError(
-            f"library_size: the {spec.half} half of {path} has {there} different windows of {spec.seq_len} tokens, "
-            f"got {spec.library_size}"
+            f"library_size: the {spec.half} half of {path} has {counted(there, 'different window')} of "
+            f"{counted(spec.seq_len, 'token')}, got {spec.library_size}"
         )
     return {
         "library": whole_path(path, "library", LibraryError),

@@ -256,6 +256,8 @@ def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:
             assert 0 < found.probability <= 1
         with pytest.raises(FactsError, match="relation: one of capital, continent, currency, got 'anthem'"):
             memory.recall("Germany", "anthem")
+        with pytest.raises(FactsError, match=r"^relation: is required; one of capital, continent, currency$"):
+            memory.recall("Germany")
         with pytest.raises(FactsError, match="question: a key"):
             memory.asked([])
         with pytest.raises(FactsError, match="key: is empty"):
@@ -368,6 +370,15 @@ def test_weights_without_a_finite_sum_are_refused(tmp_path: Path) -> None:
     (tmp_path / "w.tsv").write_text("key\tanswer\tweight\na\tx\t1e308\nb\ty\t1e308\n")
     with pytest.raises(FactsError, match="weight: too large for 2 facts"):
         capax.Facts(library=str(tmp_path / "w.tsv"))
+
+
+@pytest.mark.parametrize("ambiguous", ["keep", "any"])
+def test_several_answers_are_noted_only_where_there_are_some(tmp_path: Path, ambiguous: Any) -> None:
+    spec = task(ambiguous=ambiguous)
+    assert FactLibrary.remarks(spec, 180, numpy_generator(0, "library", 0)) == (180, ())
+    spec = capax.Facts(library=written(tmp_path / "two.tsv", "a\tx", "a\ty", "b\tx"), ambiguous=ambiguous)
+    _, notes = FactLibrary.remarks(spec, 3, numpy_generator(0, "library", 0))
+    assert [note.partition(" have")[0] for note in notes] == ["1 of 2 pairs of key and relation"]
 
 
 def test_the_ceiling_of_a_control_counts_answers_that_fell_together(tmp_path: Path) -> None:

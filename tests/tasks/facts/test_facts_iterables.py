@@ -98,6 +98,11 @@ def test_a_source_without_facts_has_none(source: Any) -> None:
         ([("a", "b"), ("a", "b", "c")], {}, "row 1 should have 2 cells, as row 0 has"),
         ([{"key": "a", "answer": "b"}, ("a", "b")], {}, "row 1 should be a dictionary, as row 0 is"),
         ([{"key": "a", "answer": "b"}, {"key": "a"}], {}, "row 1: the answer is missing"),
+        (
+            [{"key": "a", "answer": "b"}, {"key": "c", "answer": "d", "relation": "r"}],
+            {},
+            "facts: row 1: 'relation', which the first dictionary lacks",
+        ),
         ([("a", "b"), ("a", " ")], {}, "row 1: the answer is empty"),
         ([("a", None)], {}, "row 0: the answer is missing"),
         ([("a", b"b")], {}, "row 0: the answer should be a string or a number, got b'b'"),

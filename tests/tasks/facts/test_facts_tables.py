@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from unicodedata import normalize
@@ -13,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capax.specs import Facts
 from capax.tasks.facts.fact import Fact, FactsError
 from capax.tasks.facts.files.columns import LONGEST_CELL
 from capax.tasks.facts.files.lines import LONGEST_LINE
-from capax.tasks.facts.files.read import read, size
+from capax.tasks.facts.files.read import TABLES, TRIPLES, read, size
 
 CITIES = [Fact("Köln", "country", "Germany"), Fact("Paris", "country", "France")]
 # no null characters, which no line may hold, no lone surrogates, which no file can hold
@@ -140,6 +142,17 @@ def test_numbers_of_json_are_taken_as_they_are_written(tmp_path: Path) -> None:
     assert list(read(path)) == [Fact("1.50", "", "12345678901234567890123", 3.0)]
 
 
+def test_the_help_names_every_kind_of_file() -> None:
+    said = str(Facts.model_fields["library"].description)
+    assert {*TABLES, *TRIPLES} <= set(re.findall(r"\.[a-z]+", said))
+    assert ".ttl (needs the extra facts)" in said
+
+
+@pytest.mark.parametrize("said", ["3", "+3.0", " 3. ", ".3e1", "30E-1", "0.3e+01"])
+def test_a_weight_is_a_decimal_number(tmp_path: Path, said: str) -> None:
+    assert next(read(write(tmp_path, "a.csv", f"key,answer,count\na,b,{said}\n"))).weight == 3.0
+
+
 def test_a_weight_is_named_or_called_so(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", "key,answer,seen\na,b,2.5\n")
     assert list(read(path, weight="seen")) == [Fact("a", "", "b", 2.5)]
@@ -153,6 +166,15 @@ def test_named_columns_leave_others_alone(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", "id,name,land,note,note\n1,Köln,Germany,,\n")
     assert list(read(path, key="name", answer="land")) == [Fact("Köln", "", "Germany")]
     assert list(read(path, key="name", answer="id", relation="land")) == [Fact("Köln", "Germany", "1")]
+
+
+def test_a_relation_is_found_beside_columns_that_are_named(tmp_path: Path) -> None:
+    """Without it, two answers of two relations would be two answers to one question."""
+    path = write(tmp_path, "a.csv", "key,relation,answer,answer_fr\na,r,b,c\n")
+    assert list(read(path, answer="answer_fr")) == [Fact("a", "r", "c")]
+    path = write(tmp_path, "b.csv", "city,predicate,land\na,r,b\n")
+    assert list(read(path, key="city", answer="land")) == [Fact("a", "r", "b")]
+    assert list(read(path, key="city", answer="predicate")) == [Fact("a", "", "r")]
 
 
 def test_what_is_not_named_is_found_by_its_name(tmp_path: Path) -> None:
@@ -193,6 +215,10 @@ def test_rows_are_taken_one_at_a_time(tmp_path: Path) -> None:
         ("a.tsv", "key\tanswer\tcount\na\tb\tnan\n", "line 2: the weight should be a positive number, got 'nan'"),
         ("a.jsonl", '{"key": "a", "answer": "b"}\n{"key": "c", "answer": "d", "weight": 3}', "line 2: 'weight', which"),
         ("a.jsonl", '{"key": "a", "answer": "b"}\n{"key": "a", "relation": "r", "answer": "d"}', "line 2: 'relation'"),
+        ("a.tsv", "key\tanswer\tcount\na\tb\t1_000\n", "line 2: the weight should be a positive number, got '1_000'"),
+        ("a.tsv", "key\tanswer\tcount\na\tb\t\uff11\uff12\n", "line 2: the weight should be a positive number, got '"),
+        ("a.jsonl", '{"key": "a", "answer": "b", "count": "1_0"}\n', "line 1: the weight should be a positive number"),
+        ("a.tsv", "key\tanswer\tcount\na\tb\tinfinity\n", "line 2: the weight should be a positive number"),
         ("a.tsv", "key\tanswer\tcount\na\tb\tmany\n", "line 2: the weight should be a positive number, got 'many'"),
         ("a.tsv", "key\tanswer\na\tb\nK\u00f6ln\tc\n".encode("latin-1"), "line 3: not UTF-8 (byte 0xf6)"),
         ("a.csv", "key,answer\na,b\n".encode("utf-16"), "line 1: a null character; is the file UTF-8?"),

@@ -112,14 +112,18 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
         found, notes = prepared(spec), []
         if found.table.repeats:
             notes.append(f"{counted(found.table.repeats, 'repeat')} of facts in the file: each fact counts once")
+        if not spec.known.entropy_per_fact:
+            notes.append("each relation has one answer only, so its facts have no bits: any network recalls them")
         recallable = size
         if spec.ambiguous in ("any", "keep"):
             table = found.table if generator is None else draw(spec, size, generator)
             pairs = ambiguity(table)
             if spec.ambiguous == "keep":
                 recallable = pairs.ceiling
-            said = f"at most {recallable} of {size} facts can be recalled" if spec.ambiguous == "keep" else "any counts"
-            notes.append(f"{pairs.ambiguous} of {pairs.pairs} pairs of key and relation have several answers: {said}")
+            most = f"at most {recallable} of {size} facts can be recalled" if spec.ambiguous == "keep" else "any counts"
+            if pairs.ambiguous:
+                have = f"{pairs.ambiguous} of {pairs.pairs} pairs of key and relation have several answers"
+                notes.append(f"{have}: {most}")
         return recallable, tuple(notes)
 
     @property

@@ -92,7 +92,8 @@ class FactMemory:
             raise FactsError(f"relation: the file names none, got {relation!r:.80}")
         if relation not in names:
             some = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-            raise FactsError(f"relation: one of {some}, got {relation!r:.80}")
+            said = f"one of {some}, got {relation!r:.80}" if relation else f"is required; one of {some}"
+            raise FactsError(f"relation: {said}")
         return names.index(relation)
 
     def _known(self, key: str, relation: int) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import NamedTuple
 from unicodedata import normalize
@@ -18,6 +18,7 @@ RELATIONS = ("relation", "predicate")
 WEIGHTS = ("weight", "count")
 NOTHING = ("nan", "<NA>", "NaT")
 """How an empty cell of a data frame is printed."""
+DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -46,9 +47,9 @@ def find(header: Sequence[str], named: Names, source: str) -> Columns:
     """The columns that hold the facts: those that are named, else those that can only be meant.
 
     Keys and answers are in columns called key and answer, or subject and object, or there are, beside a weight, two
-    columns (key, answer) or three (subject, relation, object) in this order. A relation is looked for only where none
-    of the three is named: it is called relation or predicate, or is the one column beside subject and object. A weight
-    is named, or called weight or count.
+    columns (key, answer) or three (subject, relation, object) in this order. A relation is called relation or
+    predicate, or, where none of the three is named, is the one column beside subject and object. A weight is named, or
+    called weight or count.
 
     Raises:
         FactsError: for a name that is missing or there twice, for one column with two roles, and where nothing tells
@@ -64,19 +65,19 @@ def find(header: Sequence[str], named: Names, source: str) -> Columns:
     pairs = [(lower.index(one), lower.index(two)) for one, two in PAIRS if one in lower and two in lower]
     none_named = named[:3] == (None, None, None)
     if len(pairs) == 1:
-        if none_named:
-            relation = _called(lower, RELATIONS, (weight,), f"{source}: name one with --relation")
-            if relation is None and "subject" in lower and len(rest) > 2:
-                others = [place for place in rest if place not in pairs[0]]
-                if len(others) > 1:
-                    raise _unclear(header, source)
-                relation = others[0]
+        if none_named and "subject" in lower and len(rest) > 2 and not set(RELATIONS) & set(lower):
+            others = [place for place in rest if place not in pairs[0]]
+            if len(others) > 1:
+                raise _unclear(header, source)
+            relation = others[0]
         key, answer = (found if place is None else place for place, found in zip((key, answer), pairs[0], strict=True))
     elif none_named and not pairs and len(rest) in (2, 3):
         key, *between, answer = rest
         relation = between[0] if between else None
     if key is None or answer is None:
         raise _unclear(header, source)
+    if relation is None:
+        relation = _called(lower, RELATIONS, (key, answer, weight), f"{source}: name one with --relation")
     found = Columns(key, relation, answer, weight)
     for place in (place for place in found if place is not None):
         if found.count(place) > 1:
@@ -84,6 +85,41 @@ def find(header: Sequence[str], named: Names, source: str) -> Columns:
         if header.count(header[place]) > 1:
             raise FactsError(f"facts: {source} has two columns {header[place]!r:.80}")
     return found
+
+
+def by_name(
+    rows: Iterable[tuple[int, Mapping[str, object]]],
+    header: Sequence[str],
+    columns: Columns,
+    named: Names,
+    source: str,
+    first: str,
+) -> Iterator[tuple[int, list[object]]]:
+    """The cells of rows that name them, in the order of the first one's names.
+
+    Args:
+        source: name that messages begin with, before the number of a row.
+        first: what the first row is called.
+
+    Raises:
+        FactsError: for a part of a fact that the first row lacks.
+    """
+    seen = {tuple(header)}
+    for number, row in rows:
+        if (names := tuple(row)) not in seen:
+            seen.add(names)
+            for name in row:
+                if name not in header and _has_a_role(name, header, columns, named):
+                    raise FactsError(f"facts: {source} {number}: {name!r:.80}, which {first} lacks")
+        yield number, [row.get(name) for name in header]
+
+
+def _has_a_role(name: str, header: Sequence[str], columns: Columns, named: Names) -> bool:
+    """Whether a column beside those of the first row would hold a part of the fact."""
+    try:
+        return find([*header, name], named, "") != columns
+    except FactsError:
+        return True
 
 
 def _called(lower: Sequence[str], names: Sequence[str], taken: Sequence[int | None], source: str) -> int | None:
@@ -180,6 +216,8 @@ def positive(cell: object) -> float:
         ValueError: for what is no positive number.
     """
     try:
+        if isinstance(cell, str) and not DECIMAL.fullmatch(cell.strip()):
+            raise ValueError  # float() would take 1_000, and digits of any script
         weight = float(cell)  # type: ignore[arg-type]
     except (ValueError, TypeError, OverflowError):
         weight = math.nan

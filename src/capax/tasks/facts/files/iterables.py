@@ -10,7 +10,7 @@ from typing import Any
 
 from capax import outputs
 from capax.tasks.facts.fact import Fact, FactsError
-from capax.tasks.facts.files.columns import TRIPLES, Columns, Names, facts, find
+from capax.tasks.facts.files.columns import TRIPLES, Columns, Names, by_name, facts, find
 
 WIDTHS = {2: Columns(0, None, 1), 3: TRIPLES}
 
@@ -67,9 +67,9 @@ def _of_rows(source: Iterable[Any], named: Names) -> Iterator[Fact]:
     every = enumerate(chain([first], rows))
     if isinstance(first, Mapping):
         header = list(map(str, first))
-        yield from facts(
-            _of_dictionaries(every, header), find(header, named, "the first dictionary"), "the facts", "row"
-        )
+        columns = find(header, named, "the first dictionary")
+        cells = by_name(_dictionaries(every), header, columns, named, "row", "the first dictionary")
+        yield from facts(cells, columns, "the facts", "row")
         return
     if any(named):
         raise FactsError("facts: tuples have no columns to name")
@@ -86,11 +86,11 @@ def _of_width(rows: Iterable[tuple[int, Any]], width: int) -> Iterator[tuple[int
         yield number, row
 
 
-def _of_dictionaries(rows: Iterable[tuple[int, Any]], header: list[Any]) -> Iterator[tuple[int, Sequence[Any]]]:
+def _dictionaries(rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for number, row in rows:
         if not isinstance(row, Mapping):
             raise FactsError(f"facts: row {number} should be a dictionary, as row 0 is, got {row!r:.80}")
-        yield number, [row.get(name) for name in header]
+        yield number, {str(name): value for name, value in row.items()}
 
 
 def _of_edges(graph: Any) -> Iterator[Fact]:

@@ -8,8 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
+from capax.inputs import once
 from capax.tasks.facts.fact import Fact, FactsError
-from capax.tasks.facts.files.columns import Columns, Names, facts, find
+from capax.tasks.facts.files.columns import Names, by_name, facts, find
 from capax.tasks.facts.files.lines import lines
 
 
@@ -28,26 +29,8 @@ def read_jsonl(path: Path, named: Names) -> Iterator[Fact]:
         raise FactsError(f"facts: {path} is empty")
     header = list(first)
     columns = find(header, named, str(path))
-    seen = {tuple(header)}
-
-    def cells() -> Iterator[tuple[int, list[object]]]:
-        for at, row in chain([(number, first)], rows):
-            if (names := tuple(row)) not in seen:
-                seen.add(names)
-                for name in row:
-                    if name not in header and _has_a_role(name, header, columns, named):
-                        raise FactsError(f"facts: {path}, line {at}: {name!r:.80}, which the first line lacks")
-            yield at, [row.get(name) for name in header]
-
-    yield from facts(cells(), columns, str(path))
-
-
-def _has_a_role(name: str, header: list[str], columns: Columns, named: Names) -> bool:
-    """Whether a column beside those of the first line would hold a part of the fact."""
-    try:
-        return find([*header, name], named, "") != columns
-    except FactsError:
-        return True
+    cells = by_name(chain([(number, first)], rows), header, columns, named, f"{path}, line", "the first line")
+    yield from facts(cells, columns, str(path))
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
@@ -68,14 +51,4 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """The object; a name that is there twice would silently lose a value."""
-    found: dict[str, object] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{name!r:.80} is there twice")
-        found[name] = value
-    return found
-
-
-DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse, object_pairs_hook=_once)
+DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse, object_pairs_hook=once)
