@@ -78,8 +78,8 @@ def _laid_out(chart: Chart, lines: int, columns: int, narrow: bool = False) -> g
     for place, panel in enumerate(chart.panels):
         at = {"row": place // columns + 1, "col": place % columns + 1}
         beside = chart.panels if chart.share_y else (panel,)
-        wide = [place for series in panel.series for place in series.x]
-        drawn.update_xaxes(_axis(panel.x, wide, narrow=narrow), **at)
+        along = [place for series in panel.series for place in series.x]
+        drawn.update_xaxes(_axis(panel.x, along, narrow=narrow), **at)
         heights = [y for other in beside for series in other.series for y in series.y]
         drawn.update_yaxes(_axis(panel.y, heights, labelled=not chart.share_y or at["col"] == 1), **at)
         if narrow and panel.y.names is not None:
