@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -13,7 +15,7 @@ import pytest
 import capax
 from capax.errors import SpecError
 from capax.results import Measurement
-from capax.specs import plugins
+from capax.specs import Run, plugins
 from capax.store import tables
 from capax.sweeps.executors import Processes
 from capax.testing.trained import recalled
@@ -141,6 +143,24 @@ def test_a_tag_of_ours_cannot_be_taken_by_a_class_of_the_same_name() -> None:
             | {"__annotations__": {"task": Literal["sequences"]}, "task": "sequences"},
         )
     assert capax.Task.registry["sequences"] is capax.Sequences
+
+
+def test_the_file_of_a_plugin_can_be_imported(ours: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one process with what `--plugin` loaded; its runs keep their keys."""
+    monkeypatch.setitem(capax.Task.registry, "pairs", ours.Pairs)
+    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.delitem(sys.modules, "pairs", raising=False)
+
+    def key(kind: Any) -> str:
+        task = kind(n_keys=20, n_values=5, library_size=12)
+        return Run(task=task, model=capax.Transformer(d_model=8)).key()
+
+    before = key(ours.Pairs)
+    imported = importlib.import_module("pairs").Pairs
+    assert imported is not ours.Pairs
+    after = key(imported)
+    del sys.modules["pairs"]
+    assert after == before
 
 
 def test_the_file_that_defines_a_task_is_part_of_its_runs_keys(tmp_path: Path) -> None:

@@ -61,9 +61,14 @@ class Registry(dict[str, type[Any]]):
 
 
 def _anew(known: type[Any], found: type[Any]) -> bool:
-    """Whether a class is one that was defined again: in a notebook, or by a worker that imports the script."""
+    """Whether a class is one that was defined again.
+
+    In a notebook, by a worker that imports the script, or by an import of a plugin's file.
+    """
     modules = {known.__module__, found.__module__}
-    return known.__qualname__ == found.__qualname__ and (len(modules) == 1 or modules == {"__main__", "__mp_main__"})
+    files = {getattr(sys.modules.get(module), "__file__", None) for module in modules}
+    again = len(modules) == 1 or modules == {"__main__", "__mp_main__"} or (len(files) == 1 and None not in files)
+    return known.__qualname__ == found.__qualname__ and again
 
 
 @cache
