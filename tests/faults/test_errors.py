@@ -35,7 +35,7 @@ COMMANDS = {
     "measure relations": f"--n-items 4 --max-epochs 1 {TINY}",
     "sweep": "study.toml --dry-run",
     "watch": "s.db --once",
-    "fit": "--data reference --law bits",
+    "fit": "--data reference:grid --law bits",
     "predict sequences": "--n-heads 1 --d-model 16 --seq-len 8 --law reference:power",
     "predict associations": "--n-heads 2 --context-size 8 --d-model 32 --d-head 16",
     "predict relations": "--n-items 100 --n-edges 100 --d-model 32",

@@ -484,11 +484,12 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     def _ends_of_draws(self, level: float) -> dict[str, tuple[float | None, float | None]]:
         """Quantiles of the draws of each parameter; one in `undetermined_` has neither end."""
-        ends = np.quantile(self.bootstrap()[:, :-1], tails(level), axis=0)
-        return {
-            name: (None, None) if name in self.undetermined_ else (low, high)
-            for name, low, high in zip(self.names, *ends.tolist(), strict=True)
+        ends = {
+            name: np.quantile(draws, tails(level)).tolist()
+            for name, draws in zip(self.names, self.bootstrap()[:, :-1].T, strict=True)
+            if name not in self.undetermined_
         }
+        return {name: (ends[name][0], ends[name][1]) if name in ends else (None, None) for name in self.names}
 
     # Reading tables and arrays
 
