@@ -35,6 +35,7 @@ from capax.reports.watching import Point, Watched
 from capax.store import Store
 from capax.store.lock import Holder, SweepProgress
 from capax.store.schema import Failure, Summary
+from capax.training.checkpoints import Saved
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 HOSTILE = "no memory\n\x1b[2J\x07[bold]漢字[/] " + "why " * 1000
@@ -69,6 +70,7 @@ RUNNING = Watched(
     done=48,
     failed=3,
     running=2,
+    saved=tuple(Saved(steps, NOW - timedelta(minutes=1)) for steps in (120_000, 300)),
     per_minute=0.3333,
     seconds_left=600.0,
     last=LAST,
@@ -77,7 +79,9 @@ RUNNING = Watched(
     points=tuple(Point(run.n_heads, run.d_model, run.memorized, run.n_heads == 8) for run in LAST),
     others=0,
 )
-KILLED = replace(RUNNING, sweep="killed", total=None, running=None, per_minute=None, seconds_left=None, failures=())
+KILLED = replace(
+    RUNNING, sweep="killed", total=None, running=None, saved=(), per_minute=None, seconds_left=None, failures=()
+)
 MIXED = replace(KILLED, sweep="none", holder=None, last=(summary(0, 1, 8, "16 tokens of 漢字" * 9), *LAST), others=1)
 EMPTY = replace(KILLED, sweep="none", holder=None, done=0, failed=0, last=(), points=(), kind=None)
 STATES = {"running": RUNNING, "killed": KILLED, "mixed": MIXED, "empty": EMPTY}
@@ -116,6 +120,9 @@ def test_what_a_frame_says(width: int, height: int) -> None:
     ):
         assert words in running
     assert "  3 min     2     8   16/2000     20" in running
+    assert ("last result 0 s ago, steps 120,000, 300 saved 1 min ago" in running) == (width > 80)
+    first = replace(RUNNING, per_minute=None, seconds_left=None, last=(), saved=RUNNING.saved[:1])
+    assert "2 running, 3 failed, step 120,000 saved 1 min ago" in drawn(first, width, height)
     killed = drawn(KILLED, width, height)
     assert "the sweep was killed" in killed
     assert "48 of 96" in killed

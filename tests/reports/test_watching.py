@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,6 +23,10 @@ from capax.store import lock as sweep_lock
 from capax.store.lock import SweepProgress
 from capax.sweeps.adaptive import sweep_adaptively
 from capax.sweeps.executors import Executor, Job, Report, do
+from capax.testing.trained import pack
+from capax.training import checkpoints
+from capax.training.checkpoints import Checkpoint
+from capax.training.loop import Course
 
 
 def spec(seq_len: int = 3, n_heads: int = 1, d_model: int = 4, library_size: int = 20, seed: int = 0) -> capax.Run:
@@ -129,6 +135,35 @@ def test_where_a_sweep_stands(store: Path) -> None:
         adaptive = look(store, at=datetime.fromisoformat(holder.since) + timedelta(minutes=2))
         assert (adaptive.total, adaptive.done, adaptive.per_minute, adaptive.seconds_left) == (None, 6, 2.0, None)
     assert look(store).sweep == "none"
+
+
+def test_how_far_trainings_are_by_their_checkpoints(store: Path) -> None:
+    """Those of the sweep under way alone: an earlier one's wait for their runs."""
+
+    def save(seed: int, steps: int) -> Path:
+        members = pack(spec().task, spec().model, capax.Training(max_epochs=9), [seed])
+        course = Course(members)
+        for _ in range(steps):
+            course.step(lambda: False)
+        folder = checkpoints.folder_of(spec(n_heads=seed), opened.checkpoints)
+        Checkpoint(folder, members).save(course.snapshot(0.0))
+        (file,) = folder.iterdir()
+        return file
+
+    with Store(store) as opened:
+        early = save(4, 1)
+        os.utime(early, (0, 0))
+        assert look(store).saved == ()
+        with opened.sweeping() as tell:
+            tell(SweepProgress(total=20, stored=2, done=4, running=3, failed=2))
+            assert look(store).saved == ()
+            for seed, steps in ((5, 2), (6, 3)):
+                now = time.time() + seed
+                os.utime(save(seed, steps), (now, now))
+            damaged = save(7, 4)
+            damaged.write_bytes(damaged.read_bytes()[:40])
+            assert [state.steps for state in look(store).saved] == [3, 2]
+        assert look(store).saved == ()
 
 
 class Here(Executor):

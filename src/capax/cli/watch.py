@@ -44,6 +44,8 @@ DISPENSABLE = ("chance", "ago", "protocol")
 KEYED = 60
 """Width from which on failures have their key and age."""
 LONGEST_NAME = 32
+MOST_STEPS = 3
+"""Trainings of which the steps are shown."""
 STEP_SECONDS = 0.1
 """How soon a terminal that was resized is drawn anew."""
 
@@ -203,7 +205,16 @@ def _facts(seen: Watched) -> list[str]:
         facts.append(f"{duration(seen.seconds_left)} left")
     if seen.last:
         facts.append(f"last result {duration(seen.age(seen.last[0].finished))} ago")
+    if seen.saved:
+        facts.append(_steps(seen))
     return facts
+
+
+def _steps(seen: Watched) -> str:
+    """How far the trainings are whose checkpoints were written last."""
+    shown = [f"{state.steps:,}" for state in seen.saved[:MOST_STEPS]]
+    ago = duration(seen.age(seen.saved[0].written.isoformat()))
+    return f"step{'s' * (len(shown) > 1)} {', '.join(shown)} saved {ago} ago"
 
 
 def _plot(seen: Watched) -> Panel:

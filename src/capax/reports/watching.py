@@ -17,6 +17,7 @@ from capax.store.lock import Holder, State
 from capax.store.schema import Failure, Summary
 from capax.sweeps.grid import read_study
 from capax.text import counted
+from capax.training.checkpoints import Saved, saved
 
 VARIED = frozenset({"n_heads", "d_model", "head_counts"})
 """What the marks and the axis of one plot tell."""
@@ -54,6 +55,7 @@ class Watched:
         total: runs of the sweep or of the study; None where neither is known.
         done, failed: of these; all that the store holds where it is not known which these are.
         running: packs of runs in flight; None where no sweep says so.
+        saved: how far the trainings are that the sweep has under way, by their checkpoints.
         per_minute: runs that the sweep has done per minute since it began; None before the first.
         seconds_left: until its end at this pace; None where it is not known.
         last: runs, the newest first.
@@ -72,6 +74,7 @@ class Watched:
     done: int
     failed: int
     running: int | None
+    saved: tuple[Saved, ...]
     per_minute: float | None
     seconds_left: float | None
     last: tuple[Summary, ...]
@@ -119,6 +122,7 @@ def look(
         kinds = {} if known is None else known
         new = opened.specs(run.key for run in runs if run.key not in kinds)
         kinds |= {key: fields_of(spec, VARIED) for key, spec in new.items()}
+        checkpoints = opened.checkpoints
     at = datetime.now(UTC) if at is None else at
     progress = holder.progress if sweep == "running" and holder is not None else None
     swept = None if progress is None else progress.total
@@ -148,6 +152,7 @@ def look(
         done=done,
         failed=failed,
         running=None if progress is None else progress.running,
+        saved=() if progress is None or holder is None else _saved(checkpoints, holder, progress.running),
         per_minute=per_minute,
         seconds_left=seconds_left,
         last=tuple(reversed(runs)),
@@ -156,6 +161,12 @@ def look(
         points=points,
         others=len(runs) - len(points),
     )
+
+
+def _saved(checkpoints: Path, holder: Holder, running: int) -> tuple[Saved, ...]:
+    """The last states of what is running; those of an earlier sweep wait for their runs."""
+    since = datetime.fromisoformat(holder.since)
+    return tuple(state for state in saved(checkpoints) if state.written >= since)[:running]
 
 
 def _check(study: StudyKeys, store: Path, sweep: State, swept: int | None, there: AbstractSet[str]) -> None:

@@ -21,6 +21,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,14 @@ UNREADABLE = (OSError, SafetensorError, ValueError, KeyError, TypeError, Attribu
 
 Member = tuple[int, int, int, int | None]
 """A member by its seed, its number in its run, the size of its library and of its heads."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The last state on disk of trainings that go on together: after how many steps, and when it was written (UTC)."""
+
+    steps: int
+    written: datetime
 
 
 class CheckpointError(CapaxError):
@@ -248,6 +257,17 @@ def folder_of(run: Run, place: Path) -> Path:
 def reached(folder: Path, seed: int) -> int:
     """How far the trainings of a run are in its folder, by its seed: a number that grows as they go on."""
     return sum(file.steps for file in _all(folder) if any(member[0] == seed for member in file.members))
+
+
+def saved(place: Path) -> list[Saved]:
+    """The trainings under way whose states are in the folders of `place`, those written last first."""
+    found = []
+    for file in (file for folder in place.glob("*") for file in _all(folder)):
+        if file.path.name.endswith(RUNNING):
+            with suppress(OSError):  # its training has ended meanwhile
+                written = datetime.fromtimestamp(file.path.stat().st_mtime, UTC)
+                found.append(Saved(file.steps, written))
+    return sorted(found, key=lambda state: state.written, reverse=True)
 
 
 def forget(folder: Path, kept: Callable[[int], bool]) -> None:
