@@ -25,8 +25,7 @@ FOLDER = Path(__file__).with_name("capacity")
 PREDICTED = FOLDER / "ladder-predicted.csv"
 AGAIN = FOLDER / "ladder-predicted-again.csv"
 """What was said of the rungs that were left after the first, by the law fitted to that one, too."""
-STORES = (FOLDER / "ladder.db", FOLDER / "ladder-later.db")
-"""What the law that ships knows, and what was measured after it."""
+STORE = FOLDER / "ladder.db"
 STUDY = Path(__file__).parents[1] / "examples" / "capacity-ladder.toml"
 BEYOND = (256, 640, 2048)
 """Widths of the rungs above those of the study."""
@@ -53,7 +52,7 @@ def rungs() -> dict[str, Run]:
 
 def measured() -> dict[str, Measurement]:
     """The rungs that have been run, by key."""
-    return {run.key: run for run in read(STORES).runs}
+    return {run.key: run for run in read([STORE]).runs}
 
 
 def kbit(bits: float, low: float | None, high: float | None) -> str:

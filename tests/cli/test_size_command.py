@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from commands import narrow, refused, run
 
+import capax
+
 pytest.importorskip("transformers")
 
 ROOT = Path(__file__).parents[2]
@@ -21,13 +23,15 @@ def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_config_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    curve = capax.load_law("reference:exposure")
+    assert isinstance(curve, capax.ExposureLaw)
     text = run(capsys, "size", CONFIGS / "mixtral-8x7b.json")
     for said in (
         "mixtral (MixtralForCausalLM), 32 layers, 32 heads of 128 (8 of keys and values), width 4096",
         "46,702,792,704 parameters; 12,879,925,248 of them active (2 of 8 experts); 0.6% in tables and read-out",
         "187 GB as float32, 93.4 GB as bfloat16, 46.7 GB as int8, 23.4 GB as int4",
         "95 % interval",
-        "90% after 986",
+        f"90% after {curve.exposures_for(0.9, 1.0):.0f}",
         "arXiv 2404.05405",
     ):
         assert said in text
