@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 import capax
 from capax.errors import CapaxError, StoreError
@@ -48,6 +50,11 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
         TASK, capax.Transformer(d_model=4), capax.Training(max_epochs=1), restarts=1, store=store, keep_weights=True
     )
     (path,) = (tmp_path / "s.db-weights").iterdir()
+    weights = load_file(path)
+    weights["readout"][0, 0] = torch.nan
+    save_file(weights, path)
+    with pytest.raises(StoreError, match="'readout' has what is no number"):
+        capax.load(run.key, store)
     path.write_bytes(b"not weights")
     with pytest.raises(StoreError, match="cannot read"):
         capax.load(run.key, store)

@@ -265,4 +265,6 @@ def _weights(path: Path, expected: dict[str, Tensor]) -> dict[str, Tensor]:
         )
         if here != wanted:
             raise StoreError(f"store: {path} does not hold the weights of its run: {name!r:.80} is missing or another")
+        if found[name].isnan().any():
+            raise StoreError(f"store: {path} does not hold the weights of its run: {name!r:.80} has what is no number")
     return found

@@ -14,6 +14,7 @@ from capax.errors import CapaxError, ReportError
 from capax.figures import scatter
 from capax.figures.chart import Chart, Series
 from capax.figures.power_fit import power_fit
+from capax.reports.caveats import caveats
 from capax.results import CapacityEstimate, Interval, Measurement
 from capax.store.tables import spec_columns
 
@@ -80,6 +81,22 @@ def test_what_did_not_converge_is_a_lower_bound_and_has_no_value_where_none_is_k
     (chart,) = capax.charts("scatter", runs, x="d_model", y="capacity_bits")
     assert (series(chart)["1 run"].low, series(chart)["1 run"].high) == ((4.0,), (7.0,))
     assert "Left out: 1 run without d_model or capacity_bits" in chart.caption
+
+
+def test_lower_bounds_are_those_of_which_nothing_more_can_be_recalled() -> None:
+    """All edges and false ones beside them are not; all that can be recalled of contradicting items is."""
+    task, channel = capax.Relations(n_items=8), capax.KeyQueryChannel(n_heads=1, d_head=3, d_model=6)
+    run = capax.measure(task, channel, capax.Training(max_steps=80), restarts=1)
+    assert (run.memorized, run.stop_reason) == (run.library_size, "budget")
+    assert run.metrics["f1"] < 1
+    (chart,) = capax.charts("scatter", [run], x="d_model", y="memorized")
+    assert list(series(chart)) == ["1 run"]
+    assert not any("lower bound" in line for line in caveats([run]))
+    some = RUNS[0].model_copy(update={"recallable": RUNS[0].memorized})
+    assert some.memorized < some.library_size
+    (chart,) = capax.charts("scatter", [some], x="d_model", y="memorized")
+    assert list(series(chart)) == ["1 run, hollow"]
+    assert any("lower bound" in line for line in caveats([some]))
 
 
 def test_a_power_law_is_found_again_with_its_interval() -> None:

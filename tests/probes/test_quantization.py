@@ -202,6 +202,20 @@ def test_every_task_is_counted_as_it_was_measured(tmp_path: Path, name: str) -> 
         assert found.precisions[0].bits.value <= run.bits * (1 + 1e-6)
 
 
+def test_counts_below_chance_are_no_bits(tmp_path: Path) -> None:
+    task = capax.Associations(context_size=4, library_size=20, labels="uniform", tolerance=0.3)
+    model = capax.AssociativeAttention(d_model=8, d_head=4)
+    run = measured(tmp_path / "s.db", task, model, capax.Training(max_steps=3), restarts=3)
+    assert run.bits < 0
+    found = capax.quantize(run.key, bits=[8, 2], store=tmp_path / "s.db")
+    for one in found.precisions:
+        for each in (one.bits, one.bits_per_byte):
+            assert each.interval is not None
+            assert each.interval.high is not None
+            assert 0 <= each.interval.low <= each.value <= each.interval.high
+    assert found.precisions[0].left is None
+
+
 def test_a_module_is_counted_with_trust_and_refused_where_it_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -214,6 +214,15 @@ def test_the_interval_of_equal_counts_is_no_point(restarts: int, spread: float) 
     assert (complete.low, complete.high) == (1000, 1000)
 
 
+def test_no_interval_ends_beyond_what_can_be_recalled() -> None:
+    """Of 14 items of 4 tokens few can be recalled from their first tokens: others begin alike."""
+    task = capax.Sequences(seq_len=3, vocab_size=4, library_size=14, recall="all")
+    run = capax.measure(task, NARROW, capax.Training(max_epochs=200, lr=0.02, patience=None), restarts=2)
+    assert run.memorized == run.recallable < 14
+    assert run.interval is not None
+    assert (run.interval.low, run.interval.high) == (run.recallable, run.recallable)
+
+
 def test_many_restarts_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same numbers, drawn a part at a time."""
     whole = mac._best_of_quantiles.__wrapped__(3)

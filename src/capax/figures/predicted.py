@@ -141,7 +141,7 @@ Point = tuple[float, float, float | None, str]
 def _point(run: Measurement, count: float, predicted: float) -> Point:
     sizes = (*TASK_SIZES, WIDTH)
     text = f"{in_words(sizes, [column(run) for column in sizes])}: {count:.4g}, predicted {predicted:.4g}"
-    heads = None if run.memorized >= run.library_size else HEADS(run)
+    heads = None if run.whole else HEADS(run)
     return count, predicted, heads, f"{text} ({run.key[:12]})"
 
 

@@ -234,7 +234,7 @@ def _lower(row: Row, name: str) -> bool:
         return False
     if run.capacity is not None:
         return not run.capacity.converged
-    return bool(run.spec.protocol.one_library and run.memorized >= run.library_size)
+    return bool(run.spec.protocol.one_library and run.whole)
 
 
 def _said(row: Row, asked: Asked, value: float) -> str:

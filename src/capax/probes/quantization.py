@@ -228,7 +228,7 @@ def counted(run: Measurement, network: Ensemble[Any], roundings: Sequence[Roundi
             else:
                 lucky = max(spec.task.lucky(size, evaluation.metrics), run.chance_constant or 0.0)
                 worth = spec.task.bits_per_item() if run.bits_per_item is None else run.bits_per_item
-                found.append(Counted(items, above_chance(items, lucky, size) * worth, None, known=False))
+                found.append(Counted(items, max(above_chance(items, lucky, size), 0.0) * worth, None, known=False))
     return found[: len(roundings)]
 
 

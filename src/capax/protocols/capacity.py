@@ -47,7 +47,7 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
     if known > KNOWN_WHOLE:
         why = "one of twice the size was cut short" if cut else "no larger one was trained"
         notes.append(f"{known:.1%} of the library's bits are known, and {why}: the network may hold more")
-    interval = interval_of(outcomes, size)
+    interval = interval_of(outcomes, run, size)
     return Count(best.memorized, best, outcomes, size, size, interval, capacity=estimate, notes=tuple(notes))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from capax.protocols.count import Count, Train
 from capax.results import LEVEL, Interval
+from capax.seeds import numpy_generator
 from capax.specs import Mac, Run
 
 if TYPE_CHECKING:  # reports read this file, and need no torch
@@ -32,27 +33,29 @@ def best_of_restarts(runs: Sequence[Run], protocol: Mac, train: Train) -> list[C
     """The counts of runs that differ in their seeds alone."""
     restarts, size, counts = protocol.restarts, runs[0].task.library_size, []
     trained = train(range(restarts), [size] * restarts, True)
-    for place in range(len(runs)):
+    for place, run in enumerate(runs):
         outcomes = trained[place * restarts : (place + 1) * restarts]
         best = max(outcomes, key=lambda outcome: outcome.memorized)
-        counts.append(Count(best.memorized, best, outcomes, size, size, interval_of(outcomes, size)))
+        counts.append(Count(best.memorized, best, outcomes, size, size, interval_of(outcomes, run, size)))
     return counts
 
 
-def interval_of(outcomes: Sequence[Outcome], size: int) -> Interval | None:
+def interval_of(outcomes: Sequence[Outcome], run: Run, size: int) -> Interval | None:
     """`best_of_restarts_interval` of trainings; None where all begin alike, whose spread is not that of restarts."""
     if any(outcome.one_start for outcome in outcomes):
         return None
-    return interval_of_counts([outcome.memorized for outcome in outcomes], size)
+    most, _ = run.task.library_type().remarks(run.task, size, numpy_generator(run.seed, "library", 0))
+    return interval_of_counts([outcome.memorized for outcome in outcomes], most)
 
 
-def interval_of_counts(counts: Sequence[int], size: int) -> Interval | None:
+def interval_of_counts(counts: Sequence[int], most: int) -> Interval | None:
     """`best_of_restarts_interval` of whole numbers, which may be equal and vary all the same.
 
-    To a deviation below 1 that of rounding is added; counts that are all 0 or all of the library are what they are.
+    To a deviation below 1 that of rounding is added; counts that are all 0 or all that can be recalled are what they
+    are.
     """
-    ended = set(counts) in ({0}, {size})
-    return best_of_restarts_interval(counts, size, rounding=0.0 if ended else ROUNDING)
+    ended = set(counts) in ({0}, {most})
+    return best_of_restarts_interval(counts, most, rounding=0.0 if ended else ROUNDING)
 
 
 @cache

@@ -48,7 +48,7 @@ def _intervals(runs: Sequence[Measurement]) -> list[str]:
 def _ends(runs: Sequence[Measurement]) -> list[str]:
     counted = [run for run in runs if run.spec.protocol.one_library]
     lines = []
-    if whole := sum(run.memorized >= run.recallable for run in counted):
+    if whole := sum(run.whole for run in counted):
         lines.append(f"{of_runs(whole)} recalled all that can be recalled: the count is a lower bound of the capacity.")
     ends = Counter(run.stop_reason for run in counted)
     if ends["budget"]:

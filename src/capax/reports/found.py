@@ -53,12 +53,6 @@ def found(run: Measurement) -> Found:
     return _count(run)
 
 
-def whole(run: Measurement) -> bool:
-    """Whether all was recalled that can be, and nothing beside it where its task counts that, too."""
-    complete = run.stop_reason == "complete" or not run.spec.task.metric
-    return run.memorized >= run.recallable and complete
-
-
 def of_items(run: Measurement) -> str:
     """How many items were recalled of how many, as its task says it."""
     task = run.spec.task
@@ -114,7 +108,7 @@ def _count(run: Measurement) -> Found:
     task, all_of_it = run.spec.task, ENDS["complete"]
     if run.recallable < run.library_size:
         all_of_it = "all that can be recalled"
-    standing = LUCK if not run.above_chance else all_of_it if whole(run) else ENDS[run.stop_reason]
+    standing = LUCK if not run.above_chance else all_of_it if run.whole else ENDS[run.stop_reason]
     share = run.memorized / run.library_size if task.share else 0.0
     rank = (float(bool(run.above_chance)), run.metrics.get(task.metric, 0.0), share, run.memorized)
     return Found(rank, of_items(run), _range(run.interval), standing)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from capax.figures.groups import Group, alike, fields_of
 from capax.figures.words import of_runs
-from capax.reports.found import LUCK, PRECISE, density, found, number, of_items, whole
+from capax.reports.found import LUCK, PRECISE, density, found, number, of_items
 from capax.results import Measurement
 from capax.text import counted
 
@@ -189,8 +189,8 @@ def _counted(runs: Sequence[Measurement]) -> str:
             f"Nothing significantly above chance in {of_runs(len(runs))}: {of_items(best)}, {best.chance:.4g} by luck"
         )
     verb = "has" if best.spec.task.share else "memorized"
-    complete = sum(map(whole, runs))
-    if whole(best):
+    complete = sum(run.whole for run in runs)
+    if best.whole:
         also = f"; {complete} of {len(runs)} memorized theirs whole" if len(runs) > 1 else ""
         all_of_it = "the whole library" if best.recallable == best.library_size else "all that can be recalled"
         told = f"{_titled(every)} {verb} {of_items(best)}, {all_of_it}{also}"

@@ -276,6 +276,12 @@ class Measurement(Displayed, Result):
         return kept
 
     @property
+    def whole(self) -> bool:
+        """Whether all was recalled that can be, and nothing beside it where its task counts that, too."""
+        complete = self.stop_reason == "complete" or not self.spec.task.metric
+        return self.memorized >= self.recallable and complete
+
+    @property
     def n_heads(self) -> int | None:
         """Heads: those that a search found best, or the model's."""
         return self._size("n_heads")
