@@ -58,6 +58,18 @@ def test_a_legend_has_the_marks_of_lines_that_have_points_elsewhere() -> None:
     assert marks["later"] == line.get_marker() not in (".", marks["first"])
 
 
+def test_a_legend_has_hollow_marks_of_groups_that_have_no_others() -> None:
+    axis = Axis(label="x")
+    some, bounds, all_bounds = (
+        Series(name=name, kind="points", x=(1, 2), y=(1, 2), group=group, hollow=hollow)
+        for name, group, hollow in (("some", 1, False), ("some", 1, True), ("all", 2, True))
+    )
+    panels = tuple(Panel(x=axis, y=axis, series=series) for series in ((bounds,), (some, bounds, all_bounds)))
+    figure = drawing.drawn(Chart(name="n", title="t", caption="c", panels=panels))
+    filled = {handle.get_label(): handle.get_fillstyle() for handle in figure.legends[0].legend_handles}
+    assert filled == {"some": "full", "all": "none"}
+
+
 def test_a_reference_at_one_place_is_seen() -> None:
     alone = chart(Series(name="known", kind="reference", x=(3,), y=(4,)))
     (line,) = drawing.drawn(alone).axes[0].lines

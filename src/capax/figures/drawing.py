@@ -96,10 +96,12 @@ def _drawn(chart: Chart, paper: Paper, scale: float) -> Figure:
         axes.tick_params(labelbottom=True)
         if not chart.share_y or place % columns == 0:
             axes.set_ylabel(panel.y.label)
-        points = {series.name for series in panel.series if series.x}
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+        points = {series.name for series in panel.series if series.x and not series.hollow}
+        marks = [*zip(*axes.get_legend_handles_labels(), strict=True)]
+        first = {label: handle for handle, label in reversed(marks)}  # hollow marks come after the others of their name
+        for _, label in marks:
             if label not in handles or label in points - filled:  # a line without points has another mark
-                handles[label] = handle
+                handles[label] = first[label]
         filled |= points
     for axes in grid[len(chart.panels) :]:
         axes.set_visible(False)
