@@ -79,10 +79,12 @@ def test_the_reversed_and_the_complete_graph_are_named(capsys: pytest.CaptureFix
         Path(f"{name}.csv").write_text(f"source,target\n{edges}", encoding="utf-8")
         flags = ("--graph", f"{name}.csv", "--d-model", "16", "--save", f"{name}.safetensors")
         said[name] = run(capsys, *COMMAND, *flags)
-        assert "The claim holds." in run(capsys, "verify", f"{name}.safetensors")
+        verified = run(capsys, "verify", f"{name}.safetensors")
+        assert "The claim holds." in verified
     assert "whitened weights of the reversed graph, queries and keys exchanged, float64" in said["out"]
     assert "reversed" not in said["into"] + said["every"]
     assert "total key dim                  1 = 1 head of 1" in said["every"]
+    assert "; 1 head of 1, width 16" in verified  # of the last one
     assert "every pair is an edge: the weights are zero" in said["every"]
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from commands import narrow, refused, run
+from rich.console import Console
 
 import capax
+from capax.cli import output
 from capax.results import Measurement
 from capax.store import Store
 
@@ -119,12 +121,14 @@ def test_failed(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -
     assert capax.Run.model_validate_json(failure["spec"]) == stored[2].spec
 
 
-def test_a_long_error_is_cut_short(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+def test_a_long_error_is_whole_but_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stored: list[Measurement]
+) -> None:
     with Store("capax.db") as store:
-        store.fail(stored[2].spec, "why " * 1000)
-    line = run(capsys, "runs", "--failed").splitlines()[1]
-    assert len(line) < 200
-    assert line.endswith("...")
+        store.fail(stored[2].spec, f"{'why ' * 100}at last")
+    assert run(capsys, "runs", "--failed").endswith("why at last\n")
+    monkeypatch.setattr(output, "console", lambda stderr=False: Console(force_terminal=True))
+    assert run(capsys, "runs", "--failed").endswith("...\n")
 
 
 @pytest.mark.parametrize("name", ["r.csv", "r.parquet"])
@@ -200,7 +204,21 @@ def test_import(capsys: pytest.CaptureFixture[str], stored: list[Measurement], n
     assert last.split()[1] == "1"
     assert last.endswith(name)
     assert "r.csv" in run(capsys, "runs", "export", "r.csv")
-    assert pl.read_csv("r.csv")["source"].to_list() == [None, None, name, name]
+    assert pl.read_csv("r.csv")["source"].to_list() == [None, None, *[str(Path(name).resolve())] * 2]
+
+
+def test_a_file_is_the_same_by_any_spelling(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    THEIRS.write_csv("theirs.csv")
+    Path("linked.csv").symlink_to("theirs.csv")
+    for spelling in ("theirs.csv", f"../{tmp_path.name}/theirs.csv", tmp_path / "theirs.csv", "linked.csv"):
+        assert run(capsys, "runs", "import", spelling) == f"2 rows imported from {spelling}\n"
+    assert capax.read("capax.db")["memorized"].to_list() == [100, 200]
+
+
+def test_a_shipped_table_is_imported_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "runs", "import", "reference:grid")
+    with Store("capax.db") as store:
+        assert list(store.sources()) == ["reference:grid"]
 
 
 def test_import_makes_a_store(capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,7 +226,7 @@ def test_import_makes_a_store(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "runs", "import", "theirs.csv", "--store", "new.db")
     assert capax.read("new.db")["memorized"].to_list() == [100, 200]
     assert run(capsys, "runs", "--store", "new.db", "--where", "n_heads=2").splitlines()[1:] == [
-        "and 1 row imported from theirs.csv"
+        f"and 1 row imported from {Path('theirs.csv').resolve()}"
     ]
 
 
@@ -272,6 +290,7 @@ def test_a_merge_says_what_was_imported(capsys: pytest.CaptureFixture[str]) -> N
             "\n".join(["seq_len,n_heads,d_model,memorized", *(f"8,1,16,{count}" for count in counts)])
         )
         run(capsys, "runs", "import", "data.csv", "--store", f"{name}.db")
+    source = Path("data.csv").resolve()
     assert run(capsys, "runs", "merge", "one.db", "other.db", "-o", "both.db") == (
-        "0 runs in both.db\nand 2 rows imported from data.csv\nand 1 row imported from data.csv (2)\n"
+        f"0 runs in both.db\nand 2 rows imported from {source}\nand 1 row imported from {source} (2)\n"
     )

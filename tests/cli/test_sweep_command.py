@@ -14,8 +14,9 @@ import pytest
 
 import capax
 from capax.cli import main
-from capax.cli.sweep import _law
+from capax.cli.sweep import _in_words, _law
 from capax.errors import StoreError
+from capax.store.lock import SweepProgress
 
 STUDY = """
 [task]
@@ -68,7 +69,7 @@ def test_shards_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> Non
     seen = json.loads(run(capsys, "study.toml", "--shard", "1/4", "--dry-run", "--json")[0])
     assert (seen["shard"], seen["study_runs"], seen["runs"]) == ("1/4", 6, 1)
     out, _ = run(capsys, "study.toml", "--shard", "1/4")
-    assert out.startswith("1 runs done, ")
+    assert out.startswith("1 run done, ")
     assert out.count("study-1-of-4.db") == 1
     out, _ = run(capsys, "study.toml", "--shard", "3/4", "--store", "mine.db", "--quiet")
     assert len(capax.read("mine.db")) == 2
@@ -78,8 +79,13 @@ def test_an_adaptive_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--json")[0])
     assert found["done"] == 0
     found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "60", "--json")[0])
-    assert 0 < found["done"] <= 6
+    assert 0 < found["done"] <= found["runs"] == 6
     assert len(capax.read("study.db")) == found["done"]
+
+
+def test_a_log_names_no_total_that_nobody_knows() -> None:
+    assert _in_words(SweepProgress(None, 4, 10, 2, 0, 7)) == "14 runs done · 2 running · 0 failed · 7 items recalled"
+    assert _in_words(SweepProgress(20, 4, 10, 2, 0, 7)).startswith("14 of 20 runs done · ")
 
 
 def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,6 +97,8 @@ def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[st
     _, err = run(capsys, "study.toml", "--retries", "0", "--quiet", code=1)
     assert "2 runs failed: " in err
     assert "--failed --store study.db" in err
+    _, err = run(capsys, "study.toml", "--retries", "0", "--quiet", "--shard", "1/2", code=1)
+    assert "capax: 1 run failed: " in err
 
 
 @pytest.mark.parametrize(
@@ -105,6 +113,10 @@ def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[st
         (("study.toml", "--adapt", "power", "--budget", "-3"), ["budget", "-3"]),
         (("study.toml", "--adapt", "power", "--budget", "3", "--target", "n_heads:2"), ["target", "n_heads:2"]),
         (("study.toml", "--adapt", "power", "--budget", "3", "--target", "n_heads=2"), ["no such column", "seq_len"]),
+        (
+            ("study.toml", "--adapt", "power", "--budget", "3", "--target", "seq_len=4,n_heads=1,d_model=8,foo=3"),
+            ["target: allowed are seq_len, n_heads, d_model and other columns of the study", "got 'foo' = 3"],
+        ),
         (("study.toml", "--adapt", "magic", "--budget", "3"), ["magic"]),
         (("study.toml", "--ray", "nowhere"), ["ray", "nowhere"]),
         (("study.toml", "--ray", "localhost:1"), ["ray", "localhost:1"]),

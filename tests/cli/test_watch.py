@@ -175,6 +175,10 @@ def plot(points: list[Point], width: int, height: int) -> list[str]:
     return console.export_text().splitlines()
 
 
+def test_a_legend_says_where_heads_are_unknown() -> None:
+    assert plot([Point(0, 8, 3, False), Point(1, 8, 5, False)], 60, 20)[-1].startswith("o heads unknown, + 1 head,")
+
+
 def test_marks_stand_at_their_ticks() -> None:
     lines = plot([Point(1, 8, 0, False), Point(2, 16, 200, False), Point(1, 64, 400, False)], 40, 20)
     (top,) = (line for line in lines if line.startswith("   400|"))
@@ -345,8 +349,8 @@ def test_live_until_the_sweep_ends(store: Path) -> None:
 def test_an_empty_store_is_waited_at_and_ctrl_c_is_no_fault(store: Path) -> None:
     Store("empty.db").close()
     with terminal("empty.db", "--every", "0.05") as screen:
-        screen.read_until("no sweep has begun")
+        screen.read_until("empty: no run is done")
         screen.process.send_signal(signal.SIGINT)
         left = screen.read_until(None).rpartition("\x1b[?1049l")[2]
-        assert "no sweep has begun" in left
+        assert "empty: no run is done" in left
         assert screen.process.wait() == 0

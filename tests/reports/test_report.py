@@ -150,6 +150,15 @@ def test_a_failure_names_no_folder_of_a_model() -> None:
     assert seen.error == "weights: ck has changed"
 
 
+def test_imported_files_are_named_without_their_folders(runs: list[capax.Measurement]) -> None:
+    sources = {"secret folder/th eirs.csv": 3, "/home/me/th eirs.csv": 4, "published:morris2025": 5}
+    html = report.build(report.Content("t", ("a.db",), tuple(runs), (), None, imported=sources))
+    assert "Left out: 7 rows imported from th eirs.csv." in html
+    assert "Left out: 5 rows imported from published:morris2025." in html
+    assert "secret folder" not in html
+    assert "/home/me" not in html
+
+
 @pytest.mark.parametrize(
     ("path", "name"),
     [
@@ -187,6 +196,14 @@ def test_the_table_shows_what_tells_runs_apart(runs: list[capax.Measurement]) ->
     assert "seq_len" not in shown  # the same in all that have it
     apart = report.brief({"key": [1, 2], **{f"field{n}": [1, 2] for n in range(30)}}, {f"field{n}" for n in range(30)})
     assert len(apart) == report.MOST_COLUMNS
+
+
+def test_the_table_shows_what_was_reached_where_no_capacity_is_known() -> None:
+    fields = {f"field{n}": [1, 2] for n in range(30)}
+    table = {"key": [1, 2], "protocol": ["capacity"] * 2, **fields} | {name: [None, 9.0] for name in report.HELD}
+    shown = report.brief(table, fields)
+    assert shown[-len(report.HELD) :][:2] == ["capacity_bits", "capacity_reached"]
+    assert len(shown) == report.MOST_COLUMNS + report.MORE_COLUMNS
 
 
 @pytest.mark.slow

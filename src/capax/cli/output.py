@@ -134,22 +134,23 @@ def show_runs(runs: list[Summary]) -> None:
 
 
 def show_failures(failures: list[Failure]) -> None:
-    """Print one line per failed run; a long error is cut short."""
+    """Print one line per failed run; a terminal shows a long error cut short."""
     if not failures:
         print("none failed")
         return
+    longest = LONGEST_ERROR if console().is_terminal else None
     columns: dict[str, list[str]] = {
         "key": [item.key[:12] for item in failures],
         "failed": [item.failed for item in failures],
         "attempts": [str(item.attempts) for item in failures],
-        "error": [_one_line(item.error) for item in failures],
+        "error": [_one_line(item.error, longest) for item in failures],
     }
     show_lines(columns, words=("key", "failed", "error"))
 
 
-def _one_line(error: str) -> str:
+def _one_line(error: str, longest: int | None) -> str:
     line = " ".join(error.split())
-    return line if len(line) <= LONGEST_ERROR else f"{line[: LONGEST_ERROR - 3]}..."
+    return line if longest is None or len(line) <= longest else f"{line[: longest - 3]}..."
 
 
 def show_lines(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from capax.text import counted
+
 if TYPE_CHECKING:
     from capax.reports.watching import Point
 
@@ -92,7 +94,10 @@ def _labels(widths: Sequence[int], low: float, high: float, columns: int) -> str
 def _legend(heads: Sequence[int], width: int) -> list[Text]:
     """What each mark stands for, on as many lines as it takes."""
     parts = [
-        Text.assemble((MARKS[place % len(MARKS)], COLOURS[place % len(COLOURS)]), f" {count} head{'s' * (count > 1)}")
+        Text.assemble(
+            (MARKS[place % len(MARKS)], COLOURS[place % len(COLOURS)]),
+            f" {counted(count, 'head') if count else 'heads unknown'}",
+        )
         for place, count in enumerate(heads)
     ]
     if len(heads) > 1:

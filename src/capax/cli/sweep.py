@@ -21,7 +21,7 @@ from capax.specs import Task
 from capax.specs.plugins import resolve
 from capax.specs.spec import whole
 from capax.sweeps.grid import read_study
-from capax.text import duration
+from capax.text import counted, duration
 
 if TYPE_CHECKING:
     from capax.sweeps.shards import Shard
@@ -147,7 +147,7 @@ def sweep(
     summary = SweepSummary(
         study=str(study),
         store=str(place),
-        runs=state.total,
+        runs=state.total or len(found.runs),
         stored=state.stored,
         done=state.done,
         failed=state.failed,
@@ -155,7 +155,7 @@ def sweep(
     )
     output.emit(summary, _show, as_json=as_json, quiet=quiet)
     if summary.failed:
-        raise SweepFailed(f"{summary.failed} runs failed: capax runs --failed --store {place} says why")
+        raise SweepFailed(f"{counted(summary.failed, 'run')} failed: capax runs --failed --store {place} says why")
 
 
 def _refuse_together(**given: str | None) -> None:
@@ -185,8 +185,8 @@ def _own_store(store: Path, shard: Shard | None) -> Path:
 
 def _show(summary: SweepSummary) -> None:
     print(
-        f"{summary.done} runs done, {summary.stored} were there, {summary.failed} failed; {printable(summary.store)} "
-        f"({summary.seconds:.0f} s)"
+        f"{counted(summary.done, 'run')} done, {summary.stored} were there, {summary.failed} failed; "
+        f"{printable(summary.store)} ({summary.seconds:.0f} s)"
     )
 
 
@@ -250,7 +250,6 @@ def progress_bar(hidden: bool) -> Iterator[tuple[Watch, _State]]:
 
 def _in_words(seen: SweepProgress) -> str:
     left = "" if seen.seconds_left is None else f" · {duration(seen.seconds_left)} left"
-    return (
-        f"{seen.stored + seen.done} of {seen.total} runs done · {seen.running} running · {seen.failed} failed · "
-        f"{seen.memorized} items recalled{left}"
-    )
+    finished = seen.stored + seen.done
+    done = counted(finished, "run") if seen.total is None else f"{finished} of {seen.total} runs"
+    return f"{done} done · {seen.running} running · {seen.failed} failed · {seen.memorized} items recalled{left}"

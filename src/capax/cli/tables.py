@@ -31,10 +31,11 @@ def take_in(path: Path, *, store: Place = CAPAX_DB) -> None:
     Parameters
     ----------
     path
-        A .csv or .parquet table with columns seq_len, n_heads, d_model, memorized, and any others; rows of a file of
-        this name that were added before are replaced.
+        A .csv or .parquet table with columns seq_len, n_heads, d_model, memorized, and any others; rows of this file
+        that were added before are replaced.
     """
     rows = importable(tables.from_file(path))  # before the store is made: bad rows leave nothing behind
+    source = path.resolve() if path.is_file() else path  # one spelling of a file; a shipped table has its name
     with Store(store) as opened:
-        count = opened.import_rows(rows, str(path))
+        count = opened.import_rows(rows, str(source))
     print(f"{output.rows(count)} imported from {printable(path)}")

@@ -9,6 +9,7 @@ from rich.table import Table
 from capax.cli import output
 from capax.cli.flags import Json
 from capax.errors import ClaimFailed
+from capax.text import counted
 from capax.theory.claims.verify import Check, Verified
 from capax.theory.claims.verify import verify as verified
 
@@ -36,7 +37,7 @@ def _said(check: Check) -> str:
 
 def _show(found: Verified) -> None:
     screen, sizes = output.console(), found.sizes
-    heads = f"{sizes['n_heads']} heads of {sizes['d_head']}, width {sizes['d_model']}"
+    heads = f"{counted(sizes['n_heads'], 'head')} of {sizes['d_head']}, width {sizes['d_model']}"
     data = (
         f"{sizes['n_items']} items, {sizes['n_edges']} edges"
         if found.task == "relations"

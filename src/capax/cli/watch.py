@@ -186,7 +186,7 @@ def _title(seen: Watched) -> Text:
         case "killed":
             state, style = "the sweep was killed; start it again to do the rest", "red"
         case "none" if seen.empty:
-            state, style = "empty: no sweep has begun", "yellow"
+            state, style = "empty: no run is done", "yellow"
         case "none":
             state, style = "no sweep is running", ""
     name = str(seen.store)

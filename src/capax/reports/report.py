@@ -8,6 +8,7 @@ import json
 import math
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -60,14 +61,14 @@ SIZES = (
 )
 """Fields that the table shows before others, where they differ among the runs that have them."""
 HELD = (
-    *("capacity_bits", "capacity_low", "capacity_high", "converged", "capacity_last_gain"),
+    *("capacity_bits", "capacity_reached", "capacity_low", "capacity_high", "converged", "capacity_last_gain"),
     *("capacity_per_effective_parameter", "capacity_per_parameter", "capacity_per_any_parameter", "stop_reason"),
 )
 """What the table shows of runs by protocol capacity."""
 FOUND = ("memorized", "memorized_low", "memorized_high", "chance", "bits_per_parameter", "stop_reason")
 MOST_COLUMNS = 16
 """Columns of the table, until the page is asked for all."""
-MORE_COLUMNS = 3
+MORE_COLUMNS = 4
 """So many more where there are runs by protocol capacity, which differ in much."""
 LONGEST_REASON = 500
 """Letters of an error that nobody wrote for a reader."""
@@ -235,7 +236,10 @@ def without_folders(content: Content) -> Content:
             if value != _file_name(value):
                 error = error.replace(_parts(value)[1], _file_name(_parts(value)[1]))
         failures.append(replace(failure, error=error))
-    return replace(content, runs=runs, failures=tuple(failures))
+    imported = Counter[str]()
+    for source, number in content.imported.items():
+        imported[_file_name(source)] += number
+    return replace(content, runs=runs, failures=tuple(failures), imported=imported)
 
 
 def _texts(spec: Any) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from capax.errors import SpecError, shown
 from capax.laws.law import Law
 from capax.protocols.progress import finish
 from capax.results import Measurement
@@ -50,13 +51,22 @@ def sweep_adaptively(
         until: end when half the interval of the law's mean at the target, on the log scale, is as narrow.
 
     The other arguments and what is raised are as in `sweep`.
+
+    Raises:
+        SpecError: for a target with a column that neither the law nor the study's runs have.
     """
     asked = ask(study, store, allow_many, retries, executor, workers, device, Labels(name, tags))  # type: ignore[arg-type]
     adapt.check(budget, until)
     runs = asked.runs
+    offered = adapt.candidate_table(runs)
     if target is None:
-        offered = adapt.candidate_table(runs)
         target = {name: [float(tables.numbers(offered, name).max())] for name in law.columns}
+    for name, values in target.items():
+        if name not in (*law.columns, *offered):
+            raise SpecError(
+                f"target: allowed are {', '.join(law.columns)} and other columns of the study's runs, "
+                f"got {shown(name)} = {', '.join(f'{value:g}' for value in values)}"
+            )
 
     def found() -> Iterator[Measurement]:
         with asked.opened() as (opened, kept, record):
