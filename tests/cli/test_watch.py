@@ -111,7 +111,7 @@ def test_what_a_frame_says(width: int, height: int) -> None:
     for words in (
         "study.db: a sweep is running for 2 h, process 4711 on host",
         "48 of 96 runs done (50%)",
-        "2 running, 3 failed, 0.333 runs a minute, 10 min left, last result 0 s ago",
+        "2 running, 3 failed, 0.333 runs a minute, 10 min left, steps 120,000, 300",
         "8 tokens of 100, mac, 1 layer",
         "o 1 head, + 2 heads, x 4 heads",
         "3 failures kept: capax runs --failed --store study.db",
@@ -120,7 +120,7 @@ def test_what_a_frame_says(width: int, height: int) -> None:
     ):
         assert words in running
     assert "  3 min     2     8   16/2000     20" in running
-    assert ("last result 0 s ago, steps 120,000, 300 saved 1 min ago" in running) == (width > 80)
+    assert ("steps 120,000, 300 saved 1 min ago, last result 0 s ago" in running) == (width > 80)
     first = replace(RUNNING, per_minute=None, seconds_left=None, last=(), saved=RUNNING.saved[:1])
     assert "2 running, 3 failed, step 120,000 saved 1 min ago" in drawn(first, width, height)
     killed = drawn(KILLED, width, height)

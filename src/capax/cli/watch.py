@@ -203,10 +203,10 @@ def _facts(seen: Watched) -> list[str]:
         facts.append(f"{seen.per_minute:.3g} runs a minute")
     if seen.seconds_left is not None:
         facts.append(f"{duration(seen.seconds_left)} left")
-    if seen.last:
-        facts.append(f"last result {duration(seen.age(seen.last[0].finished))} ago")
     if seen.saved:
         facts.append(_steps(seen))
+    if seen.last:
+        facts.append(f"last result {duration(seen.age(seen.last[0].finished))} ago")
     return facts
 
 
