@@ -134,7 +134,9 @@ def test_the_ecm_both_ways_and_as_printed(capsys: pytest.CaptureFixture[str]) ->
         found = json.loads(run(capsys, "fit", "--data", "known.csv", *options, "--json"))
         assert found["options"]["target"] == "memorized"
         assert found["law"] == "ecm"
-        assert any("cannot be meant" in note for note in found["notes"]) == ("--as-printed" in options)
+        printed = "--as-printed" in options
+        assert any("cannot be meant" in note for note in found["notes"]) == printed
+        assert found["form"].startswith("C = max(" if printed else "C = min(")
 
 
 def test_prediction_json(capsys: pytest.CaptureFixture[str]) -> None:

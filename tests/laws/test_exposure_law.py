@@ -135,6 +135,10 @@ def test_what_no_training_came_near_has_no_value() -> None:
     ("rows", "message"),
     [
         (study(architectures=3), "at least 4 architectures of different size are needed, got 3"),
+        (
+            study(architectures=4)[[0, 4, 8, 12, 13, 14]],
+            "at least 5 rows beside those of any one size",
+        ),
         (study(ends=(100, 300)), "at least 3 different ones are needed, got 100, 300"),
         (study().drop("exposures"), "exposures: no such column"),
         (study().with_columns(exposures=-1.0), "exposures: row 1: should be a positive number"),

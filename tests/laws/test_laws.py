@@ -272,6 +272,19 @@ def test_axes_that_are_no_names_are_refused(law: Any, axes: Any) -> None:
         _ = law(axes=axes).names
 
 
+@pytest.mark.parametrize("axes", [["d_model", "r"], ["d_model", "k"], ["n_heads", "q"]])
+def test_a_column_that_is_called_as_a_parameter_is_refused(axes: list[str]) -> None:
+    with pytest.raises(LawError, match=rf"^axes: the law has another parameter '{axes[1]}'"):
+        _ = capax.PowerLaw(axes=axes).names
+
+
+def test_a_law_that_was_read_says_what_is_open() -> None:
+    law = capax.load_law("reference")
+    assert isinstance(law, capax.CapacityLaw)
+    assert law.open_ == law.undetermined_
+    assert "vocab_size" in law.open_
+
+
 def test_the_interval_of_a_linear_law_is_the_exact_one() -> None:
     """Without bounds the logarithms are a linear regression, whose prediction interval is known."""
     rows = study(library_size=1e9, sigma=0.1, columns=grid(widths=(16, 64)))

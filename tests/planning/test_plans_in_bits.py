@@ -249,6 +249,26 @@ def test_every_size_that_was_given_is_that_of_the_network(
     assert "d_value" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("n_heads", "d_head"), [(1, 4), (1, 8), (2, 4), (4, 4), (1, 16)])
+def test_heads_that_do_not_fill_the_width_are_verified(
+    n_heads: int, d_head: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network that is measured is the one that was planned."""
+
+    class Measured(Exception):
+        pass
+
+    def measured(task: Any, model: Any, **how: Any) -> None:
+        raise Measured(f"{model.n_heads} of {model.d_head} in {model.d_model}")
+
+    monkeypatch.setattr("capax.protocols.measure.measure", measured)
+    few = {"n_layers": 1, "ffn": "none", "embeddings": "frozen"}
+    found = planned(5, seq_len=4, vocab_size=16, d_model=[16], n_heads=[n_heads], d_head=d_head, **few)
+    assert found.architectures
+    with pytest.raises(Measured, match=f"^{n_heads} of {d_head} in 16$"):
+        capax.verify_plan(law(), found)
+
+
 @pytest.mark.slow
 def test_a_width_that_was_given_is_the_one_that_is_verified(tmp_path: Path) -> None:
     few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}

@@ -78,6 +78,12 @@ class ECM(SlopeLaw):
         """Why the printed form cannot be meant, when it was chosen."""
         return [PRINTED_NOTE] if self.as_printed else []
 
+    @property
+    def form(self) -> str | None:
+        """What it says in symbols: the larger of the two as printed, else the smaller."""
+        form = super().form
+        return form.replace("min(", "max(") if form is not None and self.as_printed else form
+
     def _slopes(self, theta: Vector, n: Vector, h: Vector) -> tuple[Vector, np.ndarray]:
         return eq_10(theta, n, h)
 

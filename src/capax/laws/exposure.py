@@ -138,6 +138,9 @@ class ExposureLaw(Law):
             raise LawError(f"{SIZE}: at least {FEWEST} architectures of different size are needed, got {len(sizes)}")
         if len(seen) < 3:
             raise LawError(f"{SEEN}: at least 3 different ones are needed, got {', '.join(f'{one:g}' for one in seen)}")
+        others = len(rows.counts) - int(np.bincount(_architectures(rows)).max())
+        if others < (fewest := len(self.names)):
+            raise LawError(f"{SEEN}: at least {fewest} rows beside those of any one size are needed, got {others}")
         logs = np.column_stack([np.ones_like(rows.counts), np.log(rows.columns[SIZE])])
         starts = []
         for tau in np.geomspace(seen[0], seen[-1], 5):

@@ -195,14 +195,18 @@ class PowerLaw(Product):
         """What is multiplied.
 
         Raises:
-            LawError: for axes that are no names, or repeat.
+            LawError: for axes that are no names, that repeat, or that are called as another axis' exponent.
         """
         if self.axes is None:
             return (TOKENS, HEADS, WIDTH)
         axes = names_in(self.axes)
         if not axes or len(set(axes)) < len(axes) or "" in axes:
             raise LawError(f"axes: names of columns, each once, got {shown(self.axes)}")
-        return tuple(NAMED.get(name, Factor(name, name, (name,))) for name in axes)
+        found = tuple(NAMED.get(name, Factor(name, name, (name,))) for name in axes)
+        parameters = [self.scale, *(factor.exponent for factor in found)]
+        if twice := [name for name in axes if parameters.count(name) > 1]:
+            raise LawError(f"axes: the law has another parameter {twice[0]!r}; give that column another name")
+        return found
 
     @property
     def form(self) -> str | None:

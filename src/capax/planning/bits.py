@@ -370,7 +370,8 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     usual = {name: question.only(name) for name in ("d_head", "n_heads")}
     given = {name: getattr(chosen, name) for name in usual if name in question.sizes}
     filled = question.model.completed({"d_model": chosen.d_model, **usual, **given})
-    heads = {name: [getattr(chosen, name)] for name in usual if name in given or getattr(chosen, name) != filled[name]}
+    follow = all(getattr(chosen, name) == filled[name] for name in usual)  # else each of the two would fill the width
+    heads = {name: [getattr(chosen, name)] for name in (given if follow else usual)}
     kinds = question.kinds | ({} if question.tables is None else {"embeddings": chosen.embeddings})
     widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
     sizes = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}
