@@ -49,7 +49,7 @@ def drawn(
 def test_terms_that_matter_enter_and_others_are_left_out() -> None:
     law = capax.CapacityLaw(axes=ALL).fit(drawn(0, of=COLUMNS, n_layers=-0.3))
     assert law.parameters_["b"] == pytest.approx(-0.3, abs=0.06)
-    assert set(law.open_) >= {"c", "d_model", "seq_len"}
+    assert set(law.undetermined_) >= {"c", "d_model", "seq_len"}
     assert law.parameters_["seq_len"] is None
     assert law.undetermined_["seq_len"].startswith("drawn towards none: with it the log density")
     row = {"n_layers": 4, "n_heads": 4, "d_head": 8, "d_model": 32, "vocab_size": 100, "seq_len": 8}
@@ -67,7 +67,7 @@ def test_of_terms_that_may_stand_for_one_another_neither_has_a_number_but_both_p
     rng = np.random.default_rng(1)
     table = table.with_columns(seq_len=pl.col("n_layers") * np.exp(0.02 * rng.standard_normal(len(table))))
     law = capax.CapacityLaw(axes=["n_layers", "seq_len"]).fit(table)
-    assert set(law.open_) == {"b", "seq_len"}
+    assert set(law.undetermined_) == {"b", "seq_len"}
     assert law.solution_.values["b"] + law.solution_.values["seq_len"] == pytest.approx(-0.3, abs=0.06)
     assert law.sigma_ < 0.07
 

@@ -110,7 +110,6 @@ class CapacityLaw(Product):
         random_state: seed of those.
 
     Attributes:
-        open_: exponents that do not count as parameters, and why.
         spreads_: how many times sigma measurements spread, of a kind where that is another number, by `column=kind`.
         repeats_: measurements that repeat an architecture; those of one count once.
     """
@@ -182,7 +181,7 @@ class CapacityLaw(Product):
             )
         y, self.held_ = y - design @ self._usual, {}
         alike = np.ptp(design, axis=0) < 1e-12
-        self.open_ = {
+        self._open = {
             name: f"one value of {', '.join(factor.columns)} only"
             for name, factor, one in zip(self.names[1:], self.factors, alike[1:], strict=True)
             if one
@@ -242,18 +241,18 @@ class CapacityLaw(Product):
         every, folds = list(range(len(self.names))), list(left_out(design, FOLDS))
         whole = [density(held, every) for held in folds]
         for place, name in enumerate(self.names):
-            if place <= OF_SIZE or name in self.open_:
+            if place <= OF_SIZE or name in self._open:
                 continue
             others = [one for one in every if one != place]
             lacking = [density(held, others) for held in folds]
             gain = np.concatenate([[], *whole]) - np.concatenate([[], *lacking])
             total, error = float(gain.sum()), float(gain.std(ddof=1) * np.sqrt(len(gain))) if len(gain) > 1 else np.inf
             if total <= SURE * error:
-                self.open_[name] = (
+                self._open[name] = (
                     f"drawn towards none: with it the log density of what is left out of fits changes by {total:.2g} ± "
                     f"{error:.2g}"
                 )
-        free = tuple(name for name in self.names if name not in self.open_)
+        free = tuple(name for name in self.names if name not in self._open)
         self.solution_ = replace(self.solution_, free=free)
 
     def _kinds(self, rows: Rows) -> list[np.ndarray]:
@@ -276,7 +275,7 @@ class CapacityLaw(Product):
         return np.asarray(np.log(rows.library[rows.complete]) - design[rows.complete] @ self._usual)
 
     def _not_told(self, solution: Solution) -> dict[str, str]:
-        return self.open_
+        return self._open
 
     def reading_notes(self) -> list[str]:
         """What a reader must know of spreads and repeats."""

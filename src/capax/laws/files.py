@@ -118,8 +118,6 @@ def from_json(text: str | bytes) -> Law:
     law.sigma_, law.held_, law.undetermined_ = file.sigma, file.held, file.undetermined
     law.spreads_ = file.spreads
     law.parameters_ = {name: None if name in file.undetermined else value for name, value in values.items()}
-    if isinstance(law, CapacityLaw):
-        law.open_ = file.undetermined
     law.domain_, law.source_, law.notes_ = file.domain, file.source, list(file.notes)
     law.draws_ = np.array(file.draws)
     law.n_features_in_ = len(law.columns)

@@ -9,6 +9,7 @@ import numpy as np
 from capax import machine
 from capax.protocols import chance, units
 from capax.protocols.count import Count
+from capax.protocols.mac import interval_of
 from capax.results import Breakdown, Curve, Cycle, Measurement, Member, Parameters
 from capax.seeds import numpy_generator
 from capax.specs import Run
@@ -35,6 +36,7 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
     trainable = parameters.trainable
     shared = numpy_generator(run.seed, "library", 0) if one_library else None
     recallable, remarks = task.library_type().remarks(task, count.of, shared)
+    interval = interval_of(count.outcomes, recallable) if one_library else count.interval
     unreachable = sorted({token for outcome in count.outcomes for token in outcome.unreachable})
     return Measurement(
         memorized=count.memorized,
@@ -43,7 +45,7 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
         chance_uniform=luck.uniform,
         chance_constant=luck.constant,
         memorized_above_chance=above,
-        interval=count.interval,
+        interval=interval,
         library_size=count.library_size,
         recallable=recallable,
         bits=bits,
@@ -59,7 +61,7 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
         units=units.amounts(
             task,
             count.memorized,
-            count.interval,
+            interval,
             lambda items: units.above_chance(items, *_luck_of(items, count, lucky, one_library)),
             _information(run, count),
             parameters,

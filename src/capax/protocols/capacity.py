@@ -8,7 +8,6 @@ import numpy as np
 
 from capax.protocols.convergence import trend
 from capax.protocols.count import Count, Train, out_of_time
-from capax.protocols.mac import interval_of
 from capax.results import CapacityEstimate, Parameters
 from capax.specs import Capacity, Run
 from capax.training.pack import Outcome
@@ -47,8 +46,7 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
     if known > KNOWN_WHOLE:
         why = "one of twice the size was cut short" if cut else "no larger one was trained"
         notes.append(f"{known:.1%} of the library's bits are known, and {why}: the network may hold more")
-    interval = interval_of(outcomes, run, size)
-    return Count(best.memorized, best, outcomes, size, size, interval, capacity=estimate, notes=tuple(notes))
+    return Count(best.memorized, best, outcomes, size, size, capacity=estimate, notes=tuple(notes))
 
 
 def _mean_bits(outcomes: Sequence[Outcome]) -> float:

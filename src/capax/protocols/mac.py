@@ -10,7 +10,6 @@ import numpy as np
 
 from capax.protocols.count import Count, Train
 from capax.results import LEVEL, Interval
-from capax.seeds import numpy_generator
 from capax.specs import Mac, Run
 
 if TYPE_CHECKING:  # reports read this file, and need no torch
@@ -33,18 +32,21 @@ def best_of_restarts(runs: Sequence[Run], protocol: Mac, train: Train) -> list[C
     """The counts of runs that differ in their seeds alone."""
     restarts, size, counts = protocol.restarts, runs[0].task.library_size, []
     trained = train(range(restarts), [size] * restarts, True)
-    for place, run in enumerate(runs):
+    for place in range(len(runs)):
         outcomes = trained[place * restarts : (place + 1) * restarts]
         best = max(outcomes, key=lambda outcome: outcome.memorized)
-        counts.append(Count(best.memorized, best, outcomes, size, size, interval_of(outcomes, run, size)))
+        counts.append(Count(best.memorized, best, outcomes, size, size))
     return counts
 
 
-def interval_of(outcomes: Sequence[Outcome], run: Run, size: int) -> Interval | None:
-    """`best_of_restarts_interval` of trainings; None where all begin alike, whose spread is not that of restarts."""
+def interval_of(outcomes: Sequence[Outcome], most: int) -> Interval | None:
+    """`best_of_restarts_interval` of trainings; None where all begin alike, whose spread is not that of restarts.
+
+    Args:
+        most: items that can be recalled at all.
+    """
     if any(outcome.one_start for outcome in outcomes):
         return None
-    most, _ = run.task.library_type().remarks(run.task, size, numpy_generator(run.seed, "library", 0))
     return interval_of_counts([outcome.memorized for outcome in outcomes], most)
 
 
