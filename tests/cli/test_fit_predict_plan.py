@@ -15,6 +15,7 @@ import capax
 from capax.store import Store, tables
 
 STUDY = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
+COUNTRIES = Path(__file__).parents[2] / "examples" / "facts" / "countries.tsv"
 
 
 @pytest.fixture(autouse=True)
@@ -184,6 +185,33 @@ def test_a_narrow_terminal_shows_whole_numbers(
     assert all(set(few) <= set(many) and len(few) >= 7 for few, many in zip(kept, whole, strict=True))
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ("plan", "--items", "200000", "--seq-len", "16", "--vocab-size", "32000"),
+        ("plan", "--items", "200000", "--seq-len", "16", "--vocab-size", "32000", "--target", "bytes"),
+        ("plan", "facts", COUNTRIES),
+        ("plan", "facts", COUNTRIES, "--target", "bytes"),
+    ],
+)
+def test_plans_in_bits_fit_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, ask: tuple[str, ...]
+) -> None:
+    """What was left out is named, and what a plan is about is not."""
+    narrow(monkeypatch, 80)
+    shown = run(capsys, *ask)
+    assert max(map(len, shown.splitlines())) <= 80
+    left = " ".join(shown.split()).partition("Left out, as the terminal is narrow (--json has them): ")[2]
+    assert "heads" in left
+    assert ("size" if "bytes" in ask else "trainable") not in left.partition(".")[0]
+
+
+def test_predict_offers_choices_of_its_own_task(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of relations embeddings are vectors, and neither frozen nor trained."""
+    assert "--embeddings" in run(capsys, "predict", "sequences", "--help")
+    assert "--embeddings" not in run(capsys, "predict", "relations", "--help")
+
+
 def test_plan_json(capsys: pytest.CaptureFixture[str]) -> None:
     ask = ("--items", "1000", "--seq-len", "32", "--n-heads", "2,4", "--law", "published:harma2024", "--json")
     found = json.loads(run(capsys, "plan", *ask))
@@ -197,7 +225,7 @@ def test_plan_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_plan_without_an_answer_has_a_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     ask = ("plan", "--items", "20000", "--seq-len", "8", "--law", "reference:power")
     shown, told = without_answer(capsys, *ask)
-    assert "No architecture in the domain" in shown
+    assert "None that was tried in the domain" in shown
     assert "The nearest:" in shown
     assert "--extrapolate" in told
     assert json.loads(without_answer(capsys, *ask, "--json")[0])["architectures"] == []

@@ -172,6 +172,7 @@ def test_the_default_law_and_the_published_one() -> None:
         ({"d_model": [512]}, "d_model 512 is outside 16 to 64"),
         ({"multiple": 100}, "d_model: the law's domain .* offers none"),
         ({"multiple": 0}, "multiple: .*0"),
+        ({"multiple": 4, "d_model": [8]}, "multiple: not where d_model is given.*got 4"),
         ({"budget_parameters": 10}, "budget_parameters: at least 6384 .*10"),
         ({"probability": 1.0}, "probability: .*1.0"),
         ({"precision": "int8"}, "precision: float32, float64, bfloat16.*'int8'"),
@@ -180,6 +181,17 @@ def test_the_default_law_and_the_published_one() -> None:
 def test_bad_plans_are_refused(law: Law, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(CapaxError, match=said):
         capax.plan(law, **{"target": 100, "seq_len": 8} | changes)
+
+
+def test_what_was_not_tried_is_said(law: Law) -> None:
+    """A value that was given and lies outside by what follows from it, and an end of the domain between two steps."""
+    found = capax.plan("reference:relation", 64, n_items=64, d_model=[32, 128])
+    assert {row.d_model for row in found.architectures} == {32}
+    assert "d_model 128 is left out: outside the domain of the law: load 3 is outside 5 to 72" in found.notes
+    coarse = capax.plan(law, 5000, seq_len=8, multiple=48)
+    assert "d_model was tried up to 48, and the domain ends at 64: a smaller multiple tries more" in coarse.notes
+    assert not any("was tried up to" in note for note in capax.plan(law, 5000, seq_len=8).notes)
+    assert not any("was tried up to" in note for note in capax.plan(law, 5, seq_len=8, multiple=48).notes)
 
 
 def test_extrapolation_is_said(law: Law) -> None:

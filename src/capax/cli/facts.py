@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from capax import machine
 from capax.cli import output, progress
-from capax.cli.families import amount, columns, file_size, mark, network
+from capax.cli.families import columns, network, show_networks
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
 from capax.errors import NoPlan
@@ -21,7 +21,7 @@ from capax.planning.results import Smallest
 from capax.results import Result
 from capax.specs import Facts
 from capax.store import check_store
-from capax.text import counted, duration, percent
+from capax.text import amount, counted, duration, percent
 
 Plan = TypeVar("Plan", bound=Result)
 
@@ -196,16 +196,12 @@ def _show_networks(found: FactsPlan, rows: list[FactsNetwork]) -> None:
     }
     for name in ("bits", "expected", "FLOP"):
         del shown[name]
-    kept = output.show_lines(shown, spare=("total", "heads", "size"))
     words = {
-        **mark(rows),
-        "tables": "tied: the token table is trained, and the read-out is the same",
-        "size": file_size(rows, found.precision),
         "embeddings": "embeddings: share of all parameters that are token tables",
         "at least": f"interval, at least (the latter with {percent(found.probability)}): facts of which so much is "
         "recalled",
     }
-    screen.print("; ".join(text for name, text in words.items() if name in kept))
+    show_networks(rows, shown, found.precision, words)
     first = rows[0]
     if first.outside:
         screen.print(f"The first lies OUTSIDE the law's domain: {'; '.join(first.outside)}.")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from capax.cli import output
 from capax.planning.results import NOT_KNOWN, BitsFrontier, Network, Verification
-from capax.text import amount as amount
-from capax.text import duration, percent
+from capax.text import amount, duration, percent
 
 TELLING = 0.1
 """Share of the variance from which it is said what makes an interval wide."""
@@ -24,7 +23,7 @@ def columns(rows: Sequence[Network], accelerator: str) -> dict[str, list[str]]:
         "width": [str(row.d_model) for row in rows],
         **{name: [str(row.further[name]) for row in rows] for name in (rows[0].further if rows else ())},
         "tables": [TABLES.get(row.embeddings or "", "–") for row in rows],
-        **({"weights": [str(row.weights) for row in rows]} if any(row.weights for row in rows) else {}),
+        **({"weights": [str(row.weights).split()[0] for row in rows]} if any(row.weights for row in rows) else {}),
         "trainable": [amount(row.trainable_parameters) for row in rows],
         "total": [amount(row.total_parameters) for row in rows],
         "size": [amount(row.bytes, "B") for row in rows],
@@ -61,27 +60,36 @@ def show_bits(found: BitsFrontier, items: str) -> None:
         screen.print("None holds them. The nearest:")
     shown = columns(rows, found.accelerator)
     del shown["total"]
-    small = any(row.weights for row in rows)
-    kept = output.show_lines(
-        shown, spare=("FLOP", "bits", "heads" if small else "size", "trainable" if small else "heads")
-    )
-    words = {
-        **mark(rows),
-        "tables": "tied: the token table is trained, and the read-out is the same",
-        "size": file_size(rows, found.precision),
-        "expected": f"expected, interval, at least (the latter with {percent(found.probability)}): {items}",
-    }
-    screen.print("; ".join(text for name, text in words.items() if name in kept))
-    if narrow := [name for name in shown if name not in kept]:
-        screen.print(f"Left out, as the terminal is narrow (--json has them): {', '.join(narrow)}.")
+    said = f"expected, interval, at least (the latter with {percent(found.probability)}): {items}"
+    show_networks(rows, shown, found.precision, {"expected": said})
     _show_trust(found, rows[0], items)
     for note in found.notes:
         screen.print(f"note: {note}")
 
 
-def mark(rows: Sequence[Network]) -> dict[str, str]:
-    """What the mark beside the layers means, where a row has it."""
-    return {"layers": "*: outside the law's domain"} if any(row.outside for row in rows) else {}
+def show_networks(
+    rows: Sequence[Network], shown: Mapping[str, Sequence[str]], precision: str, words: Mapping[str, str]
+) -> None:
+    """Columns of networks, what they mean, and which of them a narrow terminal has no room for.
+
+    Args:
+        words: what further columns mean, by their heading.
+    """
+    screen, small = output.console(), any(row.weights for row in rows)
+    less = ("heads", "trainable") if small else ("size", "heads")  # a plan by bytes is about the size
+    times = [name for name in shown if name.startswith("time/")]
+    spare = [name for name in ("FLOP", "bits", "total", *less, "embeddings", *reversed(times)) if name in shown]
+    kept = output.show_lines(shown, spare=spare)
+    said = {
+        **({"layers": "*: outside the law's domain"} if any(row.outside for row in rows) else {}),
+        "tables": "tied: the token table is trained, and the read-out is the same",
+        "weights": f"weights: {', '.join(dict.fromkeys(str(row.weights) for row in rows))}",
+        "size": "size: of the file, of what is trained" if small else f"size: of all parameters as {precision}",
+        **words,
+    }
+    screen.print("; ".join(text for name, text in said.items() if name in kept))
+    if narrow := [name for name in shown if name not in kept]:
+        screen.print(f"Left out, as the terminal is narrow (--json has them): {', '.join(narrow)}.")
 
 
 def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:
@@ -110,12 +118,6 @@ def network(one: Network) -> str:
     """A network in a few words."""
     layers = f"{one.n_layers} layer{'s' * (one.n_layers > 1)}"
     return f"{layers}, {one.n_heads} head{'s' * (one.n_heads > 1)} of {one.d_head}, width {one.d_model}"
-
-
-def file_size(rows: Sequence[Network], precision: str) -> str:
-    """What the column of bytes is of."""
-    written = any(row.weights for row in rows)
-    return "size: of the file, of what is trained" if written else f"size: of all parameters as {precision}"
 
 
 def show_verified(found: Verification) -> None:

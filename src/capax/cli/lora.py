@@ -10,7 +10,6 @@ from cyclopts import Parameter
 
 from capax.cli import output
 from capax.cli.facts import emit, in_words
-from capax.cli.families import amount
 from capax.cli.flags import Flag, Json, Part, command
 from capax.errors import NoPlan
 from capax.planning.adapter_plan import AdapterPlan
@@ -18,7 +17,7 @@ from capax.planning.adapters import PLACES, plan_lora, verify_lora
 from capax.results import Measurement
 from capax.specs import Facts
 from capax.store import check_store
-from capax.text import counted, duration, percent
+from capax.text import amount, counted, duration, percent
 
 
 def _plan(

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import capax
 from capax.cli import measurement, output
-from capax.cli.families import amount
 from capax.cli.flags import Flag, Json
 from capax.cli.path import search_here
 from capax.cli.runs import CAPAX_DB
 from capax.probes.memorization import Against, Floor, Memorization, Verbatim
+from capax.text import amount
 
 
 def memorization(

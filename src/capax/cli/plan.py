@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from cyclopts import App, Parameter
 
 from capax import machine
 from capax.cli import output, progress
-from capax.cli.families import amount, show_bits, show_verified
+from capax.cli.families import show_bits, show_verified
 from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
 from capax.errors import LawError, NoPlan, shown
@@ -25,7 +25,7 @@ from capax.results import Interval
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
 from capax.store import check_store
-from capax.text import percent
+from capax.text import amount, percent
 
 Flags = Mapping[str, tuple[Any, str]]
 """Hints and help of flags, by their names."""
@@ -291,7 +291,7 @@ def _kinds(kind: type[Task]) -> Flags:
     found: dict[str, tuple[Any, str]] = {}
     for name, kinds in {name: kinds for law in LAWS.values() for name, kinds in law.coded.items()}.items():
         owners = [one.model_fields[name] for one in (kind, *kind.learners()) if name in one.model_fields]
-        if owners:
+        if owners and {*kinds} <= {*get_args(owners[0].annotation)}:  # else its values are another task's
             found[name] = (Literal[kinds] | None, owners[0].description or "")
     return found
 
@@ -348,7 +348,7 @@ def _show_plan(found: Frontier, items: str) -> None:
     )
     rows = found.architectures or tuple(filter(None, (found.nearest,)))
     if not found.architectures:
-        screen.print(f"No architecture in the domain ({found.domain.in_words()}) holds them. The nearest:")
+        screen.print(f"None that was tried in the domain ({found.domain.in_words()}) holds them. The nearest:")
     names = [name for name in rows[0].model_extra or {} if not name.startswith("gain_of_")]
     gains = [name for name in rows[0].model_extra or {} if name.startswith("gain_of_")]
     gains = [name for name in gains if any(getattr(row, name) is not None for row in rows)]

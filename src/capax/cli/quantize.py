@@ -7,7 +7,6 @@ from typing import Annotated
 
 import capax
 from capax.cli import measurement, output
-from capax.cli.families import amount
 from capax.cli.flags import Flag, Json
 from capax.cli.numbers import integers
 from capax.cli.path import search_here
@@ -15,6 +14,7 @@ from capax.cli.runs import CAPAX_DB
 from capax.figures.drawing import check_writable, draw
 from capax.figures.quantization import quantization
 from capax.probes.quantization import Mean, Precision, Quantization
+from capax.text import amount
 
 
 def quantize(

@@ -8,14 +8,13 @@ from typing import Any
 
 from capax.cli import output
 from capax.cli.facts import in_words
-from capax.cli.families import amount
 from capax.cli.flags import Json
 from capax.errors import SpecError
 from capax.planning.question import SUREST
 from capax.planning.size import Asked, ModelSize, model_size
 from capax.specs import Facts
 from capax.specs.facts import Ambiguous
-from capax.text import counted, duration
+from capax.text import amount, counted, duration
 
 
 def size(

@@ -179,8 +179,7 @@ def families(question: Question, multiple: int | None) -> Families:
     if not question.model.depths:
         raise LawError(f"law: one in bits plans models that have depths to try, not {question.model.tag()}")
     given = {name: question.choices(name, 1) for name in question.sizes}
-    if "d_model" in given and multiple is not None:
-        raise LawError(f"multiple: not where d_model is given, whose values are tried as they are; got {multiple}")
+    question.check_multiple("d_model", multiple)
     widths = given.pop("d_model", None) or usual_widths(8 if multiple is None else multiple)
     axes: dict[str, Any] = {"n_layers": question.model.depths, "n_heads": (None,), "d_head": (None,)}
     axes |= {name: (only,) for name in axes if (only := question.only(name)) is not None}

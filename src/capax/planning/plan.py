@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,7 @@ def plan(
     assert target is not None
     for reach in REACHES if extrapolate else REACHES[:1]:
         table, kept, outside = _candidates(question, multiple, reach, probability, extrapolate)
+        remarks = _left_out(question, table, kept)
         size, total = table["trainable_parameters"], table["total_parameters"]
         least = size[kept].min()
         if budget_parameters is not None:
@@ -221,6 +223,8 @@ def plan(
         narrowest.setdefault(keys[place][:-1], place)
     places = sorted(narrowest.values(), key=lambda place: (size[place], total[place]))
     nearest = [] if places else [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
+    if nearest:
+        remarks += _not_tried(question, table)
     found = _described(question, table, keys, places or nearest, probability, precision)
     if outside:
         known = {name: values for name, values in table.items() if name not in law.found}
@@ -228,7 +232,8 @@ def plan(
             [{name: values[at].item() for name, values in known.items()} for at in places or nearest], extrapolate
         )
     asked: dict[str, Any] = {name: value for name, value in question.asked.items() if name != law.needed_for}
-    built = law.needed_for is not None and any(getattr(row, "n_heads", 0) >= target for row in found)
+    if law.needed_for is not None and any(getattr(row, "n_heads", 0) >= target for row in found):
+        remarks.append(BUILT)
     return Frontier(
         items=target,
         **asked,
@@ -236,7 +241,7 @@ def plan(
         precision=precision,
         architectures=tuple(found if places else ()),
         nearest=found[0] if nearest else None,
-        **_about(law, outside, (BUILT,) if built else ()),
+        **_about(law, outside, remarks),
     )
 
 
@@ -258,6 +263,28 @@ def _candidates(
         rows = [{name: values[at].item() for name, values in table.items()} for at in (0, -1)]
         question.outside(rows, extrapolate=False)
     return table, kept, outside
+
+
+def _left_out(question: Question, table: Columns, kept: np.ndarray) -> list[str]:
+    """Of the values that were given those that no candidate has, and why."""
+    found = []
+    for name in (axis for axis in question.axes if axis in question.sizes):
+        for value in sorted({*table[name].tolist()} - {*table[name][kept].tolist()}):
+            at = int(np.flatnonzero(table[name] == value)[0])
+            row = question.law.bounded({column: values[at].item() for column, values in table.items()})
+            reasons = "; ".join(question.law.domain_.outside_in_words(row))
+            found.append(f"{name} {value} is left out: outside the domain of the law: {reasons}")
+    return found
+
+
+def _not_tried(question: Question, table: Columns) -> list[str]:
+    """The end of the domain, where the values that were tried stop short of it."""
+    name = question.axes[-1]
+    _, high = question.law.domain_.ranges.get(name, (None, None))
+    widest = int(table[name].max())
+    if high is None or name in question.sizes or widest >= math.floor(high):
+        return []
+    return [f"{name} was tried up to {widest}, and the domain ends at {high:g}: a smaller multiple tries more"]
 
 
 def _described(

@@ -189,6 +189,11 @@ class Question:
             return [field.default]
         raise LawError(f"{name}: the law's domain ({domain.in_words()}) offers none; give the values to choose from")
 
+    def check_multiple(self, axis: str, multiple: int | None) -> None:
+        """Raise LawError where values are to be multiples of something, and are given."""
+        if multiple is not None and axis in self.sizes:
+            raise LawError(f"multiple: not where {axis} is given, whose values are tried as they are; got {multiple}")
+
     @property
     def gains(self) -> dict[str, str]:
         """What a step along an axis adds, by name, and the axis: that of heads, and the last."""
@@ -203,6 +208,7 @@ class Question:
             reach: how many times beyond the domain's end the last axis goes.
         """
         names = [name for name in self.axes if name in self.sizes or name not in self.law.found]
+        self.check_multiple(names[-1], multiple)
         by = dict(self.model.steps) | ({} if multiple is None else {names[-1]: multiple})
         return {name: self.choices(name, by.get(name, 1), reach if name == names[-1] else 1) for name in names}
 
