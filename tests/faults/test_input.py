@@ -286,6 +286,12 @@ def test_compressed_and_endless_tables_are_refused(monkeypatch: pytest.MonkeyPat
         from_file("p.parquet")
 
 
+def test_two_columns_of_a_table_have_two_names() -> None:
+    Path("t.csv").write_text("seq_len,memorized,seq_len\n8,3,16\n")
+    with pytest.raises(TableError, match=r"t\.csv: column 'seq_len' is there twice"):
+        from_file("t.csv")
+
+
 def test_integers_of_a_table_have_64_bits() -> None:
     Path("t.csv").write_text(f"seq_len,memorized\n8,{HUGE}\n")
     with pytest.raises(TableError, match=r"'memorized' .*64 bits" if pinned("polars") else "column 'memorized'"):

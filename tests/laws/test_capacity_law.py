@@ -108,6 +108,15 @@ def test_ways_to_know_positions_are_not_mixed_but_tables_are() -> None:
         capax.CapacityLaw(axes=["n_layers"]).fit(rows.with_columns(kinds.replace("trained", "rotary")))
 
 
+def test_the_form_has_the_terms_that_were_chosen() -> None:
+    assert "e^(b/L) · (H·d_head/d_model)^c · …" in (capax.CapacityLaw().form or "")
+    form = capax.CapacityLaw(axes=["attention", "d_model"], size="total_parameters").form
+    assert form == (
+        "C = k · total_parameters^a · exp(1/√total_parameters)^s · (n_heads·d_head/d_model)^c · "
+        "exp(1/d_model)^(its exponent)"
+    )
+
+
 def test_of_one_size_the_interval_is_the_textbooks() -> None:
     """Student's of a new measurement, with one of the usual spread beside the rows."""
     rows = drawn(3, rows=12)

@@ -126,6 +126,36 @@ def test_bad_tables_are_refused(law: Law, rows: Any, said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_rows_that_do_not_say_their_library_are_no_bounds() -> None:
+    """Such as those of a table without the column, below one that has it."""
+    rows = study().with_columns(memorized_above_chance=pl.col("library_size").cast(pl.Float64))
+    rows = pl.concat([study(), rows.head(1).with_columns(library_size=pl.lit(None, pl.Int64))], how="vertical_relaxed")
+    law = capax.PowerLaw(n_bootstrap=20).fit(rows)
+    assert not law.rows_.complete[-1]
+    assert "1 measurement does not say its library_size: none of them counts as a lower bound" in law.notes_
+    assert not any("library_size" in note for note in capax.PowerLaw().fit(rows.drop("library_size")).notes_)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"random_state": None}, "random_state: should be a whole number, got None"),
+        ({"random_state": np.random.default_rng(1)}, "random_state: should be a whole number, got Generator"),
+        ({"random_state": -1}, "random_state: at least 0, got -1"),
+        ({"target": None}, "target: the name of a column, got None"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(LawError, match=said):
+        capax.PowerLaw(**options).fit(study())
+
+
+def test_rows_to_predict_have_all_columns() -> None:
+    law = capax.PowerLaw(n_bootstrap=20).fit(study())
+    with pytest.raises(TableError, match=r"columns of different lengths: .*'n_heads': 1"):
+        law.predict({"seq_len": [8, 8], "n_heads": [1], "d_model": [16, 16]})
+
+
 def test_bad_arrays_are_refused() -> None:
     with pytest.raises(TableError, match=r"3 columns .*, or 4 .* 2$"):
         capax.ECM().fit(np.ones((9, 2)), np.ones(9))

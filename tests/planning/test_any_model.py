@@ -184,5 +184,8 @@ def test_arguments_of_a_module_are_axes(tmp_path: Path, monkeypatch: pytest.Monk
     (row,) = planned.architectures
     assert law.quantile({"width": [row.width]}, 0.1)[0] >= 2 > law.quantile({"width": [row.width - 1]}, 0.1)[0]
     deeper = table.with_columns(arguments=pl.Series(['{"depth": 3, "width": 4}', *table["arguments"][1:]]))
-    with pytest.raises(LawError, match="arguments: the rows mix"):
+    with pytest.raises(LawError, match=r"arguments: the rows mix .* one, or has depth as one of its axes$"):
         capax.PowerLaw(axes=["width"], target="memorized").fit(deeper)
+    biased = table.with_columns(arguments=pl.Series(['{"bias": true}', *['{"bias": false}'] * (len(table) - 1)]))
+    with pytest.raises(LawError, match=r"arguments: the rows mix .* a law describes one$"):
+        capax.PowerLaw(axes=["width"], target="memorized").fit(biased)

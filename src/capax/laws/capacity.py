@@ -47,13 +47,13 @@ def _second(code: Vector) -> Vector:
 
 TERMS = {
     "n_layers": Factor("b", "exp(1/n_layers)", ("n_layers",), np.reciprocal),
-    "attention": Factor("c", "n_heads·d_head/d_model", ("n_heads", "d_head", "d_model"), _attention),
+    "attention": Factor("c", "(n_heads·d_head/d_model)", ("n_heads", "d_head", "d_model"), _attention),
     "d_model": Factor("d_model", "exp(1/d_model)", ("d_model",), np.reciprocal),
     "vocab_size": Factor("vocab_size", "vocab_size", ("vocab_size",)),
     "seq_len": Factor("seq_len", "exp(1/seq_len)", ("seq_len",), np.reciprocal),
-    "loss": Factor("loss", "e, where the loss covers the last position", ("loss",), _second),
-    "embeddings": Factor("embeddings", "e, where embeddings are trained", ("embeddings",), _second),
-    "ffn": Factor("ffn", "e, where there is no FFN", ("ffn",), _second),
+    "loss": Factor("loss", "(e where the loss covers the last position)", ("loss",), _second),
+    "embeddings": Factor("embeddings", "(e where embeddings are trained)", ("embeddings",), _second),
+    "ffn": Factor("ffn", "(e where there is no FFN)", ("ffn",), _second),
 }
 """What capacity may depend on beside the size, each with an exponent."""
 
@@ -152,6 +152,11 @@ class CapacityLaw(Product):
         power = Factor("a", self.size, (self.size,), usual=1.0)
         small = Factor("s", f"exp(1/√{self.size})", (self.size,), _inverse_root)
         return (power, small, *(TERMS[name] for name in axes))
+
+    @property
+    def form(self) -> str | None:
+        """What it says in symbols, with the names of its columns where its terms were chosen."""
+        return super().form if self.axes is None else self.in_symbols()
 
     # Fitting
 

@@ -105,7 +105,7 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     for law in laws:
         try:
             if held is None or (law.bound is not None and law.target == HELD):
-                law.refuse_target(y)
+                law.check_options(y)
                 rows = law.read(table, y)
                 counts = rows.counts
                 scores.append(_score(law, rows, table, heads, widths))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -214,18 +214,39 @@ def _further(table: Any, names: Sequence[str], skip: Sequence[str]) -> dict[str,
         told = {_without(value, names) for value in values}
         if len(told) > 1:
             shown = ", ".join(map(str, sorted(told, key=str)[:5]))
-            raise LawError(f"{name}: the rows mix {shown}; a law describes one, or has {name} as one of its axes")
+            axes = [axis for axis in _numbers(name, told) if axis not in names]
+            other = f", or has {' and '.join(axes)} as one of its axes" if axes else ""
+            raise LawError(f"{name}: the rows mix {shown}; a law describes one{other}")
         found[name] = told.pop()
+    return found
+
+
+def _numbers(name: str, told: Iterable[Any]) -> list[str]:
+    """What differs among values of a field and holds numbers, by name: the field, or of its options some."""
+    every = [{name: value} if (options := _options(value)) is None else options for value in told]
+    found = []
+    for one in dict.fromkeys(key for options in every for key in options):
+        values = [options.get(one) for options in every]
+        if len({*map(str, values)}) > 1 and all(type(value) in (int, float) for value in values):
+            found.append(one)
+    return found
+
+
+def _options(value: Any) -> dict[str, Any] | None:
+    """What a cell with a JSON object holds; None for any other, such as the template of a sentence."""
+    if not isinstance(value, str) or not value.startswith("{"):
+        return None
+    try:
+        found: dict[str, Any] = json.loads(value)
+    except ValueError:
+        return None
     return found
 
 
 def _without(value: Any, names: Sequence[str]) -> Any:
     """A cell, of a JSON object without some of its names."""
-    if not isinstance(value, str) or not value.startswith("{"):
-        return value
-    try:
-        found = json.loads(value)
-    except ValueError:  # other text, such as the template of a sentence
+    found = _options(value)
+    if found is None:
         return value
     return json.dumps({name: one for name, one in found.items() if name not in names}, sort_keys=True)
 

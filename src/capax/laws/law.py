@@ -19,9 +19,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from capax.errors import LawError, TableError, shown
 from capax.laws.censored import Observed, Solution, profile, solve, standardized
 from capax.laws.domain import Domain, OutsideDomainWarning
-from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_positive, checked_rows, saying
+from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_lengths, check_positive, checked_rows, saying
 from capax.overview import Overview
 from capax.specs.plugins import resolve
+from capax.specs.spec import whole
 from capax.store import frames, published, tables
 
 FEWEST_DRAWS = 10
@@ -168,7 +169,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
                 something else than the law does.
         """
         X = frames.taken(X)
-        self.refuse_target(y)
+        self.check_options(y)
         notes: tuple[str, ...] = ()
         if isinstance(X, pl.DataFrame) and y is None:
             X, notes = self.usable(X)
@@ -177,10 +178,13 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         self.notes_.extend(notes)
         return self
 
-    def refuse_target(self, y: Any = None) -> None:
-        """Raise LawError when a column of another unit than the law counts would be fitted."""
+    def check_options(self, y: Any = None) -> None:
+        """Raise LawError for a seed that names no draws, and for a target that counts something else than the law."""
+        whole("random_state", self.random_state, least=0, error=LawError)
         if y is not None:
             return
+        if not isinstance(self.target, str):
+            raise LawError(f"target: the name of a column, got {shown(self.target)}")
         unit = tables.unit(self.target)
         if unit is not None and unit not in self.counts:
             allowed = [name for name, one in tables.UNITS.items() if one in self.counts]
@@ -241,6 +245,10 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         if repeated := self._repeated():
             which = "1 row repeats" if repeated == 1 else f"{repeated} rows repeat"
             self.notes_.append(f"{which} a configuration; each counts as a measurement of its own")
+        unknown = int(np.isinf(rows.library).sum()) if self.bound is None and np.isfinite(rows.library).any() else 0
+        if unknown:
+            which = "measurement does not say its" if unknown == 1 else "measurements do not say their"
+            self.notes_.append(f"{unknown} {which} library_size: none of them counts as a lower bound")
         if complete := int(rows.complete.sum()):
             which = "libraries were memorized whole" if self.bound is None else "measurements did not converge"
             self.notes_.append(f"{complete} of {len(rows.counts)} {which}: lower bounds")
@@ -518,7 +526,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
             columns = {name: self._column(X, name) for name in self.columns}
             items = self.needed_for is None and self.target not in tables.UNBOUNDED
-            library = tables.numbers(X, LIBRARY) if items and LIBRARY in tables.names(X) else None
+            library = _libraries(X) if items and LIBRARY in tables.names(X) else None
             if y is None and self.bound in tables.names(X):
                 reached, lacks = tables.numbers(X, self.bound), np.isnan(counts)
                 counts, library = np.where(lacks, reached, counts), np.where(lacks, reached, np.inf)
@@ -543,6 +551,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         check_is_fitted(self, "solution_")
         if tables.is_table(X):
             columns = {name: self._column(X, name) for name in self.columns}
+            check_lengths(columns)
         else:
             legal = np.ndim(X) == 2 and np.shape(X)[1] in (len(self.columns), len(self.columns) + 1)
             array = check_array(X, dtype=np.float64) if legal else validate_data(self, X, dtype=np.float64, reset=False)
@@ -571,3 +580,9 @@ class Law(RegressorMixin, BaseEstimator, ABC):
         tags.input_tags.positive_only = True
         tags.target_tags.positive_only = True
         return tags
+
+
+def _libraries(table: Any) -> Vector:
+    """Items of each row's library; infinite where a row does not say, such as one of a table without the column."""
+    found = tables.numbers(table, LIBRARY)
+    return np.where(table[LIBRARY].is_null(), np.inf, found) if isinstance(table, pl.DataFrame) else found

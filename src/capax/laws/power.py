@@ -78,6 +78,16 @@ class Product(Law):
         """The factor in front, and the exponents."""
         return (self.scale, *(factor.exponent for factor in self.factors if factor.exponent is not None))
 
+    def in_symbols(self) -> str:
+        """Its product, with the names of its columns."""
+        powers = (
+            f"({one.base} − 1)^(−{one.exponent})"
+            if one == TOKENS
+            else f"{one.base}^{one.exponent if len(one.exponent or '') == 1 else '(its exponent)'}"
+            for one in self.factors
+        )
+        return f"C = {' · '.join((self.scale, *powers))}"
+
     def _capacity(self, theta: Vector, columns: Columns) -> tuple[Vector, np.ndarray]:
         return self._product(theta, *self._logs(columns))
 
@@ -211,15 +221,7 @@ class PowerLaw(Product):
     @property
     def form(self) -> str | None:
         """What it says in symbols, with the names of its columns where they were chosen."""
-        if self.axes is None:
-            return super().form
-        powers = (
-            f"({one.base} − 1)^(−{one.exponent})"
-            if one == TOKENS
-            else f"{one.base}^{one.exponent if one.base in NAMED else '(its exponent)'}"
-            for one in self.factors
-        )
-        return f"C = {' · '.join((self.scale, *powers))}"
+        return super().form if self.axes is None else self.in_symbols()
 
 
 class DepthLaw(Product):

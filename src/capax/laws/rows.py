@@ -75,9 +75,7 @@ def checked_rows(columns: Columns, counts: Vector, library: Vector | None, label
     """
     if counts.ndim != 1:
         raise TableError(f"{label}: should have one value a row, got an array of shape {counts.shape}")
-    lengths = {name: len(values) for name, values in columns.items()} | {label: len(counts)}
-    if len(set(lengths.values())) > 1:
-        raise TableError(f"columns of different lengths: {lengths}")
+    check_lengths({**columns, label: counts})
     if not len(counts):
         raise TableError(f"{label}: the table holds no rows")
     library = np.full(len(counts), np.inf) if library is None else library
@@ -88,6 +86,13 @@ def checked_rows(columns: Columns, counts: Vector, library: Vector | None, label
             f"{label}: row {above[0] + 1}: {counts[above[0]]:g} memorized of {library[above[0]]:g} (library_size)"
         )
     return Rows(columns, np.asarray(counts, dtype=np.float64), library)
+
+
+def check_lengths(columns: Columns) -> None:
+    """Raise TableError where not all columns have as many rows."""
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise TableError(f"columns of different lengths: {lengths}")
 
 
 def check_positive(name: str, values: Vector, infinite: bool = False) -> None:

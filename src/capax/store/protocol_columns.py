@@ -108,11 +108,13 @@ def _has_field(task: str | None, name: str) -> bool:
 
 
 def _budgets(data: Any) -> list[int | None]:
-    """Steps until each row's training has spent its budget."""
+    """Steps until each row's training has spent its budget; None where epochs say it, and no size of the library."""
     known = tables.names(data)
     columns = {name: tables.values(data, name) for name in BUDGET if name in known}
     found = []
     for row, size in enumerate(tables.values(data, "library_size")):
         given: dict[str, Any] = {name: column[row] for name, column in columns.items() if column[row] is not None}
-        found.append(Training(**given).budget(int(size)))
+        told = Training(**given)
+        known_steps = told.max_steps if told.max_epochs is None else None
+        found.append(known_steps if size is None else told.budget(int(size)))
     return found

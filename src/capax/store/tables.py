@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -265,6 +266,8 @@ def from_file(path: Path | str) -> pl.DataFrame:
         raise TableError(f"data: a .csv or .parquet file, got {path}")
     whole_path(path, "data", TableError)
     _refuse_bombs(path)
+    if path.suffix == ".csv":
+        _refuse_repeats(path)
     with _one_line(path):
         found = readers[path.suffix](path)
     if found.is_empty():
@@ -273,6 +276,14 @@ def from_file(path: Path | str) -> pl.DataFrame:
         if kind in (pl.Int128, pl.UInt128):
             raise TableError(f"data: {path}: column {name!r:.80} has integers that do not fit in 64 bits")
     return found
+
+
+def _refuse_repeats(path: Path) -> None:
+    """Raise TableError for a .csv in which two columns have one name: polars would rename the second."""
+    with _one_line(path):
+        head = pl.read_csv(path, has_header=False, n_rows=1, infer_schema=False).row(0)
+    if repeated := [name for name, count in Counter(head).items() if count > 1]:
+        raise TableError(f"data: {path}: column {repeated[0] or ''!r:.80} is there twice; names should be distinct")
 
 
 @contextmanager
