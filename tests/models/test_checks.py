@@ -78,6 +78,7 @@ def test_our_transformer_that_learns_the_last_token_passes() -> None:
         (made(Bag, fault="deaf"), "tokens reach the score", "positions 1, 2 of 5"),
         (made(Torch, causal=False), "no look ahead", "position 2 changes the scores of position 1"),
         (made(Bag, fault="always dropout"), "nothing random", "differ by"),
+        (made(Bag, fault="remembers"), "nothing kept", "in eval mode, a pass over other tokens changes the next"),
         (made(Scored, scale="model"), "score scale", "√d_model = √16, where d_head = 4"),
         (made(Scored, scale="model", early="query"), "score scale", "√d_model = √16, where d_head = 4"),
         (made(Scored, scale="model", early="key"), "score scale", "√d_model = √16, where d_head = 4"),

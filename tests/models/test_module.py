@@ -211,6 +211,7 @@ def test_searches_take_modules() -> None:
         ("Bag", {"fault": "batch norm"}, ["norm.running_mean", "batch statistics"]),
         ("Bag", {"fault": "numpy"}, ["readout.weight", "something else than torch's random numbers"]),
         ("Bag", {"fault": "keeps"}, ["keeps something of one call"]),
+        ("Bag", {"fault": "remembers"}, ["keeps something of one call", "asked again"]),
         ("Bag", {"fault": "no buffer"}, ["tensors that are no buffers"]),
         ("Bag", {"fault": "always dropout"}, ["random numbers in eval mode"]),
         ("Bag", {"fault": "deaf", "context_size": 2}, ["failed", "RuntimeError"]),

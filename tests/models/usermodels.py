@@ -177,6 +177,10 @@ class Bag(nn.Module):
         if self.fault == "no buffer":
             positions = positions + self.noise
         x = self.tokens(tokens) * positions
+        if self.fault == "remembers":
+            before = getattr(self, "before", 0.0)
+            self.before = x.detach().mean()
+            x = x + before
         if self.fault == "deaf":
             x = torch.cat([torch.zeros_like(x[:, :2]), x[:, 2:]], 1)
         x = x.cumsum(1)

@@ -36,6 +36,7 @@ Name = Literal[
     "tokens reach the score",
     "no look ahead",
     "nothing random",
+    "nothing kept",
     "score scale",
     "library",
     "parameters are trained",
@@ -47,6 +48,7 @@ QUESTIONS: dict[Name, str] = {
     "tokens reach the score": "every token of the context changes the scores of the last position",
     "no look ahead": "no token reaches the scores of an earlier position, whose target it may be",
     "nothing random": "two passes in eval mode are the same",
+    "nothing kept": "a pass does not depend on those before it",
     "score scale": "attention scores are divided by √d_head",
     "library": "no item repeats or contradicts another",
     "parameters are trained": "every parameter that requires a gradient gets one, and an optimizer holds it",
@@ -125,6 +127,7 @@ def check_model(
         "tokens reach the score": _reach(subject),
         "no look ahead": _look_ahead(subject),
         "nothing random": _nothing_random(subject),
+        "nothing kept": _nothing_kept(subject),
         "score scale": _scale(subject, model),
         "library": _library(task, items, seed),
         "parameters are trained": _trained(subject, model, optimizer),
@@ -215,6 +218,17 @@ def _nothing_random(subject: Subject) -> tuple[Verdict, str]:
     trained = float((subject.scores(tokens, True, 1) - subject.scores(tokens, True, 2)).abs().max())
     dropout = _rates_in_words(rates) if rates else "no dropout module"
     return "passed", f"identical; in train mode: {dropout}, and two passes {'differ' if trained else 'are the same'}"
+
+
+def _nothing_kept(subject: Subject) -> tuple[Verdict, str]:
+    tokens, others = subject.tokens("kept"), subject.tokens("between")
+    for training in (False, True):
+        first, _, again = subject.passes([tokens, others, tokens], training)
+        difference = float((first - again).abs().max())
+        if difference > 0:
+            mode = "train" if training else "eval"
+            return "failed", f"in {mode} mode, a pass over other tokens changes the next scores by {difference:.2g}"
+    return "passed", "the same scores before and after a pass over other tokens, in either mode"
 
 
 def _dropout_rates(module: nn.Module) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -56,11 +56,17 @@ class Subject:
 
     def scores(self, tokens: Tensor, training: bool = False, seed: int = 0) -> Tensor:
         """A copy's scores `(rows, positions, vocab_size)`; one position where it scores the last alone."""
-        module = copy.deepcopy(self.module).train(training)
-        with reported(self.name), seeded(seed), torch.no_grad():
-            scores: Tensor = module(tokens)
-        asked_positions(scores, tokens, self.vocab_size, self.name)
-        return scores if scores.dim() == 3 else scores[:, None]
+        return self.passes([tokens], training, seed)[0]
+
+    def passes(self, batches: Sequence[Tensor], training: bool = False, seed: int = 0) -> list[Tensor]:
+        """Scores of several batches, as `scores`, one after another by the same copy, each from the same seed."""
+        module, found = copy.deepcopy(self.module).train(training), []
+        for tokens in batches:
+            with reported(self.name), seeded(seed), torch.no_grad():
+                scores: Tensor = module(tokens)
+            asked_positions(scores, tokens, self.vocab_size, self.name)
+            found.append(scores if scores.dim() == 3 else scores[:, None])
+        return found
 
 
 def subject_of(model: Any, task: Task, seed: int) -> Subject:

@@ -252,7 +252,9 @@ def tolerance(scores: Tensor) -> float:
 
 
 def _check_rows(module: nn.Module, trial: Trial, inputs: tuple[Tensor, ...], name: str) -> None:
-    first, second = module(*inputs)[0], module(*trial.with_another(inputs))[0]
+    first, second, again = (module(*rows)[0] for rows in (inputs, trial.with_another(inputs), inputs))
+    if not torch.equal(first, again):
+        raise ModuleError(f"module: {name} keeps something of one call for the next: asked again, it answers otherwise")
     difference = float((first - second).abs().max())
     if difference > tolerance(first):
         raise ModuleError(
