@@ -81,6 +81,8 @@ def test_an_adaptive_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "60", "--json")[0])
     assert 0 < found["done"] <= found["runs"] == 6
     assert len(capax.read("study.db")) == found["done"]
+    again = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--json")[0])
+    assert (again["stored"], again["done"]) == (found["done"], 0)
 
 
 def test_a_log_names_no_total_that_nobody_knows() -> None:

@@ -31,7 +31,7 @@ from rich.text import Text
 import capax
 from capax.cli.scatter import Scatter
 from capax.cli.watch import frame
-from capax.reports.watching import Point, Watched
+from capax.reports.watching import Point, Watched, look
 from capax.store import Store
 from capax.store.lock import Holder, SweepProgress
 from capax.store.schema import Failure, Summary
@@ -226,6 +226,19 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def measured(d_model: int) -> capax.Measurement:
     task = capax.Sequences(seq_len=3, vocab_size=9, library_size=20)
     return capax.measure(task, capax.Transformer(d_model=d_model, d_head=2), capax.Training(max_epochs=1), restarts=1)
+
+
+def test_edges_with_false_ones_beside_them_are_no_whole_library(tmp_path: Path) -> None:
+    """Nor are those of another protocol; items without anything beside them are."""
+    task, channel = capax.Relations(n_items=8), capax.KeyQueryChannel(n_heads=1, d_head=3, d_model=6)
+    run = capax.measure(task, channel, capax.Training(max_steps=80), restarts=1, store=tmp_path / "s.db")
+    assert (run.memorized, run.stop_reason) == (run.library_size, "budget")
+    (point,) = look(tmp_path / "s.db").points
+    assert (point.memorized, point.whole_library) == (run.memorized, False)
+    run = capax.measure(task, channel, capax.Training(max_steps=2000), restarts=1, store=tmp_path / "t.db")
+    assert run.stop_reason == "complete"
+    (point,) = look(tmp_path / "t.db").points
+    assert point.whole_library
 
 
 STUDY = """

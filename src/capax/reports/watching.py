@@ -11,6 +11,7 @@ from pathlib import Path
 
 from capax.errors import SpecError
 from capax.figures.groups import Fields, apart, fields_of, in_words
+from capax.specs import Task
 from capax.store import Store
 from capax.store import lock as sweep_lock
 from capax.store.lock import Holder, State
@@ -186,10 +187,7 @@ def _points(runs: Sequence[Summary], kinds: Mapping[str, Fields]) -> tuple[str |
     fields = [kinds[run.key] for run in runs]
     ((chosen, _),) = Counter(map(repr, fields)).most_common(1)
     drawn = [run for run, own in zip(runs, fields, strict=True) if repr(own) == chosen]
-    points = [
-        Point(run.n_heads, run.d_model, run.memorized, run.protocol == "mac" and run.memorized == run.library_size)
-        for run in drawn
-    ]
+    points = [Point(run.n_heads, run.d_model, run.memorized, _whole(run)) for run in drawn]
     first = drawn[0]
     kind = f"{first.items}, {first.protocol}"
     own = kinds[first.key]
@@ -200,3 +198,10 @@ def _points(runs: Sequence[Summary], kinds: Mapping[str, Fields]) -> tuple[str |
     if others:
         kind += f", {in_words(others)}"
     return kind, tuple(sorted(points, key=lambda point: (point.n_heads, point.d_model, point.memorized)))
+
+
+def _whole(run: Summary) -> bool:
+    """Whether a run memorized its whole library, and nothing beside it where its task counts that, too."""
+    kind = Task.registry.get(run.task)
+    complete = run.stop_reason == "complete" or kind is None or not kind.metric
+    return run.protocol == "mac" and run.memorized == run.library_size and complete

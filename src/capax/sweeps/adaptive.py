@@ -99,6 +99,7 @@ def sweep_adaptively(
                 failed += len(batch) - len(found)
 
             known = [found for run in runs if (found := opened.get(run.key())) is not None]
+            tell(SweepProgress(total=None, stored=len(known), done=0, running=0, failed=0))
             yield from adapt.adaptive(
                 law,
                 runs,
