@@ -36,6 +36,18 @@ def test_from_a_file_to_an_answer_on_the_command_line(tmp_path, monkeypatch, cap
     assert checked["networks"][0]["tokenization"] == "code"
 
 
+def test_a_first_line_that_may_be_a_fact_is_said(tmp_path, capsys) -> None:
+    """Of two columns that have no known names."""
+    (tmp_path / "two.tsv").write_text("Norway\tOslo\nSweden\tStockholm\nSpain\tMadrid\n")
+    shown = run(capsys, "plan", "facts", tmp_path / "two.tsv")
+    assert "two.tsv: 2 facts, 1 relation" in shown
+    assert "the first line was taken for the names of the columns: Norway (key), Oslo (answer)" in shown
+    (tmp_path / "two.csv").write_text("key,answer\nSweden,Stockholm\nSpain,Madrid\n")
+    assert "first line was taken" not in run(capsys, "plan", "facts", tmp_path / "two.csv")
+    named = ("--key", "Norway", "--answer", "Oslo")
+    assert "first line was taken" not in run(capsys, "plan", "facts", tmp_path / "two.tsv", *named)
+
+
 def test_bad_files_end_with_two(tmp_path, capsys) -> None:
     (tmp_path / "bad.tsv").write_text("key\tanswer\nk\ta\nk\n")
     assert "line 3" in refused(capsys, "plan", "facts", tmp_path / "bad.tsv")

@@ -174,6 +174,8 @@ def in_words(file: FactsInFile) -> list[str]:
     """What a file holds, before anything is trained."""
     said = f" (and {counted(file.repeats, 'repeat')})" if file.repeats else ""
     lines = [f"{file.name}: {counted(file.facts, 'fact')}{said}, {counted(file.relations, 'relation')}"]
+    if file.columns is not None:
+        lines.append(f"the first line was taken for the names of the columns: {file.columns}")
     if file.ambiguous:
         lines.append(
             f"{file.ambiguous} of {file.pairs} pairs of key and relation have several answers: no model recalls more "

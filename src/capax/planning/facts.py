@@ -30,7 +30,8 @@ from capax.specs.spec import positive
 from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import prepared
-from capax.tasks.facts.files.read import size
+from capax.tasks.facts.files.columns import Names
+from capax.tasks.facts.files.read import columns_by_place, size
 from capax.tasks.facts.library import draw
 from capax.tasks.facts.table import ambiguity, constant
 from capax.text import counted
@@ -51,6 +52,9 @@ class FactsInFile(Result):
 
     name: str
     facts: Annotated[int, Field(description="Different facts of the file.")]
+    columns: Annotated[
+        str | None, Field(description="What the first line calls the columns, where it may be a fact as well.")
+    ]
     repeats: Annotated[int, Field(description="Facts that the file says again.")]
     pairs: Annotated[int, Field(description="Of key and relation.")]
     ambiguous: Annotated[int, Field(description="Pairs with several answers.")]
@@ -128,6 +132,7 @@ def in_file(facts: Facts) -> FactsInFile:
     return FactsInFile(
         name=path.name,
         facts=len(every),
+        columns=columns_by_place(path, **{name: getattr(facts, name) for name in Names._fields}),
         repeats=every.repeats,
         pairs=whole.pairs,
         ambiguous=whole.ambiguous,

@@ -87,6 +87,12 @@ def find(header: Sequence[str], named: Names, source: str) -> Columns:
     return found
 
 
+def known_by_name(header: Sequence[str], named: Names) -> bool:
+    """Whether something else than their place says which columns hold keys and answers."""
+    lower = {name.casefold() for name in header}
+    return named[:3] != (None, None, None) or any({*pair} <= lower for pair in PAIRS)
+
+
 def by_name(
     rows: Iterable[tuple[int, Mapping[str, object]]],
     header: Sequence[str],

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from capax.tasks.facts.fact import Fact, FactsError
-from capax.tasks.facts.files.columns import RELATIONS, Names, facts, find
+from capax.tasks.facts.files.columns import RELATIONS, Names, facts, find, known_by_name
 from capax.tasks.facts.files.lines import lines
 
 
@@ -20,8 +20,7 @@ def read_tsv(path: Path, named: Names) -> Iterator[Fact]:
     Raises:
         FactsError: as `lines`, `find` and `facts`; for a row with another number of cells than the header.
     """
-    rows = ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(lines(path), start=1))
-    return _table(rows, path, named)
+    return _table(_tsv_rows(path), path, named)
 
 
 def read_csv(path: Path, named: Names) -> Iterator[Fact]:
@@ -32,6 +31,20 @@ def read_csv(path: Path, named: Names) -> Iterator[Fact]:
             quotes that do not end. The number of a row is that of its first line.
     """
     return _table(_csv_rows(path), path, named)
+
+
+def columns_by_place(path: Path, named: Names) -> str | None:
+    """The cells of a first line that nothing but its place makes names of columns, in words; None for another."""
+    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _tsv_rows(path)
+    header = _header(_filled(rows), path)
+    if known_by_name(header, named):
+        return None
+    columns = {role: place for role, place in find(header, named, str(path))._asdict().items() if place is not None}
+    return ", ".join(f"{header[place]} ({role})" for role, place in columns.items())
+
+
+def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(lines(path), start=1))
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -48,16 +61,24 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _table(rows: Iterator[tuple[int, list[str]]], path: Path, named: Names) -> Iterator[Fact]:
-    filled = (row for row in rows if row[1] not in ([], [""]))
-    _, header = next(filled, (0, []))
-    if not header:
-        raise FactsError(f"facts: {path} is empty")
-    header = [name.strip() for name in header]
+    filled = _filled(rows)
+    header = _header(filled, path)
     columns = find(header, named, str(path))
     below = _of_width(filled, len(header), path)
     if named.relation is None and columns.relation is not None:
         below = _below(header[columns.relation], columns.relation, below, path)
     yield from facts(below, columns, str(path))
+
+
+def _filled(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    return (row for row in rows if row[1] not in ([], [""]))
+
+
+def _header(filled: Iterator[tuple[int, list[str]]], path: Path) -> list[str]:
+    _, header = next(filled, (0, []))
+    if not header:
+        raise FactsError(f"facts: {path} is empty")
+    return [name.strip() for name in header]
 
 
 def _below(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from capax.inputs import is_folder, regular
 from capax.tasks.facts.fact import Fact, FactsError
+from capax.tasks.facts.files import delimited
 from capax.tasks.facts.files.columns import Names
 from capax.tasks.facts.files.delimited import read_csv, read_tsv
 from capax.tasks.facts.files.jsonl import read_jsonl
@@ -63,6 +64,17 @@ def read(
     if any(named):
         raise FactsError(f"facts: {path} has no columns to name; {', '.join(TABLES)} have")
     return _some(TRIPLES[kind](regular(path, "facts", FactsError)) if kind in TRIPLES else read_wordnet(path), path)
+
+
+def columns_by_place(path: Path, **named: str | None) -> str | None:
+    """What a table's first line calls its columns, where it may be a fact as well: nothing else says what they hold.
+
+    Args:
+        named: the columns that were named, as for `read`.
+    """
+    if path.suffix.lower() not in (".tsv", ".csv"):
+        return None
+    return delimited.columns_by_place(path, Names(**named))
 
 
 def is_wordnet(path: Path) -> bool:
