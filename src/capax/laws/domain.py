@@ -15,6 +15,7 @@ from capax.specs.plugins import Registry
 from capax.specs.spec import later_fields
 from capax.store import tables
 from capax.store.protocol_columns import PROTOCOL, protocol_values
+from capax.text import amount
 
 ARCHITECTURE = ("seq_len", "n_heads", "d_model")
 """Columns whose ranges are kept even where the law does not look at them."""
@@ -153,7 +154,7 @@ class Domain(BaseModel):
         reasons = [] if self.usable else ["this law is not usable as published"]
         for name, (low, high) in self.ranges.items():
             if name in row and not low <= row[name] <= high:
-                reasons.append(f"{name} {row[name]:g} is outside {_range(low, high)}")
+                reasons.append(f"{name} {_number(row[name])} is outside {_range(low, high)}")
         for name, value in self.protocol.items():
             if name in row and row[name] != value:
                 reasons.append(f"{name} {row[name]} is {'not in the data' if value is None else f'not {value}'}")
@@ -171,7 +172,7 @@ class Domain(BaseModel):
             if self.protocol.get(name) is not None
         ]
         told += [f"{name} {' or '.join(kinds)}" for name, kinds in self.kinds.items()]
-        library = [] if self.largest_library is None else [f"libraries up to {self.largest_library:g}"]
+        library = [] if self.largest_library is None else [f"libraries up to {_number(self.largest_library)}"]
         return ", ".join([*ranges, *told, *library])
 
 
@@ -258,7 +259,12 @@ def _choice(table: Any, name: str) -> str:
 
 
 def _range(low: float, high: float) -> str:
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return _number(low) if low == high else f"{_number(low)} to {_number(high)}"
+
+
+def _number(value: float) -> str:
+    """A size, of millions in three digits."""
+    return f"{value:g}" if value < 1e6 else amount(value)
 
 
 def _registered(registry: Registry, tag: object) -> Any:
