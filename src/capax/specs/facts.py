@@ -131,6 +131,10 @@ class Facts(Task):
         str | None,
         filled_in("Content of the file: filled in when it is read, checked when the library is drawn."),
     ] = None
+    any_bits: Annotated[
+        float | None,
+        filled_in("Of ambiguous any, where pairs have several answers: what recalling a fact is worth, bits.", "0.1"),
+    ] = None
     file: Annotated[FactsFile | None, Field(description="What follows from the file: filled in when it is read.")] = (
         None
     )
@@ -232,6 +236,7 @@ class Facts(Task):
     def columns(self) -> dict[str, Any]:
         """Its columns in a table: its fields, and what follows from the file."""
         fields = super().columns()
+        del fields["any_bits"]
         found = fields.pop("file") or {}
         return fields | {name: value for name, value in found.items() if name not in ("facts", "recallable")}
 
@@ -249,11 +254,14 @@ class Facts(Task):
         return self.known.guess
 
     def bits_per_item(self) -> float:
-        """Mean over facts of log2 of the different answers of their relation."""
-        return self.known.bits_per_fact
+        """Mean over facts of log2 of the different answers of their relation; of any of k answers less, once for all.
+
+        Where any of k answers of a pair is right, out of n, saying one recalls k facts, and is worth log2(n / k) bits.
+        """
+        return self.known.bits_per_fact if self.any_bits is None else self.any_bits
 
     def information_per_item(self) -> float:
-        """The same: bits are of answers, whatever the loss covers."""
+        """What an answer has, whatever the loss covers: where several are right, all of them are learned."""
         return self.known.bits_per_fact
 
     @model_validator(mode="after")
@@ -264,7 +272,7 @@ class Facts(Task):
             described = resolve("capax.tasks.facts.encoding:describe")(self)
             for name, value in described.items():
                 object.__setattr__(self, name, value)
-            for name in ("library_sha256", "tokenizer_sha256", "file"):
+            for name in ("library_sha256", "tokenizer_sha256", "file", "any_bits"):
                 self.model_fields_set.discard(name)  # a copy with changes reads the files again
         if self.library_size is None or "library_size" not in self.model_fields_set:
             object.__setattr__(self, "library_size", self.largest_library)

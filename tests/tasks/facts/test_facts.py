@@ -403,6 +403,32 @@ def test_a_guess_is_right_by_any_answer_of_its_pair(tmp_path: Path) -> None:
     assert any_ == pytest.approx((2 / 3 + 2 / 3 + 1 / 3 + 1 / 3) / 4)
 
 
+def test_any_of_several_answers_is_worth_what_it_tells(tmp_path: Path) -> None:
+    """One of k answers out of n is log2(n / k) bits, whichever it is and however many facts it recalls."""
+    several = [f"k{key}\tr\ta{(7 * key + 3 * more) % 40}" for key in range(20) for more in range(10)]
+    single = [f"one{key}\ts\tb{key}" for key in range(8)]
+    path, alone = str(tmp_path / "f.tsv"), str(tmp_path / "g.tsv")
+    for name, lines in ((path, [*several, *single]), (alone, single)):
+        Path(name).write_text("\n".join(("key\trelation\tanswer", *lines)))
+    spec = capax.Facts(library=path, ambiguous="any")
+    assert spec.library_size * spec.bits_per_item() == pytest.approx(20 * np.log2(40 / 10) + 8 * 3)
+    each = capax.Facts(library=path, ambiguous="keep")
+    assert each.library_size * each.bits_per_item() == pytest.approx(200 * np.log2(40) + 8 * 3)
+    assert spec.information_per_item() == each.information_per_item()
+    assert capax.Facts(library=alone, ambiguous="any").bits_per_item() == pytest.approx(3)
+    assert spec.replace(library=alone).bits_per_item() == pytest.approx(3)
+    assert "any_bits" not in capax.Facts(library=alone, ambiguous="any").canonical()
+
+
+def test_a_first_line_that_may_be_a_fact_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "two.tsv"
+    path.write_text("Norway\tOslo\nSweden\tStockholm\nSpain\tMadrid\n")
+    run = capax.measure(
+        capax.Facts(library=str(path)), capax.Transformer(d_model=4), capax.Training(max_epochs=1), restarts=1
+    )
+    assert "the first line was taken for the names of the columns: Norway (key), Oslo (answer)" in run.notes
+
+
 def test_relations_without_a_fact_have_no_token(tmp_path: Path) -> None:
     path = tmp_path / "two.tsv"
     path.write_text("key\trelation\tanswer\nk\tr\ta\nl\tr\tb\nk\ts\ta\nk\ts\tb\n")

@@ -16,7 +16,7 @@ from capax.tasks.facts.fact import FactsError
 from capax.tasks.facts.files.read import read
 from capax.tasks.facts.rows import Rows, Strings
 from capax.tasks.facts.sentences import Sentences, sentences
-from capax.tasks.facts.table import Table, ambiguity, answers, asked, collect, guess
+from capax.tasks.facts.table import Table, ambiguity, answers, asked, bits_of_any, collect, guess
 from capax.tasks.tokenization import BytePairs, Bytes, Pretrained, file_of, read_tokenizer
 
 
@@ -222,6 +222,7 @@ def describe(spec: Facts) -> dict[str, Any]:
         "tokenizer_sha256": found.tokenizer_sha256,
         "library": whole_path(spec.library, "library", FactsError),
         "library_sha256": found.sha256,
+        "any_bits": round(bits_of_any(found.table), 9) if spec.ambiguous == "any" and pairs.ambiguous else None,
         "file": FactsFile(
             facts=len(found.table),
             relations=len(found.table.relations),

@@ -249,6 +249,14 @@ def guess(table: Table, *, any_counts: bool) -> float:
     return float((right / answers(table).different[table.relation]).mean())
 
 
+def bits_of_any(table: Table) -> float:
+    """Mean over facts of what recalling one is worth where any of its pair's k answers does: log2(n / k) of k facts."""
+    pairs = table.pairs
+    alike = np.bincount(pairs)[pairs]
+    different = answers(table).different[table.relation]
+    return float((np.log2(np.maximum(different / alike, 1)) / alike).mean())
+
+
 def constant(table: Table, *, any_counts: bool) -> int:
     """Facts that the best constant answer of each relation recalls.
 
