@@ -219,6 +219,7 @@ def test_searches_take_modules() -> None:
         ("Torch", {"batch_first": False}, ["others of its batch", "batch_first"]),
         ("Torch", {"causal": False}, ["loss: 'last'", "position 1", "later tokens", "got 'all'"]),
         ("Torch", {"last": True}, ["loss: 'last'", "last position alone"]),
+        ("leaves", {}, ["SystemExit: 3"]),
         ("broken", {}, ["ValueError: no module of 12"]),
         ("nothing", {}, ["torch.nn.Module, got int"]),
     ],

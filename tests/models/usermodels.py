@@ -209,6 +209,10 @@ class Bag(nn.Module):
         return scores
 
 
+def leaves(vocab_size: int, context_size: int) -> nn.Module:
+    raise SystemExit(3)
+
+
 def broken(vocab_size: int) -> nn.Module:
     raise ValueError(f"no module\nof {vocab_size}")
 

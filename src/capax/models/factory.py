@@ -168,7 +168,7 @@ def build(spec: Module, sizes: Mapping[str, int], seed: int) -> nn.Module:
     try:
         with seeded(seed):
             module = factory(**(named | spec.arguments))
-    except Exception as error:  # whatever the user's code raises
+    except (Exception, SystemExit) as error:  # whatever the user's code raises
         raise ModuleError(f"module: {spec.name} failed ({said(error)})") from None
     if not isinstance(module, nn.Module):
         raise ModuleError(f"module: {spec.name} should give a torch.nn.Module, got {type(module).__name__}")

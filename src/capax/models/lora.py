@@ -45,9 +45,9 @@ AT_ONCE = 8
 OF_CAPAX = (
     *("target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "target_parameters"),
     *("peft_type", "task_type", "inference_mode", "auto_mapping", "peft_version", "revision", "runtime_config"),
-    *("base_model_name_or_path", "megatron_config", "megatron_core"),
+    *("base_model_name_or_path", "megatron_config", "megatron_core", "modules_to_save", "trainable_token_indices"),
 )
-"""What of a config of peft is not the user's here: where adapters go is `targets`."""
+"""What of a config of peft is not the user's here: where adapters go is `targets`, and the base is left as it is."""
 FOUND = {"attention": re.compile(r"attn|attention", re.IGNORECASE), "mlp": re.compile(r"mlp|ffn|feed_forward|^fc\d")}
 """How the modules that hold a place's layers are called."""
 _BUILDABLE: set[str] = set()
@@ -106,6 +106,10 @@ def check(spec: Lora) -> None:
     if peft is None:
         raise SpecError("model: cannot import peft; is it broken?")
     fields = {field.name for field in dataclasses.fields(peft.LoraConfig)}
+    if taken := sorted({*spec.lora} & {*OF_CAPAX}):
+        raise SpecError(
+            f"lora: not {taken[0]}: targets say where the adapter goes, and of the base nothing else is trained"
+        )
     refuse_unknown(spec.lora, fields - {*OF_CAPAX}, f"the LoraConfig of {spec.library}", "lora")
     begins = spec.lora.get("init_lora_weights", True)
     if begins not in AS_IT_IS:
@@ -116,6 +120,9 @@ def check(spec: Lora) -> None:
     rank = spec.lora.get("r")
     if type(rank) is not int or rank < 1:
         raise SpecError(f"lora: r=RANK is required, a whole number from 1 on, got {shown(rank)}")
+    alpha = spec.lora.get("lora_alpha")
+    if isinstance(alpha, int | float) and alpha <= 0:
+        raise SpecError(f"lora: lora_alpha above 0, by which the adapter counts, got {shown(alpha)}")
     try:
         network = HuggingFace(weights=spec.base, set={})
     except SpecError as error:  # which names its own fields

@@ -208,7 +208,7 @@ def reported(name: str) -> Iterator[None]:
     """What the user's module raises, as one line; a lack of memory stays what it is."""
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, torch.OutOfMemoryError | CapaxError) or MEMORY in str(error):
             raise
         raise ModuleError(f"module: {name} failed when it was asked ({said(error)})") from None
