@@ -82,7 +82,7 @@ def test_facts_with_several_answers(capsys: pytest.CaptureFixture[str]) -> None:
         (["missing.json"], ["config", "missing.json", "nothing is downloaded"]),
         (["config.json", "--bits", "-1"], ["bits", "positive"]),
         (["config.json", "--bits", "9", "--facts", str(COUNTRIES)], ["bits", "only without facts"]),
-        (["config.json", "--recall", "0.9"], ["recall", "only with --facts"]),
+        (["config.json", "--recall", "0.9"], ["recall", "only with facts"]),
         (["config.json", "--ambiguous", "drop"], ["ambiguous", "only with --facts"]),
         (["config.json", "--bits", "9", "--probability", "1"], ["probability", "0.999"]),
         (["config.json", "--facts", "config.json"], ["facts", "config.json"]),

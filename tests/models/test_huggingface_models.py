@@ -62,7 +62,7 @@ def test_a_family_is_measured_as_the_library_builds_it(family: str, tmp_path: Pa
     run = capax.measure(TASK, spec, SHORT, restarts=2, store=store, keep_weights=True)
     random = family == "gpt2"
     assert run.notes[:1] == (f"model: {family} by transformers {transformers.__version__}",)
-    assert ("one by one (it draws random numbers" if random else "together (torch.vmap)") in run.notes[1]
+    assert ("one by one (it draws random numbers" if random else "together (torch.vmap)") in run.notes[-1]
     config = transformers.AutoConfig.for_model(
         family, **FAMILIES[family], vocab_size=9, pad_token_id=None, bos_token_id=None, eos_token_id=None
     )
@@ -205,8 +205,29 @@ def test_a_checkpoint_of_other_layers_or_fewer_tokens(checkpoint: Path) -> None:
         capax.measure(TASK, HuggingFace(weights=str(checkpoint), n_layers=3), SHORT, restarts=1)
     with pytest.raises(SpecError, match=r"^vocab_size: the weights in .*llama know 12 tokens, got 13"):
         capax.measure(TASK.replace(vocab_size=13), HuggingFace(weights=str(checkpoint)), SHORT, restarts=1)
-    with pytest.raises(SpecError, match=r"^seq_len: the config has 16 positions .*, got 17"):
+    with pytest.raises(SpecError, match=r"^seq_len: the config has 16 positions .* questions of 17 tokens"):
         capax.measure(TASK.replace(seq_len=18), LLAMA, SHORT, restarts=1)
+
+
+def test_positions_beyond_the_context_are_said() -> None:
+    """They count as trained parameters, and no training reaches them."""
+    sizes = TASK.sizes()
+    spec, fewer = (
+        HuggingFace(config={"model_type": "gpt2", "n_positions": n}, n_layers=1, n_heads=2, d_model=8)
+        for n in (16, sizes["context"])
+    )
+    beyond = 16 - sizes["context"]
+    (note,) = [one for one in spec.remarks(**sizes) if one.startswith("positions: ")]
+    assert note.startswith(f"positions: {beyond} of 16 are beyond {sizes['context']} tokens and never trained")
+    assert not any(one.startswith("positions: ") for one in fewer.remarks(**sizes))
+    counts = [one.built_counts(**sizes)["trainable"] for one in (spec, fewer)]
+    assert counts[0] - counts[1] == 8 * beyond
+    assert f"count as {8 * beyond} trainable" in note
+
+
+def test_a_config_without_heads_takes_none() -> None:
+    with pytest.raises(SpecError, match=r"^n_heads: the config of 'mamba' has no num_attention_heads, got 2"):
+        HuggingFace(config={"model_type": "mamba"}, n_layers=1, n_heads=2, d_model=8)
 
 
 def test_nothing_pickled_and_no_code_is_read(checkpoint: Path, tmp_path: Path) -> None:

@@ -61,11 +61,10 @@ def size(
     """
     columns: Mapping[str, Any] = {"key": key, "relation": relation, "answer": answer, "ambiguous": ambiguous}
     given = {name: value for name, value in columns.items() if value is not None}
-    shares = {} if recall is None else {"recall": recall}
-    if facts is None and (lone := [*given, *shares]):
-        raise SpecError(f"{lone[0]}: only with --facts")
+    if facts is None and given:
+        raise SpecError(f"{next(iter(given))}: only with --facts")
     task = None if facts is None else Facts(library=str(facts), tokenization="words", **given)
-    found = model_size(config, facts=task, bits=bits, probability=probability, tokens=tokens, **shares)
+    found = model_size(config, facts=task, bits=bits, recall=recall, probability=probability, tokens=tokens)
     output.emit(found, _show, as_json=as_json)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,8 @@ from capax.specs.huggingface import OURS, HuggingFace
 from capax.specs.spec import refuse_unwritable
 
 OF_THE_TASK = ("vocab_size",)
+POSITIONS = re.compile(r"(^|[._])(wpe|pos\w*|embed_positions)([._]|$)")
+"""How tables of positions are called."""
 ROLES = ("bos_token_id", "eos_token_id", "pad_token_id")
 """Tokens with a role; padding would not be trained."""
 NO_NETWORK = (
@@ -117,6 +120,8 @@ def _told(
         if said_here is not None and name in changes and changes[name] != said_here:
             raise SpecError(f"set: {name} is {ours} here, which is {said_here}, got {shown(changes[name])}")
         value = fields.pop(name, None if ours == "d_head" else getattr(usual, theirs, None))
+        if said_here is not None and value is None and ours != "d_head":
+            raise SpecError(f"{ours}: the config of {given['model_type']!r} has no {name}, got {shown(said_here)}")
         sizes[ours] = value if said_here is None else said_here
         if sizes[ours] is not None and (type(sizes[ours]) is not int or not 1 <= sizes[ours] < 2**31):
             raise SpecError(f"{ours}: the config's {name} should be a positive whole number, got {shown(value)}")
@@ -161,7 +166,10 @@ def outline(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
         config = built_config(spec, vocab_size)
         longest = positions(config)
         if longest is not None and context > longest:
-            raise SpecError(f"seq_len: the config has {longest} positions (max_position_embeddings), got {context}")
+            raise SpecError(
+                f"seq_len: the config has {longest} positions (max_position_embeddings), and the task has questions "
+                f"of {context} tokens"
+            )
     return Scores(built(config, "config", SpecError))
 
 
@@ -169,6 +177,25 @@ def positions(config: Any) -> int | None:
     """The most tokens that a config has positions for; None where any number goes, which XLNet says by −1."""
     longest = getattr(config, "max_position_embeddings", None)
     return longest if isinstance(longest, int) and longest > 0 else None
+
+
+def unused_positions(spec: HuggingFace, vocab_size: int, context: int) -> str | None:
+    """What of a trained table of positions lies beyond the context, in words; None where nothing does.
+
+    Raises:
+        SpecError: as `outline`.
+    """
+    with torch.device("meta"):
+        module = outline(spec, vocab_size, context)
+    for name, part in module.named_modules():
+        if isinstance(part, nn.Embedding) and POSITIONS.search(name) and part.weight.requires_grad:
+            rows, width = part.weight.shape
+            if rows > context:
+                return (
+                    f"positions: {rows - context} of {rows} are beyond {context} tokens and never trained, and count "
+                    f"as {width * (rows - context)} trainable parameters; fewer by max_position_embeddings"
+                )
+    return None
 
 
 def make(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:

@@ -135,7 +135,7 @@ def model_size(
     *,
     facts: Facts | Path | str | None = None,
     bits: float | None = None,
-    recall: float = 0.99,
+    recall: float | None = None,
     probability: float = 0.9,
     tokens: int | None = None,
 ) -> ModelSize:
@@ -149,7 +149,7 @@ def model_size(
         config: a JSON file, or a folder with config.json.
         facts: a file of facts, or the task with what is done with several answers.
         bits: to be held, in place of facts.
-        recall: share of the facts that is to be recalled.
+        recall: share of the facts that is to be recalled; 0.99 when not given.
         probability: from which the facts are said to fit.
         tokens: of one exposure of all facts, or bits; a quarter of the bytes of the facts' text when not given, or one
             for each bit.
@@ -161,6 +161,9 @@ def model_size(
     """
     if facts is not None and bits is not None:
         raise LawError("bits: only without facts, which have bits of their own")
+    if facts is None and recall is not None:
+        raise LawError("recall: only with facts, of which it is a share")
+    recall = 0.99 if recall is None else recall
     if facts is None and bits is None and tokens is not None:
         raise LawError("tokens: only with facts or bits, of which they are")
     if bits is not None:

@@ -89,7 +89,8 @@ class HuggingFace(LibraryModel):
 
     def remarks(self, **sizes: int) -> tuple[str, ...]:
         """The library, and where the weights are from."""
-        found = (f"model: {(self.config or {}).get('model_type')} by {self.library}",)
+        unused = resolve("capax.models.huggingface:unused_positions")(self, sizes["vocab_size"], sizes["context"])
+        found = (f"model: {(self.config or {}).get('model_type')} by {self.library}", *filter(None, (unused,)))
         if self.weights is None:
             return found
         return (*found, resolve("capax.models.huggingface:weights_in_words")(self, sizes["vocab_size"]))

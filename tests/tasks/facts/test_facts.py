@@ -429,6 +429,15 @@ def test_a_first_line_that_may_be_a_fact_is_noted(tmp_path: Path) -> None:
     assert "the first line was taken for the names of the columns: Norway (key), Oslo (answer)" in run.notes
 
 
+def test_a_fact_that_is_said_again_counts_once(tmp_path: Path) -> None:
+    """In the loss, too; a list of occurrences with weights adds them up."""
+    path = written(tmp_path / "r.tsv", "k\ta", "l\tb", "k\ta")
+    assert prepared(capax.Facts(library=path)).table.weights.tolist() == [1, 1]
+    weighed = tmp_path / "w.tsv"
+    weighed.write_text("key\tanswer\tweight\nk\ta\t2\nl\tb\t1\nk\ta\t1\n")
+    assert prepared(capax.Facts(library=str(weighed))).table.weights.tolist() == [3, 1]
+
+
 def test_relations_without_a_fact_have_no_token(tmp_path: Path) -> None:
     path = tmp_path / "two.tsv"
     path.write_text("key\trelation\tanswer\nk\tr\ta\nl\tr\tb\nk\ts\ta\nk\ts\tb\n")

@@ -32,7 +32,7 @@ class Table:
         entities: what is a key or an answer.
         relations: their names; one that is empty where the file names none.
         keys, relation, answers: of each fact, places in these lists.
-        weights: of each fact; those of repeats are added up.
+        weights: of each fact; those of repeats are added up, where they are not all 1.
         repeats: facts that were read again, and left out.
     """
 
@@ -120,7 +120,9 @@ def collect(facts: Iterable[Fact]) -> Table:
     subject, kind, target = (np.array(column, dtype=np.int64) for column in (keys, relation, answers))
     codes = (subject * len(relations) + kind) * len(entities) + target
     _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-    summed = np.bincount(which.ravel(), np.array(weights), len(first))
+    told = np.array(weights)
+    # a fact that is said again counts once; where weights are told, a list of occurrences, it counts that much more
+    summed = np.bincount(which.ravel(), told, len(first)) if (told != 1).any() else np.ones(len(first))
     if math.isinf(float(summed.max()) * len(summed)):
         raise FactsError(f"weight: too large for {len(summed)} facts: their sum would be infinite")
     order = np.argsort(first)
