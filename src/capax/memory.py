@@ -192,22 +192,45 @@ def save(path: Path, weights: dict[str, Tensor], told: dict[str, str] | None = N
         raise StoreWriteError(f"store: the weights were not saved in {path.parent}: {error}") from None
 
 
-def load(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> Memory | AssociativeMemory | RelationMemory:
+def load(
+    key: str, store: Path | str = DEFAULT, *, trust: bool = False, library: Path | str | None = None
+) -> Memory | AssociativeMemory | RelationMemory:
     """The memory kept by a run measured with `keep_weights`.
 
     Args:
         key: the run's key, or the beginning of it if no other run's key begins so.
         trust: whether a user's module may be imported, which runs the code that the store names.
+        library: where the file lies now that the run learned, if it has moved; its content is compared.
 
     Raises:
         StoreError: when the store has no such run, the run kept no weights, or they are not those of its model.
-        SpecError: when it is of a user's module that is not trusted, or whose source has changed.
+        SpecError: when it is of a user's module that is not trusted, or whose source has changed, and for a library
+            that is missing, or of a run without one.
+        CapaxError: when the library is another than the run learned.
     """
     run, (path, *_) = find(key, store, trust=trust)
+    run = _with_library(run, library)
     found: Memory | AssociativeMemory | RelationMemory = resolve(run.spec.task.memory_class).of(
         run, kept(run, path), numpy_generator(run.spec.seed, "library", 0)
     )
     return found
+
+
+def _with_library(run: Measurement, library: Path | str | None) -> Measurement:
+    """A run whose file lies where it is said to."""
+    task: Any = run.spec.task
+    if "library" not in task.files:
+        if library is not None:
+            raise SpecError(f"library: only of runs that learned a file, got {str(library)!r:.80}")
+        return run
+    if library is not None:
+        task = task.model_copy(update={"library": str(Path(library).resolve())})
+    elif not exists(Path(task.library), "library", SpecError):
+        raise SpecError(
+            f"library: no such file: {task.library}; library=FILE, or --library where a command has it, says where it "
+            "is now"
+        )
+    return run.model_copy(update={"spec": run.spec.model_copy(update={"task": task})})
 
 
 def find(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> tuple[Measurement, list[Path]]:

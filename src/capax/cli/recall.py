@@ -22,6 +22,7 @@ def recall(
     /,
     *question: str,
     store: Path = CAPAX_DB,
+    library: Path | None = None,
     trust: Annotated[bool, Flag] = False,
     as_json: Json = False,
 ) -> None:
@@ -36,12 +37,14 @@ def recall(
         "country".
     store
         SQLite file that the run was stored in.
+    library
+        Where the file lies now that the run learned. [default: where it was]
     trust
         Of a run of a module: import it, which runs its code, if its source is the one that was measured.
     """
     if trust:
         search_here()
-    memory = load(key, store, trust=trust)
+    memory = load(key, store, trust=trust, library=library)
     ask = getattr(memory, "asked", None)
     if ask is None:
         raise CapaxError(

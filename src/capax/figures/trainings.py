@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from scipy.stats import t as student
@@ -59,14 +59,15 @@ class Trained:
 
 
 def _trained(group: Group) -> list[Trained]:
-    found: dict[tuple[int, int, int, int, int], list[float]] = defaultdict(list)
+    found: dict[tuple[int, int, int, int, int], dict[str, list[float]]] = defaultdict(dict)
     for run in group.runs:
+        own = defaultdict(list)
         for n_heads, size, f1 in _each(run):
-            found[EDGES(run), ITEMS(run), WIDTH(run), n_heads, size].append(f1)
-    return [
-        Trained(n_edges, n_items, d_model, n_heads, size, tuple(values))
-        for (n_edges, n_items, d_model, n_heads, size), values in found.items()
-    ]
+            own[EDGES(run), ITEMS(run), WIDTH(run), n_heads, size].append(f1)
+        drawn = f"{run.spec.seed} {run.spec.task.model_dump_json()} {run.spec.training.model_dump_json()}"
+        for key, values in own.items():  # searches of one seed share trainings, as do fewer and more restarts
+            found[key][drawn] = max(found[key].get(drawn, []), values, key=len)
+    return [Trained(*key, tuple(chain.from_iterable(values.values()))) for key, values in found.items()]
 
 
 def _each(run: Measurement) -> Iterator[tuple[int, int, float]]:

@@ -248,7 +248,12 @@ def _draws(module: nn.Module, inputs: tuple[Tensor, ...]) -> bool:
 
 def tolerance(scores: Tensor) -> float:
     """Differences that rounding explains: ε^¾ of the largest score."""
-    return float(torch.finfo(scores.dtype).eps ** 0.75 * scores.abs().max())
+    return float(torch.finfo(scores.dtype).eps ** 0.75 * _largest(scores))
+
+
+def _largest(numbers: Tensor) -> float:
+    """The largest absolute value; 0 of an empty tensor, such as the gradient of a layer without channels."""
+    return float(numbers.abs().max()) if numbers.numel() else 0.0
 
 
 def _check_rows(module: nn.Module, trial: Trial, inputs: tuple[Tensor, ...], name: str) -> None:
@@ -341,7 +346,7 @@ def _why_apart(spec: TorchModel, inputs: tuple[Tensor, ...], made: Callable[[int
             return "torch.vmap gives other gradients"
         for group in (slice(1), slice(1, None)):  # of gradients, some may be nothing but rounding
             allowed = max(tolerance(b) for b in apart[group])
-            if any(float((a - b).abs().max()) > allowed for a, b in zip(joined[group], apart[group], strict=True)):
+            if any(_largest(a - b) > allowed for a, b in zip(joined[group], apart[group], strict=True)):
                 return "torch.vmap gives other numbers"
         if not all(torch.equal(a[:FEWER], b) for a, b in zip(joined, fewer, strict=True)):
             return "by torch.vmap, rounding would depend on how many there are"

@@ -53,11 +53,10 @@ def interval_of(outcomes: Sequence[Outcome], most: int) -> Interval | None:
 def interval_of_counts(counts: Sequence[int], most: int) -> Interval | None:
     """`best_of_restarts_interval` of whole numbers, which may be equal and vary all the same.
 
-    To a deviation below 1 that of rounding is added; counts that are all 0 or all that can be recalled are what they
-    are.
+    To a deviation below 1 that of rounding is added; counts that are all that can be recalled are what they are,
+    since the best of as many new ones can be no more. Counts that are all 0 are not: a new one may be 1.
     """
-    ended = set(counts) in ({0}, {most})
-    return best_of_restarts_interval(counts, most, rounding=0.0 if ended else ROUNDING)
+    return best_of_restarts_interval(counts, most, rounding=0.0 if set(counts) == {most} else ROUNDING)
 
 
 @cache

@@ -174,8 +174,8 @@ class Facts(Task):
 
     @property
     def drawn_where(self) -> str:
-        """When its libraries are drawn, as the end of a sentence."""
-        return f"library_size should be below {self.known.facts}, the facts of the file"
+        """When its libraries are drawn, and what is so instead, as the end of a sentence."""
+        return f"library_size should be below {self.known.facts}, the facts of the file, got {self.library_size}"
 
     @property
     def largest_library(self) -> int:

@@ -74,10 +74,7 @@ class Run(Spec):
                 f"got {type(self.model).__name__}"
             )
         if self.protocol.redraws and not self.task.drawn:
-            raise ValueError(
-                f"protocol: {self.protocol.protocol!r} redraws the library, so {self.task.drawn_where}, "
-                f"got {getattr(self.task, 'library', 'one that is not drawn')!r}"
-            )
+            raise ValueError(f"protocol: {self.protocol.protocol!r} redraws the library, so {self.task.drawn_where}")
         if self.protocol.of not in (None, self.task.reads):
             raise ValueError(
                 f"protocol: {self.protocol.protocol!r} is for {self.protocol.of}, got task {self.task.task!r}"

@@ -98,8 +98,8 @@ class Task(Tagged):
 
     @property
     def drawn_where(self) -> str:
-        """When its libraries are drawn, as the end of a sentence."""
-        return "library should be 'random'"
+        """When its libraries are drawn, and what is so instead, as the end of a sentence."""
+        return f"library should be 'random', got {getattr(self, 'library', 'one that is not drawn')!r}"
 
     @property
     def largest_library(self) -> int:

@@ -86,7 +86,7 @@ class Text(Task):
     @property
     def drawn_where(self) -> str:
         """Never: windows are those of the documents."""
-        return "text, whose windows are given, is for 'mac' and 'capacity'"
+        return f"text, whose windows are given, is for 'mac' and 'capacity', got {self.library!r}"
 
     @property
     def items(self) -> str:

@@ -438,6 +438,30 @@ def test_a_fact_that_is_said_again_counts_once(tmp_path: Path) -> None:
     assert prepared(capax.Facts(library=str(weighed))).table.weights.tolist() == [3, 1]
 
 
+def test_a_memory_knows_its_file_by_the_content(tmp_path: Path) -> None:
+    """Where it has moved, the caller says where to; another file is refused."""
+    first, moved, other = (tmp_path / f"{name}.tsv" for name in ("first", "moved", "other"))
+    spec = capax.Facts(library=written(first, "Norway\tOslo", "Spain\tMadrid"))
+    store = tmp_path / "s.db"
+    run = capax.measure(
+        spec, capax.Transformer(d_model=8), capax.Training(max_epochs=60), restarts=1, keep_weights=True, store=store
+    )
+    said = capax.load(run.key, store).recall("Norway")
+    first.rename(moved)
+    with pytest.raises(CapaxError, match=r"^library: no such file: .*first\.tsv; library=FILE, or --library"):
+        capax.load(run.key, store)
+    assert capax.load(run.key, store, library=moved).recall("Norway") == said
+    written(other, "Norway\tBergen", "Spain\tMadrid")
+    with pytest.raises(CapaxError, match=r"^library: .*other\.tsv has changed"):
+        capax.load(run.key, store, library=other)
+    drawn = capax.Sequences(seq_len=3, vocab_size=9, library_size=5)
+    run = capax.measure(
+        drawn, capax.Transformer(d_model=4), capax.Training(max_epochs=1), restarts=1, keep_weights=True, store=store
+    )
+    with pytest.raises(CapaxError, match=r"^library: only of runs that learned a file"):
+        capax.load(run.key, store, library=moved)
+
+
 def test_relations_without_a_fact_have_no_token(tmp_path: Path) -> None:
     path = tmp_path / "two.tsv"
     path.write_text("key\trelation\tanswer\nk\tr\ta\nl\tr\tb\nk\ts\ta\nk\ts\tb\n")
