@@ -92,6 +92,8 @@ def greys(shown: Shown) -> str:
     return f"Grey: {'; '.join(f'{name}: {text}' for name, text in told.items() if name in names)}."
 
 
+BELOW = 0.95
+"""Share from which a library is recalled nearly whole, which bends a line: as the verdict on the claim has it."""
 NAMED = 4
 """Numbers that a caption lists one by one."""
 
@@ -103,14 +105,15 @@ def straight_in_heads(shown: Shown) -> str:
     known = {in_words(columns, key): r for key, runs in lines if (r := straightness(runs)) is not None}
     if not known:
         return ""
+    said = ", ".join(f"{r:.3f} ({line})" for line, r in known.items())
     if len(known) > NAMED:
-        ends = f"{min(known.values()):.3f} to {max(known.values()):.3f}"
-        return f"R² of a straight line in the heads: {ends} over {len(known)} lines."
-    return f"R² of a straight line in the heads: {', '.join(f'{r:.3f} ({line})' for line, r in known.items())}."
+        said = f"{min(known.values()):.3f} to {max(known.values()):.3f} over {len(known)} lines"
+    return f"R² of a straight line in the heads, below {BELOW:.0%}: {said}."
 
 
 def straightness(runs: Sequence[Measurement]) -> float | None:
-    """R² of a straight line in the heads; None below three of them, or where all shares are the same."""
+    """R² of a straight line in the heads of less than all; None below three of them, or where shares are the same."""
+    runs = [run for run in runs if (share := SHARE.of(run)) is not None and share < BELOW]
     x, y = np.array([HEADS(run) for run in runs], dtype=float), np.array([SHARE.of(run) for run in runs])
     if len(set(x)) < 3 or np.ptp(y) == 0:
         return None

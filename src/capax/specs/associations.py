@@ -172,7 +172,7 @@ class Associations(Task):
         """−log2 of `guess_probability`, by logarithms: the power of many numbers may be too small for a float."""
         each = {"uniform": min(2 * self.tolerance, 1.0), "normal": math.erf(self.tolerance / math.sqrt(2))}
         if self.labels in each:
-            return -self.d_out * math.log2(each[self.labels])
+            return 0.0 - self.d_out * math.log2(each[self.labels])  # 0 of what is always right, not -0
         return super().bits_per_item()
 
     def refuse(self, model: Model, protocol: Protocol) -> None:

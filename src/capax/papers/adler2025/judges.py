@@ -80,12 +80,16 @@ def _f1s(of: Evidence) -> dict[tuple[int, int], list[float]]:
 
 
 def one_head_is_worse(of: Evidence) -> Verdict:
-    """F1 of the best of several heads above that of one, at the largest total key dimension of both."""
+    """F1 of the best of several heads above that of one, at the largest total key dimension of both.
+
+    One head's product of queries and keys has no higher rank than the width: beyond it, its channels are of no use.
+    """
     f1 = _f1s(of)
     both = {total for heads, total in f1 if heads == 1} & {total for heads, total in f1 if heads > 1}
     if not both:
         raise Unjudged("at no total key dimension there are both one head and several")
-    largest = max(both)
+    width = max(field(run, "d_model") for run in of.runs)
+    largest = max({total for total in both if total <= width} or both)
     tried = [heads for heads, total in f1 if total == largest and heads > 1]
     best = max(tried, key=lambda heads: np.mean(f1[heads, largest]))
     named = f"F1 of {best} heads at D_K {largest}"

@@ -188,21 +188,18 @@ def sign_patterns(n_items: int, n_heads: int, d_model: int, d_head: int) -> floa
 @upper(
     formula="min((d² + 1) log2(4 e m(m − 1) / (d² + 1)), m(m − 1))",
     source="capax: rank of W_Q W_Kᵀ, Warren's bound on sign patterns",
-    assumptions=(
-        needs("one head", lambda n_heads: n_heads == 1),
-        needs("more scores than d² + 1 numbers", lambda n_items, d_model: _scores(1, n_items) >= d_model**2 + 1),
-        SCORES,
-    ),
+    assumptions=(needs("one head", lambda n_heads: n_heads == 1), SCORES),
 )
-def one_head(n_items: int, d_model: int) -> float | None:
+def one_head(n_items: int, d_model: int) -> float:
     """Most log2|F| of graphs that one head of any size tells apart: n log2(4 e s / n), n = d² + 1, s = m(m − 1).
 
     rank(W_Q W_Kᵀ) ≤ d, so d_head > d adds nothing, and scores are linear in the d² entries: Warren's bound again. One
-    head thus fails once m' log m' passes a multiple of d², however large it is. At most all graphs, m(m − 1).
+    head thus fails once m' log m' passes a multiple of d², however large it is. At most all graphs, m(m − 1), which is
+    what is left of it where there are fewer scores than numbers.
     """
     scores, numbers = _scores(1, n_items), d_model**2 + 1
     if scores < numbers:
-        return None
+        return float(scores)
     return min(numbers * log2(4 * e * scores / numbers), float(scores))
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from capax.errors import AssumptionError, SpecError
 from capax.tasks import association_files
 from capax.tasks.association_files import Examples
+from capax.text import counted
 from capax.theory.bounds.associations import mahdavi2024
 from capax.theory.construct.heads import query_and_key
 from capax.theory.construct.layer import Weights, attention, features
@@ -71,9 +72,9 @@ def check_size(library_size: int, n_heads: int, context_size: int, d_model: int,
     """
     most = largest_library(n_heads, context_size, d_model, d_head)
     if library_size > most:
+        sizes = f"{counted(n_heads, 'head')} of {d_head} and {counted(context_size, 'token')}"
         raise AssumptionError(
-            f"library_size: at most {most} with {n_heads} heads of {d_head} and {context_size} tokens "
-            f"(H(min(n, d_head) − 1) + 1), got {library_size}"
+            f"library_size: at most {most} with {sizes} (H(min(n, d_head) − 1) + 1), got {library_size}"
         )
     numbers = library_size * d_model * max(n_heads, context_size)
     if numbers > MOST_NUMBERS:
