@@ -38,6 +38,19 @@ def search() -> Measurement:
     return searched()
 
 
+def test_trainings_that_searches_share_count_once(search: Measurement) -> None:
+    """Of one seed, those of one head are the same whatever other heads are searched."""
+    alone = searched(head_counts=(1,))
+    assert [one.metrics["f1"] for one in alone.members] == [one.metrics["f1"] for one in search.members][
+        : len(alone.members)
+    ]
+    (both,), (one,) = F1.shown([search, alone], None), F1.shown([search], None)
+    assert both.panels[0].series == one.panels[0].series
+    other = searched(head_counts=(1,)).spec.replace(seed=1)
+    again = F1.shown([search, alone.model_copy(update={"spec": other})], None)[0]
+    assert again.panels[0].series != one.panels[0].series
+
+
 def told(
     base: Measurement, n_items: int, d_model: int, dims: dict[int, tuple[int, int, int] | None], seed: int = 0
 ) -> Measurement:

@@ -11,7 +11,7 @@ from PIL import Image
 import capax
 from capax.errors import ReportError
 from capax.figures import drawing, interactive, looks
-from capax.figures.chart import Axis, Chart, Panel, Series
+from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 
 
 def chart(*series: Series, log: bool = False) -> Chart:
@@ -186,6 +186,14 @@ def test_every_registered_figure_of_some_runs_is_drawn_by_both(tmp_path: Path) -
             assert shown.name == name
             drawing.draw(shown, tmp_path / "f.svg")
             assert interactive.figure(shown)["data"]
+
+
+@pytest.mark.parametrize(("value", "ends"), [(0.0, (0, 1)), (1.0, (0, 1)), (300.0, (0, 300)), (-2.0, (-2, 1))])
+def test_a_map_of_one_value_says_where_it_lies(value: float, ends: tuple[float, float]) -> None:
+    heat = Heat(x=(1, 2), y=(1,), z=((value, value),), texts=(("", ""),), label="of one value")
+    axes = Figure().subplots()
+    drawing._draw_heat(axes.figure, axes, heat)
+    assert axes.images[0].get_clim() == ends
 
 
 def test_a_narrow_screen_has_one_panel_below_the_other() -> None:

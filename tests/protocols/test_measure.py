@@ -212,6 +212,11 @@ def test_the_interval_of_equal_counts_is_no_point(restarts: int, spread: float) 
     complete = interval_of_counts([1000, 1000], 1000)
     assert complete is not None
     assert (complete.low, complete.high) == (1000, 1000)
+    nothing = interval_of_counts([0] * restarts, 1000)
+    assert nothing is not None
+    assert nothing.low == 0
+    assert nothing.high is not None
+    assert nothing.high >= 1  # a new training may recall an item
 
 
 def test_no_interval_ends_beyond_what_can_be_recalled() -> None:

@@ -65,6 +65,13 @@ class Heat(Result):
     ]
     label: str
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the scale of colours: the least and the largest number; of one alone it says where that lies."""
+        known = [value for row in self.z for value in row if value is not None]
+        low, high = min(known, default=0.0), max(known, default=0.0)
+        return (min(low, 0.0), max(high, 1.0)) if low == high else (low, high)
+
 
 class Panel(Result):
     """One pair of axes. Its title and the labels of its axes may have several lines."""

@@ -270,9 +270,7 @@ def _ends(series: Series) -> tuple[np.ndarray, np.ndarray]:
 
 def _draw_heat(figure: Figure, axes: Axes, heat: Heat) -> None:
     numbers = np.array(heat.z, dtype=float)
-    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-    if low == high:  # of one value the scale says where it lies: a map of zeros goes to 1
-        low, high = min(low, 0.0), max(high, 1.0)
+    low, high = heat.ends
     image = axes.imshow(numbers, origin="lower", aspect="auto", cmap="cividis", vmin=low, vmax=high)
     axes.set_xticks(range(len(heat.x)), [_short(place) for place in heat.x])
     axes.set_yticks(range(len(heat.y)), [_short(place) for place in heat.y])

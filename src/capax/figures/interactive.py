@@ -231,9 +231,9 @@ def _heat(heat: Heat) -> list[Any]:
     ]
     known = [(column, row, value) for column, row, value, _ in cells if value is not None]
     columns, rows, numbers = zip(*known, strict=True) if known else ((), (), ())
-    low, high = (min(numbers), max(numbers)) if numbers else (0.0, 0.0)
+    low, high = heat.ends
     middle = (low + high) / 2
-    shares = [(number - low) / ((high - low) or 1.0) for number in numbers]
+    shares = [(number - low) / (high - low) for number in numbers]
     texts = [
         f"{_text(f'{heat.x[column]}, {heat.y[row]}')}: {text}"
         for column, row, value, text in cells
@@ -252,6 +252,7 @@ def _heat(heat: Heat) -> list[Any]:
     )
     bar = {"thickness": 14, "title": {"text": _text(heat.label), "side": "right"}}
     scale = {"color": numbers, "colorscale": SHADES, "showscale": True, "colorbar": bar, "opacity": 0}
+    scale |= {"cmin": low, "cmax": high}
     key = go.Scatter(x=columns, y=rows, mode="markers", marker=scale, hoverinfo="skip", showlegend=False)
     # White on dark cells, black on bright ones, and on none the ink of the page.
     inks = {
