@@ -288,6 +288,7 @@ def test_costs_are_those_of_the_exposures_that_the_law_says(sized: Path) -> None
             ["code of its own", "not loaded"],
         ),
         ({"model_type": "llama", **GROUPED, "quantization_config": {"quant_method": "fp8"}}, ["quantised"]),
+        ({"model_type": "llama", **GROUPED, "hiden_act": "relu"}, ["'hiden_act'", "lacks: is it hidden_act?"]),
     ],
 )
 def test_what_is_assumed_is_said(tmp_path: Path, said: dict[str, Any], notes: list[str]) -> None:

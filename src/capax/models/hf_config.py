@@ -25,6 +25,8 @@ SOME = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
 """Fields by whose values sizes are divided, or without which nothing is left."""
 ALIKE = 0.7
 """Of a model_type to one that is offered in its place: short names are like many at the usual 0.5."""
+MISSPELT = 0.85
+"""Of a name that a config lacks to one that it has."""
 WEIGHTS = ("quantization_config", "dtype", "torch_dtype", "_name_or_path", "transformers_version")
 """What a config says of weights that it lies beside, which are not read."""
 CODE = ("auto_map", "custom_pipelines", "transformers_weights")
@@ -88,6 +90,11 @@ def read_config(path: Path, field: str = "config", error: type[CapaxError] = Spe
         notes.append(
             f"{path} names code of its own ({', '.join(code)}), which is not loaded: this is transformers' {kind}"
         )
+    with quiet():
+        names = {*known().to_dict(), *known.attribute_map}
+    for name in sorted({*said} - names):  # most that a class lacks are an older version's, or somebody's own
+        if near := nearest(name, names, MISSPELT):
+            notes.append(f"{path} says {shown(name)}, which the config of a {kind} lacks: is it {near}?")
     if said.get("quantization_config"):
         notes.append(f"{path} says how its weights are quantised; parameters are counted as they are without")
     return Described(config, str(kind), tuple(notes))
