@@ -188,6 +188,18 @@ def test_every_registered_figure_of_some_runs_is_drawn_by_both(tmp_path: Path) -
             assert interactive.figure(shown)["data"]
 
 
+def test_bars_at_one_place_stand_beside_each_other() -> None:
+    """Those of one series, and of series at other places, stand at their marks."""
+    bars = {"kind": "points", "low": (0, 0), "high": (3, 3), "y": (1, 2)}
+    first, same, other = (Series(name=name, x=x, **bars) for name, x in (("a", (1, 2)), ("b", (2, 4)), ("c", (3, 5))))
+    shifts = drawing._shifts(chart(first, same).panels[0])
+    assert shifts[1] - shifts[0] == drawing.BESIDE
+    assert sum(shifts.values()) == 0
+    assert drawing._shifts(chart(first, other).panels[0]) == {}
+    many = drawing._shifts(chart(*[first] * 20).panels[0])
+    assert max(many.values()) - min(many.values()) < drawing.MOST_BESIDE
+
+
 @pytest.mark.parametrize(("value", "ends"), [(0.0, (0, 1)), (1.0, (0, 1)), (300.0, (0, 300)), (-2.0, (-2, 1))])
 def test_a_map_of_one_value_says_where_it_lies(value: float, ends: tuple[float, float]) -> None:
     heat = Heat(x=(1, 2), y=(1,), z=((value, value),), texts=(("", ""),), label="of one value")

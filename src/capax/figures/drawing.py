@@ -18,6 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
 
 from capax import outputs
 from capax.errors import ReportError, shown
@@ -37,6 +38,8 @@ TYPE, SMALL_TYPE = 10.0, 8.0
 """Points."""
 NARROWEST = 1.6
 """Inches of a panel."""
+BESIDE, MOST_BESIDE = 2.5, 12.0
+"""Points between the bars of series that have one x, and of all of them together at most."""
 MARGIN = 0.4
 """Inches beside an axis x, in its panel."""
 LINES_OF_A_PANEL = 3
@@ -158,8 +161,9 @@ def _draw_panel(figure: Figure, axes: Axes, panel: Panel, letters: int) -> None:
     if panel.y.names is not None:
         axes.set_yticks(range(len(panel.y.names)), panel.y.names, fontsize="small")
         axes.set_ylim(len(panel.y.names) - 0.5, -0.5)
-    for series in panel.series:
-        _draw_series(axes, series, panel.y.names)
+    shifts = _shifts(panel)
+    for place, series in enumerate(panel.series):
+        _draw_series(axes, series, panel.y.names, shifts.get(place, 0.0))
     if panel.title:
         told = [line for part in panel.title.split("\n") for line in textwrap.wrap(part, letters)]
         axes.set_title("\n".join(told), fontsize="medium")
@@ -219,7 +223,27 @@ def _decades(axes: Axes, which: str, room: float) -> None:
     ruler.set_minor_locator(NullLocator())
 
 
-def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = None) -> None:
+def _shifts(panel: Panel) -> dict[int, float]:
+    """Points by which bars move aside, by the place of their series: those of several at one x would be one bar."""
+    barred = [
+        place
+        for place, series in enumerate(panel.series)
+        if series.kind in ("line", "points") and series.low is not None and not series.faint
+    ]
+    places = [x for place in barred for x in set(panel.series[place].x)]
+    if panel.y.names is not None or len(set(places)) == len(places):
+        return {}
+    step = min(BESIDE, MOST_BESIDE / len(barred))
+    return {place: step * (number - (len(barred) - 1) / 2) for number, place in enumerate(barred)}
+
+
+def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = None, shift: float = 0.0) -> None:
+    """Draw a series.
+
+    Args:
+        names: of the axis y, where it has names.
+        shift: points by which its bars move to the right.
+    """
     color = COLORS[series.group % len(COLORS)]
     label = None if series.faint else series.name
     x, y = list(series.x), np.array(series.y if names is None else [names.index(str(y)) for y in series.y], dtype=float)
@@ -255,7 +279,9 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
         low, high = _ends(series)
         known = np.isfinite(low) & np.isfinite(high) & np.isfinite(y)
         at, lines = (np.array(_categories(series)), axes.vlines) if names is None else (y, axes.hlines)
-        lines(at[known], low[known], high[known], color=color if series.kind != "bars" else "0.2", alpha=0.6)
+        bars = lines(at[known], low[known], high[known], color=color if series.kind != "bars" else "0.2", alpha=0.6)
+        if shift:
+            bars.set_transform(axes.transData + ScaledTranslation(shift / 72, 0, axes.figure.dpi_scale_trans))
 
 
 def _categories(series: Series) -> list[Any]:

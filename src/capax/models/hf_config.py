@@ -92,9 +92,11 @@ def read_config(path: Path, field: str = "config", error: type[CapaxError] = Spe
         )
     with quiet():
         names = {*known().to_dict(), *known.attribute_map}
-    for name in sorted({*said} - names):  # most that a class lacks are an older version's, or somebody's own
-        if near := nearest(name, names, MISSPELT):
-            notes.append(f"{path} says {shown(name)}, which the config of a {kind} lacks: is it {near}?")
+    notes.extend(  # most names that a class lacks are an older version's, or somebody's own
+        f"{path} says {shown(name)}, which the config of a {kind} lacks: is it {near}?"
+        for name in sorted({*said} - names)
+        if (near := nearest(name, names, MISSPELT))
+    )
     if said.get("quantization_config"):
         notes.append(f"{path} says how its weights are quantised; parameters are counted as they are without")
     return Described(config, str(kind), tuple(notes))
