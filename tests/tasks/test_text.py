@@ -441,6 +441,18 @@ def test_byte_pairs_without_their_package_are_refused_and_bytes_are_not(
     assert spec(books, tokenization="bytes").vocab_size == 256
 
 
+def test_what_a_folder_has_beside_texts_is_said(tmp_path: Path) -> None:
+    books = folder(tmp_path)
+    task = spec(books)
+    assert not any("not read" in note for note in TextLibrary.remarks(task, 10, None)[1])
+    (books / "more").mkdir()
+    (books / "more" / "below.txt").write_text("below")
+    (books / "notes.md").write_text("beside")
+    (books / ".hidden").write_text("hidden")
+    notes = TextLibrary.remarks(spec(books), 10, None)[1]
+    assert f"2 more in {books.name} not read: texts are the .txt files in it" in notes
+
+
 def test_a_folder_without_texts_and_a_pipe_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match=r"has no .txt files"):
         spec(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from capax.models.operations import likeliest
 from capax.specs.lora import HELD_OUT
 from capax.tasks.library import Evaluation
 from capax.tasks.sequences import recallable_from
+from capax.tasks.text_files import left_aside
 from capax.tasks.text_windows import HALVES, among, halves, tokenizer
 from capax.tasks.tokens import TokenLibrary
 
@@ -101,6 +103,8 @@ class TextLibrary(TokenLibrary):
             f"{learned.left_over} of {len(corpus.tokens)} tokens ({learned.left_over / len(corpus.tokens):.2%}), at "
             "the ends of documents, fill no window",
         ]
+        if aside := left_aside(Path(spec.library)):
+            notes.append(f"{aside} more in {Path(spec.library).name} not read: texts are the .txt files in it")
         if recallable < size:
             notes.append(f"{size - recallable} of {size} windows begin as others and go on otherwise (one prefix)")
         return recallable, tuple(notes)

@@ -94,6 +94,13 @@ def _texts(folder: Path) -> list[Path]:
         raise LibraryError(f"library: cannot read {folder}: {problem.strerror}") from None
 
 
+def left_aside(path: Path) -> int:
+    """Files, and folders, of a folder of texts that are not read, but for hidden ones."""
+    if not is_folder(path, "library", LibraryError):
+        return 0
+    return sum(not file.name.startswith(".") for file in {*path.iterdir()} - {*_texts(path)})
+
+
 def _of_txt(path: Path) -> Iterator[str]:
     """The text as it is, but for a byte order mark."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()

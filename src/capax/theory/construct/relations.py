@@ -220,9 +220,10 @@ def _smallest_heads(task: _Task, split: Split, generator: np.random.Generator, b
     if most >= 1:
         smallest = _smallest(task, _builder(task, split, generator), _first(len(task.items)), most)
     if smallest is None:
+        also = "" if task.bits is None else ", or more bits"
         raise AssumptionError(
             f"d_head: F1 ≥ {task.target_f1} is not reached up to {most}: more n_heads may (as many as edges are "
-            "exact), or more bits; or give d_head, or neither"
+            f"exact){also}; or give d_head, or neither"
         )
     return _construction(task, split, smallest)
 
@@ -281,10 +282,10 @@ def _fewest(task: _Task, generator: np.random.Generator, below: float) -> Relati
         tried.clear()
         look(blocks, below)
     if best is None:
+        ways = "it may with" if task.bits is None else "it may with more bits, or"
         raise AssumptionError(
             f"n_heads: F1 ≥ {task.target_f1} is not reached with {', '.join(str(one.n_heads) for one in tried)} heads "
-            f"of up to {WIDEST * d_model}: more bits may, or items that are not nearly equal or opposite; or give "
-            "n_heads and d_head"
+            f"of up to {WIDEST * d_model}: {ways} items that are not nearly equal or opposite; or give n_heads and d_head"
         )
     return _construction(task, *best, tried=tuple(tried))
 
