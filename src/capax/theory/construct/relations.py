@@ -285,7 +285,8 @@ def _fewest(task: _Task, generator: np.random.Generator, below: float) -> Relati
         ways = "it may with" if task.bits is None else "it may with more bits, or"
         raise AssumptionError(
             f"n_heads: F1 ≥ {task.target_f1} is not reached with {', '.join(str(one.n_heads) for one in tried)} heads "
-            f"of up to {WIDEST * d_model}: {ways} items that are not nearly equal or opposite; or give n_heads and d_head"
+            f"of up to {WIDEST * d_model}: {ways} items that are not nearly equal or opposite; or give n_heads and "
+            "d_head"
         )
     return _construction(task, *best, tried=tuple(tried))
 
