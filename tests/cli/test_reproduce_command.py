@@ -52,7 +52,7 @@ def test_what_needs_no_runs_is_judged_at_once(capsys: pytest.CaptureFixture[str]
     assert str(tmp_path / "harma2024-hopfield-demo.json") in out.splitlines()
     assert "expected to take" not in out
     assert "runs took" not in out
-    assert "[about 7 %] (derived)" in out
+    assert "[about 7 %] (secondary)" in out
     printed = run(capsys, "reproduce", "mahdavi2024", "table-1", "-o", tmp_path, "--json")
     found = Reproduction.model_validate_json(printed)
     assert found.recipes[0].command == "capax check assumptions QUERIES.npy CONTEXTS.npy"

@@ -97,7 +97,7 @@ def test_a_module_that_ends_the_process_is_named(capsys: pytest.CaptureFixture[s
     )
     code, err = ended(capsys, "measure", "sequences", "--module", "ends:M", "--library-size", "8", "--seq-len", "4")
     assert code == 2
-    assert "module: ends:M failed when it was asked (SystemExit: 3)" in err
+    assert "module: ends:M() failed when it was asked (SystemExit: 3)" in err
 
 
 @pytest.mark.parametrize("flags", [("--retries", "-1"), ("--gpus-per-run", "0.5")])
