@@ -448,9 +448,9 @@ def test_sizes_that_say_what_is_so_without_them_are_inside_the_domain(usual: dic
 
 
 def test_exposures_beyond_the_curve_are_told() -> None:
-    for exposures, beyond in ((1, True), (1000, False), (10**9, True)):
+    for exposures, number, beyond in ((1, "1", True), (1000, "1000", False), (10**7, "10 M", True)):
         found = planned(10, seq_len=16, vocab_size=100, d_model=[16], n_layers=1, exposures=exposures)
-        said = f"exposures {exposures:g} is outside 100 to 6300 (of reference:exposure)"
+        said = f"exposures {number} is outside 100 to 6300 (of reference:exposure)"
         first = found.architectures[0] if found.architectures else found.nearest
         assert first is not None
         assert (said in first.outside) == beyond
