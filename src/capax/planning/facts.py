@@ -29,9 +29,8 @@ from capax.specs.facts import Tokenization
 from capax.specs.spec import positive
 from capax.store import Store
 from capax.store.tables import IN_BITS
-from capax.tasks.facts.encoding import prepared
-from capax.tasks.facts.files.columns import Names
-from capax.tasks.facts.files.read import columns_by_place, size
+from capax.tasks.facts.encoding import columns_by_place, prepared
+from capax.tasks.facts.files.read import size
 from capax.tasks.facts.library import draw
 from capax.tasks.facts.table import ambiguity, constant
 from capax.text import counted
@@ -132,7 +131,7 @@ def in_file(facts: Facts) -> FactsInFile:
     return FactsInFile(
         name=path.name,
         facts=len(every),
-        columns=columns_by_place(path, **{name: getattr(facts, name) for name in Names._fields}),
+        columns=columns_by_place(facts),
         repeats=every.repeats,
         pairs=whole.pairs,
         ambiguous=whole.ambiguous,

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from capax.figures.accuracy import BELOW
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
 from capax.papers.recipe import Evidence, Scale, Verdict
@@ -16,8 +17,6 @@ from capax.tasks.association_files import Examples
 from capax.theory.construct.associations import build, largest_library
 
 LEAST_R2 = 0.98
-# a library recalled nearly whole bends the line, and is left out
-COMPLETE = 0.95
 # heads, tokens, channels and head size of the layers that are built
 CONSTRUCTED: dict[Scale, tuple[tuple[int, int, int, int], ...]] = {
     "demo": ((1, 4, 6, 4), (4, 8, 16, 8), (8, 16, 32, 16)),
@@ -59,7 +58,7 @@ def linear(of: Evidence) -> Verdict:
     """R² of accuracy against heads."""
 
     def straight(sizes: list[int], values: list[float]) -> Verdict:
-        below = [place for place, value in enumerate(values) if value < COMPLETE]
+        below = [place for place, value in enumerate(values) if value < BELOW]
         return ev.on_a_line([sizes[i] for i in below], [values[i] for i in below], LEAST_R2, "accuracy against heads")
 
     return _of_each_library(of, "n_heads", straight)

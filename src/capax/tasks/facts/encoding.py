@@ -13,7 +13,8 @@ from jaxtyping import Int
 from capax.inputs import is_folder, whole_path
 from capax.specs.facts import LONGEST_ROW, Facts, FactsFile
 from capax.tasks.facts.fact import FactsError
-from capax.tasks.facts.files.read import read
+from capax.tasks.facts.files import read
+from capax.tasks.facts.files.columns import Names
 from capax.tasks.facts.rows import Rows, Strings
 from capax.tasks.facts.sentences import Sentences, sentences
 from capax.tasks.facts.table import Table, ambiguity, answers, asked, bits_of_any, collect, guess
@@ -204,7 +205,12 @@ def _pretrained(path: Path, state: Any) -> tuple[Pretrained, str]:
 def _table(
     path: Path, state: Any, key: str | None, relation: str | None, answer: str | None, weight: str | None
 ) -> Table:
-    return collect(read(path, key=key, relation=relation, answer=answer, weight=weight))
+    return collect(read.read(path, key=key, relation=relation, answer=answer, weight=weight))
+
+
+def columns_by_place(spec: Facts) -> str | None:
+    """What the first line of a spec's file calls its columns, where it may be a fact as well."""
+    return read.columns_by_place(Path(spec.library), Names(*(getattr(spec, name) for name in Names._fields)))
 
 
 def describe(spec: Facts) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,9 +18,7 @@ from capax.models.operations import cross_entropy, likeliest
 from capax.results import Breakdown, GroupRecall
 from capax.specs import Facts
 from capax.specs.task import Purpose
-from capax.tasks.facts.encoding import prepared
-from capax.tasks.facts.files.columns import Names
-from capax.tasks.facts.files.read import columns_by_place
+from capax.tasks.facts.encoding import columns_by_place, prepared
 from capax.tasks.facts.table import Table, ambiguity, answers, constant, one_of_pair, shuffled
 from capax.tasks.library import Constant, Evaluation, Library
 from capax.text import counted
@@ -115,7 +112,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
         found, notes = prepared(spec), []
         if found.table.repeats:
             notes.append(f"{counted(found.table.repeats, 'repeat')} of facts in the file: each fact counts once")
-        columns = columns_by_place(Path(spec.library), **{name: getattr(spec, name) for name in Names._fields})
+        columns = columns_by_place(spec)
         if columns is not None:
             notes.append(f"the first line was taken for the names of the columns: {columns}")
         if not spec.known.entropy_per_fact:

@@ -66,15 +66,15 @@ def read(
     return _some(TRIPLES[kind](regular(path, "facts", FactsError)) if kind in TRIPLES else read_wordnet(path), path)
 
 
-def columns_by_place(path: Path, **named: str | None) -> str | None:
+def columns_by_place(path: Path, named: Names) -> str | None:
     """What a table's first line calls its columns, where it may be a fact as well: nothing else says what they hold.
 
     Args:
-        named: the columns that were named, as for `read`.
+        named: the columns that were named.
     """
     if path.suffix.lower() not in (".tsv", ".csv"):
         return None
-    return delimited.columns_by_place(path, Names(**named))
+    return delimited.columns_by_place(path, named)
 
 
 def is_wordnet(path: Path) -> bool:
