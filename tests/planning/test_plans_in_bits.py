@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -178,9 +179,10 @@ def test_outside_the_domain_nothing_is_planned_where_that_is_forbidden() -> None
     assert not inside.nearest.outside
 
 
-def test_a_budget_in_bytes_is_refused_by_a_law_of_counts() -> None:
-    with pytest.raises(LawError, match="budget_bytes: only for laws in bits"):
-        capax.plan("reference:power", 300, seq_len=8, budget_bytes=10**6)
+@pytest.mark.parametrize(("name", "value"), [("budget_bytes", 10**6), ("exposures", 100), ("accelerator", "h100")])
+def test_what_only_laws_in_bits_answer_is_refused_by_a_law_of_counts(name: str, value: Any) -> None:
+    with pytest.raises(LawError, match=f"{name}: only for laws in bits"):
+        capax.plan("reference:power", 300, seq_len=8, **{name: value})
 
 
 def test_a_prediction_is_in_bits_and_items(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ def _plan(
     budget_hours: float | None = None,
     precision: Literal["float32", "float64", "bfloat16"] = "float32",
     exposures: int | None = None,
-    accelerator: Accelerator = "h100",
+    accelerator: Accelerator | None = None,
     smallest: Annotated[Smallest, Parameter(name="--target")] = "parameters",
     law: str | None = None,
     extrapolate: bool | None = None,
@@ -112,7 +112,7 @@ def _plan(
     exposures
         Times that a training shows each item, which has to be known by then. [default: as many as convergence takes]
     accelerator
-        On which the training's hours are reckoned, too.
+        On which the training's hours are reckoned, too; of a law in bits. [default: h100]
     smallest
         What is to be small: parameters, or bytes of the file, whose precision is then chosen, too (see
         docs/how-to/quantize.md).

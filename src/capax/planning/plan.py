@@ -124,7 +124,7 @@ def plan(
     budget_hours: float | None = None,
     precision: Precision = "float32",
     exposures: int | None = None,
-    accelerator: Accelerator = "h100",
+    accelerator: Accelerator | None = None,
     smallest: Smallest = "parameters",
     extrapolate: bool | None = None,
     **sizes: int | str | Sequence[int] | None,
@@ -148,7 +148,7 @@ def plan(
         precision: in which the bytes are counted.
         exposures: times that a training shows each item; where given, the items have to be known by then, else when
             it has converged.
-        accelerator: on which the training is reckoned, too.
+        accelerator: on which the training is reckoned, too (h100 where none is given); of a law in bits, too.
         smallest: what is to be small, `parameters` or, of a law in bits, `bytes` of the file: then the precision of
             the weights is chosen, too, by a study of what rounding leaves, and `precision` does not count.
         extrapolate: go outside the law's domain, where the given sizes lead there or nothing in it holds the target; by
@@ -170,6 +170,7 @@ def plan(
         raise LawError("items: is required, how many are to be held")
     if target is not None:
         whole("items", target, error=LawError)
+    reckoned = accelerator if accelerator is not None else "h100"
     budget = bits.checked_budget(
         budget_parameters,
         budget_bytes,
@@ -177,11 +178,16 @@ def plan(
         multiple=multiple,
         exposures=exposures,
         precision=precision,
-        accelerator=accelerator,
+        accelerator=reckoned,
         smallest=smallest,
     )
     positive("probability", probability, SUREST, LawError)
-    of_bits = {"budget_bytes": budget_bytes, "exposures": exposures, "budget_hours": budget_hours}
+    of_bits = {
+        "budget_bytes": budget_bytes,
+        "exposures": exposures,
+        "budget_hours": budget_hours,
+        "accelerator": accelerator,
+    }
     for name, given in of_bits.items():
         if given is not None and not in_bits:
             raise LawError(f"{name}: only for laws in bits, such as capacity; {law.name} is none")
@@ -197,7 +203,7 @@ def plan(
             budget=budget,
             precision=precision,
             exposures=exposures,
-            accelerator=accelerator,
+            accelerator=reckoned,
             extrapolate=extrapolate,
         )
     assert target is not None
