@@ -18,6 +18,17 @@ def test_recall_of_every_item_adds_up_to_the_count(tmp_path: Path) -> None:
     run = capax.measure(TASK, model, training, restarts=3, store=store, keep_weights=True)
     assert 0 < run.memorized < 80
     memory = capax.load(run.key[:9], store)
+    for prefix in ([1.5, 2, 3], memory.library[:2], "123", [None]):
+        with pytest.raises(CapaxError, match=r"^prefix: "):
+            memory.recall(prefix)  # type: ignore[arg-type]
+    for key in ("", None):
+        with pytest.raises(StoreError, match=r"^key: a run's key, or how it begins, got "):
+            capax.load(key, store)  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match=r"^store: a path, got 3"):
+        capax.load(run.key, 3)  # type: ignore[arg-type]
+    with pytest.raises(CapaxError, match=r"^memory: what capax\.load gives, got "):
+        capax.probe(run.key)  # type: ignore[arg-type]
+    assert capax.quantize(run.key, bits=8, store=store) == capax.quantize(run.key, bits=[8], store=store)
     answers = [memory.recall(item[:-1].tolist()) for item in memory.library]
     assert sum(bool(answer.agrees) for answer in answers) == run.memorized
     assert all(answer.library_token == item[-1] for answer, item in zip(answers, memory.library, strict=True))
@@ -58,5 +69,5 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"not weights")
     with pytest.raises(StoreError, match="cannot read"):
         capax.load(run.key, store)
-    with pytest.raises(CapaxError, match="no run"):
+    with pytest.raises(CapaxError, match="how it begins"):
         capax.load("", store)

@@ -87,6 +87,18 @@ def test_where(store: Path) -> None:
     assert len(tables.where(rows, [])) == 3
 
 
+def test_what_has_no_value_can_be_asked_for() -> None:
+    rows = pl.DataFrame(
+        {"n": [1, None, 2], "ffn": ["none", None, "mlp"], "mixer": [None, "a", "b"], "tags": ["A,c"] * 3}
+    )
+    assert tables.where(rows, ["n=none"])["mixer"].to_list() == ["a"]
+    assert tables.where(rows, ["mixer=None"])["n"].to_list() == [1]
+    assert tables.where(rows, ["ffn=none"])["n"].to_list() == [1]  # a value of this name comes first
+    assert len(tables.where(rows, ["tags=a", "tags=C"])) == 3
+    with pytest.raises(CapaxError, match=r"^where: no row has n=1 and mixer=a$"):
+        tables.where(rows, ["n=1", "mixer=a"])
+
+
 @pytest.mark.parametrize(
     ("condition", "said"),
     [

@@ -16,12 +16,13 @@ from safetensors.torch import save as serialized
 from torch import Tensor
 
 from capax import outputs
-from capax.errors import CapaxError, ReportError, SpecError, StoreError, StoreWriteError
+from capax.errors import CapaxError, ReportError, SpecError, StoreError, StoreWriteError, shown
 from capax.inputs import exists, regular
 from capax.models.ensemble import Ensemble, TokenEnsemble
 from capax.results import Measurement, Recall
 from capax.seeds import numpy_generator
 from capax.specs.plugins import resolve
+from capax.specs.spec import whole
 from capax.store import DEFAULT, Store
 from capax.tasks import associations
 from capax.tasks.association_files import Examples
@@ -69,12 +70,15 @@ class Memory:
         except ValueError:
             raise PrefixError(f"prefix: integers separated by spaces, got {text!r:.80}") from None
 
-    def recall(self, prefix: list[int]) -> Recall:
+    def recall(self, prefix: Sequence[int]) -> Recall:
         """The token that it predicts after a prefix of seq_len − 1 tokens.
 
         Raises:
-            PrefixError: for a prefix of another length, or tokens outside the vocabulary.
+            PrefixError: for a prefix of another length, or of what are no tokens of the vocabulary.
         """
+        if isinstance(prefix, str) or not isinstance(prefix, Sequence | np.ndarray):
+            raise PrefixError(f"prefix: a list of whole numbers, got {shown(prefix)}")
+        prefix = [whole("prefix", token, None, PrefixError) for token in prefix]
         vocab_size, n = self.run.spec.task.sizes().values()
         before = self.before
         if len(prefix) != n - before:
@@ -253,7 +257,10 @@ def find(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> tuple
             "trust=True, or --trust where a command has it, allows it"
         )
     if not there:
-        raise StoreError(f"key: run {run.key[:12]} kept no weights; measure it again with keep_weights")
+        raise StoreError(
+            f"key: run {run.key[:12]} kept no weights; measure it again with keep_weights, or, if {store} was merged, "
+            "name the store that measured it"
+        )
     refuse_too_large(run.spec)
     return run, paths
 

@@ -172,7 +172,7 @@ def test_delete(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -
     weights.parent.mkdir()
     weights.write_bytes(b"weights")
     assert "'zz'" in refused(capsys, "runs", "delete", "zz")
-    assert "no run has" in refused(capsys, "runs", "delete", "")
+    assert "key: a run's key, or how it begins" in refused(capsys, "runs", "delete", "")
     assert run(capsys, "runs", "delete", first[:12]).startswith(f"deleted {first[:12]}: ")
     assert not weights.exists()
     assert run(capsys, "runs", "delete", failed) == f"deleted {failed[:12]}: its failure\n"

@@ -114,7 +114,22 @@ def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[st
         (("study.toml", "--adapt", "power", "--budget", "3", "--dry-run"), ["dry_run", "--adapt power"]),
         (("study.toml", "--adapt", "power", "--budget", "-3"), ["budget", "-3"]),
         (("study.toml", "--adapt", "power", "--budget", "3", "--target", "n_heads:2"), ["target", "n_heads:2"]),
-        (("study.toml", "--adapt", "power", "--budget", "3", "--target", "n_heads=2"), ["no such column", "seq_len"]),
+        (
+            ("study.toml", "--adapt", "power", "--budget", "3", "--target", "n_heads=2"),
+            ["target: needs seq_len", "d_model"],
+        ),
+        (
+            ("study.toml", "--adapt", "power", "--budget", "3", "--target", "seq_len=4,seq_len=5"),
+            ["target: seq_len once", "seq_len=4,seq_len=5"],
+        ),
+        (
+            ("study.toml", "--adapt", "power", "--budget", "3", "--target", "d_model=-5"),
+            ["target: a positive number", "-5"],
+        ),
+        (
+            ("study.toml", "--adapt", "association", "--budget", "3"),
+            ["law: association is of associations", "context_size"],
+        ),
         (
             ("study.toml", "--adapt", "power", "--budget", "3", "--target", "seq_len=4,n_heads=1,d_model=8,foo=3"),
             ["target: allowed are seq_len, n_heads, d_model and other columns of the study", "got 'foo' = 3"],

@@ -51,3 +51,23 @@ def test_other_ends_say_nothing_of_it(
 ) -> None:
     lines = shown(ended(reason, None, 2.0, 1.0), capsys, monkeypatch)
     assert not any("not a capacity" in line for line in lines)
+
+
+@pytest.mark.parametrize(("recallable", "whole"), [(20, False), (3, True)])
+def test_where_all_was_recalled_that_can_be_that_is_said(
+    recallable: int, whole: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of items that contradict others a budget never sees the whole library recalled."""
+    run = ended("budget", None, 2.0, 1.0).model_copy(update={"recallable": recallable})
+    lines = shown(run, capsys, monkeypatch)
+    assert any("not a capacity" in line for line in lines) is not whole
+    assert any("3 of 20, all that can be recalled" in line for line in lines) is whole
+
+
+def test_a_count_of_relations_that_ended_early_says_so_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, model = capax.Relations(n_items=12), capax.KeyQueryChannel(d_model=8, n_heads=1, d_head=1)
+    run = capax.measure(task, model, capax.Training(max_steps=20), restarts=1)
+    (line,) = (line for line in shown(run, capsys, monkeypatch) if line.startswith("not a capacity"))
+    assert "--protocol capacity" not in line  # it has none

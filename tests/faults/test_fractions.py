@@ -123,5 +123,5 @@ def _run(**fields: Any) -> str:
 @pytest.mark.parametrize("field", ["restarts = 1.5", "restarts = true"])
 def test_a_fraction_is_no_integer_in_a_study(tmp_path: Path, field: str) -> None:
     (tmp_path / "s.toml").write_text(f"[task]\nlibrary_size = 20\n[protocol]\n{field}\n")
-    with pytest.raises(SpecError, match=r"s\.toml: restarts: "):
+    with pytest.raises(SpecError, match=r"s\.toml: protocol\.restarts: "):
         next(iter(capax.sweep(tmp_path / "s.toml", tmp_path / "s.db")))

@@ -141,7 +141,7 @@ def test_a_sweep_checks_its_arguments_when_it_is_called(tmp_path: Path, options:
     with pytest.raises(SpecError, match=r"^budget: "):
         sweep_adaptively([spec()], tmp_path / "s.db", law=capax.PowerLaw(), budget=0)
     for law, column in ((capax.AssociationLaw(), "d_head|context_size"), (capax.CapacityLaw(), "effective_parameters")):
-        with pytest.raises(capax.CapaxError, match=f"^({column}): no such column"):
+        with pytest.raises(capax.CapaxError, match=f"^law: .* of this study have no ({column})"):
             sweep_adaptively([spec()], tmp_path / "s.db", law=law, budget=1)
     assert list(tmp_path.iterdir()) == []
 

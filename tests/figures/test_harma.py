@@ -247,3 +247,11 @@ def test_a_store_without_runs_is_said_to_be_one(tmp_path: Path) -> None:
     for name in ("width", "f1", "curves", "bounds"):
         with pytest.raises(ReportError, match=r"^store: no finished runs in empty"):
             capax.figure(name, tmp_path / "empty.db")
+
+
+def test_curves_of_equal_sizes_are_told_apart() -> None:
+    second = made(3, 4, seed=1)
+    again = second.model_copy(update={"key": "f" * 64})
+    (chart,) = training_curves([trained(), second, again], None)
+    names = {series.name.partition("width 4, ")[2] for series in chart.panels[0].series}
+    assert names == {"seed 0", f"seed 1, {second.key[:12]}", f"seed 1, {again.key[:12]}"}

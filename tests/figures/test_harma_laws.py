@@ -176,7 +176,7 @@ def test_held_out_heads_are_predicted_by_a_law_that_has_not_seen_them(runs: list
         np.testing.assert_allclose([line.y[line.x.index(width)] for width in (8, 16, 32)], above * 0.99 + 40)
         assert shown(other, place, "band", faint=True)["law, 3 heads"] == line
         assert all(low < y < high for low, y, high in zip(line.low, line.y, line.high, strict=True))
-    with pytest.raises(ReportError, match="differ in n_heads"):
+    with pytest.raises(ReportError, match="three n_heads or more"):
         held_out_heads(runs[:3], None)
 
 
@@ -204,3 +204,14 @@ def test_parameters_are_those_of_the_runs(runs: list[capax.Measurement], law: La
     assert shown(chart, 0, "band", faint=True)["law, 2 heads"].y == expected(law, sized[3:6]).values
     with pytest.raises(ReportError, match="differ in d_model"):
         PARAMETERS.shown(runs[:1], None)
+
+
+def test_two_numbers_of_heads_say_nothing_of_the_larger(runs: list[capax.Measurement]) -> None:
+    with pytest.raises(ReportError, match="three n_heads or more"):
+        held_out_heads([run for run in runs if run.spec.model.n_heads < 3], None)
+
+
+def test_a_law_that_is_of_something_else_is_said_not_to_be_drawn(runs: list[capax.Measurement]) -> None:
+    bits = load_law("reference")
+    for charts in (measured_against_predicted(runs, bits), held_out_heads(runs, bits)):
+        assert "The law capacity (reference) is not drawn: it is of capacity_bits" in charts[0].caption

@@ -273,3 +273,27 @@ def test_parts_of_an_estimate_have_no_interval_of_their_own() -> None:
     assert scatter._ends(row, "capacity_bits") == (900, 1200)
     assert scatter._ends(row, "capacity_last_gain") is None
     assert scatter._ends(row, "capacity_low") is None
+
+
+def test_an_amount_of_nothing_has_its_interval() -> None:
+    run = made(5, 6, 7, d_model=4)
+    ends = Interval(low=-6.0, high=9.0, level=0.95, of="test")
+    units = tuple(one.model_copy(update={"amount": 0.0, "interval": ends}) for one in run.units)
+    nothing = run.model_copy(update={"units": units})
+    for name, parts in (("bits", 1), ("bits_per_parameter", run.parameters.trainable)):
+        (chart,) = capax.charts("scatter", [nothing, RUNS[0]], x="d_model", y=name, color="library_size")
+        (one,) = series(chart).values()
+        assert one.low is not None
+        assert one.high is not None
+        assert (one.low[0], one.high[0]) == pytest.approx((-6 / parts, 9 / parts))
+
+
+def test_imported_rows_alone_are_drawn_and_told(tmp_path: Path) -> None:
+    with capax.Store(tmp_path / "s.db") as store:
+        store.import_rows(
+            pl.DataFrame({"seq_len": [4, 8], "n_heads": 1, "d_model": [32, 16], "memorized": [40, 30]}), "theirs"
+        )
+    (chart,) = capax.charts("scatter", tmp_path / "s.db", x="d_model", y="memorized")
+    assert "2 of the marks are imported rows." in chart.caption
+    with pytest.raises(ReportError, match="no finished runs"):
+        capax.charts("width", tmp_path / "s.db")

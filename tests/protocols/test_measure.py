@@ -55,7 +55,7 @@ def test_whole_sequences_are_recalled_once_per_first_token_at_most() -> None:
     run = capax.measure(task, capax.Transformer(d_model=16), capax.Training(max_epochs=200, lr=1e-2), restarts=2)
     assert run.recallable == 4
     assert run.memorized <= 4
-    assert any("60 of 64 items" in note for note in run.notes)
+    assert any("at most 4 of 64 items can be recalled" in note for note in run.notes)
 
 
 def test_same_seed_same_result_and_another_seed_another() -> None:
@@ -190,6 +190,23 @@ def test_interval_of_the_best_restart_covers() -> None:
     assert 1875 <= hits <= 1925  # the 99 % range of binomial(2000, .95)
 
 
+@pytest.mark.parametrize("together", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("restarts", [2, 3])
+def test_the_count_of_the_restart_that_knows_most_bits_is_held(restarts: int, together: float) -> None:
+    """However far counts and bits go together."""
+    generator = np.random.default_rng(9)
+    hits = 0
+    for _ in range(1000):
+        counts, repeated, other = generator.normal(500, 30, size=(3, restarts))
+        bits = together * (repeated - 500) + (1 - together) * (other - 500)
+        interval = interval_of_counts([round(count) for count in counts], 10_000, by_bits=True)
+        assert interval is not None
+        assert interval.high is not None
+        assert "knows most bits" in interval.of
+        hits += interval.low <= round(repeated[bits.argmax()]) <= interval.high
+    assert hits >= 930
+
+
 def test_interval_needs_two_restarts_and_stays_in_the_library() -> None:
     assert best_of_restarts_interval([3], 10) is None
     interval = best_of_restarts_interval([9, 10, 2], 10)
@@ -230,9 +247,9 @@ def test_no_interval_ends_beyond_what_can_be_recalled() -> None:
 
 def test_many_restarts_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same numbers, drawn a part at a time."""
-    whole = mac._best_of_quantiles.__wrapped__(3)
+    whole = mac._best_of_quantiles.__wrapped__(3, 3)
     monkeypatch.setattr(mac, "AT_ONCE", 100_000)
-    assert mac._best_of_quantiles.__wrapped__(3) == whole
+    assert mac._best_of_quantiles.__wrapped__(3, 3) == whole
 
 
 @pytest.mark.slow
@@ -354,6 +371,8 @@ def test_what_does_not_go_together_is_refused() -> None:
         capax.measure(SMALL, NARROW, keep_weights=True)
     with pytest.raises(SpecError, match="restarts"):
         capax.measure(SMALL, NARROW, protocol="mls", restarts=2)
+    with pytest.raises(SpecError, match="restarts: once, got 2 by the protocol and 3"):
+        capax.measure(SMALL, NARROW, protocol=capax.Mac(restarts=2), restarts=3)
     with pytest.raises(SpecError, match="protocol"):
         capax.measure(SMALL, NARROW, protocol="most")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="library"):
@@ -385,3 +404,16 @@ def test_progress_ends_where_numbers_of_trainings_come_again() -> None:
     assert run.library_size > 4
     assert seen[-1].done == seen[-1].total > 2
     assert seen[-1].seconds_left == 0
+
+
+def test_a_search_that_found_no_library_may_have_missed_one() -> None:
+    """Ends of an interval are libraries of their own, that count whole."""
+    training = capax.Training(max_epochs=1, lr=0.0001)
+    protocol = capax.Mls(first_size=12, max_trainings=8)
+    run = capax.measure(capax.Sequences(seq_len=3, vocab_size=6, library_size=12), NARROW, training, protocol=protocol)
+    assert (run.memorized, run.memorized_above_chance) == (0, 0.0)
+    assert run.interval is not None
+    assert run.interval.high is not None
+    (bits,) = (unit for unit in run.units if unit.name == "bits")
+    assert bits.interval is not None
+    assert bits.interval.high == pytest.approx(run.interval.high * np.log2(6))

@@ -3,6 +3,7 @@
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs_version
 
@@ -159,6 +160,16 @@ def test_a_planner_is_where_a_law_of_the_task_ships(counted: capax.Measurement, 
     plan = planner(None, [counted])
     assert plan is not None
     assert not plan.given
+    assert plan.carried is not None
+    start, sizes = plan.carried["start"], counted.spec.task.sizes()
+    for name, value in start["asked"].items():  # what the runs were asked, as near as the page offers it
+        if name in sizes:
+            offered = plan.carried["asked"][name]
+            assert value == min(offered, key=lambda other: abs(np.log2(other / sizes[name])))
+    assert start["asked"]["embeddings"] == "frozen"
+    of = [row for row in plan.carried["rows"] if row[: len(start["asked"])] == list(start["asked"].values())]
+    held = [row[-2][plan.carried["probabilities"].index(start["probability"])] for row in of if not row[-1]]
+    assert start["target"] == pytest.approx(np.median(held), rel=0.5)  # of networks inside the law's domain
     task, model = capax.Relations(n_items=4), capax.KeyQueryChannel(d_model=4, d_head=2)
     relations = capax.measure(task, model, SHORT, restarts=1)
     assert planner(None, [relations]) is None  # its law says what is needed, not what is held
@@ -195,3 +206,10 @@ def test_runs_on_facts_keep_their_keys_in_the_table(tmp_path: Path) -> None:
     run = capax.measure(task, MODEL, capax.Training(max_epochs=1, batch_size=4), restarts=1)
     assert tables.table([run])["key"].to_list() == [run.key]
     assert found(run).text.startswith("recall ")
+
+
+def test_having_no_value_tells_runs_apart() -> None:
+    table = {"key": ["a", "b"], "task": ["t", "t"], "model": ["m", "m"], "window": [None, 2], "memorized": [1, 2]}
+    assert "window" in report.brief(table, {"window"})
+    other = table | {"model": ["m", "n"]}
+    assert "window" not in report.brief(other, {"window"})  # a field of one of the models alone

@@ -124,6 +124,8 @@ def test_an_ambiguous_or_empty_key_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="2 runs have"):
             store.find(run.key[:5])
         with pytest.raises(StoreError, match="no run has"):
+            store.find("x")
+        with pytest.raises(StoreError, match="a run's key, or how it begins, got ''"):
             store.find("")
 
 

@@ -134,7 +134,9 @@ def test_the_grid_that_ships_is_of_the_study() -> None:
         ("[grid]\nn_heads = []", "grid.n_heads: should have at least one value"),
         ("[grid]\nn_heads = 3", "grid.n_heads: should be a list or a range"),
         ("[grid]\nn_heads = [1, 0]", r"n_heads: .* at least 1, got 0 \(in the run with n_heads 0\)"),
-        ("[grid]\nn_heads = ['two']", "n_heads: .*got 'two'"),
+        ("[grid]\nn_heads = ['two']", r"model\.n_heads: .*got 'two'"),
+        ("[grid]\nn_heads = ['2', 4]", r"model\.n_heads: should be 2, without quotes, got '2'"),
+        ("[task]\nlibrary_size = 'x'", r"task\.library_size: .*got 'x'"),
         (
             "[grid]\nn_heads = {from = 1, to = 4}",
             "grid.n_heads: a range has from, to, and factor or steps, got from, to",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import capax
+from capax.errors import CapaxError
 from capax.sweeps import packs, preview
+from capax.sweeps.grid import Study
 
 LARGE = capax.Run(
     task=capax.Sequences(seq_len=32, vocab_size=256),
@@ -44,3 +48,17 @@ def test_memory_is_that_of_the_whole_library(monkeypatch: pytest.MonkeyPatch) ->
     assert preview._timed(packs.whole_pack((run,), "cpu")).largest < 100
     part = preview._cost((run,), "cpu")
     assert part.bytes == pytest.approx(whole.bytes, rel=1e-3)
+
+
+def test_a_pack_that_cannot_be_run_is_told_beside_the_others(tmp_path: Path) -> None:
+    large = SMALL.replace(task=SMALL.task.replace(vocab_size=10**7, seq_len=4), model=SMALL.model.replace(d_model=4096))
+    study = Study(tmp_path / "s.toml", (SMALL, large), 0, None)
+    found = preview.preview(study, tmp_path / "s.db", workers=1, device="cpu")
+    assert found.runs == 2
+    assert found.seconds is not None
+    assert [text.partition(":")[0] for text in found.refused] == ["memory"]
+    assert "1 pack would fail: memory: this run needs" in found.in_words()
+    with pytest.raises(CapaxError, match=r"^memory: "):
+        preview.preview(Study(tmp_path / "s.toml", (large,), 0, None), tmp_path / "s.db", workers=1, device="cpu")
+    with pytest.raises(CapaxError, match=r"^store: folder .* does not exist"):
+        preview.preview(study, tmp_path / "none" / "s.db", workers=1, device="cpu")

@@ -138,9 +138,12 @@ class Unlucky(Executor):
 def test_a_pack_that_finds_no_memory_is_split(tmp_path: Path) -> None:
     executor = Unlucky(["memory", "memory"])
     runs = [small(seed) for seed in range(4)]
-    found = list(capax.sweep(runs, tmp_path / "s.db", executor=executor, device="cpu"))
+    seen: list[SweepProgress] = []
+    found = list(capax.sweep(runs, tmp_path / "s.db", executor=executor, device="cpu", progress=seen.append))
     assert {run.spec for run in found} == set(runs)
     assert executor.sizes == [4, 2, 2, 1, 1]
+    assert {state.running for state in seen} >= {0, 4, 2, 1}  # runs, not packs
+    assert seen[-1].running == 0
 
 
 def test_a_run_whose_process_dies_is_tried_again_as_told(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax import channel_design
-from capax.errors import CapaxError
+from capax.errors import CapaxError, SpecError
 from capax.tasks import graph_classes
 from capax.theory.bounds.relations import (
     OF_WEIGHTS,
@@ -129,6 +129,10 @@ def test_the_rule_holds_where_it_was_measured() -> None:
     assert [one.standing for one in channel_design(256, 256, 32)] == ["extrapolated", "measured"]
     assert [one.standing for one in channel_design(64, 64, 8)] == ["extrapolated", "extrapolated"]
     assert channel_design(1024, 1024, 64)[1].standing == "extrapolated"
+    with pytest.raises(SpecError, match=r"^n_edges: at most 20 \(n_items 5\), got 256"):
+        channel_design(5, 256, 64)
+    with pytest.raises(SpecError, match=r"^n_items: should be a whole number, got 25\.5"):
+        channel_design(25.5, 25, 64)  # type: ignore[arg-type]
     assert channel_design(64, 64, 64)[1].n_heads == (1, 1)
     assert channel_design(64, 64, 8)[1].n_heads == (4, 8)
 

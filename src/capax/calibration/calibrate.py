@@ -14,6 +14,7 @@ from capax.calibration import explicit, hopfield, linear_memory, perceptron
 from capax.calibration.system import KnownCapacity, SearchEnd, System
 from capax.errors import SpecError
 from capax.results import LEVEL, Interval, Result, Standing
+from capax.specs.spec import whole
 
 # in the order in which they are measured
 SYSTEMS: dict[str, Callable[[], System]] = {
@@ -99,7 +100,7 @@ def calibrate(
         Known against measured, with intervals; `off` names the systems that came out wrong.
 
     Raises:
-        SpecError: for a name that is no system's, or a negative seed.
+        SpecError: for a name that is no system's, or a seed that is none.
     """
     if isinstance(only, str):
         raise SpecError(f"only: a list of names, got {only!r}")
@@ -109,8 +110,7 @@ def calibrate(
     for name in names:
         if name not in SYSTEMS:
             raise SpecError(f"only: should be among {', '.join(SYSTEMS)}, got {name!r}")
-    if not 0 <= seed < 2**63:
-        raise SpecError(f"seed: should be in 0 .. 2^63 − 1, got {seed}")
+    whole("seed", seed, 0)
     started = time.monotonic()
     systems = []
     for name in names:

@@ -76,9 +76,10 @@ def show_networks(
         words: what further columns mean, by their heading.
     """
     screen, small = output.console(), any(row.weights for row in rows)
-    less = ("heads", "trainable") if small else ("size", "heads")  # a plan by bytes is about the size
+    less = "trainable" if small else "size"  # a plan by bytes is about the size
     times = [name for name in shown if name.startswith("time/")]
-    spare = [name for name in ("FLOP", "bits", "total", *less, "embeddings", *reversed(times)) if name in shown]
+    order = ("FLOP", "bits", "total", less, "embeddings", *reversed(times), "95 % interval")
+    spare = [name for name in order if name in shown]
     kept = output.show_lines(shown, spare=spare)
     said = {
         **({"layers": "*: outside the law's domain"} if any(row.outside for row in rows) else {}),

@@ -43,7 +43,7 @@ def figure(
         The file to write (PDF, PNG, SVG); further kinds of runs are drawn beside it, numbered. When not given, the
         figure's name with the ending of --format, in this folder.
     law
-        A law to draw beside the data: a file of `capax fit --out`, reference, or published:harma2024.
+        A law to draw beside the data: a file of `capax fit --out`, reference:NAME, or published:harma2024.
     x
         Of scatter: a numeric column, as `capax runs export` names them.
     y

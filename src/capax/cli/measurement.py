@@ -55,10 +55,11 @@ def about(run: Run, state: Progress) -> str:
 def _rows(run: Measurement) -> list[tuple[str, str]]:
     protocol, counts = run.spec.protocol, run.memorized_per_restart
     each = f" (restarts: {', '.join(map(str, counts))})" if protocol.one_library and len(counts) > 1 else ""
+    all_of_it = ", all that can be recalled" if run.whole and run.recallable < run.library_size else ""
     rows = [
         *([] if run.capacity is None else _capacity_rows(run.capacity)),
         *_unconverged(run),
-        (protocol.counted, f"{run.memorized} of {run.library_size}{each}"),
+        (protocol.counted, f"{run.memorized} of {run.library_size}{all_of_it}{each}"),
         ("chance", _chance(run)),
     ]
     if run.interval is not None:
@@ -106,8 +107,8 @@ LAST = 0.1
 
 
 def _unconverged(run: Measurement) -> list[tuple[str, str]]:
-    """That the best of some restarts is no capacity where it ended for another reason than having learned all."""
-    if run.spec.protocol.protocol != "mac" or run.stop_reason not in UNCONVERGED or not run.spec.task.has_probabilities:
+    """That the best of some restarts is no capacity where it ended before it recalled all that can be."""
+    if run.spec.protocol.protocol != "mac" or run.stop_reason not in UNCONVERGED or run.whole:
         return []
     curve = max(run.members, key=lambda member: member.memorized).curve
     losses = [(epoch, loss) for epoch, loss in zip(curve.epoch, curve.loss, strict=True) if loss is not None]
@@ -116,13 +117,9 @@ def _unconverged(run: Measurement) -> list[tuple[str, str]]:
     if before and before[-1] > 0:
         drop = 1 - losses[-1][1] / before[-1]
         fell = f"; its loss {'fell' if drop >= 0 else 'rose'} {abs(drop):.1%} over its last tenth"
-    return [
-        (
-            "not a capacity",
-            f"ended {UNCONVERGED[run.stop_reason]}: a count of what this training reached{fell}; `--protocol capacity` "
-            "measures what the model can hold",
-        )
-    ]
+    instead = "; `--protocol capacity` measures what the model can hold" if run.spec.task.has_probabilities else ""
+    reached = f"ended {UNCONVERGED[run.stop_reason]}: a count of what this training reached{fell}{instead}"
+    return [("not a capacity", reached)]
 
 
 def _chance(run: Measurement) -> str:
@@ -156,11 +153,13 @@ def _capacity_rows(found: CapacityEstimate) -> list[tuple[str, str]]:
             ("capacity", f"{found.extrapolated:.4g} bits; {_range(found.interval)}"),
             ("reached", f"{reached}{gained}"),
         ]
-    effective = "" if found.per_effective_parameter is None else f"{found.per_effective_parameter:.3g} per effective, "
-    density = (
-        f"{effective}{found.per_trainable_parameter:.3g} per trainable, {found.per_parameter:.3g} per any parameter"
-    )
-    rows.append(("bits", density))
+    per = {
+        "effective": found.per_effective_parameter,
+        "trainable": found.per_trainable_parameter,
+        "any": found.per_parameter,
+    }
+    density = ", ".join(f"{value:.3g} per {what}" for what, value in per.items() if value is not None)
+    rows.append(("density", f"{density.replace(' per', ' bits per', 1)} parameter"))
     if len(found.library_sizes) > 1:
         rows.append(
             ("libraries", f"of {', '.join(map(str, found.library_sizes))} items in turn, until it held only part")

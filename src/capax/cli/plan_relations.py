@@ -70,8 +70,10 @@ def _show(found: RelationPlan) -> None:
         "law": [_size(row.trained) for row in rows],
         "built": [_size(row.built) for row in rows],
     }
-    output.show_lines(columns, words=("by",), spare=("parameters",))
+    kept = output.show_lines(columns, words=("by",), spare=("parameters",))
     screen.print("by law: a training should reach it; built: weights without training reach it (F1 .99)")
+    if "parameters" in kept:
+        screen.print("parameters: of queries and keys; what is trained has a scale and a threshold, too")
     for note in found.notes:
         screen.print(f"note: {note}")
 

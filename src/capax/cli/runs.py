@@ -83,7 +83,12 @@ def listed(
                 before = ", "
             print("[]" if before == "[" else "]")
             return
-        output.show_runs([run for run in opened.summaries() if keys is None or run.key in keys])
+        runs = [run for run in opened.summaries() if keys is None or run.key in keys]
+        if runs:
+            output.show_runs(runs)
+        else:
+            unfinished = len(opened.failures())
+            print("no finished runs" + (f"; {unfinished} failed: capax runs --failed says why" if unfinished else ""))
     _show_sources(sources)
 
 

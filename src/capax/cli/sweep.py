@@ -19,7 +19,7 @@ from capax.errors import SpecError, SweepFailed, printable, shown
 from capax.results import SweepSummary
 from capax.specs import Task
 from capax.specs.plugins import resolve
-from capax.specs.spec import whole
+from capax.specs.spec import positive, whole
 from capax.sweeps.grid import read_study
 from capax.text import counted, duration
 
@@ -203,9 +203,11 @@ def _target(text: str | None) -> dict[str, list[float]] | None:
         return None
     found = {}
     for part in text.split(","):
-        name, _, value = part.partition("=")
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if name in found:
+            raise SpecError(f"target: {name} once, got {text!r}")
         try:
-            found[name.strip()] = [float(value)]
+            found[name] = [positive("target", float(value))]
         except ValueError:
             raise SpecError(f"target: column=number separated by commas, got {text!r}") from None
     return found

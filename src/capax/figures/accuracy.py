@@ -88,7 +88,9 @@ def _first(catalogue: Catalogue | None, names: Sequence[str]) -> float | None:
 def greys(shown: Shown) -> str:
     """What the grey lines are."""
     names = {one.name.split(",")[0] for panel in shown.panels for one in panel.series if one.kind == "reference"}
-    told = {name: text for name, (_, text) in THEORY.items()} | {"by chance": "expected from guessing"}
+    told = {name: text for name, (_, text) in THEORY.items()} | {
+        "by chance": "what guessing or one constant answer recalls, whichever is more"
+    }
     return f"Grey: {'; '.join(f'{name}: {text}' for name, text in told.items() if name in names)}."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from capax.errors import ReportError
 from capax.figures.chart import Axis, Chart, Panel, Series
-from capax.figures.columns import SIZES, in_words, sizes
+from capax.figures.columns import SIZES, Column, in_words, sizes
 from capax.figures.groups import Group, alike
 from capax.figures.lines import each, titled
 from capax.laws.law import Law
@@ -45,9 +46,9 @@ def _chart(group: Group, whole: Callable[[Measurement], Measurement]) -> Chart:
     chosen = sorted(_spread(evaluated), key=lambda run: [column(run) for column in columns])
     memorized: list[Series] = []
     loss: list[Series] = []
-    for place, run in enumerate(map(whole, chosen)):
+    names = _names(chosen, columns)
+    for place, (name, run) in enumerate(zip(names, map(whole, chosen), strict=True)):
         best = max(run.members, key=lambda member: member.memorized)
-        name = in_words(columns, [column(run) for column in columns]) or run.key[:12]
         for member in run.members:
             curve, points = member.curve, _evenly(len(member.curve.epoch), MOST_POINTS)
             shares = tuple(curve.memorized[point] / member.library_size for point in points)
@@ -71,6 +72,18 @@ def _chart(group: Group, whole: Callable[[Measurement], Measurement]) -> Chart:
         ),
         share_y=False,
     )
+
+
+def _names(runs: Sequence[Measurement], columns: Sequence[Column]) -> list[str]:
+    """What runs are called: by their sizes, with the seed where several have the same, or else by their keys."""
+    names = [in_words(columns, [column(run) for column in columns]) for run in runs]
+    for told in (lambda run: f"seed {run.spec.seed}", lambda run: run.key[:12]):
+        often = Counter(names)
+        names = [
+            ", ".join(filter(None, [name, told(run)])) if often[name] > 1 or not name else name
+            for name, run in zip(names, runs, strict=True)
+        ]
+    return names
 
 
 def _spread(runs: list[Measurement]) -> list[Measurement]:

@@ -163,7 +163,7 @@ def _shown(
     name: str, runs: Given | Any, asked: Asked | None, where: Sequence[str], law: Law | Path | str | None
 ) -> list[Chart]:
     table = asked is not None and tables.is_table(runs)
-    there = None if table else of(runs)
+    there = None if table else of(runs, imported=asked is not None)
     rows = [] if asked is None and not where else rows_of_table(runs) if there is None else rows_of(there)
     rows = chosen(rows, where)
     if asked is not None:

@@ -46,7 +46,7 @@ def measured_against_predicted(runs: Sequence[Measurement], law: Law | None) -> 
     """
     return each(
         _groups(runs),
-        lambda group: _of_law(group, law) if law is not None and speaks_of(law, group.runs) else _of_fit(group),
+        lambda group: _of_law(group, law) if law is not None and speaks_of(law, group.runs) else _of_fit(group, law),
         "no run by protocol mac",
     )
 
@@ -68,7 +68,8 @@ def _of_law(group: Group, law: Law) -> Chart:
     )
 
 
-def _of_fit(group: Group) -> Chart:
+def _of_fit(group: Group, other: Law | None) -> Chart:
+    """The power law fitted to a group, in place of another that says nothing of it."""
     table, kept = _above_chance(group.runs)
     law = PowerLaw().fit(table)
     score = compare(table, [PowerLaw()]).scores[0]
@@ -87,8 +88,14 @@ def _of_fit(group: Group) -> Chart:
         "The power law against what was measured",
         panels,
         f"{_unit(group).capitalize()} above chance. Law: k · (seq_len - 1)^-p · n_heads^q · d_model^r, ours, fitted to "
-        f"these runs{on_the_right}{f' Left out: {of_runs(without)} not above chance.' if without else ''}",
+        f"these runs{on_the_right}{f' Left out: {of_runs(without)} not above chance.' if without else ''}"
+        f"{_not_drawn(other, group)}",
     )
+
+
+def _not_drawn(law: Law | None, group: Group) -> str:
+    """That a law says nothing of a group, with a space before it; empty where none was given."""
+    return f" {about(law, group.runs, drawn=False)}" if law is not None else ""
 
 
 def _chart(group: Group, title: str, panels: Sequence[Panel], said: str) -> Chart:
@@ -197,22 +204,23 @@ def held_out_heads(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     """Fig. 10: the largest number of heads, predicted by a law that is fitted to the others.
 
     Raises:
-        ReportError: when no kind of runs can be shown.
+        ReportError: when no kind of runs can be shown; of two numbers of heads the smaller says nothing of the larger.
     """
     return each(
-        (group for group in _groups(runs) if len(set(map(HEADS, group.runs))) > 1),
+        (group for group in _groups(runs) if len(set(map(HEADS, group.runs))) > 2),
         lambda group: _held_out(group, law),
-        "no runs by protocol mac that differ in n_heads and in nothing else but width and length",
+        "no runs by protocol mac of three n_heads or more that differ in nothing else but width and length",
     )
 
 
 def _held_out(group: Group, law: Law | None) -> Chart | None:
     most = max(map(HEADS, group.runs))
     others = [run for run in group.runs if HEADS(run) < most]
-    form = clone(law) if law is not None and speaks_of(law, group.runs) else PowerLaw()
+    speaks = law is not None and speaks_of(law, group.runs)
+    form = clone(law) if speaks else PowerLaw()
     fitted = form.set_params(target="memorized_above_chance", n_bootstrap=REFITS).fit(_above_chance(others)[0])
     *fewer, last = sorted(set(map(HEADS, others)))
-    known = f"{', '.join(map(str, fewer))} and {HEADS.words(last)}" if fewer else HEADS.words(last)
+    known = f"{', '.join(map(str, fewer))} and {HEADS.words(last)}"
     figure = replace(
         WIDTH_FIGURE,
         name="held-out-heads",
@@ -224,7 +232,7 @@ def _held_out(group: Group, law: Law | None) -> Chart | None:
             bars,
             limited,
             f"Dashed: the law {fitted.name}, fitted to the runs of {known}, with its 95 % prediction band (it "
-            "extrapolates beyond its domain: that is the test).",
+            f"extrapolates beyond its domain: that is the test).{'' if speaks else _not_drawn(law, group)}",
             f"{HARMA} hold out five heads in Fig. 10.",
         ),
     )

@@ -75,7 +75,7 @@ FIGURES: dict[str, Figure] = {
         "the largest number of heads, predicted from fewer",
         "Härmä et al. 2024, Fig. 10",
         predicted.held_out_heads,
-        "mac, several n_heads",
+        "mac, at least three n_heads",
     ),
     "parameters": declared.PARAMETERS,
     "curves": Drawn("training curves: memorized and loss against epoch", "capax", curves.training_curves, "mac"),

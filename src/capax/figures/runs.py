@@ -77,8 +77,11 @@ def read(stores: Sequence[Path]) -> Runs:
     return Runs(list(runs.values()), unfinished, imported, places, kept, tuple(stores))
 
 
-def of(given: Given) -> Runs:
+def of(given: Given, imported: bool = False) -> Runs:
     """The runs that somebody asked for; at least one.
+
+    Args:
+        imported: whether imported rows are enough.
 
     Raises:
         SpecError: for neither stores nor measurements.
@@ -93,7 +96,7 @@ def of(given: Given) -> Runs:
     if len(measured) < len(some) and len(paths) < len(some):
         raise SpecError("runs: should be stores, or measurements, got both or something else")
     found = Runs(measured, [], {}, {}, {}) if measured else read(paths)
-    if not found.runs:
+    if not found.runs and not (imported and found.imported):
         raise ReportError(none_in([path.name for path in paths], found.failures, found.imported))
     return found
 

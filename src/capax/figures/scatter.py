@@ -31,7 +31,12 @@ MOST_TOLD = 6
 """Columns that a caption says runs differ in, and kinds of one of them."""
 RUN = "run"
 """Where a row holds the run that it is of; there is no column of this name."""
-PER = ("_per_any_parameter", "_per_effective_parameter", "_per_parameter")
+PER = {
+    "_per_any_parameter": "total_parameters",
+    "_per_effective_parameter": "effective_parameters",
+    "_per_parameter": "trainable_parameters",
+}
+"""Ends of the names of amounts per parameter, and of which parameters."""
 COUNTED = ("memorized", "items", "tokens", "bits", "morris_bits", "allen_zhu_bits", "capacity")
 """What columns of amounts begin with: of a library that was memorized whole they are lower bounds."""
 LABELS = {column.name: column.label for column in SIZES} | {
@@ -69,9 +74,10 @@ class Asked:
 
 def rows_of(runs: Runs) -> list[Row]:
     """A row for each run and for each imported row of its stores: the columns of `tables.read`, and all amounts."""
-    table = tables.table(runs.runs, lambda run: record.columns(run, None)).to_dict(as_series=False)
-    every = amounts.beside(table, amounts.columns(runs.runs))
-    rows: list[Row] = [*_rows(every, runs.runs)]
+    rows: list[Row] = []
+    if runs.runs:
+        table = tables.table(runs.runs, lambda run: record.columns(run, None)).to_dict(as_series=False)
+        rows += _rows(amounts.beside(table, amounts.columns(runs.runs)), runs.runs)
     for path in runs.sources if runs.imported else ():
         with Store(path, create=False) as opened:
             rows += [{**row, "source": source} for source, found in opened.imported().items() for row in found]
@@ -151,6 +157,7 @@ def scatter(rows: Sequence[Row], asked: Asked) -> Chart:
         law=None if asked.fit is None else _fitted(asked, y, panel, few),
         caption=(
             f"Each mark is a run: {asked.y} against {asked.x}.",
+            _imported(kept),
             _bars,
             _hollow,
             "" if asked.fit is None else f"{HOW} Lower bounds are left out of it.",
@@ -202,7 +209,8 @@ def _ends(row: Row, name: str) -> Ends | None:
     """The interval of an amount: its own columns, or those of what it is a part of, to scale."""
     run = row.get(RUN)
     own = _own_interval(run, name)
-    whole = next((name.removesuffix(per) for per in PER if name.endswith(per)), name)
+    per = next((per for per in PER if name.endswith(per)), "")
+    whole = name.removesuffix(per)
     low, high = f"{whole}_low", f"{whole}_high"
     if name in ("capacity_last_gain", "capacity_low", "capacity_high", "capacity_reached"):
         return None
@@ -213,9 +221,10 @@ def _ends(row: Row, name: str) -> Ends | None:
     if own is not None:
         return own.low, own.high
     amount, ends = row.get(whole), (row.get(low), row.get(high))
-    if not amount or ends[0] is None or ends[1] is None:
+    parts: Any = row.get(PER[per]) if per else 1
+    if not (amount or (amount == 0 and parts)) or ends[0] is None or ends[1] is None:
         return None
-    scale = row[name] / amount
+    scale = row[name] / amount if amount else 1 / parts
     return ends[0] * scale, ends[1] * scale
 
 
@@ -278,6 +287,14 @@ def _bars(shown: Shown) -> str:
     best = any(RUN in row and row[RUN].spec.protocol.one_library and row[RUN].capacity is None for row in shown.rows)
     few = f", of the best of restarts from {FEWEST_RESTARTS} on" if best else ""
     return f"Bars: 95 % intervals{few}." if drawn else ""
+
+
+def _imported(rows: Sequence[Row]) -> str:
+    """How many of the marks are rows that were imported, of which there is no run."""
+    number = sum(RUN not in row and row.get("source") is not None for row in rows)
+    if not number:
+        return ""
+    return f"{number} of the marks {'is an imported row' if number == 1 else 'are imported rows'}."
 
 
 def _hollow(shown: Shown) -> str:

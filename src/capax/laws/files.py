@@ -256,7 +256,9 @@ def load_law(name: Law | Path | str = DEFAULT) -> Law:
     except OSError as error:
         raise LawError(f"law: cannot read {path}: {error.strerror}") from None
     if text is None:
-        raise LawError(f"law: a JSON file, reference or published:harma2024, got {str(name)!r}")
+        if path.suffix or path.parent != Path():
+            raise LawError(f"law: no such file: {path}")
+        raise LawError(f"law: a JSON file, reference, reference:NAME or published:harma2024, got {str(name)!r}")
     try:
         return from_json(text)
     except LawError as error:

@@ -6,6 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -50,7 +51,7 @@ def tails(level: float) -> tuple[float, float]:
     Raises:
         LawError: for a level that is none.
     """
-    if not 0 < level < 1:
+    if not (isinstance(level, Real) and 0 < level < 1):
         raise LawError(f"level: between 0 and 1, got {shown(level)}")
     return (1 - level) / 2, (1 + level) / 2
 

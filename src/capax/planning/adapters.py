@@ -200,6 +200,8 @@ def plan_lora(
         LawError: for a value that is not allowed.
         SpecError: for a base or targets that cannot be.
     """
+    if not isinstance(facts, Facts):
+        raise LawError(f"facts: capax.Facts, got {shown(facts)}")
     checked_recall(facts, recall)
     if not 0.5 <= probability < 1:
         raise LawError(f"probability: at least 0.5 and below 1, got {shown(probability)}")
@@ -345,6 +347,7 @@ def verify_lora(
     """Train an adapter of a plan on the file, once, and keep it.
 
     Args:
+        facts: those that were planned for.
         adapter: the first when not given.
         held_out: as of `Lora`.
         how: store, seed, workers and progress of `measure`.

@@ -220,7 +220,8 @@ def plan_facts(
         law: one in bits.
         data: stores with runs on facts, such as verified plans, which join the study that ships.
         sizes: values of the model's to choose from, as in `plan`.
-        probability, multiple, precision, accelerator, smallest: as in `plan`, and its budgets.
+        probability, multiple, precision, accelerator, smallest, budget_parameters, budget_bytes, budget_hours: as in
+            `plan`.
 
     Raises:
         LawError: for a value that is not allowed, or budgets that leave no network.
@@ -377,6 +378,7 @@ def verify_facts(facts: Facts, plan: FactsPlan, network: FactsNetwork | None = N
     """Train a network of a plan on the file, once, and keep its weights.
 
     Args:
+        facts: those that were planned for.
         network: the first when not given.
         how: store, seed, workers and progress of `measure`. A plan by bytes needs a store: what counts is what the
             weights recall that are kept there, once they are rounded.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from capax import working
-from capax.errors import AssumptionError, LawError
+from capax.errors import AssumptionError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning.question import SUREST, Question
@@ -94,6 +94,8 @@ def plan_relations(
         SpecError: for a width that is not allowed.
     """
     if not isinstance(graph, Relations):
+        if isinstance(graph, str):
+            raise LawError(f"graph: capax.Relations, or a directed networkx graph, got {shown(graph)}")
         with TemporaryDirectory() as folder:
             task = Relations.from_graph(graph, Path(folder) / "graph.graphml")
             return plan_relations(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 
-from capax.errors import SpecError
+from capax.errors import SpecError, shown
 from capax.memory import AssociativeMemory, Memory, RelationMemory
 from capax.models.transformer import TransformerEnsemble
 from capax.probes.ablation import AblationProbe, ablation_probe
@@ -63,6 +63,8 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
     Raises:
         SpecError: for a memory of anything but sequences, trials outside 1 to 1,000,000, or a negative seed.
     """
+    if not isinstance(memory, Memory | AssociativeMemory | RelationMemory):
+        raise SpecError(f"memory: what capax.load gives, got {shown(memory)}")
     if not isinstance(memory, Memory):
         raise SpecError(
             f"key: probes are of runs on sequences, run {memory.run.key[:12]} learned {memory.run.spec.task.task}"

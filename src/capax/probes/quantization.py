@@ -121,7 +121,7 @@ class Counted:
 def quantize(
     keys: str | Sequence[str],
     *,
-    bits: Sequence[int] = BITS,
+    bits: int | Sequence[int] = BITS,
     group: int = GROUP,
     store: Path | str = DEFAULT,
     trust: bool = False,
@@ -134,8 +134,9 @@ def quantize(
 
     Args:
         keys: of runs with kept weights that differ in their seed alone, or their beginnings. All restarts count.
-        bits: of an integer, 2 to 16.
+        bits: of an integer, 2 to 16; one number or several.
         group: consecutive weights along the inputs that share a step.
+        store: where they are kept.
         trust: whether a user's module may be imported, which runs its code.
 
     Raises:
@@ -143,7 +144,7 @@ def quantize(
             is not trusted or has changed.
         StoreError: when the store has no such run, one kept no weights, or they are not those of its model.
     """
-    roundings = _roundings(bits, group)
+    roundings = _roundings(bits if isinstance(bits, Sequence) else [bits], group)
     found: dict[str, tuple[Measurement, list[Path]]] = {}
     for key in [keys] if isinstance(keys, str) else keys:
         run, paths = memory.find(key, store, trust=trust)

@@ -10,7 +10,7 @@ from capax import machine
 from capax.protocols import chance, units
 from capax.protocols.count import Count
 from capax.protocols.mac import interval_of
-from capax.results import Breakdown, Curve, Cycle, Measurement, Member, Parameters
+from capax.results import Breakdown, Curve, Cycle, Measurement, Member, Parameters, Search
 from capax.seeds import numpy_generator
 from capax.specs import Run
 from capax.training.pack import Outcome
@@ -36,7 +36,8 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
     trainable = parameters.trainable
     shared = numpy_generator(run.seed, "library", 0) if one_library else None
     recallable, remarks = task.library_type().remarks(task, count.of, shared)
-    interval = interval_of(count.outcomes, recallable) if one_library else count.interval
+    by_bits = count.capacity is not None
+    interval = interval_of(count.outcomes, recallable, by_bits) if one_library else count.interval
     unreachable = sorted({token for outcome in count.outcomes for token in outcome.unreachable})
     return Measurement(
         memorized=count.memorized,
@@ -95,8 +96,11 @@ def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
 def _luck_of(items: float, count: Count, lucky: float, one_library: bool) -> tuple[float, float]:
     """What luck recalls of the library that a number of items is counted in, and its size.
 
-    Of a search for the largest library that is memorized whole, each number is a library of its own.
+    Of a search for the largest library that is memorized whole, each number is a library of its own, that counts whole;
+    of one item, which a constant answer recalls, nothing is above luck.
     """
+    if isinstance(count.search, Search):
+        return (0.0 if items > 1 else items), items
     if one_library or count.memorized < count.of:
         return lucky, count.of
     return lucky * items / count.of, items

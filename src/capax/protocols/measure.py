@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from capax import devices, memory
-from capax.errors import SpecError, StoreError, StoreWriteError
+from capax.errors import SpecError, StoreError, StoreWriteError, shown
 from capax.protocols.assemble import assemble
 from capax.protocols.budget import budget
 from capax.protocols.capacity import capacity
@@ -68,7 +68,7 @@ def measure(
         model: the model that remembers.
         training: how it learns; what it leaves open is as in the task's paper.
         protocol: `"mac"`, `"mls"`, `"shatter"`, `"budget"`, `"capacity"`, or their specs for more than the defaults.
-        restarts: restarts of `"mac"` (5 when not given) and `"capacity"` (3).
+        restarts: restarts of `"mac"` (5 when not given) and `"capacity"` (3), where a spec does not say them.
         paper: `"harma2024"` or `"mahdavi2024"`: what is not given is as that paper states it (`capax.specs.papers`).
         seed: names all random draws; same seed, same result (on the CPU bit for bit, whatever `workers`).
         name: what you call the run; with its tags it is no part of the key, and kept in the store.
@@ -78,6 +78,7 @@ def measure(
         fresh: measure again from the start even so, and replace it.
         keep_weights: keep every restart's parameters beside the store: the best one's for `capax.load`, all of them for
             `capax.quantize`.
+        device: `"auto"` (a GPU where there is one), `"cpu"`, `"cuda"` or `"mps"`.
         workers: processes on a CPU; more than 1 needs the caller's script to be guarded by
             `if __name__ == "__main__"`. A `Workers` is used as it is, and left open for the next measurement.
         threads: torch threads per process.
@@ -179,6 +180,9 @@ def run_of(
     if restarts is not None:
         if not protocol.one_library:
             raise SpecError(f"restarts: only for protocols 'mac' and 'capacity', got protocol {protocol.protocol!r}")
+        own = getattr(protocol, "restarts", None) if "restarts" in protocol.model_fields_set else None
+        if own not in (None, restarts):
+            raise SpecError(f"restarts: once, got {own} by the protocol and {shown(restarts)}")
         protocol = protocol.replace(restarts=restarts)
     training = training or Training()
     if paper is not None:

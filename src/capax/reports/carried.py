@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from capax.errors import CapaxError
+from capax.figures.groups import fields_of
 from capax.figures.interactive import GREY, SYMBOLS
 from capax.figures.looks import COLORS
 from capax.laws.law import Law
 from capax.planning.bits import families, usual_widths
 from capax.planning.question import Columns, Question, predicted
+from capax.results import Measurement
 from capax.store.tables import IN_BITS
 from capax.text import amount
 
@@ -104,12 +107,40 @@ def carried(law: Law) -> dict[str, Any]:
         "reasons": list(reasons),
         "probabilities": PROBABILITIES,
         "start": {
-            "target": _round(float(np.median([row[-2][PROBABILITIES.index(START)] for row in usual]))),
+            "asked": {name: values[len(values) // 2] for name, values in found.asked.items()},
+            "target": _usual(usual),
             "probability": START,
         },
         "domain": law.domain_.in_words(),
         "looks": {"colors": COLORS, "symbols": SYMBOLS, "grey": GREY},
     }
+
+
+def started(table: dict[str, Any], runs: Sequence[Measurement]) -> dict[str, Any]:
+    """The same, for a page that begins with what most runs were asked, and a number that such networks hold.
+
+    Args:
+        table: of `carried`.
+    """
+    specs, asked = [fields_of(run.spec, ()) for run in runs], dict[str, Any]()
+    rows = [row for row in table["rows"] if not row[-1]]  # inside the law's domain
+    for place, name in enumerate(table["asked"]):
+        known = Counter(fields[name] for fields in specs if fields.get(name) is not None)
+        wanted = known.most_common(1)[0][0] if known else table["start"]["asked"][name]
+        asked[name] = _nearest(list(dict.fromkeys(row[place] for row in rows)), wanted)
+        rows = [row for row in rows if row[place] == asked[name]]
+    return table | {"start": table["start"] | {"asked": asked, "target": _usual(rows)}}
+
+
+def _nearest(values: Sequence[Any], wanted: Any) -> Any:
+    if isinstance(wanted, str):
+        return wanted if wanted in values else values[len(values) // 2]
+    return min(values, key=lambda value: abs(math.log(value / wanted)))
+
+
+def _usual(rows: Sequence[Sequence[Any]]) -> float:
+    """What half of some networks hold, with the probability that a page begins with."""
+    return _round(float(np.median([row[-2][PROBABILITIES.index(START)] for row in rows])))
 
 
 def _of_bits(law: Law) -> Grid:

@@ -13,7 +13,7 @@ from capax.laws.files import load_law, reference_of
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.report import FittedParameter, report
-from capax.reports.carried import carried
+from capax.reports.carried import carried, started
 from capax.results import LEVEL, Measurement, Result
 from capax.specs import Task
 
@@ -45,10 +45,18 @@ class Planner(Result):
 def planner(given: Law | None, runs: Sequence[Measurement]) -> Planner | None:
     """The planner with a law, or with the one that ships for the task of most runs; None where none ships for any."""
     if given is not None:
-        return _with(given)
+        return _begun(_with(given), given.domain_.task_class(given.items), runs)
     tasks = Counter(type(run.spec.task) for run in runs)
-    plans = (_shipped(task.unit) for task, _ in tasks.most_common() if _law_of(task) is not None)
-    return next((plan for plan in plans if plan.carried is not None), None)
+    plans = ((_shipped(task.unit), task) for task, _ in tasks.most_common() if _law_of(task) is not None)
+    return next((_begun(plan, task, runs) for plan, task in plans if plan.carried is not None), None)
+
+
+def _begun(plan: Planner, task: type[Task], runs: Sequence[Measurement]) -> Planner:
+    """A planner whose page begins with what most runs of its task were asked."""
+    alike = [run for run in runs if type(run.spec.task) is task]
+    if plan.carried is None or not alike:
+        return plan
+    return plan.model_copy(update={"carried": started(plan.carried, alike)})
 
 
 def _law_of(task: type[Task]) -> str | None:

@@ -274,7 +274,7 @@ def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]
     Args:
         asked: fields of the specs; of those that are no sizes, too, the ones that differ are there if there is room.
     """
-    several = {name for name in table if len({repr(value) for value in table[name] if value is not None}) > 1}
+    several = {name for name in table if _differs(table, name)}
     others = [name for name in table if name in asked and name not in ("task", "protocol")]
     varied = [name for name in dict.fromkeys((*SIZES, *others, "seed")) if name in several]
     first = [name for name in ("key", "task", "protocol") if name == "key" or name in several]
@@ -283,6 +283,14 @@ def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]
     last = [name for name in dict.fromkeys((*held[:-1], *counted, *held[-1:])) if name in table]
     room = MOST_COLUMNS + (MORE_COLUMNS if held else 0) - len(first) - len(last)
     return [*first, *varied[: max(room, 0)], *last]
+
+
+def _differs(table: Mapping[str, Sequence[Any]], name: str) -> bool:
+    """Whether runs differ in a column. Having none is a value, but where all of the task and model have none."""
+    values = table[name]
+    kinds = list(zip(*(table.get(kind) or [""] * len(values) for kind in ("task", "model")), strict=True))
+    have = {kind for kind, value in zip(kinds, values, strict=True) if value is not None}
+    return len({repr(value) for kind, value in zip(kinds, values, strict=True) if kind in have}) > 1
 
 
 def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -142,7 +142,7 @@ class Mls(_Protocol):
     counted: ClassVar[str] = "largest library"
 
     protocol: Literal["mls"] = "mls"
-    first_size: Annotated[Size, Field(description="Library size where the search begins.")] = 16
+    first_size: Annotated[Size, Field(description="Library size where the search begins, at most `library_size`.")] = 16
     seeds: Annotated[int, Field(ge=2, le=MOST_TRAININGS, description="Trainings per round of the search.")] = 16
     max_trainings: Annotated[
         int, Field(ge=8, le=MOST_TRAININGS, description="Trainings after which the search ends.")

@@ -149,7 +149,9 @@ class Database:
             StoreWriteError: when it fails, or the file was removed or replaced meanwhile.
         """
         if self._read_only:
-            raise StoreError(f"store: {self.path} is open for reading only, read-only, or has other names (hard links)")
+            if self.path.exists():
+                check_path(self.path, True)
+            raise StoreError(f"store: {self.path} is open for reading only")
         try:
             with self._transaction():
                 yield self._connection

@@ -25,6 +25,8 @@ def check_path(path: Path, create: bool = True) -> None:
         raise StoreError(f"store: folder {path.parent} does not exist")
     if there or not create:
         regular(path, "store", StoreError)
+    if not there and create and not os.access(path.parent, os.W_OK):
+        raise StoreError(f"store: folder {path.parent} is read-only")
     if there and create and not is_writable(path):
         raise StoreError(f"store: {path} or its folder is read-only")
     if there and create and has_other_names(path):

@@ -41,7 +41,7 @@ class SweepProgress:
         total: runs of the study; None in an adaptive sweep, which chooses them on the way.
         stored: runs that were in the store before.
         done, failed: of the others.
-        running: packs of runs in flight.
+        running: runs in flight, which may be in fewer packs.
         memorized: items that the finished runs recalled.
         seconds_left: until the end, by the pace so far; None before the first run is done.
     """

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from capax.errors import SpecError, StoreError, StoreWriteError
+from capax.errors import SpecError, StoreError, StoreWriteError, shown
 from capax.overview import Displayed, Overview
 from capax.results import Measurement, ResultError
 from capax.specs import Run
@@ -75,6 +75,8 @@ class Store(Displayed):
     """
 
     def __init__(self, path: Path | str = DEFAULT, *, create: bool = True, read_only: bool = False) -> None:
+        if not isinstance(path, str | Path):
+            raise StoreError(f"store: a path, got {shown(path)}")
         self.path = Path(path)
         self._keeps = create and not read_only
         self._database = Database(self.path, create=self._keeps, read_only=read_only)
@@ -253,9 +255,11 @@ class Store(Displayed):
         return self._only(start, self.keys() | {key for (key,) in self._database.read("SELECT key FROM failures")})
 
     def _only(self, start: str, known: set[str]) -> str:
+        if not (isinstance(start, str) and start):
+            raise StoreError(f"key: a run's key, or how it begins, got {shown(start)}")
         keys = [key for key in known if key.startswith(start)]
-        if not start or len(keys) != 1:
-            found = f"{len(keys)} runs have" if start and keys else "no run has"
+        if len(keys) != 1:
+            found = f"{len(keys)} runs have" if keys else "no run has"
             raise StoreError(f"key: {found} a key that begins with {start!r} in {self.path}")
         return keys[0]
 

@@ -35,6 +35,9 @@ MOST_VALUES = 100_000_000
 LONGEST_HEADER = 2**16
 """Bytes of the first line of a .csv."""
 
+RAGGED = "found more fields"
+"""What polars says of a row of a .csv with more cells than there are columns, before advice on its own options."""
+
 COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
 """How gzip, zlib and zstd begin, which polars unpacks whatever a file is called."""
 
@@ -296,7 +299,8 @@ def _one_line(path: Path) -> Iterator[None]:
     try:
         yield
     except (PolarsError, OSError, UnicodeDecodeError) as error:
-        raise TableError(f"data: cannot read {path}: {error}") from None
+        why = "a row has more cells than the header" if RAGGED in str(error) else error
+        raise TableError(f"data: cannot read {path}: {why}") from None
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise

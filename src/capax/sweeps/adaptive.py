@@ -53,14 +53,20 @@ def sweep_adaptively(
     The other arguments and what is raised are as in `sweep`.
 
     Raises:
-        SpecError: for a target with a column that neither the law nor the study's runs have.
+        SpecError: for a law of other runs, a target without one of its columns, or with one that neither the law nor
+            the study's runs have.
     """
     asked = ask(study, store, allow_many, retries, executor, workers, device, Labels(name, tags))  # type: ignore[arg-type]
     adapt.check(budget, until)
     runs = asked.runs
     offered = adapt.candidate_table(runs)
+    lacking = [name for name in law.columns if name not in offered]
+    if lacking:
+        raise SpecError(f"law: {law.name} is of {law.items}; runs of this study have no {', '.join(lacking)}")
     if target is None:
         target = {name: [float(tables.numbers(offered, name).max())] for name in law.columns}
+    if missing := [name for name in law.columns if name not in target]:
+        raise SpecError(f"target: needs {', '.join(law.columns)}; {', '.join(missing)} not given")
     for name, values in target.items():
         if name not in (*law.columns, *offered):
             raise SpecError(

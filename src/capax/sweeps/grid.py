@@ -334,10 +334,17 @@ def _run(
         given[fields[name]][name] = value
     own = given.pop("run")
     try:
-        return Run(**{part: spec(**given[part]) for part, spec in parts.items()}, **own)  # type: ignore[arg-type]
+        made = {part: spec(**given[part]) for part, spec in parts.items()}
+        for part, values_of in given.items():
+            for name, value in values_of.items():
+                if isinstance(value, str) and isinstance(number := getattr(made.get(part), name, None), int | float):
+                    raise SpecError(f"{name}: should be {number!r}, without quotes, got {value!r}")
+        return Run(**made, **own)  # type: ignore[arg-type]
     except SpecError as error:
         steps = ", ".join(f"{name} {value}" for step in combination for name, value in step.items())
-        raise SpecError(f"{error} (in the run with {steps})" if steps else str(error)) from None
+        part = fields.get(str(error).partition(":")[0], "run")
+        table = "" if part == "run" else f"{part}."
+        raise SpecError(f"{table}{error}{f' (in the run with {steps})' if steps else ''}") from None
 
 
 def shapes(runs: tuple[Run, ...]) -> Iterator[tuple[Run, ...]]:

@@ -11,10 +11,11 @@ from typing import Annotated
 from pydantic import Field
 
 from capax import devices
-from capax.errors import printable
+from capax.errors import CapaxError, printable
 from capax.results import Result
 from capax.specs import Run
 from capax.store import Store
+from capax.store.file import check_path
 from capax.sweeps import packs, shards
 from capax.sweeps.executors import usual_workers
 from capax.sweeps.grid import Study
@@ -49,6 +50,9 @@ class Preview(Result):
     seconds: Annotated[
         float | None, Field(description="Expected, if trainings go to their budget of steps; None when some have none.")
     ]
+    refused: Annotated[
+        tuple[str, ...], Field(description="Why some of the packs that were tried cannot be run; they are not timed.")
+    ] = ()
     bytes: Annotated[int, Field(description="Memory of all workers at their largest jobs.")]
 
     def in_words(self) -> str:
@@ -59,10 +63,12 @@ class Preview(Result):
         )
         of = "" if self.shard is None else f"shard {self.shard} of {self.study_runs} runs{again}: "
         again = again if self.shard is None else ""
+        fail = f"\n{counted(len(self.refused), 'pack')} would fail: {self.refused[0]}" if self.refused else ""
         return (
             f"{of}{counted(self.runs, 'run')}{again}, {self.stored} in {printable(self.store)}; the others in "
             f"{counted(self.jobs, 'pack')} on {counted(self.workers, 'worker')}\n"
             f"expected time: {took}; memory: {self.bytes / 1e9:.2g} GB"
+            f"{fail}"
         )
 
 
@@ -77,19 +83,31 @@ def preview(
     """Look at a study without running it: a few steps of each of its shapes are timed (at most 100 shapes).
 
     Where a step of the whole library takes long, one of a part of it is timed.
+
+    Raises:
+        CapaxError: where no pack could be run.
+        StoreError: for a store that cannot be.
     """
     path = Path(store)
     known: set[str] = set()
+    check_path(path, True)
     if path.exists():
         with Store(path, create=False) as opened:
-            known = opened.keys()
+            known = {run.key for run in opened.summaries()}
     runs = study.runs if shard is None else shards.share(study.runs, shard)
     missing = tuple(run for run in runs if run.key() not in known)
     where, gpus = devices.choose_gpus(device)
     jobs = list(together(missing))
     slots = usual_workers(where, gpus) if workers is None else Workers(workers).workers
     every = max(math.ceil(len(jobs) / MOST_SHAPES), 1)
-    timed = [_cost(job, where) for job in jobs[::every]]
+    timed, refused = list[_Cost](), list[CapaxError]()
+    for job in jobs[::every]:
+        try:
+            timed.append(_cost(job, where))
+        except CapaxError as error:  # the sweep notes it as a failure, and goes on
+            refused.append(error)
+    if refused and not timed:
+        raise refused[0]
     seconds = [cost.seconds for cost in timed if cost.seconds is not None]
     mean = statistics.fmean(seconds) if seconds else 0.0
     total = mean * len(jobs) / min(slots, max(len(jobs), 1)) if len(seconds) == len(timed) else None
@@ -104,6 +122,7 @@ def preview(
         jobs=len(jobs),
         workers=slots,
         seconds=total,
+        refused=tuple(map(str, refused)),
         bytes=slots * (PROCESS_BYTES + max((cost.bytes for cost in timed), default=0)),
     )
 

@@ -54,7 +54,7 @@ class UnderWay:
         self._unsaved: dict[str, None] = {}
         self._ending: CapaxError | None = None
         self._started = time.monotonic()
-        self._stored = self._done = self._failed = self._memorized = self.dead = 0
+        self._stored = self._done = self._failed = self._memorized = self._in_flight = self.dead = 0
 
     def run(self) -> Generator[Measurement]:
         """All runs, stored ones first."""
@@ -75,7 +75,8 @@ class UnderWay:
             while self._queue or self._executor.running:
                 while self._queue and self._executor.running < self._executor.slots:
                     with deferred():  # what was submitted is known to the executor
-                        self._executor.submit(self._queue.popleft())
+                        self._executor.submit(job := self._queue.popleft())
+                        self._in_flight += len(job.runs)
                     self._tell()
                 yield from self._ended()
                 if self._ending is not None:
@@ -97,7 +98,9 @@ class UnderWay:
     def _ended(self) -> Iterator[Measurement]:
         """Wait for jobs to end and store their measurements; interrupts are deferred, so that nothing is lost."""
         with deferred():
-            self._reports.extend(self._executor.wait(WAIT_SECONDS))
+            ended = self._executor.wait(WAIT_SECONDS)
+            self._in_flight -= sum(len(report.job.runs) for report in ended)
+            self._reports.extend(ended)
             while self._reports:
                 kept = self._take(self._reports[0])
                 self._reports.popleft()
@@ -217,7 +220,7 @@ class UnderWay:
                 total=len(self._runs),
                 stored=self._stored,
                 done=self._done,
-                running=self._executor.running,
+                running=self._in_flight,
                 failed=self._failed,
                 memorized=self._memorized,
                 seconds_left=None if pace is None else pace * left,

@@ -100,5 +100,5 @@ class SequenceLibrary(TokenLibrary):
             return size, ()
         recallable = reachable_items(draw(spec, size, generator), spec.recall)
         why = "one prefix, two targets" if spec.recall == "last" else "one first token leads to one sequence only"
-        note = f"{size - recallable} of {size} items contradict others ({why})"
+        note = f"at most {recallable} of {size} items can be recalled, since others contradict them ({why})"
         return recallable, (note,) if recallable < size else ()

@@ -106,5 +106,5 @@ class TextLibrary(TokenLibrary):
         if aside := left_aside(Path(spec.library)):
             notes.append(f"{aside} more in {Path(spec.library).name} not read: texts are the .txt files in it")
         if recallable < size:
-            notes.append(f"{size - recallable} of {size} windows begin as others and go on otherwise (one prefix)")
+            notes.append(f"at most {recallable} of {size} windows can be recalled: others begin alike (one prefix)")
         return recallable, tuple(notes)

@@ -10,6 +10,7 @@ from pydantic import Field
 from capax.errors import SpecError
 from capax.results import Result
 from capax.specs.channel import trained_heads
+from capax.specs.spec import whole
 
 
 class ChannelDesign(Result):
@@ -37,12 +38,18 @@ def channel_design(n_items: int, n_edges: int, d_model: int) -> tuple[ChannelDes
     r = m/d_model = 2, then r/2 to r. Other sizes are extrapolated, and say so; m' heads of one channel are always
     enough (`capax.construct`), so that more is never needed.
 
+    Args:
+        n_items: items m of the graph.
+        n_edges: its edges m', at most m (m − 1).
+        d_model: channels of an item.
+
     Raises:
-        SpecError: for fewer than 2 items or edges, or no channel.
+        SpecError: for fewer than 2 items or edges, more edges than pairs, or no channel.
     """
     for name, size, least in (("n_items", n_items, 2), ("n_edges", n_edges, 2), ("d_model", d_model, 1)):
-        if size < least:
-            raise SpecError(f"{name}: at least {least}, got {size}")
+        whole(name, size, least)
+    if n_edges > (most := n_items * (n_items - 1)):
+        raise SpecError(f"n_edges: at most {most} (n_items {n_items}), got {n_edges}")
     heads = ceil(n_edges / max(1, d_model // 3)), ceil(n_edges / max(1, d_model // 4))
     sizes = ceil(1.1 * log2(n_items)), ceil(1.8 * log2(n_items))
     per_channel, trained = n_edges * log2(n_edges) / d_model, trained_heads(n_items, d_model)
