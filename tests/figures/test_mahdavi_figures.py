@@ -49,6 +49,10 @@ def test_a_line_a_library_against_heads(heads: list[Measurement]) -> None:
     assert luck.x == (1, 2, 4)
     assert luck.y == tuple(one.chance / 20 for one in ordered)
     assert min(luck.y) > 0.25  # the commonest of four classes
+    assert "by chance: what guessing or one constant answer recalls, whichever is more" in chart.caption
+    older = [one.model_copy(update={"chance_constant": None}) for one in heads]
+    assert "by chance: expected from guessing." in HEADS.shown(older, None)[0].caption
+    assert "(of runs of earlier versions guessing alone)" in HEADS.shown([*heads[:3], *older[3:]], None)[0].caption
     straight = linregress([1, 2, 4], twenty.y).rvalue ** 2
     assert straightness(ordered) == pytest.approx(straight)
     assert f"{straight:.3f} (library of 20)" in chart.caption

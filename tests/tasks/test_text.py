@@ -279,7 +279,7 @@ def test_windows_that_begin_alike_are_not_all_recallable(tmp_path: Path) -> None
     task = spec(tmp_path, tokenization="bytes", seq_len=8, prefix=4)
     recallable, notes = TextLibrary.remarks(task, 4, GENERATOR)
     assert recallable == 1
-    assert notes[-1] == "3 of 4 windows begin as others and go on otherwise (one prefix)"
+    assert notes[-1] == "at most 1 of 4 windows can be recalled: others begin alike (one prefix)"
 
 
 def test_verses_are_learned_and_remembered(books: Path, tmp_path: Path) -> None:

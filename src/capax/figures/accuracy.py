@@ -85,12 +85,19 @@ def _first(catalogue: Catalogue | None, names: Sequence[str]) -> float | None:
     return None
 
 
+def _luck(runs: Sequence[Measurement]) -> str:
+    """What is called luck: runs of earlier versions know of guesses alone."""
+    known = {run.chance_constant is not None for run in runs}
+    told = (
+        "what guessing or one constant answer recalls, whichever is more" if True in known else "expected from guessing"
+    )
+    return f"{told} (of runs of earlier versions guessing alone)" if len(known) > 1 else told
+
+
 def greys(shown: Shown) -> str:
     """What the grey lines are."""
     names = {one.name.split(",")[0] for panel in shown.panels for one in panel.series if one.kind == "reference"}
-    told = {name: text for name, (_, text) in THEORY.items()} | {
-        "by chance": "what guessing or one constant answer recalls, whichever is more"
-    }
+    told = {name: text for name, (_, text) in THEORY.items()} | {"by chance": _luck(shown.rows)}
     return f"Grey: {'; '.join(f'{name}: {text}' for name, text in told.items() if name in names)}."
 
 
