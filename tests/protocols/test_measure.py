@@ -373,6 +373,8 @@ def test_what_does_not_go_together_is_refused() -> None:
         capax.measure(SMALL, NARROW, protocol="mls", restarts=2)
     with pytest.raises(SpecError, match="restarts: once, got 2 by the protocol and 3"):
         capax.measure(SMALL, NARROW, protocol=capax.Mac(restarts=2), restarts=3)
+    with pytest.raises(SpecError, match="progress: a function of a Progress, got 3"):
+        capax.measure(SMALL, NARROW, progress=3)  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="protocol"):
         capax.measure(SMALL, NARROW, protocol="most")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="library"):

@@ -35,6 +35,8 @@ def test_the_threshold_counts() -> None:
     assert saturation(attention, threshold=0.6).heads[0].saturated == 0
     with pytest.raises(CapaxError, match=r"threshold.*0.*1.*1.0"):
         saturation(attention, threshold=1.0)
+    with pytest.raises(SpecError, match="attention: an array of heads, examples and tokens"):
+        saturation("key")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 
-from capax.errors import SpecError
+from capax.errors import SpecError, shown
 from capax.results import Result
 
 THRESHOLD = 0.99
@@ -46,8 +46,10 @@ def saturated(
     """The map of heads and examples: whether the largest weight of a head is above the threshold.
 
     Raises:
-        SpecError: for a threshold outside [0, 1).
+        SpecError: for what is no such array, and for a threshold outside [0, 1).
     """
+    if not isinstance(attention, np.ndarray) or attention.ndim != 3:
+        raise SpecError(f"attention: an array of heads, examples and tokens, got {shown(attention)}")
     if not 0 <= threshold < 1:
         raise SpecError(f"threshold: at least 0 and below 1, got {threshold}")
     return attention.max(2) > threshold
@@ -66,7 +68,7 @@ def saturation(
         threshold: a head saturates where its largest weight is above it.
 
     Raises:
-        SpecError: for a threshold outside [0, 1).
+        SpecError: as `saturated`.
     """
     found = saturated(attention, threshold)
     per_example = found.sum(0)

@@ -99,6 +99,8 @@ def measure(
     labels = Labels(name, tags)  # type: ignore[arg-type]
     where = devices.choose_device(device)
     devices.refuse(where, run.training.precision, run.training.optimizer)
+    if not (progress is None or callable(progress)):
+        raise SpecError(f"progress: a function of a Progress, got {shown(progress)}")
     if keep_weights and not run.protocol.one_library:
         raise SpecError(f"keep_weights: only for protocols 'mac' and 'capacity', got {run.protocol.protocol!r}")
     if keep_weights and store is None:
