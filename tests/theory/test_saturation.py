@@ -35,7 +35,7 @@ def test_the_threshold_counts() -> None:
     assert saturation(attention, threshold=0.6).heads[0].saturated == 0
     with pytest.raises(CapaxError, match=r"threshold.*0.*1.*1.0"):
         saturation(attention, threshold=1.0)
-    with pytest.raises(SpecError, match="attention: an array of heads, examples and tokens"):
+    with pytest.raises(CapaxError, match="attention: an array of heads, examples and tokens"):
         saturation("key")  # type: ignore[arg-type]
 
 
