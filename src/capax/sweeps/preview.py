@@ -63,7 +63,8 @@ class Preview(Result):
         )
         of = "" if self.shard is None else f"shard {self.shard} of {self.study_runs} runs{again}: "
         again = again if self.shard is None else ""
-        fail = f"\n{counted(len(self.refused), 'pack')} would fail: {self.refused[0]}" if self.refused else ""
+        tried = counted(len(self.refused), "pack")
+        fail = f"\n{tried} of those that were tried would fail: {self.refused[0]}" if self.refused else ""
         return (
             f"{of}{counted(self.runs, 'run')}{again}, {self.stored} in {printable(self.store)}; the others in "
             f"{counted(self.jobs, 'pack')} on {counted(self.workers, 'worker')}\n"
@@ -93,7 +94,7 @@ def preview(
     check_path(path, True)
     if path.exists():
         with Store(path, create=False) as opened:
-            known = {run.key for run in opened.summaries()}
+            known = {run.key for run in opened.summaries()}  # read, not only counted: a damaged page is told here
     runs = study.runs if shard is None else shards.share(study.runs, shard)
     missing = tuple(run for run in runs if run.key() not in known)
     where, gpus = devices.choose_gpus(device)
