@@ -50,7 +50,7 @@ def _family(runs: Sequence[Measurement], sizes: Collection[str]) -> Measured:
     for group, values in zip(groups, each, strict=True):
         fields = fields_of(group.runs[0].spec, sizes)
         told = {name: value for name, value in fields.items() if usual.get(name, _NOT) != value}
-        told |= dict.fromkeys(usual.keys() - fields.keys())  # arguments of a module that this one is not given
+        told |= {name: None for name in usual if name not in fields}  # arguments of a module that this one is not given
         went = ", ".join(f"{name} {_listed(values[name])}" for name in values if name in several)
         rows.append((len(group.runs), went or "–", in_words(told) or "–"))
     return Measured(len(runs), words.kind(groups[0]), rows if len(rows) > 1 else [])

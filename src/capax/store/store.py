@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -75,7 +76,7 @@ class Store(Displayed):
     """
 
     def __init__(self, path: Path | str = DEFAULT, *, create: bool = True, read_only: bool = False) -> None:
-        if not isinstance(path, str | Path):
+        if not isinstance(path, str | os.PathLike):
             raise StoreError(f"store: a path, got {shown(path)}")
         self.path = Path(path)
         self._keeps = create and not read_only
