@@ -102,5 +102,5 @@ def best_of_restarts_interval(
     ranges = [_best_of_quantiles(len(counts), best_of) for best_of in {len(counts), *((1,) if by_bits else ())}]
     lows, highs = zip(*ranges, strict=True)
     low, high = (min(max(mean + quantile * deviation, least), float(most)) for quantile in (min(lows), max(highs)))
-    which = f"that of {len(counts)} restarts which knows most bits" if by_bits else f"best of {len(counts)} restarts"
+    which = f"the one of {len(counts)} restarts that knows most bits" if by_bits else f"best of {len(counts)} restarts"
     return Interval(low=low, high=high, level=LEVEL, of=f"{which}, in a repeated study of this library")
