@@ -86,6 +86,14 @@ def refuse(device: Device, precision: str, optimizer: str) -> None:
         raise DeviceError("optimizer: SOAP computes in float64, which Apple's GPU (device 'mps') lacks, got 'soap'")
 
 
+def wait() -> None:
+    """Wait until GPUs have done what they were given: calls return before."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    elif torch.backends.mps.is_available():
+        torch.mps.synchronize()
+
+
 def wide_on(device: torch.device) -> torch.device:
     """Where numbers of a device are computed in float64: there, or on the CPU for Apple's GPUs, which cannot."""
     return torch.device("cpu") if device.type == "mps" else device

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from capax import machine
+from capax import devices, machine
 from capax.specs import Run, Training
 from capax.specs.spec import later_fields
 from capax.training.pack import Pack
@@ -99,9 +99,11 @@ def best_size(pack: Pack) -> int:
 def median_seconds(work: Callable[[], object]) -> float:
     """Median seconds of a call, after one warm-up call."""
     work()
+    devices.wait()
     taken = []
     for _ in range(STEPS):
         began = time.perf_counter()
         work()
+        devices.wait()
         taken.append(time.perf_counter() - began)
     return statistics.median(taken)

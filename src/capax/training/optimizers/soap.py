@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from capax.specs import Training
@@ -83,13 +84,15 @@ class Soap(Adam):
         """New bases; the mean gradients are turned into them, their squares only put in the new order."""
         means, squares = self.parts(self._state["exp_avg"]), self.parts(self._state["exp_avg_sq"])
         self._turn(means, back=True)
+        powers = {}
         for (name, side), average in self._averages.items():
             basis = self._bases[name, side]
             turned = average @ basis
             # descending, as power iterations leave them
             order = (basis * turned).sum(-2).argsort(dim=-1, descending=True, stable=True)
-            self._bases[name, side] = torch.linalg.qr(_in_order(turned, order, -1))[0].contiguous()
+            powers[name, side] = _in_order(turned, order, -1)
             squares[name].copy_(_in_order(squares[name], order, SIDES[side]))
+        self._bases = _orthonormal(powers)
         self._turn(means)
 
     def _find_holes(self) -> None:
@@ -143,6 +146,37 @@ def _eigenvectors(averages: Tensor) -> Tensor:
         if averages.dim() == 2:
             return torch.linalg.eigh(averages.double())[1].to(averages.dtype)
         return torch.stack([_eigenvectors(one) for one in averages])
+
+
+def _orthonormal(matrices: dict[tuple[str, str], Tensor]) -> dict[tuple[str, str], Tensor]:
+    """An orthonormal basis of each matrix's columns in their order, the Q of its QR.
+
+    On a GPU those of one size are taken together, whatever they are of: hundreds of small ones, one after another,
+    would take longer there than the rest of the step.
+    """
+    if all(matrix.device.type == "cpu" for matrix in matrices.values()):
+        return {place: torch.linalg.qr(matrix)[0].contiguous() for place, matrix in matrices.items()}
+    found: dict[tuple[str, str], Tensor] = {}
+    for size in {matrix.shape[-1] for matrix in matrices.values()}:
+        alike = {place: matrix for place, matrix in matrices.items() if matrix.shape[-1] == size}
+        stacks = [matrix.reshape(-1, size, size) for matrix in alike.values()]
+        parts = stacked_bases(torch.cat(stacks)).split([len(stack) for stack in stacks])
+        found |= {place: part.view_as(alike[place]) for place, part in zip(alike, parts, strict=True)}
+    return {place: found[place] for place in matrices}
+
+
+def stacked_bases(matrices: Float[Tensor, "b n n"]) -> Float[Tensor, "b n n"]:
+    """The Q of each matrix's QR, by products of whole stacks: torch's own forms one after another on a GPU.
+
+    Q is the product of reflections I − τ v vᵀ, which is I − V T Vᵀ with T = (I + diag(τ) U)⁻¹ diag(τ), U the part of
+    VᵀV above its diagonal (Schreiber and Van Loan 1989).
+    """
+    packed, scales = torch.geqrf(matrices)
+    vectors = packed.tril(-1)
+    vectors.diagonal(dim1=-2, dim2=-1).fill_(1)
+    coupled = scales[..., None] * (vectors.mT @ vectors).triu(1)
+    factor = torch.linalg.solve_triangular(coupled, torch.diag_embed(scales), upper=True, unitriangular=True)
+    return torch.eye(matrices.shape[-1], dtype=packed.dtype, device=packed.device) - vectors @ factor @ vectors.mT
 
 
 def _touched(averages: Tensor) -> Tensor:

@@ -1,0 +1,115 @@
+"""On a GPU a training takes the steps that it takes on the CPU, up to rounding; all is left out where there is none."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import capax
+from capax.specs import (
+    Associations,
+    AssociativeAttention,
+    KeyQueryChannel,
+    Model,
+    Relations,
+    Sequences,
+    Task,
+    Training,
+    Transformer,
+)
+from capax.testing.trained import assert_same, pack
+from capax.training.loop import Course
+from capax.training.optimizers.soap import stacked_bases
+from capax.training.pack import Pack
+from capax.training.snapshots import Snapshot
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+
+SEQUENCES = Sequences(seq_len=6, vocab_size=16, library_size=50)
+CASES: dict[str, tuple[Task, Model]] = {
+    "sequences": (SEQUENCES, Transformer(n_heads=2, d_model=16, d_head=8)),
+    "layers": (
+        SEQUENCES.replace(loss="all", recall="all"),
+        Transformer(n_layers=2, n_heads=2, d_model=16, d_head=8, embeddings="trained", readout="tied"),
+    ),
+    "variants": (
+        SEQUENCES,
+        Transformer(
+            n_heads=4, n_kv_heads=2, d_model=16, d_head=4, positions="rotary", norm="rms", gated=True, activation="silu"
+        ),
+    ),
+    "delta": (SEQUENCES, Transformer(n_heads=2, d_model=16, d_head=8, attention="gated-delta")),
+    "associations": (
+        Associations(context_size=8, library_size=60, labels="classes", contexts="fresh"),
+        AssociativeAttention(n_heads=4, d_model=8, d_head=8, profile="mahdavi2024"),
+    ),
+    "relations": (Relations(n_items=20), KeyQueryChannel(n_heads=2, d_model=8, d_head=4)),
+}
+
+
+def on(device: str, of: Pack, snapshot: Snapshot | None = None) -> Course:
+    return Course(replace(of, device=device), deepcopy(snapshot))
+
+
+def after(course: Course, steps: int) -> Course:
+    for _ in range(steps):
+        course.step(lambda: False)
+    return course
+
+
+def assert_agree(one: Course, other: Course, tolerance: float) -> None:
+    """In all that is trained, and in what evaluations found."""
+    for name, expected in one.learner.ensemble.trainable.items():
+        received = other.learner.ensemble.trainable[name]
+        assert received.device.type == "cuda"
+        assert_same(received.detach().cpu(), expected.detach(), tolerance, name)
+    for expected, received in zip(one.outcomes(), other.outcomes(), strict=True):
+        assert [point[:2] for point in received.curve] == [point[:2] for point in expected.curve]
+        assert (received.memorized, received.steps) == (expected.memorized, expected.steps)
+
+
+def training(**given: Any) -> Training:
+    return Training(
+        **{"precision": "float64", "lr": 0.01, "batch_size": 32, "patience": None, "stop_when_complete": False} | given
+    )
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_those_of_the_cpu(case: str, optimizer: str) -> None:
+    """From the same start, which is drawn alike; batches and evaluations too."""
+    task, model = CASES[case]
+    given = pack(task, model, training(optimizer=optimizer, max_steps=30), range(3))
+    assert_agree(after(on("cpu", given), 30), after(on("cuda", given), 30), 1e-9)
+
+
+@pytest.mark.parametrize("case", ["sequences", "layers", "associations"])
+def test_a_training_goes_on_from_the_cpu_by_the_same_steps(case: str) -> None:
+    """By SOAP, through three refreshes of its bases: signs of its eigenvectors, which may differ, are taken along."""
+    task, model = CASES[case]
+    chosen = training(optimizer="soap", basis_every=5, basis_beta=0.9, beta1=0.8, beta2=0.95, max_steps=100)
+    given = pack(task, model, chosen, range(3))
+    snapshot = after(on("cpu", given), 41).snapshot(0.0)
+    assert_agree(*(after(on(device, given, snapshot), 15) for device in ("cpu", "cuda")), 1e-6)
+
+
+def test_bases_are_those_of_qr() -> None:
+    matrices = torch.randn(40, 24, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = stacked_bases(matrices.cuda()).cpu()
+    assert_same(found, torch.linalg.qr(matrices)[0], 1e-12, "bases")
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_measurement_by_protocol_capacity_agrees(precision: str) -> None:
+    """Within what restarts differ by: rounding is not the same."""
+    task, model = Sequences(seq_len=8, vocab_size=32, library_size=90), Transformer(n_heads=2, d_model=8, d_head=4)
+    chosen, protocol = Training(precision=precision), capax.Capacity(restarts=3)
+    cpu = capax.measure(task, model, chosen, protocol=protocol, device="cpu").capacity
+    gpu = capax.measure(task, model, chosen, protocol=protocol, device="cuda").capacity
+    assert cpu is not None
+    assert gpu is not None
+    assert gpu.bits == pytest.approx(cpu.bits, rel=0.1)
