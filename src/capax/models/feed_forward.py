@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from capax.models.mixers.mixer import with_gain
-from capax.models.operations import gelu, silu
+from capax.models.operations import by_matrix, gelu, silu
 from capax.specs import Transformer
 
 RRELU = (1 / 8, 1 / 3)
@@ -65,13 +65,13 @@ def _of_one(
     slopes: Float[Tensor, "e r f"] | None,
 ) -> Float[Tensor, "e r c"]:
     # added in place: `baddbmm` would write the bias to every row first
-    hidden = (flat @ with_gain(weights["up"], gain)).add_(weights["up_bias"][:, None])
+    hidden = by_matrix(flat, with_gain(weights["up"], gain)).add_(weights["up_bias"][:, None])
     if spec.gated:
-        opened = (flat @ with_gain(weights["gate"], gain)).add_(weights["gate_bias"][:, None])
+        opened = by_matrix(flat, with_gain(weights["gate"], gain)).add_(weights["gate_bias"][:, None])
         hidden = hidden * _active(opened, spec, slopes)
     else:
         hidden = _active(hidden, spec, slopes)
-    return (hidden @ weights["down"]).add_(weights["down_bias"][:, None])
+    return by_matrix(hidden, weights["down"]).add_(weights["down_bias"][:, None])
 
 
 def _active(x: Float[Tensor, "e r f"], spec: Transformer, slopes: Float[Tensor, "e r f"] | None) -> Tensor:

@@ -17,6 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+PART_ROWS = 1024
+"""Rows that a GPU takes at least at once in a product with a matrix (measured)."""
 LANES = 16
 """Numbers that a processor takes at once, at most. Torch's softmax over fewer takes them one by one."""
 
@@ -58,6 +60,48 @@ def positive(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
 
 def _leaves_none_over(x: Float[Tensor, "e *rest"]) -> bool:
     return x[0].numel() % (2 * LANES) == 0  # torch takes two vectors a turn
+
+
+def by_matrix(rows: Float[Tensor, "e r i"], matrix: Float[Tensor, "e i j"]) -> Float[Tensor, "e r j"]:
+    """Rows times their member's matrix, whose gradient a GPU forms of parts of the rows.
+
+    The gradient is a small matrix, and a sum over all rows: at once it would keep few of a GPU's processors busy.
+    """
+    if rows.device.type == "cpu" or torch.compiler.is_compiling():
+        return rows @ matrix
+    found: Tensor = ByMatrix.apply(rows, matrix)  # type: ignore[no-untyped-call]
+    return found
+
+
+class ByMatrix(torch.autograd.Function):
+    """`rows @ matrix`; with `torch.autocast`, forth and back as it was when it was computed."""
+
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda")  # type: ignore[untyped-decorator]
+    def forward(ctx: Any, rows: Float[Tensor, "e r i"], matrix: Float[Tensor, "e i j"]) -> Float[Tensor, "e r j"]:
+        """The product."""
+        ctx.save_for_backward(rows, matrix)
+        return rows @ matrix
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cuda")  # type: ignore[untyped-decorator]
+    @once_differentiable
+    def backward(ctx: Any, gradient: Float[Tensor, "e r j"]) -> tuple[Tensor | None, Tensor | None]:
+        """The matrix's gradient as the sum of those of equal parts of the rows."""
+        rows, matrix = ctx.saved_tensors
+        of_rows = gradient @ matrix.mT if ctx.needs_input_grad[0] else None
+        if not ctx.needs_input_grad[1]:
+            return of_rows, None
+        e, r, i = rows.shape
+        cut = (e * _parts(r), -1)
+        parts = rows.reshape(*cut, i).mT @ gradient.reshape(*cut, gradient.shape[-1])
+        return of_rows, parts.view(e, -1, *parts.shape[1:]).sum(1)
+
+
+@cache
+def _parts(rows: int) -> int:
+    """Into how many equal parts of at least `PART_ROWS` some rows can be cut."""
+    return max((parts for parts in range(1, rows // PART_ROWS + 1) if rows % parts == 0), default=1)
 
 
 def looked_up(table: Float[Tensor, "r c"], rows: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch c"]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from capax.models.ensemble import TokenEnsemble
 from capax.models.feed_forward import RRELU, feed_forward
 from capax.models.mixers.mixer import Inputs, Mixer, normed, with_gain
-from capax.models.operations import looked_up
+from capax.models.operations import by_matrix, looked_up
 from capax.specs import Transformer
 from capax.specs.feed_forward import feed_forward_parameters
 from capax.specs.model import Scored
@@ -181,7 +181,7 @@ class TransformerEnsemble(TokenEnsemble[Transformer]):
 
     def _read_out(self, x: Float[Tensor, "e b p c"]) -> Float[Tensor, "e b p t"]:
         table = with_gain(self.readout.mT, self._gain("final_norm") if self._first else None)
-        return (self._before(x).flatten(1, 2) @ table).view(*x.shape[:3], -1)
+        return by_matrix(self._before(x).flatten(1, 2), table).view(*x.shape[:3], -1)
 
 
 def kept(x: Float[Tensor, "e b p c"], left: Float[Tensor, "e b p c"] | None) -> Float[Tensor, "e b p c"]:

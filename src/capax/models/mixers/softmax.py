@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models.mixers.mixer import Inputs, Mixer, turned, turned_halves, turned_to_all, with_gain
-from capax.models.operations import looked_up, softmax
+from capax.models.operations import by_matrix, looked_up, softmax
 from capax.specs.model import Scored
 
 LOOK_UP = 8
@@ -170,10 +170,10 @@ def all_queries(
     """Every position asks; inputs are vectors."""
     e, b, n, c = x.shape
     if mixes_inputs(weights.key, weights.value, n) and not rotary:
-        asked = (x.flatten(1, 2) @ joined_query(weights)).view(e, b, -1, c)  # e b nh c
+        asked = by_matrix(x.flatten(1, 2), joined_query(weights)).view(e, b, -1, c)  # e b nh c
         attention = causal_softmax((asked @ x.mT).view(e, b, n, -1, n), bias)
         mixed = attention.flatten(2, 3) @ x  # e b nh c
-        return (mixed.view(e, b * n, -1) @ joined_value(weights).flatten(1, 2)).view(x.shape)
+        return by_matrix(mixed.view(e, b * n, -1), joined_value(weights).flatten(1, 2)).view(x.shape)
 
     asks, answers = weights.scaled_query, weights.key
     if rotary:  # scores are the same in any order of the channels
@@ -183,12 +183,12 @@ def all_queries(
         query, key = turned_halves(query), turned_halves(key)
     attention = causal_softmax((query @ key.mT).transpose(2, 3), bias).transpose(2, 3)  # e b h n n
     mixed = attention @ projected(x, weights.value)  # e b h n v
-    return (mixed.transpose(2, 3).reshape(e, b * n, -1) @ weights.out.flatten(1, 2)).view(x.shape)
+    return by_matrix(mixed.transpose(2, 3).reshape(e, b * n, -1), weights.out.flatten(1, 2)).view(x.shape)
 
 
 def projected(x: Float[Tensor, "e b n c"], weight: Float[Tensor, "e h c d"]) -> Float[Tensor, "e b h n d"]:
     """Inputs by each head's matrix."""
-    flat = x.flatten(1, 2) @ weight.transpose(1, 2).flatten(2)
+    flat = by_matrix(x.flatten(1, 2), weight.transpose(1, 2).flatten(2))
     return flat.view(*x.shape[:3], *weight.shape[1::2]).transpose(2, 3)
 
 
