@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-import capax
 from capax.specs import (
     Associations,
     AssociativeAttention,
@@ -23,7 +22,6 @@ from capax.specs import (
 )
 from capax.testing.trained import assert_same, pack
 from capax.training.loop import Course
-from capax.training.optimizers.soap import stacked_bases
 from capax.training.pack import Pack
 from capax.training.snapshots import Snapshot
 
@@ -95,21 +93,3 @@ def test_a_training_goes_on_from_the_cpu_by_the_same_steps(case: str) -> None:
     given = pack(task, model, chosen, range(3))
     snapshot = after(on("cpu", given), 41).snapshot(0.0)
     assert_agree(*(after(on(device, given, snapshot), 15) for device in ("cpu", "cuda")), 1e-6)
-
-
-def test_bases_are_those_of_qr() -> None:
-    matrices = torch.randn(40, 24, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = stacked_bases(matrices.cuda()).cpu()
-    assert_same(found, torch.linalg.qr(matrices)[0], 1e-12, "bases")
-
-
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_measurement_by_protocol_capacity_agrees(precision: str) -> None:
-    """Within what restarts differ by: rounding is not the same."""
-    task, model = Sequences(seq_len=8, vocab_size=32, library_size=90), Transformer(n_heads=2, d_model=8, d_head=4)
-    chosen, protocol = Training(precision=precision), capax.Capacity(restarts=3)
-    cpu = capax.measure(task, model, chosen, protocol=protocol, device="cpu").capacity
-    gpu = capax.measure(task, model, chosen, protocol=protocol, device="cuda").capacity
-    assert cpu is not None
-    assert gpu is not None
-    assert gpu.bits == pytest.approx(cpu.bits, rel=0.1)

@@ -17,7 +17,7 @@ from capax.specs import KeyQueryChannel, Relations, Run, Sequences, Training, Tr
 from capax.testing.trained import outcomes, pack
 from capax.training.optimizers import Adam, optimizer
 from capax.training.optimizers.muon import COEFFICIENTS, LEAST_NORM, Muon, orthogonalized
-from capax.training.optimizers.soap import LONGEST_SIDE, Soap, _eigenbases
+from capax.training.optimizers.soap import LONGEST_SIDE, Soap, _eigenbases, orthonormal_by_size
 from capax.training.prepare import initial, prepare
 from capax.training.room import COPIES, in_bases, refuse_too_large
 
@@ -223,6 +223,27 @@ def test_adam_of_gains_is_torchs_with_two_groups() -> None:
             parameter.grad = gradient[name].clone()
         adam.step()
     assert_close(found, {name: parameters[name].detach() for name in found}, 1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.float64, 1e-14)])
+def test_bases_of_one_size_together_are_those_of_qr(dtype: torch.dtype, tolerance: float) -> None:
+    """As on a GPU: of several sizes, without full rank, of columns of very different lengths, of none."""
+    draw = torch.Generator().manual_seed(0)
+    shapes = {("a", "left"): (3, 7), ("a", "right"): (3, 1), ("b", "left"): (3, 2, 7), ("c", "left"): (3, 40)}
+    given = {p: torch.randn(*shape, shape[-1], generator=draw, dtype=dtype) for p, shape in shapes.items()}
+    given["a", "left"][1, :, 3:] = 0
+    given["b", "left"][0, 1] = 0
+    given["c", "left"][2] *= torch.logspace(0, -8, 40, dtype=dtype)
+    given["c", "left"][0] = given["c", "left"][0, :, :1] @ given["c", "left"][0, :1]
+    found = orthonormal_by_size(given)
+    assert list(found) == list(given)
+    for place, matrices in given.items():
+        assert found[place].shape == matrices.shape
+        torch.testing.assert_close(found[place], torch.linalg.qr(matrices)[0], rtol=0, atol=tolerance)
+    bad = torch.full_like(given["c", "left"], math.nan)
+    bad[1:] = given["c", "left"][1:]
+    spoiled = orthonormal_by_size({("c", "left"): bad})["c", "left"]
+    torch.testing.assert_close(spoiled[1:], found["c", "left"][1:], rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("training", [SOAP, MUON], ids=["soap", "muon"])

@@ -93,13 +93,13 @@ class ByMatrix(torch.autograd.Function):
         if not ctx.needs_input_grad[1]:
             return of_rows, None
         e, r, i = rows.shape
-        cut = (e * _parts(r), -1)
+        cut = (e * parts_of(r), -1)
         parts = rows.reshape(*cut, i).mT @ gradient.reshape(*cut, gradient.shape[-1])
         return of_rows, parts.view(e, -1, *parts.shape[1:]).sum(1)
 
 
 @cache
-def _parts(rows: int) -> int:
+def parts_of(rows: int) -> int:
     """Into how many equal parts of at least `PART_ROWS` some rows can be cut."""
     return max((parts for parts in range(1, rows // PART_ROWS + 1) if rows % parts == 0), default=1)
 

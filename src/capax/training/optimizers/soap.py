@@ -149,23 +149,27 @@ def _eigenvectors(averages: Tensor) -> Tensor:
 
 
 def _orthonormal(matrices: dict[tuple[str, str], Tensor]) -> dict[tuple[str, str], Tensor]:
-    """An orthonormal basis of each matrix's columns in their order, the Q of its QR.
-
-    On a GPU those of one size are taken together, whatever they are of: hundreds of small ones, one after another,
-    would take longer there than the rest of the step.
-    """
+    """An orthonormal basis of each matrix's columns in their order, the Q of its QR."""
     if all(matrix.device.type == "cpu" for matrix in matrices.values()):
         return {place: torch.linalg.qr(matrix)[0].contiguous() for place, matrix in matrices.items()}
+    return orthonormal_by_size(matrices)
+
+
+def orthonormal_by_size(matrices: dict[tuple[str, str], Tensor]) -> dict[tuple[str, str], Tensor]:
+    """As `torch.linalg.qr` has them, up to rounding, of all matrices of one size together.
+
+    Hundreds of small ones, one after another, would take a GPU longer than the rest of a step.
+    """
     found: dict[tuple[str, str], Tensor] = {}
     for size in {matrix.shape[-1] for matrix in matrices.values()}:
         alike = {place: matrix for place, matrix in matrices.items() if matrix.shape[-1] == size}
         stacks = [matrix.reshape(-1, size, size) for matrix in alike.values()]
-        parts = stacked_bases(torch.cat(stacks)).split([len(stack) for stack in stacks])
+        parts = _stacked(torch.cat(stacks)).split([len(stack) for stack in stacks])
         found |= {place: part.view_as(alike[place]) for place, part in zip(alike, parts, strict=True)}
     return {place: found[place] for place in matrices}
 
 
-def stacked_bases(matrices: Float[Tensor, "b n n"]) -> Float[Tensor, "b n n"]:
+def _stacked(matrices: Float[Tensor, "b n n"]) -> Float[Tensor, "b n n"]:
     """The Q of each matrix's QR, by products of whole stacks: torch's own forms one after another on a GPU.
 
     Q is the product of reflections I − τ v vᵀ, which is I − V T Vᵀ with T = (I + diag(τ) U)⁻¹ diag(τ), U the part of
