@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import polars as pl
-from ladder import kbit
+from ladder import GPU, kbit
 from parts import filled, head
 from predicted import predict
 
@@ -93,9 +93,11 @@ def section() -> str:
             lines.append(line)
             inside += [] if held is None else [held]
     whole = [run for run in found.values() if run.capacity is not None and run.capacity.converged]
-    seconds = sum(run.seconds for run in found.values())
+    on_gpu = [run for run in found.values() if run.processor == GPU]
+    hours = sum(run.seconds for run in found.values() if run.processor != GPU) / 3600
     told = [
-        f"{len(found)} of {len(runs)} networks, two restarts each, {seconds / 3600:.1f} hours of a processor; "
+        f"{len(found)} of {len(runs)} networks, two restarts each, {hours:.1f} hours of a processor and, for "
+        f"{len(on_gpu)} of them, nine minutes of an H200, beside each other and two rungs of the ladder; "
         f"{len(whole)} converged, {sum(inside)} of {len(inside)} lie where they were predicted.",
     ]
     if len(whole) >= ENOUGH:

@@ -14,7 +14,7 @@ from parts import filled, head
 from predicted import predict
 
 from capax.figures.runs import read
-from capax.planning.cost import USED, hours_on, operations
+from capax.planning.cost import operations
 from capax.results import Measurement
 from capax.specs import Capacity, Run, Sequences, Transformer
 from capax.sweeps.grid import read_study
@@ -30,7 +30,9 @@ STUDY = Path(__file__).parents[1] / "examples" / "capacity-ladder.toml"
 BEYOND = (256, 640, 2048)
 """Widths of the rungs above those of the study."""
 CORES = 2
-ACCELERATOR = "h200"
+GPU = "NVIDIA H200"
+GPU_WIDTH, GPU_STEP = 128, 0.110
+"""A rung, and seconds of its step alone on that GPU, in float32 (benchmarks/records/2026-11-26-gpu.md)."""
 HEADS = (
     *("width", "trained", "effective", "kbit, predicted (95 %)", "anew (95 %)", "measured (95 %)"),
     *("measured by predicted", "anew", "operations", "on two cores", "on an H200"),
@@ -86,8 +88,11 @@ def section() -> str:
     inside: list[bool] = []
     inside_again: list[bool] = []
     lines = head(*HEADS)
-    last = found[[key for key in runs if key in found][-1]]
-    rate = CORES * work(last.spec, last.steps) / last.seconds
+    done_runs = [found[key] for key in runs if key in found]
+    last, on_cores = done_runs[-1], [run for run in done_runs if run.processor != GPU][-1]
+    rate = CORES * work(on_cores.spec, on_cores.steps) / on_cores.seconds
+    (timed,) = (run for run in runs.values() if run.model.columns()["d_model"] == GPU_WIDTH)
+    gpu_rate = work(timed, 1) / GPU_STEP
     for row in pl.read_csv(PREDICTED).iter_rows(named=True):
         run, done = runs[row["key"]], found.get(row["key"])
         sizes, held = run.task.sizes(), None if done is None else done.capacity
@@ -111,16 +116,20 @@ def section() -> str:
             *ratios,
             scientific(flops),
             took(flops / rate),
-            took(3600 * hours_on(ACCELERATOR, flops)),
+            took(flops / gpu_rate),
         )
         lines.append(f"| {' | '.join(cells)} |")
+    there = [run for run in done_runs if run.processor == GPU]
+    on_gpu = " and ".join(f"{run.spec.model.columns()['d_model']}" for run in there)
+    longest = max(run.seconds for run in there)
+    width = on_cores.spec.model.columns()["d_model"]
     told = (
         f"{sum(inside)} of {len(inside)} measured lie in the interval, {sum(inside_again)} of {len(inside_again)} in "
         "that of the law that was asked anew. Larger rungs are taken to need as many steps as the last that was run "
-        f"({last.steps}), {CORES} cores to be as fast as they were there "
-        f"({rate / CORES / 1e9:.0f} GFLOP/s each, beside other work), and an {ACCELERATOR.upper()} to reach "
-        f"{USED:.0%} of its peak in bfloat16. The {len(BEYOND)} widest are for an accelerator, and "
-        "were not run."
+        f"({last.steps}), {CORES} cores to be as fast as they were with width {width} "
+        f"({rate / CORES / 1e9:.0f} GFLOP/s each, beside other work), and an H200 as fast as it was with width "
+        f"{GPU_WIDTH} alone ({gpu_rate / 1e12:.0f} TFLOP/s, in float32). {on_gpu} were run there, at the same time and "
+        f"beside twelve of the next table, in {longest / 60:.1f} minutes. The {len(BEYOND)} widest were not run."
     )
     return "\n".join([*lines, "", told])
 

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import capax
+from capax import devices
 from capax.errors import TableError
 from capax.results import Measurement
 from capax.store import frames, tables
@@ -111,6 +112,7 @@ def test_a_row_says_when_where_and_by_which_versions_a_run_was_measured(
     first, second = capax.read(tmp_path / "s.db").to_dicts()
     assert first["host"] == run.host == platform.node()
     assert second["host"] is None
+    assert first["processor"] == run.processor == devices.processor("cpu")
     assert datetime.fromisoformat(first["finished"]).tzinfo is not None
     assert {name: first[f"{name}_version"] for name in run.versions} == run.versions
     ends = (None, None) if run.interval is None else (run.interval.low, run.interval.high)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from capax import machine
+from capax import devices, machine
 from capax.protocols import chance, units
 from capax.protocols.count import Count
 from capax.protocols.mac import interval_of
@@ -16,7 +16,7 @@ from capax.specs import Run
 from capax.training.pack import Outcome
 
 
-def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = ()) -> Measurement:
+def assemble(run: Run, count: Count, seconds: float, device: str, packed: tuple[str, ...] = ()) -> Measurement:
     """The measurement of a run, from the count of its protocol.
 
     Args:
@@ -84,6 +84,7 @@ def assemble(run: Run, count: Count, seconds: float, packed: tuple[str, ...] = (
         spec=run,
         key=run.key(),
         host=machine.host(),
+        processor=devices.processor(device),
         versions=machine.versions(),
     )
 

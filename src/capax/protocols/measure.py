@@ -211,7 +211,7 @@ def perform(
     trainer = _Trainer([run], workers, device, Tracker(progress, run), keep_weights, checkpoints)
     count = PROCEDURES[type(run.protocol)](run, run.protocol, trainer)
     others = [outcome for outcome in count.outcomes if outcome is not count.best]
-    return assemble(run, count, trainer.seconds), [count.best, *others]
+    return assemble(run, count, trainer.seconds, device), [count.best, *others]
 
 
 def perform_together(
@@ -249,7 +249,7 @@ def perform_together(
     seeds = ", ".join(str(run.seed) for run in runs)
     packed = () if exact or len(runs) == 1 else (f"pack: trained with seeds {seeds}",)
     seconds = trainer.seconds / len(runs)
-    return [assemble(run, count, seconds, packed) for run, count in zip(runs, counts, strict=True)]
+    return [assemble(run, count, seconds, device, packed) for run, count in zip(runs, counts, strict=True)]
 
 
 class _Trainer:

@@ -258,6 +258,10 @@ class Measurement(Displayed, Result):
     spec: Run
     key: str
     host: Annotated[str | None, Field(description="Where it was measured; None in runs of earlier versions.")] = None
+    processor: Annotated[
+        str | None,
+        Field(description="The kind of processor, or GPU, that trained it; None in runs of earlier versions."),
+    ] = None
     versions: dict[str, str]
     schema_version: Literal[1] = SCHEMA_VERSION
 

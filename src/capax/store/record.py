@@ -22,6 +22,7 @@ def columns(run: Measurement, finished: str | None) -> dict[str, Any]:
         "tags": ",".join(run.tags) or None,
         "finished": finished,
         "host": run.host,
+        "processor": run.processor,
         **{f"{name}_version": version for name, version in run.versions.items()},
     }
 
