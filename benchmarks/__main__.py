@@ -14,6 +14,7 @@ from benchmarks import (
     convergence,
     facts,
     faults,
+    gpu,
     kruskal,
     laws,
     libraries,
@@ -50,6 +51,7 @@ BENCHMARKS = {
     "report": report.main,
     "readers": readers.main,
     "facts": facts.main,
+    "gpu": gpu.main,
 }
 BY_NAME_ONLY = {
     "constants": constants.main,
