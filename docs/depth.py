@@ -94,10 +94,11 @@ def section() -> str:
             inside += [] if held is None else [held]
     whole = [run for run in found.values() if run.capacity is not None and run.capacity.converged]
     on_gpu = [run for run in found.values() if run.processor == GPU]
+    begun = [run for run in found.values() if any(GPU in note for note in run.notes)]
     hours = sum(run.seconds for run in found.values() if run.processor != GPU) / 3600
     told = [
-        f"{len(found)} of {len(runs)} networks, two restarts each, {hours:.1f} hours of a processor and, for "
-        f"{len(on_gpu)} of them, nine minutes of an H200, beside each other and two rungs of the ladder; "
+        f"{len(found)} of {len(runs)} networks, two restarts each, {hours:.1f} hours of a processor and nine minutes "
+        f"of an H200, which trained {len(on_gpu)} of them and began {len(begun)}, beside two rungs of the ladder; "
         f"{len(whole)} converged, {sum(inside)} of {len(inside)} lie where they were predicted.",
     ]
     if len(whole) >= ENOUGH:
