@@ -97,8 +97,8 @@ def section() -> str:
     begun = [run for run in found.values() if any(GPU in note for note in run.notes)]
     hours = sum(run.seconds for run in found.values() if run.processor != GPU) / 3600
     told = [
-        f"{len(found)} of {len(runs)} networks, two restarts each, {hours:.1f} hours of a processor and nine minutes "
-        f"of an H200, which trained {len(on_gpu)} of them and began {len(begun)}, beside two rungs of the ladder; "
+        f"{len(found)} of {len(runs)} networks, two restarts each, {hours:.0f} hours of a processor and nine minutes "
+        f"of an H200, which trained {len(on_gpu)} of them and began {len(begun)} more, beside two rungs of the ladder; "
         f"{len(whole)} converged, {sum(inside)} of {len(inside)} lie where they were predicted.",
     ]
     if len(whole) >= ENOUGH:

@@ -129,7 +129,7 @@ def section() -> str:
         f"({last.steps}), {CORES} cores to be as fast as they were with width {width} "
         f"({rate / CORES / 1e9:.0f} GFLOP/s each, beside other work), and an H200 as fast as it was with width "
         f"{GPU_WIDTH} alone ({gpu_rate / 1e12:.0f} TFLOP/s, in float32). {on_gpu} were run there, at the same time and "
-        f"beside twelve of the next table, in {longest / 60:.1f} minutes. The {len(BEYOND)} widest were not run."
+        f"beside twelve of the next study, in {longest / 60:.1f} minutes. The {len(BEYOND)} widest were not run."
     )
     return "\n".join([*lines, "", told])
 

@@ -87,7 +87,7 @@ def refuse(device: Device, precision: str, optimizer: str) -> None:
 
 
 def wait() -> None:
-    """Wait until GPUs have done what they were given: calls return before."""
+    """Wait until GPUs have done what they were given: calls return earlier."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
     elif torch.backends.mps.is_available():

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from capax.models import operations
+from capax.models.operations import by_matrix, parts_of
 from capax.specs import (
     Associations,
     AssociativeAttention,
@@ -24,6 +26,9 @@ from capax.testing.trained import assert_same, pack
 from capax.training.loop import Course
 from capax.training.pack import Pack
 from capax.training.snapshots import Snapshot
+
+COARSE = 2e-2
+"""Of bfloat16, which has eight bits."""
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
@@ -47,6 +52,12 @@ CASES: dict[str, tuple[Task, Model]] = {
     ),
     "relations": (Relations(n_items=20), KeyQueryChannel(n_heads=2, d_model=8, d_head=4)),
 }
+
+
+@pytest.fixture(autouse=True)
+def _cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of these small batches are cut as those of large ones are."""
+    monkeypatch.setattr(operations, "PART_ROWS", 16)
 
 
 def on(device: str, of: Pack, snapshot: Snapshot | None = None) -> Course:
@@ -93,3 +104,19 @@ def test_a_training_goes_on_from_the_cpu_by_the_same_steps(case: str) -> None:
     given = pack(task, model, chosen, range(3))
     snapshot = after(on("cpu", given), 41).snapshot(0.0)
     assert_agree(*(after(on(device, given, snapshot), 15) for device in ("cpu", "cuda")), 1e-6)
+
+
+@pytest.mark.parametrize(("half", "tolerance"), [(False, 1e-5), (True, COARSE)])
+def test_a_product_has_the_gradients_of_torchs(half: bool, tolerance: float) -> None:
+    draw = torch.Generator().manual_seed(0)
+    rows, matrix, weight = (torch.randn(2, *s, generator=draw).cuda() for s in ((96, 8), (8, 5), (96, 5)))
+    assert parts_of(rows, matrix) == 6
+    found = []
+    for product in (by_matrix, torch.matmul):
+        leaves = [one.clone().requires_grad_() for one in (rows, matrix)]
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            made = product(*leaves)
+        assert made.dtype == (torch.bfloat16 if half else torch.float32)
+        found.append(torch.autograd.grad((made.float() * weight).sum(), leaves))
+    for received, expected in zip(*found, strict=True):
+        assert_same(received.cpu(), expected.cpu(), tolerance, "gradient")

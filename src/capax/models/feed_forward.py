@@ -46,7 +46,7 @@ def feed_forward(
     drawn = None if slopes is None else slopes.flatten(1, 2)
     if spec.n_experts == 1:
         return _of_one(flat, spec, weights, gain, drawn).view(y.shape)
-    chances = (flat @ with_gain(weights["router"], gain)).softmax(-1)
+    chances = by_matrix(flat, with_gain(weights["router"], gain)).softmax(-1)
     best = chances.topk(spec.top_k, -1).indices
     chosen = torch.zeros_like(chances).scatter(-1, best, chances.gather(-1, best))
     parts = (

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 PART_ROWS = 1024
-"""Rows that a GPU takes at least at once in a product with a matrix (measured)."""
+"""Fewest rows of a part, where a GPU forms a matrix's gradient in parts; 4096 are as fast (measured)."""
 LANES = 16
 """Numbers that a processor takes at once, at most. Torch's softmax over fewer takes them one by one."""
 
@@ -63,18 +63,19 @@ def _leaves_none_over(x: Float[Tensor, "e *rest"]) -> bool:
 
 
 def by_matrix(rows: Float[Tensor, "e r i"], matrix: Float[Tensor, "e i j"]) -> Float[Tensor, "e r j"]:
-    """Rows times their member's matrix, whose gradient a GPU forms of parts of the rows.
+    """Rows times their member's matrix, whose gradient a GPU forms of parts of the rows, where there are many.
 
     The gradient is a small matrix, and a sum over all rows: at once it would keep few of a GPU's processors busy.
     """
-    if rows.device.type == "cpu" or torch.compiler.is_compiling():
+    differentiated = torch.is_grad_enabled() and matrix.requires_grad
+    if rows.device.type == "cpu" or not differentiated or torch.compiler.is_compiling() or parts_of(rows, matrix) == 1:
         return rows @ matrix
     found: Tensor = ByMatrix.apply(rows, matrix)  # type: ignore[no-untyped-call]
     return found
 
 
 class ByMatrix(torch.autograd.Function):
-    """`rows @ matrix`; with `torch.autocast`, forth and back as it was when it was computed."""
+    """`rows @ matrix`, differentiable once; its gradients are under the `torch.autocast` that it was computed under."""
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda")  # type: ignore[untyped-decorator]
@@ -92,16 +93,23 @@ class ByMatrix(torch.autograd.Function):
         of_rows = gradient @ matrix.mT if ctx.needs_input_grad[0] else None
         if not ctx.needs_input_grad[1]:
             return of_rows, None
-        e, r, i = rows.shape
-        cut = (e * parts_of(r), -1)
+        (e, r, i), count = rows.shape, parts_of(rows, matrix)
+        cut = (e * count, r // count)
         parts = rows.reshape(*cut, i).mT @ gradient.reshape(*cut, gradient.shape[-1])
-        return of_rows, parts.view(e, -1, *parts.shape[1:]).sum(1)
+        return of_rows, parts.view(e, count, *parts.shape[1:]).sum(1)
+
+
+def parts_of(rows: Float[Tensor, "e r i"], matrix: Float[Tensor, "e i j"]) -> int:
+    """Into how many equal parts rows are cut: of `PART_ROWS` at least, and of the matrix's longer side.
+
+    So the parts' gradients are never more numbers than the rows, or their products, are.
+    """
+    return _equal_parts(rows.shape[1], max(PART_ROWS, *matrix.shape[1:]))
 
 
 @cache
-def parts_of(rows: int) -> int:
-    """Into how many equal parts of at least `PART_ROWS` some rows can be cut."""
-    return max((parts for parts in range(1, rows // PART_ROWS + 1) if rows % parts == 0), default=1)
+def _equal_parts(count: int, least: int) -> int:
+    return max((parts for parts in range(1, count // least + 1) if count % parts == 0), default=1)
 
 
 def looked_up(table: Float[Tensor, "r c"], rows: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch c"]:

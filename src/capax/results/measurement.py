@@ -260,7 +260,7 @@ class Measurement(Displayed, Result):
     host: Annotated[str | None, Field(description="Where it was measured; None in runs of earlier versions.")] = None
     processor: Annotated[
         str | None,
-        Field(description="The kind of processor, or GPU, that trained it; None in runs of earlier versions."),
+        Field(description="The kind of processor, or GPU, that ended its training; None in runs of earlier versions."),
     ] = None
     versions: dict[str, str]
     schema_version: Literal[1] = SCHEMA_VERSION

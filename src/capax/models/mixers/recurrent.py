@@ -12,7 +12,7 @@ from torch import Tensor
 
 from capax.models.mixers.mixer import Mixer, turned, with_gain
 from capax.models.mixers.softmax import projected
-from capax.models.operations import positive, sigmoid, softplus
+from capax.models.operations import by_matrix, positive, sigmoid, softplus
 
 LENGTH_EPS = 1e-6
 """Added to the square of a key's and a query's length, as flash-linear-attention does."""
@@ -42,7 +42,7 @@ class Recurrent(Mixer):
 
     def of_gate(self, x: Float[Tensor, "e b n c"], name: str) -> Float[Tensor, "e bn g"]:
         """One number of each position and key, from its input."""
-        return x.flatten(1, 2) @ with_gain(self.weights[name], self.gain)
+        return by_matrix(x.flatten(1, 2), with_gain(self.weights[name], self.gain))
 
     def by_key(self, x: Float[Tensor, "e b n c"], gate: Float[Tensor, "e bn g"]) -> Float[Tensor, "e b g n"]:
         """Each key's numbers in a row."""
@@ -52,7 +52,7 @@ class Recurrent(Mixer):
         """What the heads found, by the output matrix."""
         e, b, g, s, n, v = mixed.shape
         flat = mixed.permute(0, 1, 4, 2, 3, 5).reshape(e, b * n, g * s * v)
-        return (flat @ self.weights["out"].flatten(1, 2)).view(e, b, n, -1)
+        return by_matrix(flat, self.weights["out"].flatten(1, 2)).view(e, b, n, -1)
 
 
 class Linear(Recurrent):

@@ -158,7 +158,7 @@ def _orthonormal(matrices: dict[tuple[str, str], Tensor]) -> dict[tuple[str, str
 def orthonormal_by_size(matrices: dict[tuple[str, str], Tensor]) -> dict[tuple[str, str], Tensor]:
     """As `torch.linalg.qr` has them, up to rounding, of all matrices of one size together.
 
-    Hundreds of small ones, one after another, would take a GPU longer than the rest of a step.
+    Hundreds of small ones, one after another, would leave most of a GPU idle.
     """
     found: dict[tuple[str, str], Tensor] = {}
     for size in {matrix.shape[-1] for matrix in matrices.values()}:
