@@ -278,7 +278,7 @@ def test_the_small_networks_that_ship_predict_the_larger(largest: int, kind: str
 
     So do those with an FFN alone, whose spread is a third of the others', and depths that small ones leave open.
     Predictions are off by 30 % at most in the mean, by a little more where some twenty of one and two layers predict up
-    to eight layers and 380 times the size.
+    to eight layers and 60 times the size; 70,000 trained numbers and the upper rungs of the ladder lie further off.
     """
     rows = tables.from_file("reference:capacity").filter(pl.col("ffn").is_in(kind.split(" or ")))
     size = pl.col("effective_parameters")
@@ -287,7 +287,10 @@ def test_the_small_networks_that_ship_predict_the_larger(largest: int, kind: str
     low, high = law.predict_interval(larger)
     assert len(larger) >= 6
     assert ((low < bits) & (bits < high)).mean() >= 0.9
-    assert np.abs(law.predict(larger) / bits - 1).mean() < (0.33 if largest in (1100, 1200) else 0.3)
+    errors, few = np.abs(law.predict(larger) / bits - 1), largest in (1100, 1200)
+    nearer = larger.select((size <= 50_000) | ((pl.col("seq_len") == 32) & (size <= 112_000))).to_series().to_numpy()
+    assert errors[nearer].mean() < (0.31 if few else 0.3)
+    assert errors.mean() < (0.33 if few else 0.3)
 
 
 @pytest.mark.filterwarnings("ignore:.*outside the domain")

@@ -27,9 +27,6 @@ from capax.training.loop import Course
 from capax.training.pack import Pack
 from capax.training.snapshots import Snapshot
 
-COARSE = 2e-2
-"""Of bfloat16, which has eight bits."""
-
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 SEQUENCES = Sequences(seq_len=6, vocab_size=16, library_size=50)
@@ -106,7 +103,7 @@ def test_a_training_goes_on_from_the_cpu_by_the_same_steps(case: str) -> None:
     assert_agree(*(after(on(device, given, snapshot), 15) for device in ("cpu", "cuda")), 1e-6)
 
 
-@pytest.mark.parametrize(("half", "tolerance"), [(False, 1e-5), (True, COARSE)])
+@pytest.mark.parametrize(("half", "tolerance"), [(False, 1e-5), (True, 2e-2)])
 def test_a_product_has_the_gradients_of_torchs(half: bool, tolerance: float) -> None:
     draw = torch.Generator().manual_seed(0)
     rows, matrix, weight = (torch.randn(2, *s, generator=draw).cuda() for s in ((96, 8), (8, 5), (96, 5)))
