@@ -15,9 +15,9 @@ import pytest
 
 import capax
 from capax.errors import SpecError, StoreError
-from capax.figures.groups import Fields
 from capax.reports.watching import Point, StudyKeys, Watched, look
 from capax.results import Measurement
+from capax.specs.apart import Fields
 from capax.store import Store
 from capax.store import lock as sweep_lock
 from capax.store.lock import SweepProgress

@@ -57,6 +57,7 @@ def test_a_pack_that_cannot_be_run_is_told_beside_the_others(tmp_path: Path) -> 
     assert found.runs == 2
     assert found.seconds is not None
     assert [text.partition(":")[0] for text in found.refused] == ["memory"]
+    assert found.refused[0].endswith(" (seq_len 4, vocab_size 10000000, d_model 4096)")
     assert "1 pack of those that were tried would fail: memory: this run needs" in found.in_words()
     with pytest.raises(CapaxError, match=r"^memory: "):
         preview.preview(Study(tmp_path / "s.toml", (large,), 0, None), tmp_path / "s.db", workers=1, device="cpu")

@@ -25,8 +25,8 @@ from capax.cli import output
 from capax.cli.flags import Flag
 from capax.cli.scatter import Scatter
 from capax.errors import SpecError
-from capax.figures.groups import Fields
 from capax.reports.watching import Watched, look, study_keys
+from capax.specs.apart import Fields
 from capax.store.schema import Failure, Summary
 from capax.text import duration
 

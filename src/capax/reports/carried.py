@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capax.errors import CapaxError
-from capax.figures.groups import fields_of
 from capax.figures.interactive import GREY, SYMBOLS
 from capax.figures.looks import COLORS
 from capax.laws.law import Law
 from capax.planning.bits import families, usual_widths
 from capax.planning.question import Columns, Question, predicted
 from capax.results import Measurement
+from capax.specs.apart import fields_of
 from capax.store.tables import IN_BITS
 from capax.text import amount
 

@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from capax.figures import words
-from capax.figures.groups import alike, fields_of, in_words
+from capax.figures.groups import alike
 from capax.results import Measurement
+from capax.specs.apart import fields_of, in_words
 from capax.text import listed
 
 _NOT = object()  # a field that the first group does not have

@@ -24,7 +24,6 @@ from markupsafe import Markup
 from capax import outputs
 from capax.errors import CapaxError, FigureFailed, ReportError
 from capax.figures import interactive
-from capax.figures.groups import fields_of
 from capax.figures.registry import FIGURES, Figure, figures
 from capax.figures.runs import Given, none_in, of, the_law
 from capax.laws.law import Law
@@ -35,6 +34,7 @@ from capax.reports.planner import planner
 from capax.reports.summary import summary
 from capax.results import Measurement
 from capax.specs import Model, Run, Task
+from capax.specs.apart import fields_of
 from capax.store import amounts, tables
 from capax.store.schema import Failure
 

@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from capax.figures.groups import Group, alike, fields_of
+from capax.figures.groups import Group, alike
 from capax.figures.words import of_runs
 from capax.reports.found import LUCK, PRECISE, density, found, number, of_items
 from capax.results import Measurement
+from capax.specs.apart import fields_of
 from capax.text import counted
 
 MOST_ROWS = 24

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from capax.errors import SpecError
-from capax.figures.groups import Fields, apart, fields_of, in_words
 from capax.specs import Task
+from capax.specs.apart import Fields, apart, fields_of, in_words
 from capax.store import Store
 from capax.store import lock as sweep_lock
 from capax.store.lock import Holder, State

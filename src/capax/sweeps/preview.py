@@ -14,6 +14,7 @@ from capax import devices
 from capax.errors import CapaxError, printable
 from capax.results import Result
 from capax.specs import Run
+from capax.specs.apart import apart, fields_of, in_words
 from capax.store import Store
 from capax.store.file import check_path
 from capax.sweeps import packs, shards
@@ -51,7 +52,8 @@ class Preview(Result):
         float | None, Field(description="Expected, if trainings go to their budget of steps; None when some have none.")
     ]
     refused: Annotated[
-        tuple[str, ...], Field(description="Why some of the packs that were tried cannot be run; they are not timed.")
+        tuple[str, ...],
+        Field(description="Why some of the packs that were tried cannot be run, and which; they are not timed."),
     ] = ()
     bytes: Annotated[int, Field(description="Memory of all workers at their largest jobs.")]
 
@@ -101,14 +103,14 @@ def preview(
     jobs = list(together(missing))
     slots = usual_workers(where, gpus) if workers is None else Workers(workers).workers
     every = max(math.ceil(len(jobs) / MOST_SHAPES), 1)
-    timed, refused = list[_Cost](), list[CapaxError]()
+    timed, refused = list[_Cost](), list[tuple[Run, CapaxError]]()
     for job in jobs[::every]:
         try:
             timed.append(_cost(job, where))
         except CapaxError as error:  # the sweep notes it as a failure, and goes on
-            refused.append(error)
+            refused.append((job[0], error))
     if refused and not timed:
-        raise refused[0]
+        raise refused[0][1]
     seconds = [cost.seconds for cost in timed if cost.seconds is not None]
     mean = statistics.fmean(seconds) if seconds else 0.0
     total = mean * len(jobs) / min(slots, max(len(jobs), 1)) if len(seconds) == len(timed) else None
@@ -123,9 +125,15 @@ def preview(
         jobs=len(jobs),
         workers=slots,
         seconds=total,
-        refused=tuple(map(str, refused)),
+        refused=_named(refused, [job[0] for job in jobs[::every]]),
         bytes=slots * (PROCESS_BYTES + max((cost.bytes for cost in timed), default=0)),
     )
+
+
+def _named(refused: list[tuple[Run, CapaxError]], tried: list[Run]) -> tuple[str, ...]:
+    """Why runs cannot be, and what tells each of them from the others that were tried."""
+    fields = [fields_of(run, ()) for run in tried] if refused else []
+    return tuple(f"{error} ({in_words(apart(fields_of(run, ()), fields))})" for run, error in refused)
 
 
 @dataclass(frozen=True)

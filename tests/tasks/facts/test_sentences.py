@@ -359,8 +359,8 @@ def test_words_say_the_tokenizer_and_the_sentence(folder: Path) -> None:
 
 def test_a_report_names_files_not_folders_and_laws_take_templates_as_text(folder: Path, tmp_path: Path) -> None:
     """A template begins with a brace, as the JSON of a model's options does."""
-    from capax.figures.groups import fields_of
     from capax.laws.domain import _without
+    from capax.specs.apart import fields_of
 
     spec = task(folder)
     assert spec.files == ("library", "tokenizer")
