@@ -53,6 +53,7 @@ def test_bad_files_end_with_two(tmp_path, capsys) -> None:
     assert "line 3" in refused(capsys, "plan", "facts", tmp_path / "bad.tsv")
     (tmp_path / "two.tsv").write_text("key\tanswer\nk\ta\nk\tb\n")
     assert "no model recalls more than 1 of 2 facts" in refused(capsys, "measure", "facts", tmp_path / "two.tsv")
+    assert "workers: only with --verify, got 1" in refused(capsys, "plan", "facts", COUNTRIES, "--workers", "1")
     with pytest.raises(SystemExit) as ended:
         main(["plan", "facts"])
     assert ended.value.code == 2

@@ -227,6 +227,22 @@ def test_plan_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(row["at_least"] >= 1000 for row in rows)
 
 
+def test_a_prediction_of_more_than_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ("--n-heads", "2", "--d-head", "8", "--n-layers", "1", "--d-model", "32")
+    said = run(capsys, "predict", "--seq-len", "8", "--vocab-size", "100", *sizes)
+    assert re.search(
+        r"^holds about [\d.]+ kbit, those of [\d.]+ sequences; a new measurement falls between", said, re.M
+    )
+    said = run(capsys, "predict", "--seq-len", "2", "--vocab-size", "2", *sizes)
+    assert re.search(r"^could hold about [\d.]+ kbit, more than all 2 sequences have$", said, re.M)
+
+
+@pytest.mark.parametrize(("tables", "tied"), [("frozen", False), ("trained", True)])
+def test_words_are_explained_where_they_stand(capsys: pytest.CaptureFixture[str], tables: str, tied: bool) -> None:
+    said = run(capsys, "plan", "--items", "100", "--seq-len", "8", "--vocab-size", "100", "--embeddings", tables)
+    assert ("tied: the token table" in said) is tied
+
+
 def test_a_plan_without_an_answer_has_a_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     ask = ("plan", "--items", "20000", "--seq-len", "8", "--law", "reference:power")
     shown, told = without_answer(capsys, *ask)
@@ -388,6 +404,15 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         (
             ("plan", "--items", "40", "--seq-len", "8", "--target", "bytes", "--verify"),
             ["smallest: a plan by bytes is not verified"],
+        ),
+        (("plan", "--items", "40", "--seq-len", "8", "--seed", "3"), ["seed: only with --verify, got 3"]),
+        (("plan", "--items", "40", "--seq-len", "8", "--workers", "1"), ["workers: only with --verify"]),
+        (("plan", "--items", "40", "--seq-len", "8", "--store", "a.db"), ["store: only with --verify, got a.db"]),
+        (("fit", "--data", STUDY, "--store", "a.db"), ["store: not with data"]),
+        (("fit", "--data", STUDY, "--level", "1"), ["level: above 0 and below 1, got 1.0"]),
+        (
+            ("predict", "--seq-len", "8", "--law", "reference:power", "--exposures", "100"),
+            ["exposures: only for laws in bits, such as capacity; power is none"],
         ),
     ],
 )

@@ -290,4 +290,4 @@ def test_recipes_are_not_mixed_and_no_other_law_is_of_curves(capsys: pytest.Capt
     assert "compare: no other law is of curves" in err
     code, _, err = run(capsys, "predict", "--law", "reference:power", "--exposures", "100", "--seq-len", "8")
     assert code == 2
-    assert "exposures: no such size" in err
+    assert "exposures: only for laws in bits" in err

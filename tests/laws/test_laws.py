@@ -288,7 +288,7 @@ def test_wider_levels_hold_narrower_ones() -> None:
     with pytest.raises(LawError, match=r"^probability: "):
         law.quantile(rows, 1.0)
     for ask in (law.parameter_intervals, lambda level: law.predict_interval(rows, level)):
-        with pytest.raises(LawError, match=r"^level: between 0 and 1, got 1.5"):
+        with pytest.raises(LawError, match=r"^level: above 0 and below 1, got 1.5"):
             ask(1.5)
 
 

@@ -127,9 +127,9 @@ def test_more_facts_or_more_recall_take_larger_networks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({"recall": 1.5}, "recall: between 0 and 1, got 1.5"),
-        ({"recall": None}, "recall: between 0 and 1, got None"),
-        ({"recall": "0.5"}, "recall: between 0 and 1, got '0.5'"),
+        ({"recall": 1.5}, "recall: above 0 and below 1, got 1.5"),
+        ({"recall": None}, "recall: above 0 and below 1, got None"),
+        ({"recall": "0.5"}, "recall: above 0 and below 1, got '0.5'"),
         ({"probability": 0}, "probability: above 0 and at most 0.999"),
         ({"tokenizations": ("letters",)}, "tokenizations: code, words, bpe, bytes, got 'letters'"),
         ({"tokenizations": ()}, "tokenizations: code, words, bpe, bytes, got ''"),

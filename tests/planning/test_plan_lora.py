@@ -158,7 +158,7 @@ def test_a_plan_is_verified_by_training(facts: Facts, plan: AdapterPlan, tmp_pat
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"recall": 1.0}, "recall: between 0 and 1"),
+        ({"recall": 1.0}, "recall: above 0 and below 1"),
         ({"probability": 0.3}, "probability: at least 0.5"),
         ({"targets": ()}, "targets: at least one"),
         ({"targets": ("nothing",)}, "targets: 'nothing' matches no linear layer"),

@@ -425,6 +425,48 @@ def test_hours_for_so_many_items_hold_as_many(items: int) -> None:
     assert all(one.cost.hours <= (1 + 1e-9) * hours for one in found.architectures)
 
 
+def test_hours_cap_what_is_shown_and_not_what_a_network_could_hold() -> None:
+    """What is expected, and its interval, are of the network; no more than the hours show is sure."""
+    found = planned(seq_len=16, vocab_size=1000, budget_hours=0.1)
+    assert any(note == bits.LIMITED for note in found.notes)
+    for one in found.architectures:
+        assert one.memorized == pytest.approx(one.bits / (15 * np.log2(1000)))
+        assert one.interval.low < one.memorized < (one.interval.high or 0)
+        assert one.cost.hours <= 0.1 * (1 + 1e-9)
+    assert any(one.at_least < one.interval.low for one in found.architectures)
+    few = planned(seq_len=16, vocab_size=1000, budget_hours=0.1, budget_parameters=2000)
+    assert bits.LIMITED not in few.notes
+
+
+@pytest.mark.parametrize(
+    ("asked", "ended"),
+    [
+        ({"target": 10**9}, False),
+        ({"target": 10**14}, True),
+        ({"target": 10**14, "d_model": [16, 32]}, False),
+        ({"target": 10**14, "n_layers": 1, "extrapolate": False}, False),
+        ({"budget_parameters": 10**11}, False),
+        ({"budget_parameters": 10**16}, True),
+    ],
+)
+def test_a_plan_says_where_its_widths_end(asked: dict[str, Any], ended: bool) -> None:
+    found = planned(seq_len=16, vocab_size=1000, **asked)
+    assert (bits.WIDER in found.notes) is ended
+
+
+def test_a_budget_of_many_parameters_is_used() -> None:
+    (first, *_) = planned(seq_len=16, vocab_size=1000, n_layers=2, budget_parameters=10**11).architectures
+    assert first.trainable_parameters > 10**11 / 2**0.75  # four widths to an octave
+
+
+def test_the_nearest_that_was_measured_is_by_what_a_network_could_hold() -> None:
+    """After a hundred exposures it knows less; what was measured had converged."""
+    sizes = {"seq_len": 16, "vocab_size": 256, "n_layers": 2, "d_model": 64}
+    early, late = (planned(100, **sizes, exposures=count) for count in (100, None))
+    assert early.architectures[0].bits < 0.8 * late.architectures[0].bits
+    assert early.measured == late.measured is not None
+
+
 def test_inside_the_domain_the_network_that_holds_most_in_the_hours_is_named() -> None:
     """One that holds more bits may be shown fewer items in them."""
     found = planned(seq_len=8, vocab_size=100, budget_hours=0.001)

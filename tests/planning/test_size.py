@@ -381,14 +381,15 @@ def test_a_config_that_is_none_is_one_line(tmp_path: Path, name: str) -> None:
         ({"bits": float("nan")}, ["bits", "positive", "nan"]),
         ({"bits": 1e4, "facts": "facts.tsv"}, ["bits", "only without facts"]),
         ({"tokens": 5}, ["tokens", "only with"]),
+        ({"probability": 0.99}, ["probability", "only with facts or bits"]),
         ({"bits": 1e4, "tokens": 0}, ["tokens", "0"]),
         ({"bits": 1e4, "probability": 1.0}, ["probability", "0.999", "1.0"]),
         ({"bits": 1e300, "probability": 0.0005}, ["probability", "0.001", "0.0005"]),
         ({"facts": "missing.tsv"}, ["missing.tsv"]),
-        ({"facts": "facts.tsv", "recall": "0.5"}, ["recall", "between 0 and 1", "'0.5'"]),
+        ({"facts": "facts.tsv", "recall": "0.5"}, ["recall", "above 0 and below 1", "'0.5'"]),
         ({"bits": 100, "recall": 0.5}, ["recall", "only with facts"]),
         ({"facts": 3}, ["facts", "a file of facts", "got 3"]),
-        ({"facts": "facts.tsv", "recall": 1.0}, ["recall", "between 0 and 1"]),
+        ({"facts": "facts.tsv", "recall": 1.0}, ["recall", "above 0 and below 1"]),
     ],
 )
 def test_a_bad_option_is_one_line(

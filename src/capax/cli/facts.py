@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from capax import machine
-from capax.cli import output, progress
+from capax.cli import output
 from capax.cli.families import columns, network, show_networks
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
+from capax.cli.planned import emit, verification
 from capax.errors import NoPlan
 from capax.planning.cost import Accelerator
 from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
 from capax.planning.results import Smallest
-from capax.results import Result
 from capax.specs import Facts
-from capax.store import check_store
 from capax.text import amount, counted, duration, percent
-
-Plan = TypeVar("Plan", bound=Result)
 
 
 def _plan(
@@ -44,9 +39,9 @@ def _plan(
     law: str = "reference",
     data: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     verify: Annotated[bool, Flag] = False,
-    seed: int = 0,
+    seed: int | None = None,
     workers: int | None = None,
-    store: Path = Path("capax.db"),
+    store: Path | None = None,
     as_json: Json = False,
 ) -> None:
     """The networks, and the tokens, that recall a share of a file's facts, smallest first.
@@ -85,14 +80,13 @@ def _plan(
     verify
         Train the first network on the file, keep its weights, and say what it recalls.
     seed
-        Seed of the verification.
+        Seed of the verification. [default: 0]
     workers
         Worker processes of the verification. [default: one per core, at most 8]
     store
-        Where the verification's run is kept.
+        Where the verification's run is kept. [default: capax.db]
     """
-    if verify:
-        check_store(store)
+    how = verification(verify, seed=seed, workers=workers, store=store)
     sizes: dict[str, Any] = {"n_layers": n_layers, "d_model": d_model}
     given: dict[str, Any] = {name: integers(name, text) for name, text in sizes.items() if text is not None}
     if embeddings is not None:
@@ -114,37 +108,10 @@ def _plan(
         smallest=smallest,
         **given,
     )
-    check = partial(verify_facts, task, found, store=store, seed=seed) if verify and found.networks else None
-    emit(found, _show, check, _show_verified, workers=workers, as_json=as_json)
+    check = partial(verify_facts, task, found, **how) if how and found.networks else None
+    emit(found, _show, check, _show_verified, as_json=as_json)
     if not found.networks:
         raise NoPlan(f"plan: no network that was tried recalls {recall:.6g} of them")
-
-
-def emit(
-    found: Plan,
-    show: Callable[[Plan], None],
-    check: Callable[..., Result] | None,
-    show_verified: Callable[[Plan], None],
-    *,
-    workers: int | None,
-    as_json: bool,
-) -> None:
-    """Print a plan, and what came of it where it is verified.
-
-    Args:
-        check: trains the plan's first, with workers and progress of `measure`; None where it is not verified.
-    """
-    if not as_json:
-        show(found)
-    if check is not None:
-        processes = min(machine.cores(), 8) if workers is None else workers
-        with progress.training() as watch:
-            checked = check(workers=processes, progress=watch)
-        found = found.model_copy(update={"verification": checked})
-        if not as_json:
-            show_verified(found)
-    if as_json:
-        print(found.model_dump_json())
 
 
 plan = command(_plan, Part.task(Facts))
@@ -209,7 +176,7 @@ def _show_networks(found: FactsPlan, rows: list[FactsNetwork]) -> None:
         screen.print(f"The first lies OUTSIDE the law's domain: {'; '.join(first.outside)}.")
     if found.file.compressed_bytes is not None and first.bytes > found.file.compressed_bytes:
         times = amount(first.bytes / found.file.compressed_bytes)
-        screen.print(f"The first network is {times} times as large as the packed facts: the model is the dearer shelf.")
+        screen.print(f"The first network is {times} times as large as the packed file of facts.")
     screen.print(
         f"The first: {first.tokenization}, {network(first)}; {found.exposures} exposures of each of "
         f"{counted(found.file.asked, 'fact')}, where it does not know all of them sooner."

@@ -76,6 +76,7 @@ def show_networks(
         words: what further columns mean, by their heading.
     """
     screen, small = output.console(), any(row.weights for row in rows)
+    tied = any(TABLES.get(row.embeddings or "") == "tied" for row in rows)
     less = "trainable" if small else "size"  # a plan by bytes is about the size
     times = [name for name in shown if name.startswith("time/")]
     order = ("FLOP", "bits", "total", less, "embeddings", *reversed(times), "95 % interval")
@@ -83,12 +84,12 @@ def show_networks(
     kept = output.show_lines(shown, spare=spare)
     said = {
         **({"layers": "*: outside the law's domain"} if any(row.outside for row in rows) else {}),
-        "tables": "tied: the token table is trained, and the read-out is the same",
+        "tables": "tied: the token table is trained, and the read-out is the same" if tied else "",
         "weights": f"weights: {', '.join(dict.fromkeys(str(row.weights) for row in rows))}",
         "size": "size: of the file, of what is trained" if small else f"size: of all parameters as {precision}",
         **words,
     }
-    screen.print("; ".join(text for name, text in said.items() if name in kept))
+    screen.print("; ".join(text for name, text in said.items() if text and name in kept))
     if narrow := [name for name in shown if name not in kept]:
         screen.print(f"Left out, as the terminal is narrow (--json has them): {', '.join(narrow)}.")
 

@@ -24,6 +24,7 @@ from capax.laws.law import Law
 from capax.laws.report import FitReport, report
 from capax.laws.rows import saying
 from capax.specs import Task
+from capax.specs.spec import proper_share
 from capax.store import published, tables
 from capax.store.curves import curves
 from capax.text import percent
@@ -34,7 +35,7 @@ MOST_SHOWN = 12
 
 def fit(
     *,
-    store: Path = Path("capax.db"),
+    store: Path | None = None,
     data: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     where: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     law: LawName | None = None,
@@ -55,7 +56,7 @@ def fit(
     Parameters
     ----------
     store
-        SQLite file of finished runs.
+        SQLite file of finished runs. [default: capax.db]
     data
         A .csv or .parquet table instead (columns seq_len, n_heads, d_model, library_size, memorized, ...), or
         reference, the study that ships with capax, or published:morris2025, published:nguyen2026 and
@@ -95,14 +96,16 @@ def fit(
     """
     if compare and law is not None and LAWS[law].along is not None:
         raise LawError(f"compare: no other law is of curves as {law} is")
+    if data and store is not None:
+        raise LawError("store: not with data, which is read in its place")
+    store = store or Path("capax.db")
     if figure is not None and not compare:
         raise LawError("figure: only with --compare")
     if figure is not None:
         check_writable(figure, "figure")
     if out is not None:
         outputs.check(out, ours=(b'{"law":', "law"))
-    if not 0 < level < 1:
-        raise LawError(f"level: between 0 and 1, got {level}")
+    proper_share("level", level, LawError)
     shelf = str(data[0]) if len(data) == 1 and str(data[0]).startswith(published.PREFIX) else None
     suggested = published.usual_fit(shelf) if shelf else {}
     law = law or suggested.get("law")

@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from capax.cli import output
-from capax.cli.facts import emit, in_words
+from capax.cli.facts import in_words
 from capax.cli.flags import Flag, Json, Part, command
+from capax.cli.planned import emit, verification
 from capax.errors import NoPlan
 from capax.planning.adapter_plan import AdapterPlan
 from capax.planning.adapters import PLACES, plan_lora, verify_lora
 from capax.results import Measurement
 from capax.specs import Facts
-from capax.store import check_store
 from capax.text import amount, counted, duration, percent
 
 
@@ -30,9 +30,9 @@ def _plan(
     precision: Literal["float32", "float64", "bfloat16"] = "float32",
     held_out: str | None = None,
     verify: Annotated[bool, Flag] = False,
-    seed: int = 0,
+    seed: int | None = None,
     workers: int | None = None,
-    store: Path = Path("capax.db"),
+    store: Path | None = None,
     as_json: Json = False,
 ) -> None:
     """The smallest low-rank adapters over a frozen model that recall a share of a file's facts.
@@ -54,23 +54,18 @@ def _plan(
     verify
         Train the first adapter on the file, keep it, and say what it recalls and what the base loses.
     seed
-        Seed of the verification.
+        Seed of the verification. [default: 0]
     workers
         Worker processes of the verification. [default: one per core, at most 8]
     store
-        Where the verification's run is kept.
+        Where the verification's run is kept. [default: capax.db]
     """
-    if verify:
-        check_store(store)
+    how = verification(verify, seed=seed, workers=workers, store=store)
     found = plan_lora(
         task, base, recall=recall, probability=probability, targets=targets, precision=precision, held_out=held_out
     )
-    check = (
-        partial(verify_lora, task, found, held_out=held_out, store=store, seed=seed)
-        if verify and found.adapters
-        else None
-    )
-    emit(found, _show, check, _show_verified, workers=workers, as_json=as_json)
+    check = partial(verify_lora, task, found, held_out=held_out, **how) if how and found.adapters else None
+    emit(found, _show, check, _show_verified, as_json=as_json)
     if not found.adapters:
         raise NoPlan(f"plan: no rank is enough to recall {recall:.6g} of them")
 

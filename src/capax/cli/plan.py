@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from cyclopts import App, Parameter
 
-from capax import machine
 from capax.cli import output, progress
 from capax.cli.families import show_bits, show_verified
 from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
+from capax.cli.planned import verification
 from capax.errors import LawError, NoPlan, shown
 from capax.laws.files import LAWS, load_law, reference_of
 from capax.laws.law import Law
@@ -24,7 +24,6 @@ from capax.planning.results import BitsFrontier, Frontier, Prediction, Smallest,
 from capax.results import Interval
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
-from capax.store import check_store
 from capax.text import amount, percent
 
 Flags = Mapping[str, tuple[Any, str]]
@@ -83,9 +82,9 @@ def _plan(
     law: str | None = None,
     extrapolate: bool | None = None,
     verify: Annotated[bool, Flag] = False,
-    seed: int = 0,
+    seed: int | None = None,
     workers: int | None = None,
-    store: Path = Path("capax.db"),
+    store: Path | None = None,
     as_json: Json = False,
 ) -> None:
     """The architectures that hold so many items, smallest first: of each number of heads (and so on) the smallest.
@@ -124,16 +123,16 @@ def _plan(
     verify
         Train the first architecture on a library of that size, and say whether it holds.
     seed
-        Seed of the verification.
+        Seed of the verification. [default: 0]
     workers
         Worker processes of the verification. [default: one per core, at most 8]
     store
-        Where the verification's run is kept.
+        Where the verification's run is kept. [default: capax.db]
     """
     asked, given = _law(kind, law), _with_further(sizes, size)
     if verify:
         refuse_unverified(early=exposures is not None, by_bytes=smallest == "bytes")
-        check_store(store)
+    how = verification(verify, seed=seed, workers=workers, store=store)
     frontier = plan(
         asked,
         given.pop("items"),
@@ -157,7 +156,7 @@ def _plan(
             show_bits(frontier, kind.unit)
         else:
             _show_plan(frontier, kind.unit)
-    checked = _verified(asked, frontier, store, seed, workers) if verify else None
+    checked = _verified(asked, frontier, how) if how else None
     if as_json:
         print(frontier.model_copy(update={"verification": checked}).model_dump_json())
     elif checked is not None:
@@ -170,10 +169,9 @@ def _wider(frontier: Frontier) -> str:
     return "" if isinstance(frontier, BitsFrontier) else "; --extrapolate tries larger ones than were measured"
 
 
-def _verified(law: Law, frontier: Frontier, store: Path, seed: int, workers: int | None) -> Verification:
-    processes = min(machine.cores(), 8) if workers is None else workers
+def _verified(law: Law, frontier: Frontier, how: Mapping[str, Any]) -> Verification:
     with progress.training() as watch:
-        return verify_plan(law, frontier, store=store, seed=seed, workers=processes, progress=watch)
+        return verify_plan(law, frontier, **how, progress=watch)
 
 
 def _law(kind: type[Any], name: str | None) -> Law:
@@ -315,13 +313,16 @@ def _show_prediction(found: Prediction, law: Law, items: str) -> None:
     screen, interval, sizes = output.console(), found.interval, dict(found.model_extra or {})
     rule, bits = sizes.pop("rule", None), sizes.pop("bits", None)
     screen.print(", ".join(f"{name} {value}" for name, value in sizes.items()))
+    falls = f"; a new measurement falls {_between(interval)} with probability {percent(interval.level)}"
     says = f"memorizes about {found.value:.4g} {items}"
     if isinstance(bits, float):
-        verb = "knows" if "exposures" in sizes else "holds"
-        says = f"{verb} about {amount(bits, 'bit')}, of {found.value:.4g} {items}"
+        verb = "know" if "exposures" in sizes else "hold"
+        says = f"{verb}s about {amount(bits, 'bit')}, those of {found.value:.4g} {items}"
+        if interval.low == interval.high:
+            says, falls = f"could {verb} about {amount(bits, 'bit')}, more than all {found.value:.4g} {items} have", ""
     if law.needed_for is not None:
         says = f"needs a {law.target} of about {found.value:.4g}"
-    screen.print(f"{says}; a new measurement falls {_between(interval)} with probability {percent(interval.level)}")
+    screen.print(f"{says}{falls}")
     if rule is not None:
         screen.print(f"heads: {found.n_heads} of {found.d_head} ({rule})")
     screen.print(f"law: {found.law} ({found.source})")

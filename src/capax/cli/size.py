@@ -28,7 +28,7 @@ def size(
     answer: str | None = None,
     ambiguous: Ambiguous | None = None,
     recall: float | None = None,
-    probability: float = 0.9,
+    probability: float | None = None,
     tokens: int | None = None,
     as_json: Json = False,
 ) -> None:
@@ -55,7 +55,7 @@ def size(
     recall
         Share of the facts that is to be recalled. [default: 0.99]
     probability
-        Probability from which they are said to fit.
+        Probability from which they are said to fit. [default: 0.9]
     tokens
         Tokens of all facts, or bits, shown once. [default: 4 bytes of the facts' text each, or one a bit]
     """

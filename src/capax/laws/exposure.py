@@ -14,6 +14,7 @@ from capax.errors import LawError, shown
 from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, Vector
 from capax.laws.law import Law, Structure, tails
 from capax.laws.rows import Columns, Rows
+from capax.specs.spec import proper_share
 from capax.store import curves
 
 SIZE, SEEN = "effective_parameters", "exposures"
@@ -106,10 +107,9 @@ class ExposureLaw(Law):
         """After how many exposures a share of what a training tends to is known.
 
         Raises:
-            LawError: for a share that is not between 0 and 1, or a size that is not positive.
+            LawError: for a share that is not above 0 and below 1, or a size that is not positive.
         """
-        if not 0 < share < 1:
-            raise LawError(f"share: between 0 and 1, got {shown(share)}")
+        proper_share("share", share, LawError)
         if not 0 < effective_parameters < np.inf:
             raise LawError(f"{SIZE}: should be a positive number, got {shown(effective_parameters)}")
         _, _, tau, s, beta = self._theta()

@@ -6,7 +6,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +22,7 @@ from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.rows import LIBRARY, Columns, Rows, Vector, check_lengths, check_positive, checked_rows, saying
 from capax.overview import Overview
 from capax.specs.plugins import resolve
-from capax.specs.spec import whole
+from capax.specs.spec import proper_share, whole
 from capax.store import frames, published, tables
 
 FEWEST_DRAWS = 10
@@ -51,8 +50,7 @@ def tails(level: float) -> tuple[float, float]:
     Raises:
         LawError: for a level that is none.
     """
-    if not (isinstance(level, Real) and 0 < level < 1):
-        raise LawError(f"level: between 0 and 1, got {shown(level)}")
+    proper_share("level", level, LawError)
     return (1 - level) / 2, (1 + level) / 2
 
 
@@ -408,8 +406,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
     def quantiles(self, X: Any, probabilities: Sequence[float]) -> list[Vector]:
         """The counts below which a new measurement falls with these probabilities, `(rows,)` each."""
         for probability in probabilities:
-            if not 0 < probability < 1:
-                raise LawError(f"probability: between 0 and 1, got {probability}")
+            proper_share("probability", probability, LawError)
         columns = self._columns_of(frames.taken(X))
         self._refuse(columns)
         center = self._scale(self._predict(columns))

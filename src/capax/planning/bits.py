@@ -15,19 +15,21 @@ from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, operations
-from capax.planning.question import Columns, Question, of_new_measurement
+from capax.planning.question import Columns, Question, of_new_measurement, predicted
 from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network, Precision, Smallest, Verification
 from capax.planning.written import Written
 from capax.results import LEVEL
 from capax.specs import Capacity
 from capax.specs.spec import positive, whole
+from capax.text import counted
 
-NARROWEST, WIDEST, STEPS = 8, 16_384, 4
+NARROWEST, WIDEST, STEPS = 8, 131_072, 4
 """Widths that are tried, so many to an octave."""
 RESTARTS, HOURS = 3, 0.2
 """Of a verification: its trainings, and the most hours that they may take together."""
 CURVE = "reference:exposure"
-LIMITED = "where the items that are expected and the interval are one number, these hours show no more of them"
+LIMITED = "at least: no more than a training shows in these hours, even where the network could hold more"
+WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more: d_model tries those that are given"
 EXPOSURES = 3100
 """Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
 
@@ -96,9 +98,10 @@ class Seen:
         assert isinstance(curve, ExposureLaw)
         rows = table | {"exposures": np.full(count, exposures)}
         share, spread = curve.known_share(rows), curve.share_spread(rows)
+        after = counted(exposures, "exposure")
         remark = (
-            f"after {exposures} exposures {share.min():.0%} of what a network holds is known: by {CURVE}, of the "
-            "recipe of protocol capacity; the standard deviation of its logarithm, up to "
+            f"after {after} {share.min():.0%} of what a network holds is known: by {CURVE}, of "
+            "the recipe of protocol capacity; the standard deviation of its logarithm, up to "
             f"{spread.max():.2g}, is in the intervals"
         )
         domain = f"of {CURVE} {curve.domain_.in_words()}"
@@ -239,10 +242,11 @@ def frontier(
     low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.spread))
     shown = shown_exposures if exposures is None else exposures
     worth = np.array([operations(one, task, 1.0, shown) for one in models])
-    most = np.full(len(models), question.most)
+    could = np.minimum(at_least, question.most)
+    promised = could
     if budget.hours is not None and target is None:  # a training shows no more items in these hours
-        most = np.minimum(most, np.floor(budget.hours / hours(worth)))
-    held = np.full(len(models), float(target)) if target is not None else np.minimum(at_least, most)
+        promised = np.minimum(could, np.floor(budget.hours / hours(worth)))
+    held = promised if target is None else np.full(len(models), float(target))
     size, total = table["trainable_parameters"], table["total_parameters"]
     n_bytes = total * BYTES[precision]
     if written is not None:
@@ -272,7 +276,7 @@ def frontier(
 
     def described(place: int) -> Network:
         at = int(place)
-        items, least, highest = (min(float(one[at]), float(most[at])) for one in (expected, low, high))
+        items, least, highest = (float(min(one[at], question.most)) for one in (expected, low, high))
         sizes: dict[str, Any] = {name: int(table[name][at]) for name in dict.fromkeys((*SIZES, *question.axes))}
         return Network(
             **sizes,
@@ -284,7 +288,7 @@ def frontier(
             weights=None if written is None else written.how.words,
             bits=float(expected[at]) * question.per_item,
             memorized=items,
-            at_least=min(float(at_least[at]), float(most[at])) if target is not None else float(held[at]),
+            at_least=float(promised[at]),
             interval=of_new_measurement(least, highest, LEVEL),
             tokens_per_parameter=items * (task.tokens_per_item or 0) / int(size[at]),
             efficient=is_efficient(at, size, total, places),
@@ -292,8 +296,6 @@ def frontier(
             cost=Cost.of(float(worth[at] * held[at]), accelerator),
         )
 
-    short = int((most[kept] < at_least[kept]).sum()) if budget.hours is not None and target is None else 0
-    by_hours = (LIMITED,) if short else ()
     enough = kept if target is None else kept & (at_least >= target)
     members = [np.flatnonzero(enough & (tried.family == number)) for number in range(tried.family[-1] + 1)]
     of_each = [of_one[np.argmax(held[of_one]) if target is None else 0] for of_one in members if len(of_one)]
@@ -301,6 +303,10 @@ def frontier(
     places = places[np.lexsort((size[places], -held[places] if target is None else size[places]))]
     nearest = None if len(places) else int(np.flatnonzero(kept)[np.argmax(at_least[kept])])
     first = described(places[0] if nearest is None else nearest)
+    limited = (LIMITED,) if (promised[places] < could[places]).any() else ()
+    widest = np.append(tried.family[1:] != tried.family[:-1], True)  # of each family
+    more = kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~enough)
+    ended = (WIDER,) if more.any() and "d_model" not in question.sizes else ()
     within = np.flatnonzero(inside & seen.inside & kept)
     sure = within[enough[within]] if target is not None else within[:0]
     kinds: dict[str, Any] = {
@@ -317,7 +323,7 @@ def frontier(
         bits=None if target is None else target * question.per_item,
         budget=budget,
         sure=described(sure[np.argmin(size[sure])]) if len(sure) else None,
-        largest_inside=described(within[np.argmax(np.minimum(at_least, most)[within])]) if len(within) else None,
+        largest_inside=described(within[np.argmax(promised[within])]) if len(within) else None,
         measured=measured_near(question, first),
         drivers=drivers(question, first),
         exposures=shown,
@@ -326,7 +332,7 @@ def frontier(
         law=law.name,
         source=law.source_,
         domain=law.domain_,
-        notes=(*seen.remarks, *by_hours, *law.notes_, *assumptions(shown, accelerator)),
+        notes=(*ended, *seen.remarks, *limited, *law.notes_, *assumptions(shown, accelerator)),
     )
 
 
@@ -339,17 +345,23 @@ def is_efficient(at: int, size: np.ndarray, total: np.ndarray, places: Sequence[
 
 def drivers(question: Question, network: Network) -> dict[str, float]:
     """What makes the interval of a network wide."""
+    return question.law.drivers(_row(question, network))
+
+
+def _row(question: Question, network: Network) -> Columns:
+    """A network's row, with the columns of the law."""
     sizes = {name: getattr(network, name) for name in SIZES} | network.further
     kinds = {} if network.embeddings is None else {"embeddings": network.embeddings}
-    return question.law.drivers(question.table([question.spec(sizes, kinds)]))
+    return question.table([question.spec(sizes, kinds)])
 
 
 def measured_near(question: Question, network: Network) -> Known | None:
-    """The converged network of the law's data that holds what is nearest to a network's bits."""
+    """The converged network of the law's data that holds what is nearest to what a network could hold, trained on."""
     law = question.law
     if (rows := law.measured) is None:  # of a law's file that leaves them out
         return None
-    at = int(np.argmin(np.where(rows.complete, np.inf, np.abs(np.log(rows.counts / network.bits)))))
+    bits = predicted(law, _row(question, network))
+    at = int(np.argmin(np.where(rows.complete, np.inf, np.abs(np.log(rows.counts / bits)))))
     sizes = {name: float(values[at]) for name, values in rows.columns.items() if name not in law.coded}
     return Known(sizes=sizes, bits=float(rows.counts[at]))
 

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from capax import machine
 from capax.results import Result
 from capax.specs import Model, Task
+from capax.text import counted
 
 Flops = TypeVar("Flops", float, np.ndarray)
 Accelerator = Literal["a100", "h100", "h200", "b200"]
@@ -69,10 +70,11 @@ def peak() -> float:
 
 def assumptions(exposures: int, accelerator: Accelerator) -> tuple[str, ...]:
     """What costs are reckoned by, in words."""
+    of = peaks((accelerator,))
     return (
-        f"costs: {exposures} exposures of every item; here {USED_HERE:.0%} of the peak of {peak() / 1e9:.0f} GFLOP/s "
-        f"(float32, measured, {machine.cores()} cores), {USED:.0%} of {peaks((accelerator,))}; small and deep networks "
-        "reach less, such as 22 TFLOP/s on an H200 with width 128 (float32, measured)",
+        f"costs: {counted(exposures, 'exposure')} of every item; here {USED_HERE:.0%} of the peak of "
+        f"{peak() / 1e9:.0f} GFLOP/s (float32, measured, {machine.cores()} cores), {USED:.0%} of {of}; small and deep "
+        "networks reach less, such as 22 TFLOP/s on an H200 with width 128 (float32, measured)",
     )
 
 

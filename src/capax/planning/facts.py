@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -26,7 +25,7 @@ from capax.results import LEVEL, Interval, Measurement, Result
 from capax.seeds import numpy_generator
 from capax.specs import Facts, Mac, Training
 from capax.specs.facts import Tokenization
-from capax.specs.spec import positive
+from capax.specs.spec import positive, proper_share
 from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import columns_by_place, prepared
@@ -166,8 +165,7 @@ def checked_recall(facts: Facts, recall: float) -> None:
     Raises:
         LawError: that names the field.
     """
-    if not (isinstance(recall, Real) and 0 < recall < 1):
-        raise LawError(f"recall: between 0 and 1, got {shown(recall)}")
+    proper_share("recall", recall, LawError)
     if not facts.known.entropy_per_fact:
         raise LawError(NO_BITS)
     table = prepared(facts).table

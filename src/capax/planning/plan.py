@@ -60,7 +60,8 @@ def predict(
             has no meaning.
     """
     law = load_law(law)
-    early = sizes.pop("exposures", None) if law.target in IN_BITS and law.along is None else None
+    early = None if law.along == "exposures" else sizes.pop("exposures", None)
+    _check_bits(law, exposures=early)
     if early is not None:
         early = whole("exposures", early, error=LawError)
     question = Question(law, sizes)
@@ -103,6 +104,13 @@ def predict(
         **told,
         **_about(law, remarks=remarks),
     )
+
+
+def _check_bits(law: Law, **options: Any) -> None:
+    """Raise LawError where an option that only laws in bits have is given with another."""
+    for name, given in options.items():
+        if given is not None and law.target not in IN_BITS:
+            raise LawError(f"{name}: only for laws in bits, such as capacity; {law.name} is none")
 
 
 def _rule(question: Question, model: Any, needed: float) -> str:
@@ -182,15 +190,7 @@ def plan(
         smallest=smallest,
     )
     positive("probability", probability, SUREST, LawError)
-    of_bits = {
-        "budget_bytes": budget_bytes,
-        "exposures": exposures,
-        "budget_hours": budget_hours,
-        "accelerator": accelerator,
-    }
-    for name, given in of_bits.items():
-        if given is not None and not in_bits:
-            raise LawError(f"{name}: only for laws in bits, such as capacity; {law.name} is none")
+    _check_bits(law, budget_bytes=budget_bytes, exposures=exposures, budget_hours=budget_hours, accelerator=accelerator)
     if smallest == "bytes" and not in_bits:
         raise LawError(f"smallest: bytes (--target bytes) only for laws in bits, such as capacity; {law.name} is none")
     question = Question(law, sizes, target)

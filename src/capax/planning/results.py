@@ -209,7 +209,7 @@ class BitsFrontier(Frontier):
     largest_inside: Annotated[Network | None, Field(description="The network inside the domain that holds most.")]
     measured: Annotated[
         Known | None,
-        Field(description="The converged network of the law's data that is nearest to the first in what it holds."),
+        Field(description="The converged network of the law's data nearest to the first in what it could hold."),
     ]
     drivers: Annotated[
         dict[str, float], Field(description="Shares of the variance of the first one's interval, by what is uncertain.")

@@ -136,7 +136,7 @@ def model_size(
     facts: Facts | Path | str | None = None,
     bits: float | None = None,
     recall: float | None = None,
-    probability: float = 0.9,
+    probability: float | None = None,
     tokens: int | None = None,
 ) -> ModelSize:
     """Parameters, bytes and bits of a config of Hugging Face, and whether facts, or so many bits, fit into it.
@@ -150,7 +150,7 @@ def model_size(
         facts: a file of facts, or the task with what is done with several answers.
         bits: to be held, in place of facts.
         recall: share of the facts that is to be recalled; 0.99 when not given.
-        probability: from which the facts are said to fit.
+        probability: from which the facts, or bits, are said to fit; 0.9 when not given.
         tokens: of one exposure of all facts, or bits; a quarter of the bytes of the facts' text when not given, or one
             for each bit.
 
@@ -166,6 +166,9 @@ def model_size(
     recall = 0.99 if recall is None else recall
     if facts is None and bits is None and tokens is not None:
         raise LawError("tokens: only with facts or bits, of which they are")
+    if facts is None and bits is None and probability is not None:
+        raise LawError("probability: only with facts or bits, that are to fit")
+    probability = 0.9 if probability is None else probability
     if bits is not None:
         positive("bits", bits, error=LawError)
     positive("probability", probability, SUREST, LawError)

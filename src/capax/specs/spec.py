@@ -107,6 +107,18 @@ def positive(name: str, value: Any, most: float = math.inf, error: type[CapaxErr
     return float(value)
 
 
+def proper_share(name: str, value: Any, error: type[CapaxError] = SpecError) -> float:
+    """A number above 0 and below 1 that is given as an argument.
+
+    Raises:
+        CapaxError: of the given class, that names the argument.
+    """
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not (number and 0 < value < 1):
+        raise error(f"{name}: above 0 and below 1, got {shown(value)}")
+    return float(value)
+
+
 def since(version: str, description: str, **limits: Any) -> Any:
     """A field that runs of earlier versions do not have: at its default it is no part of a run's key.
 

@@ -22,7 +22,7 @@ from capax.laws.law import LEAST, Law
 from capax.laws.rows import LIBRARY, Columns, check_positive
 from capax.results import Measurement
 from capax.specs import Run
-from capax.specs.spec import whole
+from capax.specs.spec import proper_share, whole
 from capax.store import tables
 
 RIDGE = 1e-6
@@ -90,8 +90,7 @@ def half_width(law: Law, target: Any, level: float = 0.95) -> float:
         TableError: when the table lacks a column of the law.
         LawError: for a law that was not fitted to rows (a published one), or a level that is none.
     """
-    if not 0 < level < 1:
-        raise LawError(f"level: between 0 and 1, got {level}")
+    proper_share("level", level, LawError)
     rows = law.measurements()
     places = [law.names.index(name) for name in law.solution_.free]
     slopes = _slopes(law, rows.take(~rows.complete).columns)[:, places]
