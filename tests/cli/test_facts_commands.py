@@ -65,14 +65,25 @@ def test_protocols_that_draw_libraries_say_how_facts_are_drawn(capsys) -> None:
 
 
 def test_a_plan_says_what_was_given_in_plain_words(tmp_path, capsys) -> None:
-    """One fact is no facts, repeats are no facts of their own, and --tokenization is heard."""
+    """Repeats are no facts of their own, and --tokenization is heard."""
     (tmp_path / "two.tsv").write_text("key\tanswer\na\tx\na\tx\na\tx\nb\ty\n")
-    plan = ("plan", "facts", tmp_path / "two.tsv", "--n-layers", "1", "--library-size", "1")
+    plan = ("plan", "facts", tmp_path / "two.tsv", "--n-layers", "1", "--library-size", "2")
     text = run(capsys, *plan, "--tokenization", "words")
     assert "two.tsv: 2 facts (and 2 repeats), 1 relation\n" in text
-    assert "exposures of each of 1 fact," in text
+    assert "exposures of each of 2 facts," in text
     assert "The first: words," in text
     assert "code" not in text.partition("note:")[0]
+
+
+def test_any_of_several_answers_is_no_ceiling(tmp_path, capsys) -> None:
+    lines = [
+        f"{key}\t{answer}" for key in "abcdef" for answer in ("xy" if key < "d" else "uvwxyz"["abcdef".index(key)])
+    ]
+    (tmp_path / "any.tsv").write_text("\n".join(["key\tanswer", *lines]))
+    text = run(capsys, "plan", "facts", tmp_path / "any.tsv", "--ambiguous", "any", "--tokenizations", "code")
+    assert "3 of 6 pairs of key and relation have several answers: any of them counts; 9 are asked" in text
+    text = run(capsys, "plan", "facts", tmp_path / "any.tsv", "--ambiguous", "drop", "--tokenizations", "code")
+    assert "several answers: no model recalls more than 66.7% of all facts; 3 are asked" in text
 
 
 def test_a_path_that_cannot_be_looked_at_is_bad_input(capsys) -> None:

@@ -409,6 +409,11 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         (("plan", "--items", "40", "--seq-len", "8", "--workers", "1"), ["workers: only with --verify"]),
         (("plan", "--items", "40", "--seq-len", "8", "--store", "a.db"), ["store: only with --verify, got a.db"]),
         (("fit", "--data", STUDY, "--store", "a.db"), ["store: not with data"]),
+        (("plan", "text"), ["law: of windows a file of capax fit --out is required, for none ships"]),
+        (
+            ("predict", "biographies", "--law", "reference"),
+            ["law: of people a file of capax fit --out is required", "got 'reference', which is of sequences"],
+        ),
         (("fit", "--data", STUDY, "--level", "1"), ["level: above 0 and below 1, got 1.0"]),
         (
             ("predict", "--seq-len", "8", "--law", "reference:power", "--exposures", "100"),

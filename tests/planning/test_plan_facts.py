@@ -10,7 +10,7 @@ from scipy import stats
 import capax
 from capax.errors import CapaxError, LawError
 from capax.planning.bits import Fill
-from capax.planning.facts import ANY, in_file, plan_facts, promised, verify_facts
+from capax.planning.facts import ANY, EARLY, in_file, plan_facts, promised, verify_facts
 from capax.planning.fills import Measured, fill, shares, study
 from capax.store import tables
 
@@ -237,19 +237,45 @@ def test_a_kind_of_tokens_that_is_named_twice_is_planned_once(facts: capax.Facts
 def test_a_fill_says_how_many_files_it_is_known_by(facts: capax.Facts, tmp_path: Path) -> None:
     """Of the study only those that it reaches count, and of one's own only those with networks on both sides."""
     known = sum(one.fill_at(0.99) is not None for one in study())
-    assert (known, 0) == fill(0.99)[2:]
+    assert (known, 0) == fill(0.99)[2:4]
     capax.measure(facts, capax.Transformer(), capax.Training(max_steps=1), restarts=1, store=tmp_path / "mine.db")
     plan = plan_facts(facts, data=[tmp_path / "mine.db"], **CODES)
     assert any(f"by a study of {known} files and 0 of the data given" in note for note in plan.notes)
+    assert f"{EARLY}: 1 run of the data given" in plan.notes
 
 
-def test_a_file_and_its_shuffled_control_are_two_files(facts: capax.Facts, tmp_path: Path) -> None:
+def test_a_file_and_its_shuffled_control_are_two_files(
+    facts: capax.Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither has networks on both sides of the fill; taken for one file, they would."""
+    monkeypatch.setattr("capax.planning.fills.exposures", lambda _: 1)
     for control, width, steps in (("none", 4, 1), ("shuffled", 32, 300)):
         model = capax.Transformer(d_model=width, d_head=width)
         training = capax.Training(max_steps=steps)
         capax.measure(facts.replace(control=control), model, training, restarts=1, store=tmp_path / "mine.db")
     assert fill(0.9, [tmp_path / "mine.db"]) == fill(0.9)
+
+
+def test_some_of_a_file_have_the_bits_of_its_answers(facts: capax.Facts) -> None:
+    """Which of them occur has to be learned: their own entropy would be too little, of three facts at most log2 3."""
+    some, whole = in_file(facts.replace(library_size=30)), in_file(facts)
+    assert some.entropy_bits == pytest.approx(whole.entropy_bits / 6)
+    assert some.bits == pytest.approx(whole.bits / 6)
+
+
+@pytest.mark.parametrize(
+    ("task", "sizes", "said"),
+    [
+        ({"loss": "all"}, {}, "loss: 'answer'"),
+        ({}, {"vocab_size": 1000}, "vocab_size: follows from the file"),
+        ({}, {"seq_len": 60}, "seq_len: follows from the file"),
+    ],
+)
+def test_what_no_plan_speaks_of_is_refused(
+    facts: capax.Facts, task: dict[str, str], sizes: dict[str, int], said: str
+) -> None:
+    with pytest.raises(LawError, match=f"^{said}"):
+        plan_facts(facts.replace(**task), **CODES, **sizes)
 
 
 def test_the_bytes_of_a_folder_are_those_that_are_read(tmp_path: Path) -> None:

@@ -144,9 +144,11 @@ def in_words(file: FactsInFile) -> list[str]:
     if file.columns is not None:
         lines.append(f"the first line was taken for the names of the columns: {file.columns}")
     if file.ambiguous:
+        ceiling = f"no model recalls more than {file.ceiling:.1%} of all facts"
+        most = "any of them counts" if file.any_counts else ceiling
         lines.append(
-            f"{file.ambiguous} of {file.pairs} pairs of key and relation have several answers: no model recalls more "
-            f"than {file.ceiling:.1%} of all facts; {file.asked} are asked"
+            f"{file.ambiguous} of {file.pairs} pairs of key and relation have several answers: {most}; {file.asked} "
+            "are asked"
         )
     packed = "" if file.compressed_bytes is None else f"; packed (zstd) {amount(file.compressed_bytes, 'B')}"
     lines.append(

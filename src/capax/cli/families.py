@@ -90,8 +90,7 @@ def show_networks(
         **words,
     }
     screen.print("; ".join(text for name, text in said.items() if text and name in kept))
-    if narrow := [name for name in shown if name not in kept]:
-        screen.print(f"Left out, as the terminal is narrow (--json has them): {', '.join(narrow)}.")
+    output.tell_narrow(shown, kept)
 
 
 def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:

@@ -179,7 +179,7 @@ def _group_rows(found: Breakdown | None, epochs: int) -> list[tuple[str, str]]:
         groups = [group for group in found.groups if group.by == by]
         if len(groups) > 1:
             said = [
-                f"{group.of} {group.recalled} of {group.items}"
+                f"{group.of}{': ' if by != 'relation' else ' '}{group.recalled} of {group.items}"
                 + ("" if group.weight is None else f" ({epochs * group.weight:.3g} exposures)")
                 for group in groups[:MOST_GROUPS]
             ]

@@ -126,11 +126,18 @@ def show_runs(runs: list[Summary]) -> None:
         "seconds": [f"{run.seconds:.1f}" for run in runs],
         "stopped": [run.stop_reason for run in runs],
     }
-    show_lines(
+    kept = show_lines(
         columns,
         words=("key", "name", "tags", "protocol", "items", "stopped"),
         spare=("seconds", "bits/par.", "layers", "stopped", "chance", "protocol"),
     )
+    tell_narrow(columns, kept)
+
+
+def tell_narrow(columns: Iterable[str], kept: Sequence[str]) -> None:
+    """Name the columns that a narrow terminal had no room for."""
+    if narrow := [name for name in columns if name not in kept]:
+        console().print(f"Left out, as the terminal is narrow (--json has them): {', '.join(narrow)}.")
 
 
 def show_failures(failures: list[Failure]) -> None:

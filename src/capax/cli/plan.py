@@ -180,12 +180,15 @@ def _law(kind: type[Any], name: str | None) -> Law:
     Raises:
         LawError: when there is none, or it is of another task.
     """
-    chosen = name or reference_of(kind.unit)
+    ships = reference_of(kind.unit)
+    chosen = name or ships
+    own = "a file of capax fit --out is required, for none ships"
     if chosen is None:
-        raise LawError(f"law: is required; none ships for {kind.unit}")
+        raise LawError(f"law: of {kind.unit} {own}")
     law = load_law(chosen)
     if law.domain_.task_class(law.items) is not kind:
-        raise LawError(f"law: one of {kind.unit}, got {chosen!r}, which is of {law.domain_.task_class(law.items).unit}")
+        allowed = f"one of {kind.unit}" if ships else f"of {kind.unit} {own}"
+        raise LawError(f"law: {allowed}, got {chosen!r}, which is of {law.domain_.task_class(law.items).unit}")
     return law
 
 

@@ -36,7 +36,7 @@ app = App(name="runs", help="List the finished runs of a store; show, export, de
 for _name, (_home, _text) in {
     "export": ("tables:export", "Write the runs and imported rows of a store as a table."),
     "import": ("tables:take_in", "Add somebody else's measurements to a store."),
-    "recall": ("recall:recall", "Ask a kept memory for the token after a prefix."),
+    "recall": ("recall:recall", "Ask a kept memory for the token after a prefix, or for a fact."),
     "probe": ("probe:probe", "Probe a kept memory: how much cue it needs, how much corruption it tolerates, and more."),
     "save": ("save:save", "Write a kept layer or channel with its data and claim, for capax verify."),
     "checkpoint": ("checkpoint:checkpoint", "Write a kept Hugging Face model as a folder that transformers reads."),

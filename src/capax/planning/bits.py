@@ -42,12 +42,14 @@ class Fill(NamedTuple):
         spread: standard deviation of that share's logarithm.
         files: of the study that ships, by which it is known.
         more: of data of one's own, by which it is known, too.
+        short: runs of these that ended before their usual budget, and are left out.
     """
 
     share: float
     spread: float
     files: int = 0
     more: int = 0
+    short: int = 0
 
     def widened(self, law: Law, table: Columns, levels: Sequence[float], early: Any = 0.0) -> list[np.ndarray]:
         """Quantiles of what a law says, with the spread: distances from the median add up as independent ones.

@@ -15,7 +15,7 @@ from capax.overview import Displayed, Overview
 from capax.planning.bits import checked_budget, frontier
 from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
-from capax.planning.fills import fill, of_bounds
+from capax.planning.fills import exposures, fill, of_bounds
 from capax.planning.question import SUREST, Question, predicted
 from capax.planning.results import SIZES, Network, Precision, Smallest, held_in_words, networks, verified
 from capax.planning.written import ways
@@ -23,7 +23,7 @@ from capax.probes.quantization import recalled_share
 from capax.protocols.measure import measure
 from capax.results import LEVEL, Interval, Measurement, Result
 from capax.seeds import numpy_generator
-from capax.specs import Facts, Mac, Training
+from capax.specs import Facts, Mac
 from capax.specs.facts import Tokenization
 from capax.specs.spec import positive, proper_share
 from capax.store import Store
@@ -31,7 +31,7 @@ from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import columns_by_place, prepared
 from capax.tasks.facts.files.read import size
 from capax.tasks.facts.library import draw
-from capax.tasks.facts.table import ambiguity, constant
+from capax.tasks.facts.table import Table, ambiguity, constant
 from capax.text import counted
 
 TOKENIZATIONS: tuple[str, ...] = get_args(Tokenization)
@@ -39,6 +39,8 @@ USUAL = ("code", "words")
 """Tokens to choose from where nothing is said: of text, rows are as long as the longest fact, and train for hours."""
 NO_PLAN = "tokenizer: plans are of networks that learn from scratch, with tokens of their own; leave it out, got "
 NO_BITS = "library: each relation has one answer only, so its facts have no bits: any network recalls them"
+NOT_ALL = "loss: 'answer', of which plans are known to hold, got 'all'"
+EARLY = "left out, as they ended before the usual budget"
 ANY = "any of several answers is right, which asks for fewer bits than the answers have: so much is enough"
 UNPACKED = "the packed size is not known without zstandard: pip install 'capax[facts]'"
 SHOWN = 3
@@ -58,9 +60,14 @@ class FactsInFile(Result):
     ambiguous: Annotated[int, Field(description="Pairs with several answers.")]
     ceiling: Annotated[float, Field(description="Share of all facts that a model with one answer a pair can recall.")]
     asked: Annotated[int, Field(description="Facts to be recalled, after what is done with several answers.")]
+    any_counts: Annotated[bool, Field(description="Whether any of several answers is right.")] = False
     relations: int
-    bits: Annotated[float, Field(description="Of the asked facts: log2 of the different answers of each relation.")]
-    entropy_bits: Annotated[float, Field(description="By the entropy of the answers of each relation.")]
+    bits: Annotated[
+        float, Field(description="Of the asked facts: log2 of the different answers of each relation in the file.")
+    ]
+    entropy_bits: Annotated[
+        float, Field(description="By the entropy of the answers of each relation in the file, of which some are asked.")
+    ]
     bytes: Annotated[int, Field(description="Of the file.")]
     compressed_bytes: Annotated[
         int | None, Field(description="Of the asked facts by zstd at its highest level; None where it is not there.")
@@ -123,10 +130,10 @@ class FactsPlan(Displayed, Result):
 
 def in_file(facts: Facts) -> FactsInFile:
     """What a spec's file asks."""
-    path, known = Path(facts.library), facts.known
+    path, table = Path(facts.library), asked(facts)
     every = prepared(facts.model_copy(update={"ambiguous": "keep", "tokenization": "words"})).table
     whole = ambiguity(every)
-    text = draw(facts, facts.library_size, numpy_generator(0, "library", 0)).text().encode()
+    text, known = table.text().encode(), facts.known
     return FactsInFile(
         name=path.name,
         facts=len(every),
@@ -135,14 +142,20 @@ def in_file(facts: Facts) -> FactsInFile:
         pairs=whole.pairs,
         ambiguous=whole.ambiguous,
         ceiling=whole.ceiling / len(every),
-        asked=facts.library_size,
+        asked=len(table),
+        any_counts=facts.ambiguous == "any",
         relations=known.relations,
-        bits=facts.library_size * known.bits_per_fact,
-        entropy_bits=facts.library_size * known.entropy_per_fact,
+        bits=len(table) * known.bits_per_fact,
+        entropy_bits=len(table) * known.entropy_per_fact,
         bytes=size(path),
         compressed_bytes=_compressed(text),
         text_bytes=len(text),
     )
+
+
+def asked(facts: Facts) -> Table:
+    """The facts that are asked: of some of a file's those that a training of seed 0 draws."""
+    return draw(facts, facts.library_size, numpy_generator(0, "library", 0))
 
 
 def given_facts(facts: Facts | Path | str) -> Facts:
@@ -168,14 +181,14 @@ def checked_recall(facts: Facts, recall: float) -> None:
     proper_share("recall", recall, LawError)
     if not facts.known.entropy_per_fact:
         raise LawError(NO_BITS)
-    table = prepared(facts).table
+    table = asked(facts)
     one = constant(table, any_counts=facts.ambiguous == "any") / len(table)
     if recall <= one:
         raise LawError(f"recall: above {one:.3g}, which one answer to each relation reaches, got {shown(recall)}")
-    if recall > (most := facts.known.recallable / facts.known.facts):
+    if facts.ambiguous == "keep" and recall > (most := ambiguity(table).ceiling / len(table)):
         raise LawError(
-            f"recall: at most {most:.3g}, as {facts.known.facts} facts have {facts.known.recallable} different "
-            f"questions (ambiguous 'keep'), got {shown(recall)}"
+            f"recall: at most {most:.3g}, as {len(table)} facts have {ambiguity(table).ceiling} different questions "
+            f"(ambiguous 'keep'), got {shown(recall)}"
         )
 
 
@@ -245,6 +258,11 @@ def plan_facts(
     facts = given_facts(facts)
     if facts.tokenizer is not None:
         raise LawError(f"{NO_PLAN}{shown(facts.tokenizer)}")
+    if facts.loss == "all":
+        raise LawError(NOT_ALL)
+    for name in ("seq_len", "vocab_size"):
+        if name in sizes:
+            raise LawError(f"{name}: follows from the file and its tokens, got {shown(sizes[name])}")
     checked_recall(facts, recall)
     held, notes, networks, errors = fill(recall, data), [], [], []
     told: dict[str, tuple[str, ...]] = {}
@@ -296,6 +314,7 @@ def plan_facts(
             f"hold (standard deviation of the logarithm {held.spread:.2f}, by a study of "
             f"{held.files} files{f' and {held.more} of the data given' if data else ''}{of_bounds(recall)}; "
             "codes alone were studied)",
+            *([f"{EARLY}: {counted(held.short, 'run')} of the data given"] if held.short else []),
             *(told[networks[0].tokenization] if networks else next(iter(told.values()))),
         ),
     )
@@ -326,6 +345,8 @@ def promised(facts: Facts, model: Any, recall: float, law: Law | str = "referenc
     kinds = {name: getattr(model, name) for name in law.coded if name in type(model).model_fields}
     if not facts.known.entropy_per_fact:
         raise LawError(NO_BITS)
+    if facts.loss == "all":
+        raise LawError(NOT_ALL)
     if facts.tokenization not in USUAL:
         raise LawError(
             f"tokenization: {' or '.join(USUAL)}, of which plans are known to hold; got {facts.tokenization!r}"
@@ -336,14 +357,6 @@ def promised(facts: Facts, model: Any, recall: float, law: Law | str = "referenc
     low, high = (float(bits[0]) * items for bits in held.widened(law, table, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)))
     expected = float(predicted(law, table)[0]) * items
     return Promise(expected, Interval(low=low, high=high, level=LEVEL, of="a new measurement"))
-
-
-def exposures(facts: Facts) -> int:
-    """Times that a training with the task's usual budget shows each fact, at most."""
-    training = Training(**facts.usual_training)
-    budget = training.budget(facts.library_size)
-    assert budget is not None
-    return budget // training.steps_per_epoch(facts.library_size)
 
 
 def _question(law: Law, task: Facts, sizes: dict[str, Any]) -> Question:

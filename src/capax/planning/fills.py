@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars
@@ -15,6 +15,7 @@ from capax.laws.files import load_law
 from capax.planning.bits import Fill
 from capax.planning.question import predicted
 from capax.results import Measurement
+from capax.specs import Facts, Training
 from capax.store import Store, tables
 from capax.text import counted
 
@@ -100,25 +101,47 @@ def _by_file(table: polars.DataFrame) -> tuple[Measured, ...]:
     return tuple(found)
 
 
-def _of_ones_own(data: Sequence[Path | str]) -> list[Measured]:
-    """What the runs of stores say: files that are called alike are not one, nor are a file and its shuffled control."""
+def exposures(facts: Facts) -> int:
+    """Times that a training with the task's usual budget shows each fact, at most."""
+    training = Training(**facts.usual_training)
+    budget = training.budget(facts.library_size)
+    assert budget is not None
+    return budget // training.steps_per_epoch(facts.library_size)
+
+
+def _ended_early(run: Measurement) -> bool:
+    """Whether more training might have taught a run's network more: then it says nothing of what it holds."""
+    task: Any = run.spec.task
+    return run.stop_reason == "diverged" or (run.stop_reason == "budget" and run.epochs < exposures(task))
+
+
+def _of_ones_own(data: Sequence[Path | str]) -> tuple[list[Measured], int]:
+    """What the runs of stores say, and how many ended early, which are left out.
+
+    Files that are called alike are not one, nor are a file and its shuffled control.
+    """
+    short = 0
     alike: dict[tuple[str | None, ...], list[Measurement]] = {}
     for path in data:
         with Store(path, create=False) as store:
             for run in store.each():
                 task = run.spec.task.columns()
-                if run.spec.task.promise is not None and task["entropy_per_fact"]:
+                if run.spec.task.promise is None or not task["entropy_per_fact"]:
+                    continue
+                if _ended_early(run):
+                    short += 1
+                else:
                     of = tuple(task[name] for name in ("library_sha256", "control", "ambiguous", "loss"))
                     alike.setdefault(of, []).append(run)
     tables = (rows(some) for some in alike.values())
-    return [one for table in tables if len(table) for one in _by_file(table)]
+    return [one for table in tables if len(table) for one in _by_file(table)], short
 
 
 def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
     """At which share of its capacity a network recalls so much of what it learned, by the study that ships.
 
-    Files of the study that no network recalled so far count by an upper bound (`shares`); of data of one's own, whose
-    trainings may have ended early, such files are left out.
+    Files of the study that no network recalled so far count by an upper bound (`shares`); of data of one's own such
+    files are left out, and so are trainings that ended before the usual budget.
 
     Args:
         data: stores with runs on facts, which join the study.
@@ -127,10 +150,11 @@ def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
         LawError: for a share that the study does not reach on three files.
         StoreError: for a store that cannot be read.
     """
-    (ships, bounds), (given, _) = shares(study(), recall), shares(_of_ones_own(data), recall)
+    own, short = _of_ones_own(data)
+    (ships, bounds), (given, _) = shares(study(), recall), shares(own, recall)
     if (known := len(ships) + len(given)) < 3:
         raise LawError(f"recall: the study of facts reaches it on {known} files, got {recall:g}")
-    return pooled(ships, bounds, given)
+    return pooled(ships, bounds, given)._replace(short=short)
 
 
 def pooled(ships: Sequence[float], bounds: Sequence[float], given: Sequence[float] = ()) -> Fill:

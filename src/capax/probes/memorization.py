@@ -76,7 +76,7 @@ class Floor(Result):
     """The same against a compressor in place of a reference: more than what is memorized, where it is positive."""
 
     compressor: str
-    held_out_bytes: Annotated[int, Field(description="Text of the half that is held out, which it read before.")]
+    held_out_bytes: Annotated[int, Field(description="Text of the other half, all of it, read before.")]
     text_bytes: Annotated[int, Field(description="Text of the windows that the model learned.")]
     compressed_bits: Annotated[float, Field(description="Of this text, after that one.")]
     model_bits: Annotated[float, Field(description="Code length of the same windows by the model.")]

@@ -20,6 +20,7 @@ from capax.results import LEVEL, Result
 from capax.seeds import numpy_generator
 from capax.specs import Run
 from capax.specs.spec import whole
+from capax.tasks.facts.memory import FactMemory
 
 TRIALS = 1000
 MOST_TRIALS = 1_000_000
@@ -63,7 +64,7 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
     Raises:
         SpecError: for a memory of anything but sequences, trials outside 1 to 1,000,000, or a negative seed.
     """
-    if not isinstance(memory, Memory | AssociativeMemory | RelationMemory):
+    if not isinstance(memory, Memory | AssociativeMemory | RelationMemory | FactMemory):
         raise SpecError(f"memory: what capax.load gives, got {shown(memory)}")
     if not isinstance(memory, Memory):
         raise SpecError(

@@ -225,6 +225,19 @@ def test_weights_are_shares_of_the_loss_and_break_recall_down(tmp_path: Path) ->
     assert [group.weight for group in tenths] == pytest.approx([(3 * place + 2) / 15.5 for place in range(10)])
 
 
+@pytest.mark.parametrize("frequent", [[1000] * 3, list(range(1000, 1030))])
+def test_facts_that_are_frequent_are_a_group_where_most_are_not(tmp_path: Path, frequent: list[int]) -> None:
+    """Tenths of weights that are nearly all alike have one edge."""
+    weights = [1] * 570 + frequent
+    path = tmp_path / "weights.csv"
+    path.write_text("key,answer,weight\n" + "".join(f"k{n},a{n % 3},{weight}\n" for n, weight in enumerate(weights)))
+    run = capax.measure(capax.Facts(library=str(path)), MODEL, capax.Training(max_steps=1), restarts=1)
+    assert run.breakdown is not None
+    groups = [group for group in run.breakdown.groups if group.by == "frequency"]
+    assert [group.items for group in groups] == [570, len(frequent)]
+    assert groups[0].of == "1"
+
+
 def test_facts_of_a_file_have_no_points_of_a_curve(tmp_path: Path) -> None:
     """Also some of them, which are drawn: what a file says is no random library."""
     store = tmp_path / "s.db"
@@ -232,6 +245,18 @@ def test_facts_of_a_file_have_no_points_of_a_curve(tmp_path: Path) -> None:
     capax.measure(task(library_size=20), MODEL, training, protocol="capacity", restarts=2, store=store)
     with pytest.raises(TableError, match="no run of"):
         capax.curves(store)
+
+
+def test_a_key_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    run = capax.measure(
+        task(), MODEL, capax.Training(max_steps=1), restarts=1, store=tmp_path / "s.db", keep_weights=True
+    )
+    memory = capax.load(run.key, tmp_path / "s.db")
+    for question, said in (((3, "capital"), "key: a text, got 3"), (("Norway", 3), "relation: a text, got 3")):
+        with pytest.raises(capax.errors.CapaxError, match=f"^{said}$"):
+            memory.recall(*question)
+    with pytest.raises(capax.errors.CapaxError, match=f"^key: probes are of runs on sequences, run {run.key[:12]}"):
+        capax.probe(memory)
 
 
 def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:

@@ -247,9 +247,8 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
         grouping = _Grouping(table, right[0])
         groups = [*grouping.relations(), *grouping.frequencies()]
         lengths = encoding.lengths[table.answers]
-        if len(different := np.unique(lengths)) > 1:
-            edges = different if len(different) <= MOST_GROUPS else np.unique(np.quantile(lengths, np.arange(10) / 10))
-            groups += grouping.ranges("answer_len", lengths, edges.astype(int))
+        if lengths.min() < lengths.max():
+            groups += grouping.ranges("answer_len", lengths)
         missed = len(right) - np.sum(right, 0)
         worst = np.lexsort((-table.weights, -missed))[:MOST_MISSED].tolist()  # of those, the frequent ones first
         return Breakdown(groups=tuple(groups), missed=tuple(table.words(row) for row in worst if missed[row]))
@@ -286,10 +285,17 @@ class _Grouping(NamedTuple):
         weights = self.table.weights
         if weights.min() == weights.max():
             return []
-        return self.ranges("frequency", weights, np.unique(np.quantile(weights, np.arange(10) / 10)))
+        return self.ranges("frequency", weights)
 
-    def ranges(self, by: str, values: np.ndarray, edges: np.ndarray) -> list[GroupRecall]:
-        """Groups by the largest edge that a value reaches, named by their least and greatest value."""
+    def ranges(self, by: str, values: np.ndarray) -> list[GroupRecall]:
+        """A group for each value where they are few, else for each tenth, named by its least and greatest value.
+
+        Where one value is that of many tenths, what is above it is a group of its own.
+        """
+        edges = np.unique(values)
+        if len(edges) > MOST_GROUPS:
+            tenths = np.unique(np.quantile(values, np.arange(10) / 10))
+            edges = np.union1d(tenths, edges[edges > tenths[-1]][:1])
         place, found = np.searchsorted(edges, values, side="right") - 1, []
         for number in np.unique(place).tolist():
             rows = place == number

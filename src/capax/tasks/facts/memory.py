@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from capax.errors import shown
 from capax.models.ensemble import TokenEnsemble
 from capax.results import FactRecall, Measurement
 from capax.tasks.facts.encoding import Encoding, prepared
@@ -55,6 +56,9 @@ class FactMemory:
                 is missing.
         """
         table, encoding = self.library, self.encoding
+        for name, word in (("key", key), ("relation", relation)):
+            if not isinstance(word, str):
+                raise FactsError(f"{name}: a text, got {shown(word)}")
         key = unicodedata.normalize("NFC", key.strip())
         number = self._relation(unicodedata.normalize("NFC", relation.strip()))
         if not key:
