@@ -100,6 +100,7 @@ def test_papers_that_measured_bits_are_beside_the_systems_and_make_none_off(
         (["--only", "key-query", "--seed", "-1"], "seed: "),
         (["--only", "key-query", "--seed", "x"], "seed"),
         (["key-query"], "key-query"),
+        (["--only", "perceptron-exact", "--out", "folder"], "out: only with --literature, got folder"),
     ],
 )
 def test_bad_input(capsys: pytest.CaptureFixture[str], flags: list[str], said: str) -> None:

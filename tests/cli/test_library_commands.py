@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands import refused, run
+from made_base import write_base
 
 from capax.checks.model import ModelReport
 from capax.results import Measurement
@@ -27,7 +28,7 @@ def _beside_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_x_transformers_is_measured_filtered_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--set", "attn_kv_heads=1", "--set", "ff_glu=true", "--set", "rel_pos_bias=false"]
+    options = ["--set", "attn_kv_heads=1", "--set", "ff_glu=True", "--set", "rel_pos_bias=False"]
     found = Measurement.from_json(run(capsys, *THEIRS, *options, "--keep-weights", "--json"))
     assert found.spec.model.model_dump()["set"] == {"attn_kv_heads": 1, "ff_glu": True, "rel_pos_bias": False}
     shown = run(capsys, *THEIRS, *options)
@@ -38,6 +39,19 @@ def test_x_transformers_is_measured_filtered_and_recalled(capsys: pytest.Capture
         assert len(json.loads(run(capsys, "runs", "--where", where, "--json"))) == count, where
     answer = json.loads(run(capsys, "runs", "recall", found.key, "1 2 3 4 5 6 7", "--json"))
     assert 0 <= answer["token"] < 9
+
+
+def test_a_word_is_not_taken_for_true(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(capsys, *THEIRS, "--set", "ff_glu=no")
+    assert "set: ff_glu should be true or false, got the word 'no'" in line
+
+
+def test_an_adapter_is_checked_on_sequences(capsys: pytest.CaptureFixture[str]) -> None:
+    """Facts alone are said in the tokens of its base."""
+    write_base(Path("base"))
+    adapter = ["--base", "base", "--lora", "r=1", "--seq-len", "5", "--vocab-size", "9", "--library-size", "20"]
+    report = ModelReport.model_validate_json(run(capsys, "check", "model", *adapter, "--json"))
+    assert report.failed == ()
 
 
 def test_native_takes_the_variant_of_capax(capsys: pytest.CaptureFixture[str]) -> None:

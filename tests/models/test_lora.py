@@ -257,6 +257,7 @@ def test_a_shuffled_base_is_a_control_that_all_runs_share(base: Path, tmp_path: 
         ({"lora": {"r": 17}}, "lora: r: at most the base's width 16, got 17"),
         ({"lora": {"r": 2, "init_lora_weights": "pissa"}}, "init_lora_weights that leaves the base as it is"),
         ({"lora": {"r": 2, "bias": "all"}}, "bias 'none', which leaves the base as it is, got 'all'"),
+        ({"lora": {"r": 2, "use_dora": "False"}}, "lora: use_dora should be true or false, got the word 'False'"),
         ({"lora": {"r": 2, "alpha": 3}}, "lora: .*no option 'alpha'.*lora_alpha"),
         ({"lora": {"r": 2, "target_modules": "q_proj"}}, "lora: not target_modules: targets say where"),
         ({"lora": {"r": 2, "modules_to_save": ["lm_head"]}}, "lora: not modules_to_save: .* nothing else is trained"),

@@ -71,7 +71,7 @@ def test_a_load_is_the_mean_of_the_files_and_its_quantiles_are_students() -> Non
     bound = load(polars.concat([table, polars.DataFrame(rows("e", [0.6, 0.5], 0.2))]), "mlp", 0.75)
     assert bound.files == 4
     assert bound.bits == pytest.approx(math.exp((each.sum() + np.log(0.2)) / 4), rel=1e-12)
-    with pytest.raises(LawError, match=r"recall: .* reaches it on 0 files, got 0\.2"):
+    with pytest.raises(LawError, match=r"recall: of adapters on mlp the study tells those from 0\.51 on, got 0\.2$"):
         load(table, "mlp", 0.2)
     assert len(curves(table, "attention")) == 4  # none was measured: those of any layers
 
@@ -167,6 +167,22 @@ def test_a_plan_is_verified_by_training(facts: Facts, plan: AdapterPlan, tmp_pat
 def test_bad_input_is_one_line(facts: Facts, base: Path, changes: dict[str, object], match: str) -> None:
     with pytest.raises(capax.CapaxError, match=match):
         plan_lora(facts, base, **{"recall": 0.99, **changes})  # type: ignore[arg-type]
+
+
+def test_layers_that_the_study_does_not_tell_of_leave_the_others(facts: Facts, base: Path) -> None:
+    found = plan_lora(facts, base, recall=0.95)
+    assert {one.targets for one in found.adapters} == {"mlp", "attention,mlp"}
+    assert any("attention: recall: of adapters on attention the study tells those from" in note for note in found.notes)
+    with pytest.raises(LawError, match=r"^recall: of adapters on attention the study tells those from 0\.98 on"):
+        plan_lora(facts, base, recall=0.95, targets=("attention",))
+
+
+def test_a_prompt_shows_what_the_rules_say(plan: AdapterPlan) -> None:
+    rows = plan.overview().table
+    assert len(rows["rank"]) == len(plan.adapters) + len(plan.rules)
+    for rule, rank, recall in zip(plan.rules, rows["rank"][-3:], rows["recall"][-3:], strict=True):
+        assert rank.startswith(">") is not rule.enough
+        assert recall == f"{rule.expected_recall:.0%}"
 
 
 def test_the_command_says_what_the_function_does(

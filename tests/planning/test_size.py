@@ -322,6 +322,61 @@ def test_experts_of_which_nothing_is_known(tmp_path: Path) -> None:
     assert any("which experts a token uses is not known" in note for note in found.notes)
 
 
+DBRX = {
+    **{"model_type": "dbrx", "d_model": 6144, "n_heads": 48, "n_layers": 40, "vocab_size": 100352},
+    "attn_config": {"kv_n_heads": 8, "rope_theta": 5e5},
+    "ffn_config": {"moe_num_experts": 16, "moe_top_k": 4, "ffn_hidden_size": 10752, "hidden_size": 6144},
+}
+NO_EXPERTS = {"num_hidden_layers": 2, "mlp_only_layers": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("said", "experts", "chosen", "active"),
+    [
+        (DBRX, 16, 4, 36e9),  # as its model card says, of 132 billion
+        ({"model_type": "qwen2_moe", **NO_EXPERTS}, None, None, None),
+        ({"model_type": "doge"}, None, None, None),
+    ],
+)
+def test_experts_are_those_that_are_built(
+    tmp_path: Path, said: dict[str, Any], experts: int | None, chosen: int | None, active: float | None
+) -> None:
+    """Wherever a config names them; where no block has any, all parameters are active."""
+    found = model_size(written(tmp_path, **said)).parameters
+    assert (found.experts, found.experts_per_token) == (experts, chosen)
+    assert found.active == (pytest.approx(active, rel=0.02) if active else found.total)
+
+
+@pytest.mark.parametrize(
+    ("said", "groups", "d_head"),
+    [
+        ({"model_type": "falcon"}, 1, 64),
+        ({"model_type": "falcon", "multi_query": False}, 71, 64),
+        (
+            {"model_type": "falcon", "new_decoder_architecture": True, "num_kv_heads": 8, "num_attention_heads": 64}
+            | {"hidden_size": 4096},
+            *(8, 64),
+        ),
+        ({"model_type": "gpt_bigcode"}, 1, 64),
+        ({"model_type": "deepseek_v3"}, 128, 192),
+        ({"model_type": "gemma4_text"}, 4, 288),
+    ],
+)
+def test_heads_are_those_that_are_built(tmp_path: Path, said: dict[str, Any], groups: int, d_head: int) -> None:
+    """Channels of a head are those of its queries and keys; fields that may differ between layers are no fault."""
+    found = model_size(written(tmp_path, **said)).shape
+    assert (found.n_kv_heads, found.d_head) == (groups, d_head)
+
+
+@pytest.mark.parametrize(("kind", "unlike"), [("phi", {"qk_layernorm": True}), ("gpt2", {"add_cross_attention": True})])
+def test_a_plain_family_may_have_models_that_are_not(tmp_path: Path, kind: str, unlike: dict[str, bool]) -> None:
+    plain, other = (model_size(family(tmp_path, kind, **changes)) for changes in ({}, unlike))
+    assert plain.parameters.plain
+    assert not other.parameters.plain
+    assert other.parameters.effective == other.parameters.total
+    assert any("counted as they are" in note for note in other.notes)
+
+
 BAD: dict[str, tuple[dict[str, Any] | str, list[str]]] = {
     "no JSON": ("{", ["config", "JSON object"]),
     "a list": ("[1]", ["config", "JSON object"]),

@@ -13,7 +13,7 @@ from capax.calibration.calibrate import CalibratedSystem, Calibration, Literatur
 from capax.calibration.calibrate import calibrate as measured
 from capax.cli import output
 from capax.cli.flags import Flag, Json
-from capax.errors import CalibrationFailed
+from capax.errors import CalibrationFailed, SpecError
 from capax.papers.reproduce import reproduce
 from capax.text import duration
 
@@ -26,7 +26,7 @@ def calibrate(
     only: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None,
     seed: int = 0,
     literature: Annotated[bool, Flag] = False,
-    out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("reproduction"),
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     as_json: Json = False,
 ) -> None:
     """Measure systems of known capacity by the protocols and searches that measure a transformer.
@@ -45,14 +45,17 @@ def calibrate(
         Also hold capax against papers that measured bits, as `capax reproduce morris2025` and `allenzhu2024` do at
         scale demo: some minutes more. Verdicts, none of which makes a system off.
     out
-        Folder of these reproductions; runs that are there are not repeated.
+        Folder of these reproductions; runs that are there are not repeated. [default: reproduction]
     """
+    if out is not None and not literature:
+        raise SpecError(f"out: only with --literature, got {out}")
+    folder = out or Path("reproduction")
     if literature:
-        outputs.check_folder(out)
+        outputs.check_folder(folder)
     with output.console(stderr=True).status("") as status:
         found = measured(only, seed, status.update)
         if literature:
-            found = found.model_copy(update={"literature": _claims(out, status.update)})
+            found = found.model_copy(update={"literature": _claims(folder, status.update)})
     output.emit(found, _show, as_json=as_json)
     if found.off:
         reasons = "; ".join(f"{one.system}: {one.reason}" for one in found.systems if one.verdict == "off")

@@ -106,6 +106,11 @@ class Part:
             found.append(self._flag(flag, name, fields))
         return found
 
+    def chosen(self, given: Mapping[str, Any]) -> type[Spec]:
+        """The class that the flags choose that were given; the usual one where they choose none that there is."""
+        usual = next(iter(self.kinds.values()))
+        return usual if self.chosen_by is None else self.kinds.get(str(given.get(self.chosen_by)), usual)
+
     def spec(self, given: dict[str, Any]) -> Any:
         """The spec that is chosen, of the flags that were given, which are taken away.
 
@@ -256,12 +261,12 @@ def command(function: Callable[..., None], *parts: Part) -> Callable[..., None]:
 
     positional = [flag for part in parts for flag in flags[id(part)] if flag.kind is not flag.KEYWORD_ONLY]
     keyword = [flag for part in parts for flag in flags[id(part)] if flag.kind is flag.KEYWORD_ONLY]
-    names = {flag.name for flag in keyword}
 
     def run(*places: Any, **given: Any) -> None:
         given |= {flag.name: value for flag, value in zip(positional, places, strict=False)}
         chosen = {"tokenizer", "tokenization"} & given.keys()
-        if "tokenizer" in names and not chosen and "base" in given and exists(Path(given["base"]), "base", SpecError):
+        says = any("tokenizer" in part.chosen(given).model_fields for part in parts)
+        if says and not chosen and "base" in given and exists(Path(given["base"]), "base", SpecError):
             given["tokenizer"] = str(given["base"])  # facts are said in the tokens of the model that learns them
         with progress.under_way():
             specs = [part.spec(given) for part in parts]
@@ -374,5 +379,5 @@ def _pairs(_: Any, tokens: Sequence[Token]) -> dict[str, Any]:
             raise SpecError(f"{flag}: {name} is given twice")
         found[name] = value
         with suppress(ValueError, RecursionError):
-            found[name] = json.loads(value)
+            found[name] = json.loads({"True": "true", "False": "false"}.get(value, value))
     return found

@@ -82,22 +82,18 @@ def _show(found: AdapterPlan) -> None:
         f"{percent(found.probability)} by an adapter over {Path(found.base).name} "
         f"({amount(found.base_parameters)} parameters, frozen)"
     )
-    shown = [(row, "measured" if row.studied else "others", str(row.r), "–") for row in found.adapters]
-    shown += [
-        (rule.adapter, rule.name, f"{'' if rule.enough else '>'}{rule.adapter.r}", f"{rule.expected_recall:.0%}")
-        for rule in found.rules
-    ]
+    shown = found.shown()
     output.show_lines(
         {
-            "by": [name for _, name, _, _ in shown],
-            "rank": [rank for _, _, rank, _ in shown],
-            "layers": [row.targets for row, _, _, _ in shown],
-            "trainable": [amount(row.trainable_parameters) for row, _, _, _ in shown],
-            "size": [amount(row.bytes, "B") for row, _, _, _ in shown],
-            "facts": [amount(row.facts) for row, _, _, _ in shown],
-            "interval": [row.interval.ends(amount) for row, _, _, _ in shown],
-            "at least": [amount(row.at_least) for row, _, _, _ in shown],
-            "recall": [share for _, _, _, share in shown],
+            "by": [one.by for one in shown],
+            "rank": [one.rank for one in shown],
+            "layers": [one.adapter.targets for one in shown],
+            "trainable": [amount(one.adapter.trainable_parameters) for one in shown],
+            "size": [amount(one.adapter.bytes, "B") for one in shown],
+            "facts": [amount(one.adapter.facts) for one in shown],
+            "interval": [one.adapter.interval.ends(amount) for one in shown],
+            "at least": [amount(one.adapter.at_least) for one in shown],
+            "recall": [one.recall for one in shown],
         },
         words=("by",),
         spare=("size", "at least", "facts"),

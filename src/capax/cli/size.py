@@ -74,7 +74,8 @@ def _show(found: ModelSize) -> None:
     parts = [f"{counts.total:,} parameters"]
     if counts.experts is not None:
         active = "not known how many" if counts.active is None else f"{counts.active:,}"
-        parts.append(f"{active} of them active ({counts.experts_per_token} of {counts.experts} experts)")
+        chosen = "?" if counts.experts_per_token is None else counts.experts_per_token
+        parts.append(f"{active} of them active ({chosen} of {counts.experts} experts)")
     tied = ", the read-out is the token table" if counts.tied else ""
     parts.append(f"{counts.embedding_share:.1%} in tables and read-out{tied}")
     screen.print("; ".join(parts))

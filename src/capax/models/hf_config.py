@@ -102,6 +102,14 @@ def read_config(path: Path, field: str = "config", error: type[CapaxError] = Spe
     return Described(config, str(kind), tuple(notes))
 
 
+def told(config: Any, name: str) -> Any:
+    """A field of a config; None where it has none of that name, or one for each layer."""
+    try:
+        return getattr(config, name, None)
+    except RuntimeError:  # transformers refuses a field that may differ between layers
+        return None
+
+
 def config_class(kind: object, field: str, error: type[CapaxError]) -> Any:
     """The class of the configs of a causal language model, by its `model_type`.
 

@@ -78,7 +78,7 @@ def check(spec: HuggingFace) -> None:
         fields, sizes = _told(spec, kind, usual, given)
         spec.fill(config=fields, set={}, **sizes)
         built_config(spec, vocab_size=int(getattr(usual, "vocab_size", None) or 1))
-    _refuse_other_heads(spec, fields["model_type"], hasattr(usual, "head_dim"))
+    _refuse_other_heads(spec, fields["model_type"], "head_dim" in dir(usual))
     if spec.weights is not None:
         folder = Path(spec.weights).resolve()
         refuse_no_weights(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -63,6 +63,15 @@ class AdapterVerification(Displayed, Result):
         return verified(self.held, self.measurement)
 
 
+class Shown(NamedTuple):
+    """An adapter as a line of a table: by what it was chosen, its rank (above which none is enough), and the recall."""
+
+    adapter: Adapter
+    by: str
+    rank: str
+    recall: str
+
+
 class AdapterPlan(Displayed, Result):
     """Adapters over a frozen model that recall a share of a file's facts, smallest first."""
 
@@ -79,23 +88,32 @@ class AdapterPlan(Displayed, Result):
     verification: AdapterVerification | None = None
     schema_version: Literal[1] = 1
 
+    def shown(self) -> list[Shown]:
+        """Its adapters, by what was measured, and then those of the rules."""
+        measured = [Shown(one, "measured" if one.studied else "others", str(one.r), "–") for one in self.adapters]
+        for rule in self.rules:
+            rank = f"{'' if rule.enough else '>'}{rule.adapter.r}"
+            measured.append(Shown(rule.adapter, rule.name, rank, f"{rule.expected_recall:.0%}"))
+        return measured
+
     def overview(self) -> Overview:
         """What a prompt or a notebook shows of it: the smallest rank of each choice of layers, then the rules."""
-        rows = [("measured", row) for row in self.adapters] + [(rule.name, rule.adapter) for rule in self.rules]
+        rows = self.shown()
         none = "" if self.adapters else "; no rank is enough"
         return Overview(
             title=f"A plan: {self.recall:.6g} of {counted(self.file.asked, 'fact')} of {self.file.name} recalled with "
             f"{self.probability:.0%} by an adapter over {Path(self.base).name}{none}",
             rows={"verified": "" if self.verification is None else held_in_words(self.verification.held)},
             table={
-                "by": [name for name, _ in rows],
-                "rank": [str(row.r) for _, row in rows],
-                "layers": [row.targets for _, row in rows],
-                "trainable": [amount(row.trainable_parameters) for _, row in rows],
-                "bytes": [amount(row.bytes, "B") for _, row in rows],
-                "facts": [amount(row.facts) for _, row in rows],
-                "interval": [row.interval.ends(amount) for _, row in rows],
-                "at least": [amount(row.at_least) for _, row in rows],
+                "by": [one.by for one in rows],
+                "rank": [one.rank for one in rows],
+                "layers": [one.adapter.targets for one in rows],
+                "trainable": [amount(one.adapter.trainable_parameters) for one in rows],
+                "bytes": [amount(one.adapter.bytes, "B") for one in rows],
+                "facts": [amount(one.adapter.facts) for one in rows],
+                "interval": [one.adapter.interval.ends(amount) for one in rows],
+                "at least": [amount(one.adapter.at_least) for one in rows],
+                "recall": [one.recall for one in rows],
             },
             notes=self.notes,
         )

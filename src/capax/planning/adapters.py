@@ -34,6 +34,8 @@ ADAPTER = ("base", "targets", "kind", "r")
 """Columns of a model that is an adapter."""
 FEWEST = 3
 """Files of a study that reach a share before a plan speaks of it."""
+SHARES = tuple(hundredths / 100 for hundredths in range(50, 100))
+"""Shares recalled among which the least is named that the study tells."""
 
 
 class Load(NamedTuple):
@@ -122,7 +124,9 @@ def load(table: polars.DataFrame, targets: str, recall: float) -> Load:
     known, bounds = shares(found, recall)
     if len(known) < FEWEST:
         of = targets if studied(table, targets) else " and ".join(sorted(set(table["targets"])))
-        raise LawError(f"recall: the study of adapters on {of} reaches it on {len(known)} files, got {recall:g}")
+        told = next((share for share in SHARES if len(shares(found, share)[0]) >= FEWEST), None)
+        least = "none" if told is None else f"those from {told:g} on"
+        raise LawError(f"recall: of adapters on {of} the study tells {least}, got {recall:g}")
     logs = np.log([*known, *bounds])
     files = min(len(logs), len({one.name for one in found}))  # adapters on several layers share their files
     return Load(float(np.exp(logs.mean())), float(logs.std(ddof=1)), files)
@@ -207,13 +211,18 @@ def plan_lora(
         raise LawError(f"probability: at least 0.5 and below 1, got {shown(probability)}")
     table = study()
     bits, per_fact = facts.library_size * facts.known.entropy_per_fact, facts.known.entropy_per_fact
-    adapters, notes, layers, spec = [], [], {}, None
+    adapters, notes, errors, layers, spec = [], [], [], {}, None
     for one in [targets] if isinstance(targets, str) else targets:
         spec = Lora(base=str(base), lora={"r": 1}, targets=one, held_out=held_out)
         if spec.targets in layers:
             continue
         layers[spec.targets] = Layers.of(spec, facts)
-        found = load(table, spec.targets, recall)
+        try:
+            found = load(table, spec.targets, recall)
+        except LawError as error:  # of other layers it may be told
+            errors.append(error)
+            notes.append(f"{spec.targets}: {error}")
+            continue
         sure = found.quantile(1 - probability)
         rank = layers[spec.targets].rank(lambda r, of=layers[spec.targets], s=sure: of.effective(r) * s >= bits)
         if rank is None:
@@ -225,6 +234,8 @@ def plan_lora(
         adapters.append(_adapter(layers[spec.targets], spec.targets, rank, found, per_fact, probability, precision))
     if spec is None:
         raise LawError("targets: at least one, got none")
+    if len(errors) == len(layers):
+        raise errors[0]
     adapters.sort(key=lambda one: one.trainable_parameters)
     counts = spec.parameter_counts(**facts.sizes())
     frozen = counts["total"] - counts["trainable"]

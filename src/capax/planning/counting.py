@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 from torch import nn
+from transformers import PreTrainedConfig
 
+from capax.models.hf_config import told
 from capax.results import Result
 from capax.specs.effective import spare_in_products
 
@@ -15,6 +18,10 @@ EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_expe
 CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts")
 EMPTY = "zero_expert_num"
 """Fields of configs: how many experts there are, how many of them a token uses, and how many of these do nothing."""
+ROUTES = re.compile(r"Expert|MoE$|MoeBlock|MoEBlock|SparseMoe|MoeLayer|MOE|Router")
+"""In names of classes that send a token to some of several experts."""
+UNLIKE = ("qk_layernorm", "add_cross_attention")
+"""Fields that make a model of a plain family another one."""
 
 
 class Plain(NamedTuple):
@@ -47,8 +54,8 @@ class Counts(Result):
         int,
         Field(
             description="As the law counts: W_Q W_Kᵀ and W_V W_O by the freedom of the product, and a gated FFN "
-            "without the scale of its channels (docs/capacity.md); what norms take back, about two in a width, is "
-            "counted. Equal to total where the family is no plain one."
+            "without the scale of its channels (docs/capacity.md); what norms take back, about two in a width, and "
+            "a rotation of the whole stream are counted. Equal to total where the family is no plain one."
         ),
     ]
     plain: Annotated[bool, Field(description="Whether it is of a family of plain transformers: `effective` is known.")]
@@ -82,11 +89,19 @@ def shape(config: Any) -> Shape:
     return Shape(
         n_layers=_first(text, "num_hidden_layers"),
         n_heads=heads,
-        n_kv_heads=heads and (_first(text, "num_key_value_heads") or heads),
-        d_head=heads and (_first(text, "head_dim") or whole),
+        n_kv_heads=heads and (_groups(text) or heads),
+        d_head=heads and (_first(text, "qk_head_dim", "head_dim") or whole),
         d_model=width,
         vocab_size=_first(text, "vocab_size"),
     )
+
+
+def _groups(text: Any) -> int | None:
+    """Heads of keys and values; Falcon has its own names for them, and of its older kind one or all."""
+    if told(text, "multi_query") is True and not told(text, "new_decoder_architecture"):
+        return 1
+    older = told(text, "new_decoder_architecture") is False
+    return _first(text, "num_key_value_heads", *(() if older else ("num_kv_heads",)))
 
 
 def count(model: Any, config: Any, kind: str) -> Counts:
@@ -103,14 +118,15 @@ def count(model: Any, config: Any, kind: str) -> Counts:
     tables = looked_up | ({id(readout)} if readout is not None else set())
     tied = readout is not None and id(readout) in looked_up
     experts, chosen, routed = _experts(model, config)
-    idle: int | None = 0
+    idle: int | None = None if routed else 0
     if experts is not None:
         known = chosen is not None and routed > 0 and not routed * (experts - chosen) % experts
         idle = routed * (experts - chosen) // experts if known and chosen is not None else None
     active = None if idle is None else total - idle
     embedding = sum(own[one] for one in tables if one in own)
     free = sum(own[one] for one in looked_up if one in own and not (tied and one == id(readout)))
-    family = PLAIN.get(kind)
+    odd = any(told(config.get_text_config(), name) for name in UNLIKE)
+    family = None if odd else PLAIN.get(kind)
     return Counts(
         total=total,
         active=active,
@@ -134,15 +150,20 @@ def _readout(model: Any) -> Any:
 def _experts(model: Any, config: Any) -> tuple[int | None, int | None, int]:
     """Experts of a block, those that a token uses, and the parameters of all of them together."""
     text = config.get_text_config()
-    experts = _first(text, *EXPERTS)
-    if experts is None or experts < 2:
-        return None, None, 0
+    parts = [text, *(part for part in vars(text).values() if isinstance(part, PreTrainedConfig))]
+    experts = next((n for part in parts if (n := _first(part, *EXPERTS)) is not None), None)
     found: dict[int, int] = {}
+    routes = False
     for name, module in model.named_modules():
-        last = name.rpartition(".")[2]
-        if last == "experts" or (type(module).__name__.endswith("Experts") and not last.startswith("shared")):
+        last, kind = name.rpartition(".")[2], type(module).__name__
+        if last == "experts" or (kind.endswith("Experts") and not last.startswith("shared")):
             found |= {id(tensor): tensor.numel() for tensor in module.parameters()}
-    chosen = None if _first(text, EMPTY) else _first(text, *CHOSEN)
+        routes = routes or ROUTES.search(kind) is not None
+    if experts is not None and (experts < 2 or not (found or routes)):  # a config may name experts and use none
+        return None, None, 0
+    if experts is None:
+        return None, None, sum(found.values())
+    chosen = None if _first(text, EMPTY) else next((n for part in parts if (n := _first(part, *CHOSEN))), None)
     return experts, None if chosen is None else min(chosen, experts), sum(found.values())
 
 
@@ -170,5 +191,5 @@ def _rotary_share(text: Any) -> float:
 
 def _first(config: Any, *names: str) -> int | None:
     """The first of some fields that a config has, where it is an integer."""
-    values = (getattr(config, name, None) for name in names)
+    values = (told(config, name) for name in names)
     return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)

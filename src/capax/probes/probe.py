@@ -71,7 +71,8 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
             f"key: probes are of runs on sequences, run {memory.run.key[:12]} learned {memory.run.spec.task.task}"
         )
     if not isinstance(memory.model, TransformerEnsemble):
-        raise SpecError(f"key: probes are of transformers of capax, run {memory.run.key[:12]} is of a torch.nn.Module")
+        kind = memory.run.spec.model.model
+        raise SpecError(f"key: probes are of capax's own transformers, run {memory.run.key[:12]} is of {kind}")
     if not 1 <= whole("trials", trials, None) <= MOST_TRIALS:
         raise SpecError(f"trials: 1 to {MOST_TRIALS}, got {trials}")
     whole("seed", seed, 0)

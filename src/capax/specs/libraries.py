@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, model_validator
 
-from capax.errors import SpecError
+from capax.errors import SpecError, shown
 from capax.specs.model import Parameter
 from capax.specs.modules import TorchModel
 from capax.specs.plugins import resolve
@@ -16,8 +16,18 @@ from capax.specs.protocols import Protocol
 from capax.specs.spec import filled_in, must_be_given
 from capax.text import Over
 
+
+def _refuse_words(options: dict[str, JsonValue], info: ValidationInfo) -> dict[str, JsonValue]:
+    """Refuse words in place of true or false: the library would take any word for true."""
+    for name, value in options.items():
+        if isinstance(value, str) and value.lower() in ("true", "false", "yes", "no", "on", "off"):
+            raise ValueError(f"{info.field_name}: {name} should be true or false, got the word {shown(value)}")
+    return options
+
+
 Options = Annotated[
     dict[str, JsonValue],
+    AfterValidator(_refuse_words),
     Field(
         default_factory=dict,
         description="Options by the library's own names: name=value, more than once; a value is JSON, else text.",
