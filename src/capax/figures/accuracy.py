@@ -121,10 +121,13 @@ def straight_in_heads(shown: Shown) -> str:
 
 
 def straightness(runs: Sequence[Measurement]) -> float | None:
-    """R² of a straight line in the heads of less than all; None below three of them, or where shares are the same."""
-    runs = [run for run in runs if (share := SHARE.of(run)) is not None and share < BELOW]
-    x, y = np.array([HEADS(run) for run in runs], dtype=float), np.array([SHARE.of(run) for run in runs])
-    if len(set(x)) < 3 or np.ptp(y) == 0:
+    """R² of a straight line in the heads of less than all; None below three of them, or where shares are the same.
+
+    Of means over seeds, where there are several.
+    """
+    means = {heads: np.mean([SHARE.of(run) or 0.0 for run in of]) for (heads,), of in by(runs, HEADS).items()}
+    x, y = np.array([(heads, mean) for heads, mean in means.items() if mean < BELOW], dtype=float).reshape(-1, 2).T
+    if len(x) < 3 or np.ptp(y) == 0:
         return None
     return float(np.corrcoef(x, y)[0, 1] ** 2)
 

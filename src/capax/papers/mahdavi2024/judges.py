@@ -55,11 +55,12 @@ def worst(verdicts: dict[int, Verdict]) -> Verdict:
 
 
 def linear(of: Evidence) -> Verdict:
-    """R² of accuracy against heads."""
+    """R² of accuracy against heads: of means over seeds, where there are several."""
 
     def straight(sizes: list[int], values: list[float]) -> Verdict:
-        below = [place for place, value in enumerate(values) if value < BELOW]
-        return ev.on_a_line([sizes[i] for i in below], [values[i] for i in below], LEAST_R2, "accuracy against heads")
+        means = {size: float(np.mean([y for x, y in zip(sizes, values, strict=True) if x == size])) for size in sizes}
+        below = {size: mean for size, mean in means.items() if mean < BELOW}
+        return ev.on_a_line(list(below), list(below.values()), LEAST_R2, "accuracy against heads")
 
     return _of_each_library(of, "n_heads", straight)
 
