@@ -154,3 +154,11 @@ def test_the_law_that_ships_is_that_of_the_study_that_ships() -> None:
     now = capax.AssociationLaw(n_bootstrap=20).fit(rows)
     np.testing.assert_allclose(shipped.predict(rows), now.predict(rows), rtol=1e-6)
     assert shipped.domain_ == now.domain_
+
+
+def test_the_law_that_ships_does_not_know_larger_values() -> None:
+    """Of d_value 4 a training remembers some two and a half times as many."""
+    sizes = {"context_size": 8, "n_heads": 4, "d_model": 32, "d_head": 8}
+    assert capax.predict("reference:association", **sizes).inside_domain
+    with pytest.raises(LawError, match="d_value 4 is not in the data"):
+        capax.predict("reference:association", **sizes, d_value=4)

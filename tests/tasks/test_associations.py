@@ -188,7 +188,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: checked(EYE, EYE, 3), "labels: one for each of 4 queries"),
     (lambda: checked(EYE, EYE, [0, 1, -1, 0]), "classes are 0 or more, example 3 has -1"),
     (lambda: checked(EYE, EYE, [[0]] * 4), "classes are one integer an example"),
-    (lambda: checked(EYE, EYE, ["a"] * 4), "labels: a 2-D array of floats"),
+    (lambda: checked(EYE, EYE, ["a"] * 4), r"labels: integers \(classes\) or floats, got 1-D of <U1"),
     (lambda: checked(EYE[[0, 1, 2, 1]], EYE, [0, 1, 2, 3]), "examples 2 and 4 are one query in one context"),
     (lambda: checked(EYE.astype(int), EYE, [0] * 4), "queries: a 2-D array of floats, got 2-D of int64"),
     (lambda: read(Path("nowhere.safetensors")), "no such file: nowhere.safetensors"),

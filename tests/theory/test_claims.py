@@ -88,6 +88,16 @@ def drop_edge(tensors: dict[str, np.ndarray], header: dict[str, Any]) -> None:
     tensors["edges"] = tensors["edges"][1:]
 
 
+def test_copies_of_an_example_are_no_further_ones(tmp_path: Path) -> None:
+    tensors, header = parts(built(tmp_path, "associations"))
+    for name in ("queries", "labels"):
+        tensors[name] = np.repeat(tensors[name][:1], len(tensors[name]), axis=0)
+    found = capax.verify(written(tmp_path / "w.safetensors", tensors, header))
+    assert not found.holds
+    (copies,) = [check for check in found.failed if check.name == "distinct_examples"]
+    assert (copies.claimed, copies.recomputed) == (len(tensors["labels"]), 1)
+
+
 @pytest.mark.parametrize(
     ("task", "change", "wrong"),
     [

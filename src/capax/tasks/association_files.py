@@ -85,6 +85,8 @@ def checked(queries: Any, contexts: Any, labels: Any) -> Examples:
             at = int(np.flatnonzero(labels < 0)[0])
             raise LibraryError(f"labels: classes are 0 or more, example {at + 1} has {labels[at]}")
         labels = native(labels)
+    elif not np.issubdtype(labels.dtype, np.floating):
+        raise LibraryError(f"labels: integers (classes) or floats, got {labels.ndim}-D of {labels.dtype}")
     else:
         labels = vectors("labels", labels.reshape(len(labels), -1) if labels.ndim < 2 else labels, (2,))
     examples = Examples(queries, contexts, labels)
@@ -131,8 +133,11 @@ def native(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64 if kind.itemsize > 8 else kind, copy=False)
 
 
-def refuse_contradictions(examples: Examples) -> None:
+def refuse_contradictions(examples: Examples) -> int:
     """Refuse equal pairs of query and context with different labels: no function remembers both.
+
+    Returns:
+        How many different pairs there are.
 
     Raises:
         LibraryError: that names the first two such examples (from 1).
@@ -147,6 +152,7 @@ def refuse_contradictions(examples: Examples) -> None:
                 f"labels: examples {earlier + 1} and {later + 1} are one query in one context with different labels: "
                 "nothing can remember both"
             )
+    return len(first)
 
 
 def content_hash(examples: Examples) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from capax.results import Result
+from capax.tasks.association_files import Examples, refuse_contradictions
 from capax.theory.claims import recompute
 from capax.theory.claims.file import AssociationHeader, ClaimFile, RelationHeader, read
 
@@ -100,7 +101,11 @@ def _relations(file: ClaimFile, header: RelationHeader) -> tuple[Check, ...]:
 
 def _associations(file: ClaimFile, header: AssociationHeader) -> tuple[Check, ...]:
     claim, found = header.claim, recompute.remembered(file)
-    checks = [_same("library_size", claim.library_size, file.sizes["library_size"])]
+    rows, examples = file.sizes["library_size"], (file.tensors[name] for name in ("queries", "contexts", "labels"))
+    checks = [
+        _same("library_size", claim.library_size, rows),
+        _same("distinct_examples", rows, refuse_contradictions(Examples(*examples))),  # copies are no further ones
+    ]
     if claim.max_error is not None:
         scale = np.maximum(found.sizes, min(1.0, found.sizes.max()))  # of a label of zeros, too, there is rounding
         holds = bool((found.errors <= np.maximum(ROUNDING * claim.max_error, TINY * scale)).all())
