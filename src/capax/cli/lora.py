@@ -82,22 +82,7 @@ def _show(found: AdapterPlan) -> None:
         f"{percent(found.probability)} by an adapter over {Path(found.base).name} "
         f"({amount(found.base_parameters)} parameters, frozen)"
     )
-    shown = found.shown()
-    output.show_lines(
-        {
-            "by": [one.by for one in shown],
-            "rank": [one.rank for one in shown],
-            "layers": [one.adapter.targets for one in shown],
-            "trainable": [amount(one.adapter.trainable_parameters) for one in shown],
-            "size": [amount(one.adapter.bytes, "B") for one in shown],
-            "facts": [amount(one.adapter.facts) for one in shown],
-            "interval": [one.adapter.interval.ends(amount) for one in shown],
-            "at least": [amount(one.adapter.at_least) for one in shown],
-            "recall": [one.recall for one in shown],
-        },
-        words=("by",),
-        spare=("size", "at least", "facts"),
-    )
+    output.show_lines(found.columns(), words=("by",), spare=("size", "at least", "facts"))
     screen.print(
         f"facts, 95 % interval, at least (with {percent(found.probability)}): like these, of which {found.recall:.4g} "
         f"are recalled; recall: of this file, by what was measured. Measured: {found.source}. Rules: 2 bits a "

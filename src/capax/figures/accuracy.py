@@ -125,7 +125,8 @@ def straightness(runs: Sequence[Measurement]) -> float | None:
 
     Of means over seeds, where there are several.
     """
-    means = {heads: np.mean([SHARE.of(run) or 0.0 for run in of]) for (heads,), of in by(runs, HEADS).items()}
+    known = [run for run in runs if SHARE.of(run) is not None]
+    means = {heads: np.mean([SHARE.of(run) for run in of]) for (heads,), of in by(known, HEADS).items()}
     x, y = np.array([(heads, mean) for heads, mean in means.items() if mean < BELOW], dtype=float).reshape(-1, 2).T
     if len(x) < 3 or np.ptp(y) == 0:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -63,15 +63,6 @@ class AdapterVerification(Displayed, Result):
         return verified(self.held, self.measurement)
 
 
-class Shown(NamedTuple):
-    """An adapter as a line of a table: by what it was chosen, its rank (above which none is enough), and the recall."""
-
-    adapter: Adapter
-    by: str
-    rank: str
-    recall: str
-
-
 class AdapterPlan(Displayed, Result):
     """Adapters over a frozen model that recall a share of a file's facts, smallest first."""
 
@@ -88,32 +79,32 @@ class AdapterPlan(Displayed, Result):
     verification: AdapterVerification | None = None
     schema_version: Literal[1] = 1
 
-    def shown(self) -> list[Shown]:
-        """Its adapters, by what was measured, and then those of the rules."""
-        measured = [Shown(one, "measured" if one.studied else "others", str(one.r), "–") for one in self.adapters]
+    def columns(self) -> dict[str, list[str]]:
+        """What is shown of its adapters and then those of the rules, by its heading; a rank that is too small has >."""
+        found = [(one, "measured" if one.studied else "others", str(one.r), "–") for one in self.adapters]
         for rule in self.rules:
             rank = f"{'' if rule.enough else '>'}{rule.adapter.r}"
-            measured.append(Shown(rule.adapter, rule.name, rank, f"{rule.expected_recall:.0%}"))
-        return measured
+            found.append((rule.adapter, rule.name, rank, f"{rule.expected_recall:.0%}"))
+        rows = [one for one, *_ in found]
+        return {
+            "by": [by for _, by, _, _ in found],
+            "rank": [rank for _, _, rank, _ in found],
+            "layers": [row.targets for row in rows],
+            "trainable": [amount(row.trainable_parameters) for row in rows],
+            "size": [amount(row.bytes, "B") for row in rows],
+            "facts": [amount(row.facts) for row in rows],
+            "interval": [row.interval.ends(amount) for row in rows],
+            "at least": [amount(row.at_least) for row in rows],
+            "recall": [share for _, _, _, share in found],
+        }
 
     def overview(self) -> Overview:
         """What a prompt or a notebook shows of it: the smallest rank of each choice of layers, then the rules."""
-        rows = self.shown()
         none = "" if self.adapters else "; no rank is enough"
         return Overview(
             title=f"A plan: {self.recall:.6g} of {counted(self.file.asked, 'fact')} of {self.file.name} recalled with "
             f"{self.probability:.0%} by an adapter over {Path(self.base).name}{none}",
             rows={"verified": "" if self.verification is None else held_in_words(self.verification.held)},
-            table={
-                "by": [one.by for one in rows],
-                "rank": [one.rank for one in rows],
-                "layers": [one.adapter.targets for one in rows],
-                "trainable": [amount(one.adapter.trainable_parameters) for one in rows],
-                "bytes": [amount(one.adapter.bytes, "B") for one in rows],
-                "facts": [amount(one.adapter.facts) for one in rows],
-                "interval": [one.adapter.interval.ends(amount) for one in rows],
-                "at least": [amount(one.adapter.at_least) for one in rows],
-                "recall": [one.recall for one in rows],
-            },
+            table=self.columns(),
             notes=self.notes,
         )

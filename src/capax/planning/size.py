@@ -318,8 +318,8 @@ def _of_the_law(law: Law, counts: Counts, described: Described, by_law: Density)
             "a mixture of experts is taken to hold as much a parameter as a plain transformer; Allen-Zhu and Li 2024 "
             "report 1.3 times less of all parameters with 32 experts (secondary)"
         )
-        if counts.active is None:
-            notes.append("which experts a token uses is not known from this config: no active parameters, no costs")
+    if counts.active is None:  # also where a config names no experts, and its model has some
+        notes.append("which experts a token uses is not known from this config: no active parameters, no costs")
     if counts.embedding_share >= MANY_ROWS:
         notes.append(
             f"{counts.embedding_share:.0%} of the parameters are tables and the read-out: rows of tokens that never "
