@@ -54,14 +54,45 @@ def test_intervals_are_drawn_from_three_restarts_on() -> None:
         assert ("Bars" in chart.caption) == (ends is not None)
 
 
-def test_seeds_are_a_mean_without_an_interval() -> None:
+def test_two_seeds_are_a_mean_without_an_interval() -> None:
     runs = [made(6, 5, 4, d_model=w, seed=seed) for w in (4, 8) for seed in (0, 1)]
     runs[0] = runs[0].model_copy(update={"memorized": 9})
     (chart,) = WIDTH_FIGURE.shown(runs, None)
     line = shown(chart, 0, "line")["1 head"]
     assert points(line) == [(4, 7.5), (8, 6)]
     assert line.low is None
-    assert "several seeds" in chart.caption
+    assert "the mean of 2 seeds; dots: each restart. No intervals: fewer than 3 seeds." in chart.caption
+
+
+def test_three_seeds_are_a_mean_with_its_interval() -> None:
+    runs = [made(6, 5, 4, d_model=w, seed=seed) for w in (4, 8) for seed in (0, 1, 2)]
+    runs[:3] = [run.model_copy(update={"memorized": n}) for run, n in zip(runs[:3], (9, 12, 6), strict=True)]
+    (chart,) = WIDTH_FIGURE.shown(runs, None)
+    line = shown(chart, 0, "line")["1 head"]
+    reach = 4.302653 * 3 / 3**0.5  # of Student's t with two degrees of freedom, from a table
+    assert line.low == pytest.approx((9 - reach, 6))
+    assert line.high == pytest.approx((9 + reach, 6))
+    assert "the mean of 3 seeds; dots: each restart. Bars: 95 % intervals of the mean over seeds" in chart.caption
+    assert "of one seed" not in chart.caption
+    (chart,) = WIDTH_FIGURE.shown(runs[:4], None)
+    assert shown(chart, 0, "line")["1 head"].low == pytest.approx((9 - reach, 5.0))  # 8: of its restarts
+    assert "the mean of 1 to 3 seeds" in chart.caption
+    assert "of one seed, prediction intervals for the best of as many" in chart.caption
+
+
+def test_an_interval_of_a_mean_ends_where_its_number_does() -> None:
+    runs = [made(6, 5, 4, d_model=w, seed=seed) for w in (4, 8) for seed in (0, 1, 2)]
+    counts = (0, 20, 10, 20, 20, 8)
+    runs = [run.model_copy(update={"memorized": n}) for run, n in zip(runs, counts, strict=True)]
+    (chart,) = WIDTH_FIGURE.shown(runs, None)
+    line = shown(chart, 0, "line")["1 head"]
+    assert (line.low[0], line.high) == (0, (20, 20))
+
+
+def test_a_run_given_twice_is_no_further_seed() -> None:
+    runs = [made(6, 5, d_model=w, seed=seed) for w in (4, 8) for seed in (0, 1, 1)]
+    (chart,) = WIDTH_FIGURE.shown(runs, None)
+    assert shown(chart, 0, "line")["1 head"].low is None
 
 
 def test_runs_of_different_kinds_are_never_one_line() -> None:

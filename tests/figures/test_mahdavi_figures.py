@@ -100,7 +100,7 @@ def test_seeds_are_one_point(heads: list[Measurement]) -> None:
     (chart,) = HEADS.shown([*heads[:3], other], None)
     line = chart.panels[0].series[0]
     assert line.y[0] == np.mean([heads[1].memorized / 20, other.memorized / 20])
-    assert "several seeds" in chart.caption
+    assert "Means of 1 to 2 seeds." in chart.caption
 
 
 def test_panels_hold_what_else_differs(heads: list[Measurement], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from capax.errors import CapaxError
-from capax.figures.captions import bars, left_out, same
+from capax.figures.captions import bars, left_out, means, same
 from capax.figures.chart import Series
 from capax.figures.columns import (
     CONTEXT,
@@ -35,6 +35,7 @@ SHARE = Measure(
     "share of the library recalled",
     lambda run: run.memorized / run.library_size,
     lambda run: scaled(run.interval, lambda count: count / run.library_size),
+    most=lambda run: 1.0,
 )
 THEORY = {
     "theorem 1": (
@@ -137,10 +138,6 @@ def _recalled(shown: Shown) -> str:
     return f"Share of the examples that is recalled: {shown.group.runs[0].spec.protocol.words()}."
 
 
-def _seeds(shown: Shown) -> str:
-    return "Means over several seeds." if len({run.spec.seed for run in shown.rows}) > 1 else ""
-
-
 def _accuracy(name: str, title: str, x: Column, *trend: Any) -> Lines:
     return Lines(
         name=name,
@@ -155,8 +152,8 @@ def _accuracy(name: str, title: str, x: Column, *trend: Any) -> Lines:
         reference=in_theory,
         caption=(
             _recalled,
+            means,
             bars,
-            _seeds,
             same,
             greys,
             *trend,

@@ -8,25 +8,38 @@ from capax.figures.lines import FEWEST_RESTARTS, Shown, reached
 
 def counts(shown: Shown) -> str:
     """How counts were made, and what dots are."""
-    mean = "" if _alone(shown) else ", the mean of several seeds"
+    mean = "" if _alone(shown) else f", the mean of {_seeds(shown)}"
     dots = any(series.kind == "points" and series.faint for panel in shown.panels for series in panel.series)
     return f"Count: {shown.group.runs[0].spec.protocol.words()}{mean}{'; dots: each restart' if dots else ''}."
 
 
+def means(shown: Shown) -> str:
+    """Of how many seeds points are the means, where they are."""
+    return "" if _alone(shown) else f"Means of {_seeds(shown)}."
+
+
 def _alone(shown: Shown) -> bool:
     """Whether no two runs differ in their seeds alone."""
-    runs = shown.group.runs
-    return len({run.spec.seed for run in runs}) == 1 or len({run.spec.replace(seed=0).key() for run in runs}) == len(
-        runs
-    )
+    return shown.group.seeds[-1] == 1
+
+
+def _seeds(shown: Shown) -> str:
+    fewest, *_, most = (*shown.group.seeds, shown.group.seeds[-1])
+    return f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
 
 
 def bars(shown: Shown) -> str:
     """What bars are, or why there are none."""
     lines = [series for panel in shown.panels for series in panel.series if series.kind == "line"]
-    if any(series.low for series in lines):
-        return "Bars: 95 % prediction intervals for the best of as many new restarts on the same library."
-    return f"No intervals: fewer than {FEWEST_RESTARTS} restarts." if _alone(shown) else ""
+    most = shown.group.seeds[-1]
+    if not any(end is not None for series in lines for end in series.low or ()):
+        return f"No intervals: fewer than {FEWEST_RESTARTS} {'restarts' if most == 1 else 'seeds'}."
+    best = "prediction intervals for the best of as many new restarts on the same library"
+    if most < FEWEST_RESTARTS:
+        return f"Bars: 95 % {best}."
+    restarts = any(len(run.memorized_per_restart) >= FEWEST_RESTARTS for run in shown.group.runs)
+    alone = f"; of one seed, {best}" if shown.group.seeds[0] == 1 and restarts else ""
+    return f"Bars: 95 % intervals of the mean over seeds (Student's t){alone}."
 
 
 def limited(shown: Shown) -> str:

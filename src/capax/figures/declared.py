@@ -32,6 +32,7 @@ MEMORIZED = Measure(
     "memorized {unit}",
     lambda run: run.memorized,
     lambda run: run.interval,
+    most=lambda run: run.library_size,
     dots=lambda run: run.memorized_per_restart if run.spec.protocol.one_library else (),
 )
 TRAINABLE = Column(

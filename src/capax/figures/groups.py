@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from capax.results import Measurement
 from capax.specs.apart import Fields, apart, fields_of, in_words
@@ -20,6 +21,13 @@ class Group:
 
     runs: tuple[Measurement, ...]
     apart: str
+
+    @cached_property
+    def seeds(self) -> list[int]:
+        """How many seeds there are of each run, from the fewest: of runs that differ in nothing else."""
+        if len({run.spec.seed for run in self.runs}) == 1:  # not to look at all fields of many runs
+            return [1]
+        return sorted(Counter(repr(fields_of(run.spec, ())) for run in self.runs).values())
 
 
 def alike(runs: Iterable[Measurement], varied: Collection[str]) -> list[Group]:

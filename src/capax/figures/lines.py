@@ -14,12 +14,13 @@ from capax.figures.chart import Chart, Panel, Series
 from capax.figures.columns import Column, Of, Scale, by, from_zero, in_words
 from capax.figures.groups import Group, alike
 from capax.laws.law import Law
+from capax.protocols.means import half_of_mean
 from capax.results import Interval, Measurement
 
 GREY = 13
 """Group of what belongs to no line: entries of the legend that stand for all of them."""
 FEWEST_RESTARTS = 3
-"""Restarts from which an interval is drawn: that of two, with one degree of freedom, is as wide as the axis."""
+"""Restarts or seeds from which an interval is drawn: that of two, with one degree of freedom, is wide as the axis."""
 
 Ends = tuple[float | None, float | None]
 
@@ -34,6 +35,11 @@ def said_of_runs(runs: Sequence[Measurement], shown: float) -> str:
     return f"{other}{run.memorized} of {run.library_size}, {size} ({run.key[:12]})"
 
 
+def seeds_apart(rows: Sequence[Any]) -> bool:
+    """Whether rows are runs that have a seed each."""
+    return all(isinstance(row, Measurement) for row in rows) and len({row.spec.seed for row in rows}) == len(rows)
+
+
 @dataclass(frozen=True)
 class Measure:
     """What is shown of rows, along y.
@@ -41,8 +47,10 @@ class Measure:
     Attributes:
         label: on the axis; {unit} stands for what is memorized.
         of: the number of a row; None where it has none, and is not shown.
-        interval: of a row; of runs it is drawn from three restarts on, and only where a point is one run.
+        interval: of a row; of runs it is drawn from three restarts on. Of three seeds or more it is that of their mean,
+            by Student's t.
         name: in the legend, or of its panels.
+        most: the most that the number of a row can be, and 0 the least: no interval of a mean goes beyond.
         dots: further numbers of a row, which are faint dots.
         each: whether every row is a point; else rows at one place are their mean.
         said: what is said of a point, from its rows and its number.
@@ -53,6 +61,7 @@ class Measure:
     of: Of
     interval: Callable[[Any], Interval | Ends | None] | None = None
     name: str = ""
+    most: Of | None = None
     scale: Scale = from_zero
     dots: Callable[[Any], Sequence[float]] | None = None
     each: bool = False
@@ -65,11 +74,23 @@ class Measure:
         (row, *others) = rows
         few = isinstance(row, Measurement) and 0 < len(row.memorized_per_restart) < FEWEST_RESTARTS
         restarts = isinstance(row, Measurement) and row.spec.protocol.one_library
-        if self.interval is None or others or (few and restarts):
+        if self.interval is not None and others:
+            return self._ends_of_mean(rows)
+        if self.interval is None or (few and restarts):
             return None
         found = self.interval(row)
         ends = (found.low, found.high) if isinstance(found, Interval) else found
         return None if ends is None or (ends[1] is None and restarts) else ends
+
+    def _ends_of_mean(self, rows: Sequence[Any]) -> Ends | None:
+        """The interval of the mean of seeds; None of fewer than three, or where they are not each of its own seed."""
+        if len(rows) < FEWEST_RESTARTS or not seeds_apart(rows):
+            return None
+        values = [float(self.of(row)) for row in rows]
+        middle, half = fmean(values), half_of_mean(values)
+        if self.most is None:
+            return middle - half, middle + half
+        return max(middle - half, 0.0), min(middle + half, fmean(float(self.most(row)) for row in rows))
 
     def drawn(self, rows: Sequence[Any], x: Of, name: str, group: int) -> list[Series]:
         """A line through the rows, and a faint dot for each further number where there are several."""

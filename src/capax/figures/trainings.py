@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 import numpy as np
-from scipy.stats import t as student
 
 from capax.figures.captions import left_out, same
 from capax.figures.chart import Series
@@ -17,7 +15,8 @@ from capax.figures.columns import EDGES, HEADS, ITEMS, WIDTH, Column, Of, powers
 from capax.figures.groups import Group
 from capax.figures.key_dims import GRAPH
 from capax.figures.lines import Lines, Measure, Shown, across
-from capax.results import LEVEL, Measurement
+from capax.protocols.means import half_of_mean
+from capax.results import Measurement
 
 FEWEST = 3
 """Trainings that an interval of their mean is given for."""
@@ -44,10 +43,9 @@ class Trained:
     @property
     def ends(self) -> tuple[float, float] | None:
         """The interval of the mean (Student's t); None of fewer than three."""
-        count = len(self.values)
-        if count < FEWEST:
+        if len(self.values) < FEWEST:
             return None
-        half = float(np.std(self.values, ddof=1) / math.sqrt(count) * student.ppf((1 + LEVEL) / 2, count - 1))
+        half = half_of_mean(self.values)
         return max(self.mean - half, 0.0), min(self.mean + half, 1.0)
 
     @property

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import scipy
 import torch
 from jaxtyping import Float
 from pydantic import Field
@@ -25,6 +24,7 @@ from capax.errors import SpecError, shown
 from capax.models.ensemble import Ensemble
 from capax.probes.rounding import read_back
 from capax.probes.written import STEP_BITS, Rounding
+from capax.protocols.means import half_of_mean
 from capax.protocols.units import above_chance
 from capax.results import LEVEL, Interval, Measurement, Result
 from capax.specs import Run
@@ -239,15 +239,9 @@ def _written(network: Ensemble[Any], name: str, way: Rounding) -> Tensor:
     return read_back(name, weights, way, network.input_axis(name))[None]
 
 
-def _half(values: Float[np.ndarray, " networks"]) -> float:
-    """Half of the interval for the mean of all such networks, by Student's t."""
-    quantile = float(scipy.stats.t.ppf((1 + LEVEL) / 2, len(values) - 1))
-    return quantile * float(np.std(values, ddof=1)) / len(values) ** 0.5
-
-
 def _more(differences: Float[np.ndarray, " networks"]) -> bool:
     """Whether the interval of a mean difference lies above 0."""
-    return float(differences.mean()) > _half(differences)
+    return float(differences.mean()) > half_of_mean(differences)
 
 
 def mean(values: Sequence[float]) -> Mean:
@@ -255,7 +249,7 @@ def mean(values: Sequence[float]) -> Mean:
     value = float(np.mean(values))
     if len(values) < 2:
         return Mean(value=value, interval=None)
-    half = _half(np.array(values))
+    half = half_of_mean(values)
     of = f"mean of all such networks, by {len(values)} of them"
     return Mean(value=value, interval=Interval(low=max(value - half, 0.0), high=value + half, level=LEVEL, of=of))
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy
 
 from capax.errors import AssumptionError, SpecError
 from capax.protocols.count import Count, Train, out_of_time
+from capax.protocols.means import half_of_mean
 from capax.protocols.search import search_threshold
 from capax.results import LEVEL, BuiltChannel, HeadCount, Interval, KeyDimensionSearch
 from capax.seeds import numpy_generator
@@ -160,9 +160,8 @@ def _by_mean(train: Learn, protocol: Budget, first: int, largest: int) -> tuple[
 
     def reaches(size: int) -> bool:
         if size not in means:
-            values = np.array(train([(size, number) for number in range(protocol.restarts)]))
-            spread = values.std(ddof=1) / math.sqrt(len(values)) * scipy.stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)
-            means[size] = float(values.mean()), float(spread)
+            values = train([(size, number) for number in range(protocol.restarts)])
+            means[size] = float(np.mean(values)), half_of_mean(values)
         return means[size][0] >= protocol.target_f1
 
     low, high = 0, first

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
+from capax.protocols.means import half_of_mean
 from capax.results import LEVEL, Interval
 
 
@@ -66,10 +66,7 @@ def trend(restarts: Sequence[Sequence[float]], most: float = math.inf) -> Trend:
     befores = [bits[-2] - bits[-3] for bits in restarts if len(bits) > 2]
     if len(befores) < len(restarts) or last >= np.mean(befores):
         return Trend(reached, last_gain, None, None)
-    noise = 0.0
-    if len(ends) > 1:
-        quantile = float(scipy.stats.t.ppf((1 + LEVEL) / 2, len(ends) - 1))
-        noise = quantile * float(ends.std(ddof=1)) / len(ends) ** 0.5
+    noise = half_of_mean(ends) if len(ends) > 1 else 0.0
     later = reached + ADDED * last
     low = later - np.hypot((ADDED - LEAST_ADDED) * last, noise)
     high = later + np.hypot((MOST_ADDED - ADDED) * last, noise)
