@@ -130,7 +130,7 @@ def test_the_search_never_needs_more_than_a_dimension_an_edge(fields: dict[str, 
         assert made.weights.total_key_dim <= len(edges)
         assert made.recognition.f1 >= target_f1
         found = [one.n_heads * one.d_head for one in made.tried if one.d_head is not None]
-        assert made.weights.total_key_dim == found[-1] == min(found)
+        assert made.weights.total_key_dim == (found or [1])[-1] == min(found, default=1)  # none where all pairs will do
 
 
 def test_stars() -> None:
@@ -179,8 +179,17 @@ def test_the_complete_graph_needs_no_scores(options: dict[str, object]) -> None:
     assert made.weights.total_key_dim == options.get("n_heads", 1)
     assert counts(by_loops(made.weights.query, made.weights.key, items), every, made.recognition.threshold)[0] == 90
     assert (made.recognition.f1, made.recognition.margin) == (1, None)
-    less = build(every[:-1], items, generator=generator)
-    assert less.weights.total_key_dim > 1
+    assert build(every[:-3], items, generator=generator).weights.total_key_dim > 1
+
+
+def test_a_graph_of_nearly_all_pairs_needs_no_scores_as_far_as_the_target_allows() -> None:
+    items, generator = library(10, 4)[1:]
+    edges = np.argwhere(~np.eye(10, dtype=bool))[:-1]
+    made = build(edges, items, generator=generator)
+    found = made.recognition
+    assert counts(by_loops(made.weights.query, made.weights.key, items), edges, found.threshold) == (89, 1, 0)
+    assert (made.weights.total_key_dim, found.f1) == (1, pytest.approx(178 / 179))
+    assert build(edges, items, generator=generator, target_f1=1.0).weights.total_key_dim > 1
 
 
 def test_one_head_is_tried_for_onehot_items() -> None:
@@ -224,6 +233,16 @@ def test_few_bits_are_enough() -> None:
     searched = built(256, 64, bits=2)[2]
     assert searched.recognition.f1 >= 0.99
     assert len(np.unique(searched.weights.query[0])) <= 4
+
+
+def test_with_few_bits_every_number_of_heads_is_told_that_was_tried() -> None:
+    """One edge a head with d_head 1 is not exact then, and further sizes are tried."""
+    edges, _, made = built(40, 16, bits=3)
+    found = [one.n_heads * one.d_head for one in made.tried if one.d_head is not None]
+    assert len(edges) < made.weights.total_key_dim == min(found)
+    heads = [one.n_heads for one in made.tried]
+    assert sorted(heads) == sorted(set(heads))
+    assert 40 in heads
 
 
 @pytest.mark.parametrize("bits", range(1, 9))

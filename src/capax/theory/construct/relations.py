@@ -127,17 +127,18 @@ def build(
 
     A head holds a source once, but a target as often as needed. So where a source has more edges than any target, the
     size of heads is searched for the reversed graph, too, whose queries and keys are then exchanged: signatures belong
-    to sources. The smaller total key dimension is built, if equal the usual one. For the complete graph weights are
-    zero, and the threshold is -1.
+    to sources. The smaller total key dimension is built, if equal the usual one.
+    Where so many pairs are edges that taking all for edges reaches target_f1, weights are zero, the threshold -1.
 
     Args:
         edges: rows of source and target.
         items: unit vectors x.
         generator: draws the split among heads and the signatures.
         method: as above.
-        n_heads: heads. [default: one for onehot and for the complete graph; with d_head as many as hold d_model/4
-            edges each, with no more conflicts than first-fit leaves; without, those of the least total key dimension
-            among some tried. One edge a head with d_head 1 is always among them, so that D_K is never above m']
+        n_heads: heads. [default: one for onehot and where all pairs may be taken for edges; with d_head as many as
+            hold d_model/4 edges each, with no more conflicts than first-fit leaves; without, those of the least total
+            key dimension among some tried. One edge a head with d_head 1 is always among them, so that D_K is never
+            above m']
         d_head: channels of a query. [default: the smallest found, by bisection, to reach target_f1; signatures of a
             smaller d_head are the first signs of those of a larger one]
         bits: of each weight, after quantisation (see `quantize`). [default: float64]
@@ -163,12 +164,17 @@ def build(
         return _construction(task, split, (weights, recognize(weights.query, weights.key, items, edges)))
     if split is not None:
         return _smallest_heads(task, split, generator, math.inf)
-    if len(edges) == len(items) * (len(items) - 1) and (n_heads or 1) <= len(edges):
-        return _complete(task, n_heads or 1)
+    if _f1_of_all(len(edges), len(items)) >= target_f1 and (n_heads or 1) <= len(edges):
+        return _all_pairs(task, n_heads or 1)
     return _either_way(task, n_heads, generator)
 
 
-def _complete(task: _Task, n_heads: int) -> RelationConstruction:
+def _f1_of_all(n_edges: int, n_items: int) -> float:
+    """F1 of taking every pair for an edge."""
+    return 2 * n_edges / (n_edges + n_items * (n_items - 1))
+
+
+def _all_pairs(task: _Task, n_heads: int) -> RelationConstruction:
     """Weights of zero: every score is 0, which is above the threshold."""
     nothing = np.zeros((n_heads, task.d_model, 1))
     found = recognize(nothing, nothing, task.items, task.edges, threshold=-1.0)
@@ -220,10 +226,10 @@ def _smallest_heads(task: _Task, split: Split, generator: np.random.Generator, b
     if most >= 1:
         smallest = _smallest(task, _builder(task, split, generator), _first(len(task.items)), most)
     if smallest is None:
-        also = "" if task.bits is None else ", or more bits"
+        also = " (as many as edges are exact)" if task.bits is None else ", or more bits"
         raise AssumptionError(
-            f"d_head: F1 ≥ {task.target_f1} is not reached up to {most}: more n_heads may (as many as edges are "
-            f"exact){also}; or give d_head, or neither"
+            f"d_head: F1 ≥ {task.target_f1} is not reached up to {most}: more n_heads may{also}; or give d_head, or "
+            "neither"
         )
     return _construction(task, split, smallest)
 
@@ -251,7 +257,7 @@ def _fewest(task: _Task, generator: np.random.Generator, below: float) -> Relati
         AssumptionError: when none below a total key dimension reaches the target.
     """
     d_model, n_edges = task.d_model, len(task.edges)
-    tried: list[Tried] = []
+    tried: dict[int, Tried] = {}
     best: tuple[Split, Built] | None = None
 
     def look(blocks: Iterable[int], total: float) -> None:
@@ -262,7 +268,7 @@ def _fewest(task: _Task, generator: np.random.Generator, below: float) -> Relati
             draws = copy.deepcopy(generator)
             split = split_edges(task.directed, block, draws)
             most = int(min(WIDEST * d_model, (total - 1) // len(split)))
-            if most < 1 or len(split) in {one.n_heads for one in tried}:
+            if most < 1 or (len(split) in tried and most <= tried[len(split)].limit):
                 continue
             try:
                 build = _builder(task, split, draws)
@@ -270,7 +276,8 @@ def _fewest(task: _Task, generator: np.random.Generator, below: float) -> Relati
                 found = _smallest(task, build, first, most)
             except AssumptionError:  # items of a head that depend on each other
                 found = None
-            tried.append(Tried(len(split), None if found is None else found[0].query.shape[2], most))
+            tried.pop(len(split), None)  # it was tried with smaller ones: now it comes later
+            tried[len(split)] = Tried(len(split), None if found is None else found[0].query.shape[2], most)
             if found is not None:
                 total, best = found[0].total_key_dim, (split, found)
 
@@ -279,16 +286,15 @@ def _fewest(task: _Task, generator: np.random.Generator, below: float) -> Relati
     if best is None:
         look([1], min(n_edges + 1, below))
     if best is None and below > n_edges:
-        tried.clear()
-        look(blocks, below)
+        look([*blocks, 1], below)
     if best is None:
         ways = "it may with" if task.bits is None else "it may with more bits, or"
         raise AssumptionError(
-            f"n_heads: F1 ≥ {task.target_f1} is not reached with {', '.join(str(one.n_heads) for one in tried)} heads "
+            f"n_heads: F1 ≥ {task.target_f1} is not reached with {', '.join(map(str, tried))} heads "
             f"of up to {WIDEST * d_model}: {ways} items that are not nearly equal or opposite; or give n_heads and "
             "d_head"
         )
-    return _construction(task, *best, tried=tuple(tried))
+    return _construction(task, *best, tried=tuple(tried.values()))
 
 
 def _builder(task: _Task, split: Split, generator: np.random.Generator) -> Callable[[int], ChannelWeights]:
