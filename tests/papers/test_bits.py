@@ -172,33 +172,38 @@ def knows(late: float, early: float, adam: float = 1.0, spread: float = 0.01, pe
     return made
 
 
+SMALL = ["cannot be judged"] * 4
+
+
 @pytest.mark.parametrize(
-    ("made", "expected", "by_adam"),
+    ("made", "expected", "by_soap"),
     [
-        (knows(2.1, 1.2), ["agrees"] * 5, ["agrees", "agrees"]),
-        (knows(1.9, 0.9), ["differs", "differs", "agrees", "agrees", "differs"], ["differs", "differs"]),
-        (knows(2.1, 1.2, adam=0.8), ["agrees"] * 5, ["differs", "differs"]),
-        (knows(2.6, 1.2), ["agrees", "agrees", "differs", "agrees", "agrees"], ["agrees", "agrees"]),
-        (knows(2.28, 1.2, spread=0.02), ["agrees", "agrees", "cannot be judged", "agrees", "agrees"], ["agrees"] * 2),
-        (knows(2.1, 1.2, perfect=False), ["agrees", "agrees", "agrees", "differs", "agrees"], ["agrees", "agrees"]),
+        (knows(2.1, 1.2), ["agrees"] * 4, ["agrees"] * 4),
+        (knows(1.9, 0.9), ["differs", "differs", "agrees", "agrees"], ["differs"] * 3 + ["agrees"]),
+        (knows(2.1, 1.2, adam=0.8), ["differs", "differs", "agrees", "agrees"], ["agrees"] * 4),
+        (knows(2.6, 1.2), ["agrees", "agrees", "differs", "agrees"], ["agrees"] * 4),
+        (knows(2.28, 1.2, spread=0.02), ["agrees", "agrees", "cannot be judged", "agrees"], ["agrees"] * 4),
+        (knows(2.1, 1.2, perfect=False), ["agrees", "agrees", "agrees", "differs"], ["agrees"] * 3 + ["differs"]),
         (
             knows(2.0, 1.0, spread=0.1),
-            ["cannot be judged"] * 2 + ["agrees"] * 2 + ["cannot be judged"],
-            ["cannot be judged"] * 2,
+            ["cannot be judged"] * 2 + ["agrees"] * 2,
+            ["cannot be judged"] * 3 + ["agrees"],
         ),
     ],
 )
-def test_bits_by_exposures(made: Made, expected: list[str], by_adam: list[str]) -> None:
-    """The first claim is of a million parameters, which the demo does not have; the last, of one layer, is its own."""
-    assert answers(verdicts("allenzhu2024", "exposures", made)) == ["cannot be judged", *expected[1:]]
-    assert answers(verdicts("allenzhu2024", "exposures", made, "paper"))[:4] == expected[:4]
-    assert answers(verdicts("allenzhu2024", "adam", made)) == by_adam
+def test_bits_by_exposures(made: Made, expected: list[str], by_soap: list[str]) -> None:
+    """The paper's four claims are of a million parameters, which the demo does not have; those of SOAP are ours."""
+    at_a_million = verdicts("allenzhu2024", "exposures", made, "paper")
+    assert answers(at_a_million)[:4] == expected
+    assert answers(verdicts("allenzhu2024", "exposures", made)) == [*SMALL, *by_soap]
+    assert [one.answer for place, one in enumerate(at_a_million[4:]) if place != 2] == by_soap[:2] + by_soap[3:]
+    assert at_a_million[6].reason == "no run of 1000 exposures by soap, of one layer"
 
 
 def test_a_claim_of_a_million_parameters_is_not_judged_by_thousands() -> None:
-    found = verdicts("allenzhu2024", "exposures", knows(2.2, 1.2))
-    assert (found[0].answer, found[1].answer) == ("cannot be judged", "agrees")
-    assert found[0].reason == "the claim is of 1,000,000 parameters and more"
+    found = verdicts("allenzhu2024", "exposures", knows(2.2, 1.2))[:4]
+    assert {one.reason for one in found} == {"the claim is of 1,000,000 parameters and more"}
+    assert found[0].measured.startswith("2.2 (2.18 to 2.22) of 4376 parameters, 2 layers")
 
 
 def test_a_network_whose_libraries_are_too_small_is_not_judged() -> None:
@@ -215,7 +220,7 @@ def test_a_network_whose_libraries_are_too_small_is_not_judged() -> None:
 
 def test_nothing_finite_cannot_be_judged() -> None:
     found = verdicts("allenzhu2024", "exposures", lambda run, rng: measurement(run, [1]))
-    assert answers(found) == ["cannot be judged"] * 5
+    assert answers(found) == ["cannot be judged"] * 8
 
 
 def test_a_person_has_the_bits_that_the_paper_says() -> None:

@@ -50,8 +50,11 @@ def test_trends_with_heads_and_context(figure: str) -> None:
 def test_linear_in_heads() -> None:
     figure = "figure-2-heads"
     line, square = swept(figure, lambda x: 50 * x), swept(figure, lambda x: 300 * (x == 4) + 10)
-    assert [v.answer for v in verdicts("mahdavi2024", figure, line)] == ["agrees", "agrees"]
-    assert verdicts("mahdavi2024", figure, square)[0].answer == "differs"
+    assert [v.answer for v in verdicts("mahdavi2024", figure, line, "small")] == ["agrees", "agrees"]
+    assert verdicts("mahdavi2024", figure, square, "small")[0].answer == "differs"
+    of_one = verdicts("mahdavi2024", figure, line)[0]
+    assert (of_one.answer, of_one.measured) == ("cannot be judged", "R² 1")
+    assert of_one.reason == "of 1 seed R² has no interval: 3 are needed"
 
 
 def test_head_size_helps_up_to_the_context_alone() -> None:

@@ -124,18 +124,44 @@ def test_a_trend_is_found_in_at_most_one_order_of_twenty() -> None:
     assert up + down <= ev.SIGNIFICANT * len(answers)
 
 
+def of_seeds(values: np.ndarray, noise: float, seeds: int = 6) -> np.ndarray:
+    """A curve as some seeds measure it."""
+    rng = np.random.default_rng(2)
+    return values * (1 + noise * rng.normal(size=(seeds, len(values))))
+
+
 @pytest.mark.parametrize(
-    ("values", "answer"),
+    ("values", "noise", "answer"),
     [
-        (LINE, "agrees"),
-        (-LINE, "differs"),
-        ([1, 9, 2, 8, 3, 7, 4], "differs"),
-        ([1.5, 1.5, 3.5, 3.5, 5.5, 5.5, 7.5], "cannot be judged"),
-        ([1.1, 1.9, 3.1, 3.8, 5.2, 5.9, 7.1], "cannot be judged"),  # R² .996, but with an interval down to .97
+        (LINE, 0.05, "agrees"),
+        (-LINE, 0.05, "differs"),
+        (LINE**1.2, 0.05, "agrees"),  # R² .997: a claim of R² does not tell it from a line
+        (LINE**2, 0.05, "differs"),
+        (LINE**1.5, 0.1, "cannot be judged"),
+        (LINE, 0.5, "cannot be judged"),
     ],
 )
-def test_on_a_line(values: list[float], answer: str) -> None:
-    assert ev.on_a_line(LINE, values, 0.98, "y").answer == answer
+def test_on_a_line(values: np.ndarray, noise: float, answer: str) -> None:
+    assert ev.on_a_line(LINE, of_seeds(values, noise), 0.98, "y").answer == answer
+
+
+def test_one_or_two_seeds_have_no_interval() -> None:
+    for seeds in (1, 2):
+        found = ev.on_a_line(LINE, of_seeds(LINE, 0.01, seeds), 0.98, "y")
+        assert found.answer == "cannot be judged"
+        assert found.measured in ("R² 0.999", "R² 1")
+
+
+@pytest.mark.parametrize("seeds", [3, 6])
+@pytest.mark.parametrize("power", [1.4, 2.0])
+def test_the_interval_of_a_means_line_covers(seeds: int, power: float) -> None:
+    """The interval over seeds holds R² of the true curve in about 95 % of studies."""
+    curve = LINE**power
+    truth, rng, held = ev.line_r2(LINE, curve).value, np.random.default_rng(0), 0
+    for _ in range(600):
+        curves = curve * (1 + 0.1 * rng.normal(size=(seeds, len(LINE))))
+        held += ev.r2_of_mean(LINE, curves).holds(truth)
+    assert 0.91 <= held / 600 <= 0.98
 
 
 @pytest.mark.parametrize(
@@ -173,8 +199,8 @@ def test_the_best_of_several_has_a_wider_interval() -> None:
 
 
 def test_noise_does_not_fall() -> None:
-    assert "falls" not in ev.on_a_line([1, 2, 3, 4], [0.50, 0.51, 0.49, 0.499], 0.98, "y").reason
-    assert "falls" in ev.on_a_line([1, 2, 3, 4], [4.0, 3.0, 2.1, 0.9], 0.98, "y").reason
+    assert "falls" not in ev.on_a_line([1, 2, 3, 4], [[0.50, 0.51, 0.49, 0.499]] * 3, 0.98, "y").reason
+    assert "falls" in ev.on_a_line([1, 2, 3, 4], [[4.0, 3.0, 2.1, 0.9]] * 3, 0.98, "y").reason
 
 
 def test_a_curve_that_may_rise_on_is_not_flat() -> None:

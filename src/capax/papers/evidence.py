@@ -15,6 +15,7 @@ from scipy import stats
 from capax.laws import censored
 from capax.papers.recipe import Unjudged, Verdict, agrees, cannot, differs
 from capax.results import LEVEL, Measurement
+from capax.text import counted
 
 SIGNIFICANT = 0.05
 SHUFFLES = 9999
@@ -182,11 +183,40 @@ def line_r2(x: Numbers, y: Numbers) -> Estimate:
     return Estimate(float(found.statistic) ** 2, max(low, 0.0) ** 2, high**2)
 
 
-def on_a_line(x: Numbers, y: Numbers, least: float, what: str) -> Verdict:
-    """Whether y rises about a straight line with an R² of at least `least`, by the interval of R²."""
-    r2 = line_r2(x, y)
-    measured = f"R² {r2}"
-    if slopes([x], y)[0].high < 0:
+FEWEST_CURVES = 3
+"""Seeds from which on R² of their mean is judged: the interval of two is as wide as it can be."""
+
+
+def r2_of_mean(x: Numbers, curves: Sequence[Numbers]) -> Estimate:
+    """R² about a straight line of the mean of several curves, one of each seed, with its interval over seeds.
+
+    The places x are those asked about, so that only seeds are a sample: the interval is Student's of the jackknife's
+    pseudo-values, one of each seed left out. (The interval of `line_r2` is of places drawn at random.)
+
+    Raises:
+        Unjudged: for fewer than 4 places, or none that differ.
+    """
+    values = np.asarray(curves, float)
+    seeds = len(values)
+    whole = line_r2(x, values.mean(0)).value
+    rest = [line_r2(x, np.delete(values, seed, 0).mean(0)).value for seed in range(seeds)]
+    ends = mean(seeds * whole - (seeds - 1) * np.array(rest))
+    return Estimate(whole, max(min(ends.low, whole), 0.0), min(max(ends.high, whole), 1.0))
+
+
+def on_a_line(x: Numbers, curves: Sequence[Numbers], least: float, what: str) -> Verdict:
+    """Whether the mean of several curves rises about a straight line with an R² of at least `least`, by its interval.
+
+    Args:
+        curves: one of each seed.
+    """
+    means = np.mean(np.asarray(curves, float), axis=0)
+    if len(curves) < FEWEST_CURVES:
+        seeds = counted(len(curves), "seed")
+        return cannot(f"of {seeds} R² has no interval: {FEWEST_CURVES} are needed", f"R² {line_r2(x, means).value:.3g}")
+    r2 = r2_of_mean(x, curves)
+    measured = f"R² {r2} over {len(curves)} seeds"
+    if slopes([x], means)[0].high < 0:
         return differs(f"{what} falls", measured)
     return above(
         r2,

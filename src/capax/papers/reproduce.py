@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from sklearn.base import clone
 
-from capax import machine, outputs, working
+from capax import devices, machine, outputs, working
 from capax.errors import CapaxError, SpecError, StoreError
 from capax.figures.chart import Chart
 from capax.figures.registry import FIGURES, Drawn, Figure
@@ -21,6 +21,7 @@ from capax.protocols.measure import measure
 from capax.reports import report
 from capax.results import Measurement, Result, Standing
 from capax.specs import Run
+from capax.specs.spec import whole
 from capax.store import Store, tables
 from capax.sweeps.sweep import sweep
 from capax.sweeps.under_way import Watch
@@ -111,13 +112,16 @@ def reproduce(
         workers, device, progress: as in `sweep`.
 
     Raises:
-        SpecError: for a paper, figure or scale that there is not.
+        SpecError: for a paper, figure, scale or device that there is not, and workers below 1.
         ReportError: for a folder that cannot be written to, before anything is run.
         StoreError: for a store that cannot be used.
     """
     if scale not in SCALES:
         raise SpecError(f"scale: one of {', '.join(SCALES)}, got {scale!r}")
     chosen = recipes(paper, figure)
+    devices.choose_gpus(device)
+    if workers is not None:
+        whole("workers", workers)
     outputs.check_folder(folder)
     store = folder / f"{paper}-{scale}.db"
     stem = "-".join(filter(None, (paper, figure, scale)))

@@ -13,6 +13,7 @@ from capax.text import counted
 
 MOST = 2.3
 A_MILLION = 1_000_000
+"""Parameters from which on the paper's statements are."""
 PERFECT = 1.8
 """Bits a parameter that a library has at most to be known perfectly (R_max)."""
 SHARE = 0.99
@@ -67,6 +68,15 @@ def _chosen(of: Evidence, exposures: int, optimizer: str, deep: bool = True) -> 
     return runs
 
 
+def _large(runs: Iterable[Measurement]) -> list[Measurement]:
+    """Those of which the paper speaks: of two layers and a million parameters and more."""
+    return [run for run in runs if _deep(run) and run.parameters.total >= A_MILLION]
+
+
+def _too_small(measured: str) -> Verdict:
+    return cannot(f"the claim is of {A_MILLION:,} parameters and more", measured)
+
+
 def _networks(runs: Iterable[Measurement]) -> dict[tuple[int, int], list[Measurement]]:
     """The runs of each network, by layers and width."""
     networks: dict[tuple[int, int], list[Measurement]] = {}
@@ -75,21 +85,12 @@ def _networks(runs: Iterable[Measurement]) -> dict[tuple[int, int], list[Measure
     return networks
 
 
-def _reaches(
-    of: Evidence, exposures: int, least: float, optimizer: str, deep: bool = True, parameters: int = 0
-) -> Verdict:
-    """Whether the peak of every network is at least so high, where the claim is of so many parameters and more."""
-    chosen = _chosen(of, exposures, optimizer, deep)
-    networks = _networks(run for run in chosen if run.parameters.total >= parameters)
-    if not networks:
-        peak = max(chosen, key=lambda run: ratio(run).value)
-        measured = f"{ratio(peak)} of {peak.parameters.total} parameters, {counted(field(peak, 'n_layers'), 'layer')}"
-        return cannot(f"the claim is of {parameters:,} parameters and more", measured)
-    peaks = {at: max(runs, key=lambda run: ratio(run).value) for at, runs in networks.items()}
+def _reaches(runs: Iterable[Measurement], least: float) -> Verdict:
+    """Whether the peak of every network is at least so high."""
+    networks = _networks(runs)
+    peaks = {at: max(members, key=lambda run: ratio(run).value) for at, members in networks.items()}
     found = {at: ratio(run) for at, run in peaks.items()}
-    measured = ", ".join(
-        f"{found[at]} of {peaks[at].parameters.total} parameters, {at[0]} layer{'s' * (at[0] > 1)}" for at in found
-    )
+    measured = ", ".join(f"{found[at]} {_size(run)}" for at, run in peaks.items())
     if all(one.low >= least for one in found.values()):
         return agrees(f"the peak of every network is at least {least:g} (interval over restarts)", measured)
     below = [at for at, one in found.items() if one.high < least]
@@ -100,37 +101,52 @@ def _reaches(
     return cannot(f"the interval of a peak holds {least:g}", measured)
 
 
+def _size(run: Measurement) -> str:
+    return f"of {run.parameters.total} parameters, {counted(field(run, 'n_layers'), 'layer')}"
+
+
+def _by_adam(of: Evidence, exposures: int, least: float) -> Verdict:
+    chosen = _chosen(of, exposures, "adam")
+    if not _large(chosen):
+        peak = max(chosen, key=lambda run: ratio(run).value)
+        return _too_small(f"{ratio(peak)} {_size(peak)}")
+    return _reaches(_large(chosen), least)
+
+
 def two_bits(of: Evidence) -> Verdict:
     """1000 exposures."""
-    return _reaches(of, 1000, 2.0, "soap", parameters=A_MILLION)
-
-
-def two_bits_in_one_layer(of: Evidence) -> Verdict:
-    """1000 exposures of one layer, of which the paper does not speak."""
-    return _reaches(of, 1000, 2.0, "soap", deep=False)
+    return _by_adam(of, 1000, 2.0)
 
 
 def one_bit(of: Evidence) -> Verdict:
     """100 exposures."""
-    return _reaches(of, 100, 1.0, "soap")
+    return _by_adam(of, 100, 1.0)
 
 
-def two_bits_by_adam(of: Evidence) -> Verdict:
-    """1000 exposures by Adam."""
-    return _reaches(of, 1000, 2.0, "adam")
+def two_bits_by_soap(of: Evidence) -> Verdict:
+    """1000 exposures by SOAP, of networks of any size."""
+    return _reaches(_chosen(of, 1000, "soap"), 2.0)
 
 
-def one_bit_by_adam(of: Evidence) -> Verdict:
-    """100 exposures by Adam."""
-    return _reaches(of, 100, 1.0, "adam")
+def one_bit_by_soap(of: Evidence) -> Verdict:
+    """100 exposures by SOAP, of networks of any size."""
+    return _reaches(_chosen(of, 100, "soap"), 1.0)
+
+
+def two_bits_in_one_layer(of: Evidence) -> Verdict:
+    """1000 exposures of one layer, of which the paper does not speak."""
+    return _reaches(_chosen(of, 1000, "soap", deep=False), 2.0)
 
 
 def never_above(of: Evidence) -> Verdict:
     """The largest ratio of all runs of two layers and more."""
-    ratios = [ratio(run) for run in of.runs if _deep(run)]
-    if not ratios:
+    deep = [run for run in of.runs if _deep(run)]
+    if not deep:
         raise Unjudged("no run of two layers and more")
-    measured = f"at most {max(ratios, key=lambda one: one.value)}, {len(ratios)} runs"
+    ratios = [ratio(run) for run in _large(deep) or deep]
+    measured = f"at most {max(ratios, key=lambda one: one.value)}, {counted(len(ratios), 'run')}"
+    if not _large(deep):
+        return _too_small(measured)
     if all(one.high <= MOST for one in ratios):
         return agrees(f"no run is above {MOST} (intervals over restarts)", measured)
     if any(one.low > MOST for one in ratios):
@@ -140,12 +156,31 @@ def never_above(of: Evidence) -> Verdict:
 
 def known_perfectly(of: Evidence) -> Verdict:
     """The share that is known of every library that has few enough bits."""
+    runs = _of_few_bits(of)
+    return _known(_large(runs)) if _large(runs) else _too_small(_least_known(runs)[1])
+
+
+def known_perfectly_by_few(of: Evidence) -> Verdict:
+    """The same of networks of any size."""
+    return _known(_of_few_bits(of))
+
+
+def _of_few_bits(of: Evidence) -> list[Measurement]:
     runs = [run for run in _chosen(of, 1000, "soap") if most(run) <= PERFECT]
     if not runs:
         raise Unjudged(f"no library has at most {PERFECT} bits a parameter")
+    return runs
+
+
+def _least_known(runs: list[Measurement]) -> tuple[float, str]:
+    """The least share of what there is to be known, and it in words."""
     worst = min(runs, key=lambda run: ratio(run).value / most(run))
     share = ratio(worst).value / most(worst)
-    measured = f"{share:.1%} of {most(worst):.3g} bits a parameter, the least of {counted(len(runs), 'run')}"
+    return share, f"{share:.1%} of {most(worst):.3g} bits a parameter, the least of {counted(len(runs), 'run')}"
+
+
+def _known(runs: list[Measurement]) -> Verdict:
+    share, measured = _least_known(runs)
     if share >= SHARE:
         return agrees(f"at least {SHARE:.0%} (ours) of each is known", measured)
     return differs(f"less than {SHARE:.0%} (ours) of one is known", measured)

@@ -55,14 +55,20 @@ def worst(verdicts: dict[int, Verdict]) -> Verdict:
 
 
 def linear(of: Evidence) -> Verdict:
-    """R² of accuracy against heads: of means over seeds, where there are several."""
+    """R² of mean accuracy against heads, with its interval over seeds, of each library size."""
+    libraries: dict[int, dict[int, dict[int, float]]] = {}
+    for run in of.runs:
+        curves = libraries.setdefault(run.library_size, {})
+        curves.setdefault(run.spec.seed, {})[field(run, "n_heads")] = _quality(run)
+    return worst({library: _straight(list(curves.values())) for library, curves in libraries.items()})
 
-    def straight(sizes: list[int], values: list[float]) -> Verdict:
-        means = {size: float(np.mean([y for x, y in zip(sizes, values, strict=True) if x == size])) for size in sizes}
-        below = {size: mean for size, mean in means.items() if mean < BELOW}
-        return ev.on_a_line(list(below), list(below.values()), LEAST_R2, "accuracy against heads")
 
-    return _of_each_library(of, "n_heads", straight)
+def _straight(curves: list[dict[int, float]]) -> Verdict:
+    """The verdict on one library size, from each seed's accuracy by heads."""
+    heads = sorted(set.intersection(*map(set, curves)))
+    below = [size for size in heads if np.mean([curve[size] for curve in curves]) < BELOW]
+    accuracy = [[curve[size] for size in below] for curve in curves]
+    return ev.on_a_line(below, accuracy, LEAST_R2, "accuracy against heads")
 
 
 def rises_with_heads(of: Evidence) -> Verdict:

@@ -1,4 +1,4 @@
-"""Whether the heads of trained layers divide the examples among them, as Mahdavi et al. 2024 say that they do."""
+"""Whether the heads of trained layers divide the examples among them: our reading of Mahdavi et al. 2024."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ def gpt2_parameters(n_layers: int, d_model: int, vocab_size: int, length: int) -
     assumptions=(
         EVERY,
         differs("at least 2 layers", lambda n_layers: n_layers >= 2),
+        differs("1,000,000 parameters and more", lambda trainable: trainable >= 1_000_000),
         differs("each fact is seen 1000 times"),
         differs("GPT-2 with rotary positions, heads of 64", lambda: False),
     ),
