@@ -31,7 +31,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "tables": ("frozen", "frozen", "trained"),
 }
 HEADER = """\
-# {count} small architectures at convergence, drawn by examples/capacity_varied.py; some twelve hours of a processor.
+# {count} small architectures at convergence on two libraries, drawn by examples/capacity_varied.py; some five hours of
+# a processor each.
 store = "varied.db"
 
 [task]
@@ -40,6 +41,9 @@ store = "varied.db"
 
 [protocol]
 protocol = "capacity"
+
+[grid]
+seed = [0, 1]
 
 [[zip]]"""
 
