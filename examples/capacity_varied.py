@@ -2,6 +2,9 @@
 
 python examples/capacity_varied.py > examples/capacity-varied.toml
 
+The file that is kept was drawn by an earlier version of capax, which counted effective parameters and items otherwise;
+today some others are drawn.
+
 They are drawn at random, as many in each octave of effective parameters, of those that take little time.
 """
 
