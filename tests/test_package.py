@@ -48,6 +48,17 @@ def test_loads_nothing_heavy(code: str) -> None:
     assert not set(HEAVY) & set(printed.splitlines()[-1].split())
 
 
+EXTRAS = ("transformers", "peft", "tokenizers", "ray", "submitit", "x_transformers", "rdflib", "zstandard")
+
+
+def test_every_command_has_its_help_without_extras() -> None:
+    """As a plain install has none of them; `completion` reads all commands."""
+    missing = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS}))\n"
+    for command in (["completion", "bash"], ["size", "--help"]):
+        call = f"sys.argv = ['capax', *{command}]\nfrom capax.cli import main\nmain()"
+        assert run(sys.executable, "-c", missing + call)
+
+
 def test_every_public_name_resolves() -> None:
     assert len(set(capax.__all__)) == len(capax.__all__)
     for name in capax.__all__:

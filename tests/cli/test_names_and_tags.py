@@ -36,6 +36,7 @@ def test_runs_are_listed_chosen_and_exported_by_name_and_tag(
         (["--tag", "v2", "--tag", "rotary"], keys[:1]),
         (["--where", "name=baseline"], keys[:1]),
         (["--where", "tags=v2", "--where", "seed=1"], keys[1:2]),
+        (["--where", "tags=none"], keys[2:]),
     ):
         told = json.loads(run(capsys, "runs", "--store", "s.db", *chosen, "--json"))
         assert [one["key"] for one in told] == found

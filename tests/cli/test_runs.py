@@ -233,9 +233,19 @@ def test_import_makes_a_store(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_nothing_memorized_is_a_measurement_too(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("zero.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,0\n")
+    run(capsys, "runs", "import", "zero.csv", "--store", "new.db")
+    assert capax.read("new.db")["memorized"].to_list() == [0]
+    Path("less.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,-1\n")
+    assert "memorized: row 1 should be a finite number, 0 or more, got -1" in refused(
+        capsys, "runs", "import", "less.csv", "--store", "new.db"
+    )
+
+
 def test_bad_imports_make_no_store(capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.csv").write_text("seq_len,n_heads,d_model,memorized\n8,1,32,100\n8,1,32,many\n")
-    assert "memorized: row 2 should be a positive finite number, got 'many'" in refused(
+    assert "memorized: row 2 should be a finite number, 0 or more, got 'many'" in refused(
         capsys, "runs", "import", "bad.csv"
     )
     Path("less.csv").write_text("seq_len,n_heads,memorized\n8,1,100\n")

@@ -112,6 +112,8 @@ def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[st
         (("study.toml", "--budget", "3"), ["--adapt"]),
         (("study.toml", "--target", "n_heads=2", "--dry-run"), ["--adapt"]),
         (("study.toml", "--adapt", "power", "--budget", "3", "--dry-run"), ["dry_run", "--adapt power"]),
+        (("study.toml", "--ray", "local", "--dry-run"), ["dry_run", "--ray local"]),
+        (("study.toml", "--submitit", "local", "--dry-run"), ["dry_run", "--submitit local"]),
         (("study.toml", "--adapt", "power", "--budget", "-3"), ["budget", "-3"]),
         (("study.toml", "--adapt", "power", "--budget", "3", "--target", "n_heads:2"), ["target", "n_heads:2"]),
         (

@@ -94,6 +94,25 @@ def test_zipped_fields_advance_together_and_changes_apply(tmp_path: Path) -> Non
     assert {run.training.lr for run in study.runs} == {0.01}  # d_model 32 is the default
 
 
+def test_a_change_asks_what_a_run_has_not_what_is_usual(tmp_path: Path) -> None:
+    """A library of 3 tokens out of 5 has 25 prefixes, whatever the usual library has."""
+    text = (
+        "[task]\nseq_len = 3\n[grid]\nvocab_size = [5, 100]\n[[change]]\nif = {library_size = 25}\nset = {seed = 7}\n"
+    )
+    (tmp_path / "s.toml").write_text(text)
+    found = read_study(tmp_path / "s.toml").runs
+    assert [(run.task.library_size, run.seed) for run in found] == [(25, 7), (1000, 0)]
+    (tmp_path / "s.toml").write_text(text.replace("library_size = 25", 'd_model = "32"'))
+    with pytest.raises(StudyError, match=r"matches no run of the study, got d_model = '32'"):
+        read_study(tmp_path / "s.toml")
+
+
+def test_a_library_that_is_missing_is_named_with_the_study(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('[task]\nlibrary = "none.txt"\n')
+    with pytest.raises(StudyError, match=r"s.toml: task.library: no such file"):
+        read_study(tmp_path / "s.toml")
+
+
 def test_the_same_run_counts_once(tmp_path: Path) -> None:
     study = read_study(written(tmp_path, "[task]\nlibrary_size = 9\n[grid]\nd_model = [8, 8, 16]\n"))
     assert (len(study.runs), study.repeated) == (2, 1)

@@ -113,6 +113,9 @@ def sweep(
             raise SpecError(f"{name}: needs --adapt, got {value}")
     if dry_run and adapt is not None:
         raise SpecError(f"dry_run: not with --adapt {adapt}, which chooses its runs on the way")
+    for name, value in {"ray": ray, "submitit": submitit}.items():
+        if dry_run and value is not None:
+            raise SpecError(f"dry_run: not with --{name} {value}: it times the runs on the processes of this machine")
     if gpus_per_run is not None and ray is None:
         raise SpecError(f"gpus_per_run: needs --ray, got {gpus_per_run:g}")
     whole("retries", retries, least=0)

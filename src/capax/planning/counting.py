@@ -8,7 +8,6 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 from torch import nn
-from transformers import PreTrainedConfig
 
 from capax.models.hf_config import told
 from capax.results import Result
@@ -149,6 +148,8 @@ def _readout(model: Any) -> Any:
 
 def _experts(model: Any, config: Any) -> tuple[int | None, int | None, int]:
     """Experts of a block, those that a token uses, and the parameters of all of them together."""
+    from transformers import PreTrainedConfig  # of an extra, which the command's help must do without
+
     text = config.get_text_config()
     parts = [text, *(part for part in vars(text).values() if isinstance(part, PreTrainedConfig))]
     experts = next((n for part in parts if (n := _first(part, *EXPERTS)) is not None), None)

@@ -37,8 +37,8 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
             kept = column.cast(pl.String).str.to_lowercase().str.split(",").list.contains(lower)
         else:
             kept = column.cast(pl.String).str.to_lowercase() == lower
-            if lower == NONE and not kept.any():  # no value that is called so
-                kept = column.is_null()
+        if lower == NONE and not kept.any():  # no value that is called so
+            kept = column.is_null()
         rows = rows.filter(kept)
         met.append(condition.strip())
         if rows.is_empty():

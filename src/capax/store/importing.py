@@ -21,7 +21,8 @@ def importable(table: Any) -> pl.DataFrame:
 
     Raises:
         TableError: for what is no table, and when a required column is missing, or holds something else than positive
-            finite numbers; and for a column `source` that says anything: that is where a store says which file it is.
+            finite numbers (`memorized` may be 0); and for a column `source` that says anything: that is where a store
+            says which file it is.
     """
     table = taken(table)
     if not isinstance(table, pl.DataFrame):
@@ -30,8 +31,9 @@ def importable(table: Any) -> pl.DataFrame:
         if name not in table.columns:
             raise TableError(f"{name}: no such column to import; the table has {', '.join(table.columns)}")
         for row, value in enumerate(table[name], start=1):
-            if not _is_positive(value):
-                raise TableError(f"{name}: row {row} should be a positive finite number, got {value!r}")
+            if not _is_positive(value) and not (name == "memorized" and value == 0):
+                least = "a finite number, 0 or more" if name == "memorized" else "a positive finite number"
+                raise TableError(f"{name}: row {row} should be {least}, got {value!r}")
     for name in table.columns:
         if (first := name.partition("_duplicated_")[0]) != name:
             raise TableError(f"{first}: two columns are called so")

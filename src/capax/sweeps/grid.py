@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capax.errors import SpecError
+from capax.errors import LibraryError, SpecError
 from capax.inputs import LARGEST_TEXT, package_folder, refuse_nested, regular, whole_path
 from capax.specs import PROTOCOLS, Model, Run, Spec, Task, Training
 from capax.specs.labels import UNCALLED, Labels
@@ -80,7 +80,7 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     tables = _parse(path)
     try:
         return _study(path, tables, allow_many)
-    except SpecError as error:
+    except (SpecError, LibraryError) as error:
         raise StudyError(f"{path}: {error}") from None
 
 
@@ -142,14 +142,17 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
     for combination in itertools.product(*axes):
         values = base | {name: value for step in combination for name, value in step.items()}
         for number, (conditions, settings) in enumerate(changes):
-            if all(values.get(name, _default(name, fields, parts)) in allowed for name, allowed in conditions.items()):
+            known = values
+            if not conditions.keys() <= values.keys():  # what is not given follows from the rest, such as library_size
+                known = _filled_in(_run(values | _beside(path, values), fields, parts, combination)) | values
+            if all(known[name] in allowed for name, allowed in conditions.items()):
                 values = values | settings
                 unmatched.discard(number)
         run = _run(values | _beside(path, values), fields, parts, combination)
         runs.setdefault(run.key(), run)
     if unmatched:
         number = min(unmatched)
-        asked = ", ".join(f"{name} = {value}" for name, value in _list(tables, "change")[number]["if"].items())
+        asked = ", ".join(f"{name} = {value!r}" for name, value in _list(tables, "change")[number]["if"].items())
         raise SpecError(f"change[{number}].if: matches no run of the study, got {asked}")
     found = None if store is None else path.parent / store
     return Study(path, tuple(runs.values()), count - len(runs), found, labels)
@@ -321,9 +324,10 @@ def _in_package(name: str, path: str) -> str:
     return str(folder / inside)
 
 
-def _default(name: str, fields: Mapping[str, str], parts: Parts) -> Any:
-    spec = parts.get(fields[name], Run)
-    return spec.model_fields[name].get_default(call_default_factory=True)
+def _filled_in(run: Run) -> dict[str, Any]:
+    """Every field of a run."""
+    parts = (run.task, run.model, run.training, run.protocol)
+    return {name: getattr(part, name) for part in parts for name in type(part).model_fields} | {"seed": run.seed}
 
 
 def _run(
@@ -340,7 +344,7 @@ def _run(
                 if isinstance(value, str) and isinstance(number := getattr(made.get(part), name, None), int | float):
                     raise SpecError(f"{name}: should be {number!r}, without quotes, got {value!r}")
         return Run(**made, **own)  # type: ignore[arg-type]
-    except SpecError as error:
+    except (SpecError, LibraryError) as error:
         steps = ", ".join(f"{name} {value}" for step in combination for name, value in step.items())
         part = fields.get(str(error).partition(":")[0], "run")
         table = "" if part == "run" else f"{part}."

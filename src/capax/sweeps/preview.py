@@ -94,7 +94,7 @@ def preview(
     path = Path(store)
     known: set[str] = set()
     check_path(path, True)
-    if path.exists():
+    if path.exists() and path.stat().st_size:  # a sweep makes a store of an empty file
         with Store(path, create=False) as opened:
             known = {run.key for run in opened.summaries()}  # read, not only counted: a damaged page is told here
     runs = study.runs if shard is None else shards.share(study.runs, shard)
