@@ -104,7 +104,7 @@ def test_what_has_no_value_can_be_asked_for() -> None:
     [
         ("n_heads", "where: column=value, got 'n_heads'"),
         ("n_heads=", "where: column=value"),
-        ("heads=2", "where: no column 'heads'; the table has key"),
+        ("heads=2", "where: no column 'heads'; the table has n_heads, "),
         ("n_heads=two", "where: n_heads holds numbers, got 'two'"),
         ("n_heads=7", "where: no row has n_heads=7"),
     ],

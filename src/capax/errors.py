@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 LONGEST = 500
@@ -21,6 +23,12 @@ def one_line(text: object) -> str:
     line = printable(" ".join(str(text).split()))
     half = (LONGEST - len(" ... ")) // 2
     return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
+
+
+def among(name: str, names: Iterable[object]) -> str:
+    """Names that there are, for a message: those that are spelled like a name first, as a long message is cut."""
+    every = list(map(str, names))
+    return ", ".join(dict.fromkeys((*get_close_matches(name, every), *every)))
 
 
 def shown(value: object) -> str:

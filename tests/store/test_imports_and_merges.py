@@ -1,5 +1,6 @@
 """Rows from elsewhere, and stores in one: what comes in lies below the runs, or nothing comes in."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,10 @@ def test_numbers_as_text_are_imported_as_numbers(tmp_path: Path) -> None:
     assert capax.read(tmp_path / "s.db")["memorized"].to_list() == [100.5, 200.0]
 
 
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), None, "many", True, [1]])
-@pytest.mark.parametrize("column", ["seq_len", "memorized"])
+BAD = (-1, float("nan"), float("inf"), None, "many", True, [1])
+
+
+@pytest.mark.parametrize(("column", "value"), [("seq_len", 0), *product(("seq_len", "memorized"), BAD)])
 def test_bad_imports_name_column_and_row(tmp_path: Path, column: str, value: Any) -> None:
     first = {"many": "1", True: True}.get(value, 1) if not isinstance(value, list) else [1]
     bad = THEIRS.with_columns(pl.Series(column, [first, value], strict=False))

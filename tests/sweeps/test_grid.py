@@ -148,7 +148,7 @@ def test_the_grid_that_ships_is_of_the_study() -> None:
         ("[task]\nseq_len = 1", "seq_len: .* at least 2, got 1"),
         ("[protocol]\nprotocol = 'best'", "protocol.protocol: mac, mls, shatter, budget, capacity, got 'best'"),
         ("[protocol]\nseeds = 3", "protocol.seeds: unknown field; allowed are protocol, restarts"),
-        ("[grid]\nheads = [1]", r"grid.heads: no such axis; allowed are seq_len, .*n_heads"),
+        ("[grid]\nheads = [1]", r"grid.heads: no such axis; allowed are n_heads, .*seq_len"),
         ("[grid]\ntask = ['sequences']", "grid.task: no such axis"),
         ("[grid]\nn_heads = []", "grid.n_heads: should have at least one value"),
         ("[grid]\nn_heads = 3", "grid.n_heads: should be a list or a range"),
@@ -183,6 +183,7 @@ def test_the_grid_that_ships_is_of_the_study() -> None:
             r"change\[0\]: should have the tables if and set, each with a field, got \{'set'",
         ),
         ("[[change]]\nif = {heads = 1}\nset = {lr = 1.0}", r"change\[0\].if.heads: unknown field"),
+        ("[grid]\noptimiser = ['soap']", "grid.optimiser: no such axis; allowed are optimizer, "),
         (
             "[grid]\nlr = {from = 1e-4, to = 1.0, steps = 2000000}",
             "grid.lr: an axis has at most 50000 points, got 2000000",

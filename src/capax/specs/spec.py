@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from capax.errors import CapaxError, SpecError, shown
+from capax.errors import CapaxError, SpecError, among, shown
 from capax.inputs import refuse_nested
 from capax.specs.plugins import Registry, pickled, source_sha256
 
@@ -61,7 +61,7 @@ def _one_line(error: ValidationError, allowed: list[str]) -> str:
     given = shown(first["input"])
     match first["type"]:
         case "extra_forbidden":
-            return f"{field}: unknown field; allowed are {', '.join(allowed)}"
+            return f"{field}: unknown field; allowed are {among(field, allowed)}"
         case "missing":
             return f"{field}: is required"
         case "value_error":

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from capax.errors import TableError
+from capax.errors import TableError, among
 from capax.text import together
 
 NONE = "none"
@@ -26,7 +26,7 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
         if not equals or not value:
             raise TableError(f"where: column=value, got {condition!r}")
         if name not in rows.columns:
-            raise TableError(f"where: no column {name!r}; the table has {', '.join(rows.columns)}")
+            raise TableError(f"where: no column {name!r}; the table has {among(name, rows.columns)}")
         column, lower = rows[name], value.lower()
         if column.dtype.is_numeric():
             try:

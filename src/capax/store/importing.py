@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from capax.errors import TableError, shown
+from capax.errors import TableError, among, shown
 from capax.store.frames import taken
 
 REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
@@ -29,9 +29,9 @@ def importable(table: Any) -> pl.DataFrame:
         raise TableError(f"table: a data frame, or a mapping of arrays of one length, got {shown(table)}")
     for name in REQUIRED:
         if name not in table.columns:
-            raise TableError(f"{name}: no such column to import; the table has {', '.join(table.columns)}")
+            raise TableError(f"{name}: no such column to import; the table has {among(name, table.columns)}")
         for row, value in enumerate(table[name], start=1):
-            if not _is_positive(value) and not (name == "memorized" and value == 0):
+            if not _is_positive(value, or_zero=name == "memorized"):
                 least = "a finite number, 0 or more" if name == "memorized" else "a positive finite number"
                 raise TableError(f"{name}: row {row} should be {least}, got {value!r}")
     for name in table.columns:
@@ -51,8 +51,9 @@ def importable(table: Any) -> pl.DataFrame:
     return table.with_columns(finite).cast(kinds)  # type: ignore[arg-type]
 
 
-def _is_positive(value: Any) -> bool:
+def _is_positive(value: Any, or_zero: bool = False) -> bool:
     try:
-        return not isinstance(value, bool) and 0 < float(value) < float("inf")
+        number = float(value)
     except (TypeError, ValueError):
         return False
+    return not isinstance(value, bool) and (0 < number < float("inf") or (or_zero and number == 0))

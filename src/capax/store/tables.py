@@ -18,7 +18,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from capax import outputs
-from capax.errors import TableError
+from capax.errors import TableError, among
 from capax.inputs import regular, whole_path
 from capax.results import Measurement
 from capax.specs import Run
@@ -224,7 +224,7 @@ def with_columns(rows: pl.DataFrame, columns: Iterable[str]) -> tuple[pl.DataFra
         if kept.is_empty() and len(rows):
             models = ", ".join(rows["model"].unique().sort())
             raise TableError(
-                f"{name}: no run has this column (model {models}); the table has {', '.join(runs.columns)}"
+                f"{name}: no run has this column (model {models}); the table has {among(name, runs.columns)}"
             )
         if count := len(rows) - len(kept):
             notes.append(f"{count} run{'s were' if count > 1 else ' was'} left out: {name} is not known")
@@ -409,7 +409,7 @@ def numbers(data: Any, name: str) -> np.ndarray:
         TableError: when it is missing or holds something else than numbers.
     """
     if name not in names(data):
-        raise TableError(f"{name}: no such column; the table has {', '.join(map(str, names(data)))}")
+        raise TableError(f"{name}: no such column; the table has {among(name, names(data))}")
     column = np.asarray(data[name])
     try:
         found = np.asarray(column, dtype=np.float64)
@@ -438,7 +438,7 @@ def codes(data: Any, name: str, kinds: Sequence[str]) -> np.ndarray:
         TableError: when it is missing, or holds another kind.
     """
     if name not in names(data):
-        raise TableError(f"{name}: no such column; the table has {', '.join(map(str, names(data)))}")
+        raise TableError(f"{name}: no such column; the table has {among(name, names(data))}")
     found = values(data, name)
     for row, kind in enumerate(found, start=1):
         if kind not in kinds:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capax.errors import LibraryError, SpecError
+from capax.errors import LibraryError, SpecError, among
 from capax.inputs import LARGEST_TEXT, package_folder, refuse_nested, regular, whole_path
 from capax.specs import PROTOCOLS, Model, Run, Spec, Task, Training
 from capax.specs.labels import UNCALLED, Labels
@@ -183,8 +183,8 @@ def _base(tables: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any
     for part in ("task", "model", "training", "protocol"):
         for name, value in tables.get(part, {}).items():
             if fields.get(name) != part:
-                allowed = ", ".join(field for field, owner in fields.items() if owner == part)
-                raise SpecError(f"{part}.{name}: unknown field; allowed are {allowed}")
+                allowed = [field for field, owner in fields.items() if owner == part]
+                raise SpecError(f"{part}.{name}: unknown field; allowed are {among(name, allowed)}")
             values[name] = value
     return values
 
@@ -213,8 +213,8 @@ def _claim(seen: dict[str, str], label: str, name: str, fields: Mapping[str, str
         return field not in NO_AXES and not (own is not None and is_filled_in(own))
 
     if name not in fields or not is_axis(name):
-        allowed = ", ".join(filter(is_axis, fields))
-        raise SpecError(f"{label}.{name}: no such axis; allowed are {allowed}")
+        allowed = filter(is_axis, fields)
+        raise SpecError(f"{label}.{name}: no such axis; allowed are {among(name, allowed)}")
     if name in seen:
         raise SpecError(f"{label}.{name}: is an axis of {seen[name]} already")
     seen[name] = label
@@ -287,7 +287,7 @@ def _change(
     for part in ("if", "set"):
         for name in table[part]:
             if name not in fields:
-                raise SpecError(f"{label}.{part}.{name}: unknown field; allowed are {', '.join(fields)}")
+                raise SpecError(f"{label}.{part}.{name}: unknown field; allowed are {among(name, fields)}")
     for name in table["if"]:
         if fields[name] == "training" and name not in given:
             raise SpecError(f"{label}.if.{name}: the study does not set it, and what it is then depends on the task")
