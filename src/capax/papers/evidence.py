@@ -14,6 +14,7 @@ from scipy import stats
 
 from capax.laws import censored
 from capax.papers.recipe import Unjudged, Verdict, agrees, cannot, differs
+from capax.protocols.means import half_of_mean
 from capax.results import LEVEL, Measurement
 from capax.text import counted
 
@@ -351,7 +352,7 @@ def mean(values: Numbers) -> Estimate:
     data = np.asarray(values, float)
     if len(data) < 2:
         raise Unjudged(f"a mean of {len(data)} values has no interval: at least 2 are needed")
-    middle, half = float(data.mean()), float(stats.t.ppf((1 + LEVEL) / 2, len(data) - 1) * stats.sem(data))
+    middle, half = float(data.mean()), half_of_mean(data)
     return Estimate(middle, middle - half, middle + half)
 
 
