@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,26 @@ def test_what_apples_gpus_cannot_is_said() -> None:
             devices.refuse("mps", precision, "adam")
     with pytest.raises(CapaxError, match=r"^optimizer: SOAP .*mps"):
         devices.refuse("mps", "float32", "soap")
+
+
+@pytest.mark.parametrize("device", ["cpu", "mps"])
+def test_tf32_is_refused_but_on_a_gpu_of_cuda(device: devices.Device) -> None:
+    devices.refuse("cuda", "tf32", "soap")
+    with pytest.raises(CapaxError, match=rf"^precision: .*'tf32' on '{device}'|^precision: Apple.*got 'tf32'"):
+        devices.refuse(device, "tf32", "adam")
+
+
+def test_products_are_in_tf32_for_a_step_alone() -> None:
+    """Whatever they were in before, also when the step fails."""
+    products = torch.backends.cuda.matmul
+    for before in ("none", "ieee"):
+        products.fp32_precision = before
+        for precision, inside in (("float32", before), ("float64", before), ("tf32", "tf32")):
+            with suppress(ZeroDivisionError), devices.multiplying(precision):
+                assert products.fp32_precision == inside
+                raise ZeroDivisionError
+            assert products.fp32_precision == before
+    products.fp32_precision = "none"
 
 
 def test_wide_numbers_are_where_they_can_be() -> None:

@@ -370,7 +370,7 @@ def test_total_key_dimension() -> None:
         (Training, "max_epochs", 0, "at least 1"),
         (Training, "time_limit", 0.0, "greater than 0"),
         (Training, "time_limit", math.inf, "finite number"),
-        (Training, "precision", "float16", "'float32', 'float64' or 'bfloat16'"),
+        (Training, "precision", "float16", "'float32', 'float64', 'bfloat16' or 'tf32'"),
         (Mac, "restarts", 0, "at least 1"),
         (Mls, "first_size", 0, "at least 1"),
         (Mls, "seeds", 1, "at least 2"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Literal
 
@@ -16,6 +18,9 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 Device = Literal["cpu", "cuda", "mps"]
+
+FIRST_WITH_TF32 = (8, 0)
+"""Compute capability."""
 
 
 def choose_device(device: str) -> Device:
@@ -75,13 +80,15 @@ def gpus(device: str, count: int, visible: str | None) -> tuple[str, ...]:
 
 
 def refuse(device: Device, precision: str, optimizer: str) -> None:
-    """Refuse what a device cannot compute: Apple's GPUs have no float64, which SOAP needs, and bfloat16 is untried.
+    """Refuse what a device cannot compute: TF32 without CUDA; Apple's GPUs lack float64, and bfloat16 is untried there.
 
     Raises:
         DeviceError: that names the field.
     """
     if device == "mps" and precision != "float32":
         raise DeviceError(f"precision: Apple's GPU (device 'mps') computes in float32 alone, got {precision!r}")
+    if device != "cuda" and precision == "tf32":
+        raise DeviceError(f"precision: only GPUs of CUDA multiply in TF32 (device 'cuda'), got 'tf32' on {device!r}")
     if device == "mps" and optimizer == "soap":
         raise DeviceError("optimizer: SOAP computes in float64, which Apple's GPU (device 'mps') lacks, got 'soap'")
 
@@ -127,8 +134,23 @@ def is_bfloat16_native(device: str) -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
+@contextmanager
+def multiplying(precision: str) -> Iterator[None]:
+    """Products of float32 matrices on GPUs of CUDA in TF32, where a precision is that, and otherwise as they are."""
+    products = torch.backends.cuda.matmul
+    before = products.fp32_precision
+    try:
+        if precision == "tf32":
+            products.fp32_precision = "tf32"
+        yield
+    finally:
+        products.fp32_precision = before
+
+
 def caveat(precision: str, device: str) -> str | None:
     """A warning about a precision on a device; None where there is none."""
+    if precision == "tf32" and device == "cuda" and torch.cuda.get_device_capability(device) < FIRST_WITH_TF32:
+        return "precision: this GPU has no TF32; products are in float32"
     if precision == "bfloat16" and not is_bfloat16_native(device):
         return "precision: this processor emulates products in bfloat16; float32 is several times faster here"
     return None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from capax import devices
 from capax.models import operations
 from capax.models.operations import by_matrix, parts_of
 from capax.specs import (
@@ -117,3 +118,28 @@ def test_a_product_has_the_gradients_of_torchs(half: bool, tolerance: float) -> 
         found.append(torch.autograd.grad((made.float() * weight).sum(), leaves))
     for received, expected in zip(*found, strict=True):
         assert_same(received.cpu(), expected.cpu(), tolerance, "gradient")
+
+
+def test_tf32_rounds_the_products_of_steps_alone() -> None:
+    """To 10 bits after the point: evaluations before the step are the same, losses nearly."""
+    draw = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(256, 256, generator=draw).cuda() for _ in range(2))
+    exact = left.double() @ right.double()
+    off = []
+    for precision in ("float32", "tf32"):
+        with devices.multiplying(precision):
+            off.append(float((left @ right - exact).norm() / exact.norm()))
+    assert off[0] < 1e-6 < 1e-4 < off[1] < 1e-3
+    task = SEQUENCES.replace(loss="all", recall="all", library_size=500)
+    model = Transformer(n_layers=2, n_heads=2, d_model=64, d_head=32, embeddings="trained", readout="tied")
+    found = []
+    for precision in ("float32", "tf32"):
+        course = on("cuda", pack(task, model, training(precision=precision, batch_size=500, max_steps=3), range(2)))
+        known = course.learner.information([0, 1])
+        losses, _ = course.learner.step()
+        found.append((known, losses.cpu()))
+    (known, losses), (same, rounded) = found
+    assert known == same
+    assert losses.dtype == rounded.dtype == torch.float32
+    assert not torch.equal(losses, rounded)
+    assert_same(rounded, losses, 1e-3, "losses")

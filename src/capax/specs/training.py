@@ -122,8 +122,10 @@ class Training(Spec):
     ] = None
     time_limit: Annotated[float | None, Field(gt=0, description="Budget of seconds for the whole measurement.")] = None
     precision: Annotated[
-        Literal["float32", "float64", "bfloat16"],
-        Field(description="Arithmetic; bfloat16 means bfloat16 matrix products over float32 weights."),
+        Literal["float32", "float64", "bfloat16", "tf32"],
+        Field(
+            description="Arithmetic; bfloat16 and tf32 (NVIDIA's GPUs) mean such matrix products over float32 weights."
+        ),
     ] = "float32"
     compile: Annotated[bool, Field(description="Compile the step with torch.compile (needs a C++ compiler).")] = False
 

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from capax import devices
 from capax.models.ensemble import Ensemble
 from capax.specs import Training
 from capax.tasks.library import Evaluation, Library, Purpose
@@ -167,6 +168,13 @@ class Learner:
             The losses before the update, and the members whose epoch ended.
         """
         rows, weight, ended = self.order.next()
+        with devices.multiplying(self.training.precision):
+            losses = self._differentiate(rows, weight)
+        self._optimizer.step(self.training.lr if lr is None else lr)
+        return losses, ended
+
+    def _differentiate(self, rows: Int[Tensor, "e b"], weight: Float[Tensor, "e b"]) -> Float[Tensor, " e"]:
+        """A batch's losses; each parameter's gradient is added to it."""
         shared = self.library.shared(self.ensemble, "loss", rows.shape[1])
         # Micro-batches differentiate to detached copies of what they share; its own graph is walked once, at the end.
         leaves = {name: tensor.detach().requires_grad_(tensor.requires_grad) for name, tensor in shared.items()}
@@ -186,8 +194,7 @@ class Learner:
                 tuple(gradients.values()), *(shared[name] for name in gradients)
             )
             carrier.backward()
-        self._optimizer.step(self.training.lr if lr is None else lr)
-        return losses, ended
+        return losses
 
     @flushing
     def evaluate(self, members: list[int]) -> list[Evaluation]:

@@ -18,7 +18,7 @@ from capax.tasks.library import Constant, Library
 from capax.training.ensemble import AtOnce, BatchOrder, Learner, one
 from capax.training.pack import Pack
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}
+DTYPES = {"float64": torch.float64} | dict.fromkeys(("float32", "bfloat16", "tf32"), torch.float32)
 PURPOSES: tuple[Purpose, ...] = ("loss", "recall", "information")
 
 

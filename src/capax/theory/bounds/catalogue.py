@@ -13,7 +13,7 @@ from capax.theory.bounds import associations, memories, rates, relations, stored
 from capax.theory.bounds.bound import TABLE, Bound, Statement
 from capax.theory.bounds.facts import ParameterCounts, Sizes, checked, facts, parameters
 
-WEIGHT_BITS = {"float32": 32, "bfloat16": 32, "float64": 64}
+WEIGHT_BITS = {"float32": 32, "bfloat16": 32, "tf32": 32, "float64": 64}
 """Bits of a weight by the arithmetic of a training; bfloat16 multiplies roundings of float32 weights."""
 
 CHAPTERS = (associations, transformers, relations, stored_bits, rates, memories)
