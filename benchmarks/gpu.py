@@ -15,6 +15,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch import Tensor
 
 from capax import devices
 from capax.models import operations
@@ -29,9 +30,14 @@ NETWORKS = {"capacity-depth.toml": (12, 14, 23), "capacity-ladder.toml": (3, 4)}
 """Places in the studies: 70,000 trained numbers in one, three and eight layers, then 250,000 and 432,000."""
 
 
+def one_part(*_: Tensor) -> int:
+    """In place of `parts_of`; a Mock would keep all tensors that it is called with."""
+    return 1
+
+
 def one_product() -> Any:
     """Gradients of matrices as one product over all rows."""
-    return mock.patch.object(operations, "parts_of", return_value=1)
+    return mock.patch.object(operations, "parts_of", one_part)
 
 
 def one_by_one() -> Any:

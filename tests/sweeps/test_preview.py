@@ -61,5 +61,8 @@ def test_a_pack_that_cannot_be_run_is_told_beside_the_others(tmp_path: Path) -> 
     assert "1 pack of those that were tried would fail: memory: this run needs" in found.in_words()
     with pytest.raises(CapaxError, match=r"^memory: "):
         preview.preview(Study(tmp_path / "s.toml", (large,), 0, None), tmp_path / "s.db", workers=1, device="cpu")
+    rounded = SMALL.replace(training=SMALL.training.replace(precision="tf32"))
+    with pytest.raises(CapaxError, match=r"^precision: only GPUs of CUDA multiply in TF32 .*got 'tf32' on 'cpu'"):
+        preview.preview(Study(tmp_path / "s.toml", (SMALL, rounded), 0, None), tmp_path / "s.db", device="cpu")
     with pytest.raises(CapaxError, match=r"^store: folder .* does not exist"):
         preview.preview(study, tmp_path / "none" / "s.db", workers=1, device="cpu")

@@ -7,7 +7,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +33,16 @@ def shape_of(run: Run, device: str) -> str:
     del fields["protocol"]
     here = [platform.processor() or platform.machine(), machine.cores(), machine.versions()["torch"], device]
     return hashlib.sha256(json.dumps([fields, here], sort_keys=True).encode()).hexdigest()
+
+
+def refuse(runs: Iterable[Run], device: devices.Device) -> None:
+    """Refuse runs that a device cannot compute, before any is begun.
+
+    Raises:
+        DeviceError: that names the field.
+    """
+    for precision, optimizer in sorted({(run.training.precision, run.training.optimizer) for run in runs}):
+        devices.refuse(device, precision, optimizer)
 
 
 def worth_measuring(run: Run, members: int) -> bool:

@@ -88,7 +88,7 @@ def preview(
     Where a step of the whole library takes long, one of a part of it is timed.
 
     Raises:
-        CapaxError: where no pack could be run.
+        CapaxError: where no pack could be run, or the device cannot compute some of them.
         StoreError: for a store that cannot be.
     """
     path = Path(store)
@@ -100,6 +100,7 @@ def preview(
     runs = study.runs if shard is None else shards.share(study.runs, shard)
     missing = tuple(run for run in runs if run.key() not in known)
     where, gpus = devices.choose_gpus(device)
+    packs.refuse(missing, where)
     jobs = list(together(missing))
     slots = usual_workers(where, gpus) if workers is None else Workers(workers).workers
     every = max(math.ceil(len(jobs) / MOST_SHAPES), 1)

@@ -16,7 +16,7 @@ from capax.specs.labels import UNCALLED, Labels
 from capax.specs.spec import whole
 from capax.store import Store
 from capax.store.file import check_path
-from capax.sweeps import shards
+from capax.sweeps import packs, shards
 from capax.sweeps.executors import Executor, local, usual_workers
 from capax.sweeps.grid import read_study
 from capax.sweeps.under_way import SweepProgress, UnderWay, Watch
@@ -168,8 +168,7 @@ def ask(
         check_path(store)
     whole("retries", retries, 0)
     where, gpus = _places(device, executor)
-    for precision, optimizer in {(run.training.precision, run.training.optimizer) for run in runs}:
-        devices.refuse(where, precision, optimizer)
+    packs.refuse(runs, where)
     workers = usual_workers(where, gpus) if workers is None else whole("workers", workers)
     if workers == 1 and ":" not in device:
         gpus = ()  # this process has the first
