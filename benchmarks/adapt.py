@@ -22,7 +22,7 @@ from capax.sweeps.adapt import half_width, next_runs
 ECM = {"a": 145.27, "b": -0.13, "c": 1.29, "d": 0.13, "e": 0.20, "alpha": 400.0, "beta": 900.0}
 """Table 1, with a plateau that this library can show."""
 POWER = {"k": 1.8, "p": 0.95, "q": 0.52, "r": 1.9}
-"""What examples/study.csv shows: 4 to 22000 sequences, 13 of 100 configurations above the library."""
+"""What tests/laws/data/study.csv shows: 4 to 22000 sequences, 13 of 100 configurations above the library."""
 LIBRARY = 4000
 NOISE = 0.1
 STUDIES = 20

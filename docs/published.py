@@ -29,8 +29,11 @@ FORMS = ("bits", "power", "ecm", "exponential", "logistic", "polynomial")
 DEGREE = 2
 """Of the polynomial: there are not enough rows for the paper's."""
 IMAGE = Path(__file__).with_name("images") / "laws.png"
-HELD_OUT = {name: Path(__file__).with_name("capacity") / f"{name}-held-out.db" for name in ("grid", "varied")}
-"""Networks of two studies on their second library, which no law is fitted to."""
+HELD_OUT = {
+    name: Path(__file__).with_name("capacity") / f"{name}-held-out.db" for name in ("grid", "varied", "capacity")
+}
+"""Networks of three studies on their second library, which no law is fitted to."""
+STUDIES = {"grid": "capacity-grid.toml", "varied": "capacity-varied.toml", "capacity": "capacity.toml"}
 SHAPE = (
     *("d_model", "n_heads", "d_head", "n_layers", "ffn", "embeddings", "readout"),
     *("seq_len", "vocab_size", "loss"),
@@ -178,7 +181,7 @@ def grid() -> str:
     law = capax.PowerLaw(target=ITEMS).fit(rows)
     ends = law.parameter_intervals()
     said = {name: f"{law.parameters_[name]:.2f}, {ends[name][0]:.2f} to {ends[name][1]:.2f}" for name in "pqr"}
-    ours = left_out(found, "capacity")
+    ours, second = left_out(found, "capacity"), capax.read(HELD_OUT["grid"])
     widths = sorted(set(rows["d_model"]))
     return "\n".join(
         [
@@ -193,17 +196,17 @@ def grid() -> str:
             f"Items held grow with the width to the power {said['r']} (95 % interval), with the heads to the power "
             f"{said['q']}, and fall with the length, N − 1, to the power {said['p']}.",
             "",
-            f"**Held out**: {len(capax.read(HELD_OUT['grid']))} of these networks on a second library ([their store]"
-            f"(capacity/{HELD_OUT['grid'].name})): architectures that the laws know, sequences that they do not. "
-            f"{held_out('grid', [load_law('reference'), law])}",
+            f"**Held out**: {len(second)} of these networks on a second library ([their store](capacity/"
+            f"{HELD_OUT['grid'].name})): architectures that the laws know, sequences that they do not. "
+            f"{held_out(second, [load_law('reference'), law])}",
             "",
         ]
     )
 
 
-def held_out(study: str, laws_asked: Sequence[Law]) -> str:
+def held_out(rows: pl.DataFrame, laws_asked: Sequence[Law]) -> str:
     """What laws say of networks on another library, and how far libraries differ."""
-    rows, found = capax.read(HELD_OUT[study]).drop_nulls("capacity_bits"), []
+    rows, found = rows.drop_nulls("capacity_bits"), []
     for law in laws_asked:
         value, low, high = said(law, rows)
         held = rows[law.target].to_numpy()
@@ -219,14 +222,19 @@ def held_out(study: str, laws_asked: Sequence[Law]) -> str:
 
 
 def libraries() -> str:
-    """The drawn architectures on a second library."""
-    store = HELD_OUT["varied"]
-    found, drawn = capax.read(store), len(capax.read(store.with_name("varied.db")))
-    bounds = int(found["capacity_bits"].is_null().sum())
+    """The architectures of the studies on a second library."""
+    every, parts = [], []
+    for name, store in HELD_OUT.items():
+        found, first = capax.read(store), len(capax.read(store.with_name(f"{name}.db")))
+        every.append(found)
+        parts.append(f"{len(found)} of the {first} of [{STUDIES[name]}](../examples/{STUDIES[name]})")
+    rows = pl.concat(every, how="diagonal_relaxed")
+    bounds = int(rows["capacity_bits"].is_null().sum())
     return (
-        f"**Held out**: {len(found)} of the {drawn} drawn architectures on a second library ([their store](capacity/"
-        f"{store.name})), which no law was fitted to; {bounds} of them are lower bounds, as gains did not shrink, and "
-        f"left out. {held_out('varied', [load_law('reference')])}\n"
+        f"**Held out**: {len(rows.unique(SHAPE))} architectures on a second library, which no law was fitted to: "
+        f"{', '.join(parts[:-1])} and {parts[-1]} (stores beside [theirs](capacity/{HELD_OUT['varied'].name})); "
+        f"{bounds} of them are lower bounds, as gains did not shrink, and left out. "
+        f"{held_out(rows, [load_law('reference')])}\n"
     )
 
 

@@ -34,7 +34,8 @@ def books(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def spec(library: Path | str, **fields: object) -> capax.Text:
-    return capax.Text(**{"library": str(library), "bpe_size": 300, "seq_len": 16, **fields})
+    pairs = {} if fields.get("tokenization") == "bytes" else {"bpe_size": 300}
+    return capax.Text(**{"library": str(library), "seq_len": 16, **pairs, **fields})
 
 
 def drawn(task: capax.Text, size: int | None = None) -> np.ndarray:
@@ -232,6 +233,7 @@ def test_a_spec_from_data_without_its_content_is_refused(books: Path) -> None:
         ({"prefix": 16}, r"^prefix: below seq_len \(16\), got 16"),
         ({"prefix": 0}, "^prefix: .*at least 1"),
         ({"bpe_size": 255}, "^bpe_size: .*at least 256"),
+        ({"bpe_size": 300, "tokenization": "bytes"}, "^bpe_size: only with tokenization bpe, got 300"),
         ({"library_size": 10_000}, r"^library_size: the first half of .* has \d+ different windows .*got 10000"),
         ({"vocab_size": 5}, "^vocab_size: .* gives 300 tokens, got 5"),
         ({"seq_len": 5000}, "^seq_len: the documents should have two windows at least.*got 5000"),

@@ -96,7 +96,7 @@ class Associations(Task):
     def items(self) -> str:
         """What an item is, in a few words."""
         label = f"{self.n_classes} classes" if self.labels == "classes" else f"{self.labels} labels"
-        return f"{self.contexts} context of {self.context_size}, {label}"
+        return self._of_file(f"{self.contexts} context of {self.context_size}, {label}")
 
     def words(self) -> str:
         """The task in a few words."""

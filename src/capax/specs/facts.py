@@ -195,6 +195,16 @@ class Facts(Task):
     @property
     def items(self) -> str:
         """What an item is, in a few words."""
+        several = {
+            "drop": ", one answer alone",
+            "first": ", the first answer",
+            "any": ", any of several answers",
+            "keep": ", several answers each by itself",
+        }.get(self.ambiguous, "")
+        shuffled = ", answers shuffled" if self.control == "shuffled" else ""
+        return self._of_file(f"{self._in_tokens()}{several}{shuffled}")
+
+    def _in_tokens(self) -> str:
         return f"{self.words_of_tokens()}, up to {self.known.seq_len} tokens of {self.known.vocab_size}"
 
     def words_of_tokens(self) -> str:
@@ -211,8 +221,7 @@ class Facts(Task):
 
     def words(self) -> str:
         """The task in a few words."""
-        shuffled = ", answers shuffled" if self.control == "shuffled" else ""
-        return f"facts of {Path(self.library).name}, {self.items}{shuffled}"
+        return f"facts of {self.items}"
 
     def described(self, over: Over, number: str) -> str:
         """What is to be remembered and when it counts as recalled, in a sentence."""
@@ -225,7 +234,7 @@ class Facts(Task):
         }.get(self.ambiguous, "")
         shuffled = ", answers shuffled within their relation" if self.control == "shuffled" else ""
         return (
-            f"{number} facts of {self._user_file(self.library)}{several}{shuffled}, {self.items}; the loss covers "
+            f"{number} facts of {self._user_file(self.library)}{several}{shuffled}, {self._in_tokens()}; the loss covers "
             f"{covered}; a fact counts when its whole answer has the highest score token by token"
         )
 
@@ -267,6 +276,7 @@ class Facts(Task):
     @model_validator(mode="after")
     def _read(self) -> Self:
         self._refuse_no_sentence()
+        self._refuse_without_effect()
         if self.library_sha256 is None or self.file is None or (self.tokenizer and self.tokenizer_sha256 is None):
             must_be_given("library_sha256" if self.library_sha256 is None or self.file is None else "tokenizer_sha256")
             described = resolve("capax.tasks.facts.encoding:describe")(self)
@@ -281,6 +291,15 @@ class Facts(Task):
                 f"library_size: at most {self.largest_library}, the facts of {self.library}, got {self.library_size}"
             )
         return self
+
+    def _refuse_without_effect(self) -> None:
+        pairs = self.tokenization == "bpe" and self.tokenizer is None
+        for name, needed, met in (
+            ("code_len", "tokenization code", self.tokenization == "code"),
+            ("bpe_size", "tokenization bpe and no tokenizer", pairs),
+        ):
+            if not met and (given := getattr(self, name)) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: only with {needed}, got {given}")
 
     def _refuse_no_sentence(self) -> None:
         """Set what a tokenizer makes of tokens, and refuse what does not go with one, or with none."""

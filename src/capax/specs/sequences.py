@@ -81,7 +81,7 @@ class Sequences(Task):
     @property
     def items(self) -> str:
         """What an item is, in a few words."""
-        return f"{self.seq_len} tokens of {self.vocab_size}"
+        return self._of_file(f"{self.seq_len} tokens of {self.vocab_size}")
 
     @property
     def targets_drawn(self) -> bool:
@@ -97,7 +97,7 @@ class Sequences(Task):
         """The task in a few words."""
         positions = f"{self.loss} position{'s' * (self.loss == 'all')}"
         first = ", one before the first" if self.bos else ""
-        return f"{self.seq_len} tokens from {self.vocab_size}{first}, loss on {positions}"
+        return self._of_file(f"{self.seq_len} tokens from {self.vocab_size}{first}, loss on {positions}")
 
     def described(self, over: Over, number: str) -> str:
         """What is to be remembered and when it counts as recalled, in a sentence."""

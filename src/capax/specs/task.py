@@ -144,6 +144,11 @@ class Task(Tagged):
         """What `usual_training` is with a model, where it is something else."""
         return {}
 
+    def _of_file(self, items: str) -> str:
+        """Items in a few words, after the name of the file that they come from, where there is one."""
+        library = getattr(self, "library", "random")
+        return items if library in ("random", "all") else f"{Path(library).name}, {items}"
+
     def _user_file(self, path: str) -> str:
         return f"the user's {Path(path).name} (sha256 {getattr(self, 'library_sha256', None) or '':.8}…)"
 

@@ -91,11 +91,11 @@ class Text(Task):
     @property
     def items(self) -> str:
         """What an item is, in a few words."""
-        return f"{self.seq_len} tokens of {self.vocab_size} {PAIRS[self.tokenization]}"
+        return self._of_file(f"{self.half} half, {self.seq_len} tokens of {self.vocab_size} {PAIRS[self.tokenization]}")
 
     def words(self) -> str:
         """The task in a few words."""
-        return f"{self.items}, prefix {self.prefix}, {self.half} half"
+        return f"{self.items}, prefix {self.prefix}"
 
     def described(self, over: Over, number: str) -> str:
         """What is to be remembered and when it counts as recalled, in a sentence."""
@@ -154,6 +154,8 @@ class Text(Task):
             object.__setattr__(self, "prefix", self.seq_len // 2)
         if not self.suffix >= 1:
             raise ValueError(f"prefix: below seq_len ({self.seq_len}), got {self.prefix}")
+        if self.tokenization != "bpe" and self.bpe_size != type(self).model_fields["bpe_size"].default:
+            raise ValueError(f"bpe_size: only with tokenization bpe, got {self.bpe_size}")
         if self.library_sha256 is None:
             must_be_given("library_sha256")
             self._describe_files()

@@ -29,7 +29,8 @@ SEVERAL = [
 
 
 def task(**fields) -> capax.Facts:
-    return capax.Facts(**{"library": str(COUNTRIES), "bpe_size": 300, **fields})
+    pairs = {"bpe_size": 300} if fields.get("tokenization") == "bpe" else {}
+    return capax.Facts(**{"library": str(COUNTRIES), **pairs, **fields})
 
 
 def written(path: Path, *lines: str) -> str:
@@ -322,6 +323,8 @@ def test_one_content_is_one_key_whatever_the_file_is(tmp_path: Path) -> None:
         ({"tokenization": "letters"}, "tokenization"),
         ({"bpe_size": 10, "tokenization": "bpe"}, "bpe_size"),
         ({"code_len": 0}, "code_len"),
+        ({"code_len": 3, "tokenization": "words"}, "^code_len: only with tokenization code, got 3"),
+        ({"bpe_size": 300, "tokenization": "code"}, "^bpe_size: only with tokenization bpe and no tokenizer, got 300"),
     ],
 )
 def test_bad_fields_are_one_line(fields: dict[str, object], said: str) -> None:
