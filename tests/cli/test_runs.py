@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -74,6 +76,20 @@ def test_a_narrow_terminal_shows_whole_keys(
     assert [line.split()[-3:] for line in lines[-2:]] == [
         [str(run.library_size), str(run.memorized), f"{run.chance:.4g}"] for run in stored[:2]
     ]
+
+
+def test_a_narrow_terminal_cuts_what_items_are_and_keeps_chance_and_protocol(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stored: list[Measurement]
+) -> None:
+    """The store's copy of the words for items is as long as a user's file and its tokens make it."""
+    with closing(sqlite3.connect("capax.db")) as database, database:
+        database.execute("UPDATE runs SET items = 'countries.tsv, entities as codes of 2 tokens, up to 12 of 99'")
+    narrow(monkeypatch, 80)
+    said = run(capsys, "runs")
+    assert max(map(len, said.splitlines())) <= 80
+    head, *lines = [line for line in said.splitlines() if line.strip() and not line.startswith(("Left", "terminal"))]
+    assert {"protocol", "items", "memorized", "chance"} <= set(head.split())
+    assert all("  countries.t" in line and "…  " in line for line in lines[:2])
 
 
 def test_the_listing_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,20 @@ def test_a_loss_that_rose_or_is_not_known_is_said_as_such(
     assert "loss" not in shown(ended("budget", None, 1.0), capsys, monkeypatch)[1]
 
 
+def test_the_span_over_which_the_loss_fell_is_the_one_that_was_looked_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run that was evaluated three times, half of it; of one that ended in its first epoch, none."""
+    run = ended("budget", None, 4.0, 3.0)
+    (first, *others) = run.members
+    for epochs, said in (((0, 20, 40), "its loss fell 25.0% since epoch 20 of 40"), ((0, 0, 0), "reached;")):
+        curve = first.curve.model_copy(update={"epoch": epochs})
+        members = (first.model_copy(update={"curve": curve}), *others)
+        line = shown(run.model_copy(update={"members": members}), capsys, monkeypatch)[1]
+        assert said in line
+        assert ("its loss" in line) is (epochs[-1] > 0)
+
+
 @pytest.mark.parametrize("reason", ["complete", "diverged", "converged"])
 def test_other_ends_say_nothing_of_it(
     reason: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ import capax
 from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.law import Law
 from capax.models.transformer import TransformerEnsemble
-from capax.planning.question import Question
+from capax.planning.question import KINDS, Question
 from capax.store import tables
 
 REAL = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
@@ -268,3 +268,22 @@ def test_widths_whose_load_a_law_does_not_know_are_left_out() -> None:
     assert max(widths) < 128
     with pytest.raises(OutsideDomain, match="load"):
         capax.plan("reference:relation", 64, n_items=64, d_model=128)
+
+
+@pytest.mark.parametrize("heads", [(1, 2, 3, 4), (1, 4)])
+def test_beyond_the_domain_the_smallest_is_found_whatever_else_is_asked(heads: tuple[int, ...]) -> None:
+    """Few heads need a width that lies further beyond it than that of many, and are smaller."""
+    each = [
+        capax.plan("reference:power", 3000, seq_len=8, n_heads=[count], extrapolate=True).architectures
+        for count in heads
+    ]
+    together = capax.plan("reference:power", 3000, seq_len=8, n_heads=list(heads), extrapolate=True).architectures
+    smallest = min((rows[0] for rows in each), key=lambda row: row.trainable_parameters)
+    assert (together[0].n_heads, together[0].d_model) == (smallest.n_heads, smallest.d_model)
+
+
+def test_kinds_of_networks_that_no_data_were_of_are_told() -> None:
+    sizes = {"seq_len": 16, "vocab_size": 100, "n_layers": 2, "n_heads": 2, "d_head": 16, "d_model": 32}
+    plain, mixed = capax.predict(**sizes), capax.predict(**sizes, n_experts=4)
+    assert KINDS in mixed.notes
+    assert KINDS not in plain.notes

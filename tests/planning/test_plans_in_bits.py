@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -542,3 +543,14 @@ def test_what_is_expected_is_as_often_exceeded_as_missed() -> None:
     table |= {"d_head": [one.d_head], "d_model": [one.d_model], "vocab_size": [32_000], "seq_len": [16]}
     table |= {"loss": ["all"], "embeddings": [one.embeddings], "ffn": ["mlp"]}
     assert one.bits == pytest.approx(float(law().quantile(pl.DataFrame(table), 0.5)[0]), rel=1e-9)
+
+
+def test_bits_of_a_longer_training_than_the_one_whose_cost_is_told_are_told_as_such() -> None:
+    """Planned for what is known after those exposures, the first is the smallest that knows it then."""
+    asked = {"seq_len": 16, "vocab_size": 1000}
+    found, early = capax.plan("reference", 20_000, **asked), capax.plan("reference", 20_000, **asked, exposures=3100)
+    (told,) = (note for note in found.notes if "in the end" in note)
+    share = float(re.search(r"after 3100 exposures the first knows some (\d+)% of that", told).group(1)) / 100
+    assert 0.85 < share < 1
+    assert not any("in the end" in note for note in early.notes)
+    assert early.architectures[0].trainable_parameters > found.architectures[0].trainable_parameters

@@ -50,7 +50,7 @@ def kept(torch_on_one_thread: object, tmp_path_factory: pytest.TempPathFactory) 
         "all": (capax.Text(library=str(books), bpe_size=300, seq_len=8, half="second"), capax.Training(max_epochs=10)),
         "wider": (text.replace(half="second"), SHORT),
         "longer": (text.replace(half="second", seq_len=16), SHORT),
-        "bytes": (text.replace(half="second", tokenization="bytes"), SHORT),
+        "bytes": (text.replace(half="second", tokenization="bytes", bpe_size=1000), SHORT),
         "pairs": (text.replace(half="second", bpe_size=280), SHORT),
         "others": (text.replace(half="second", library=str(other)), SHORT),
         "sequences": (capax.Sequences(seq_len=4, vocab_size=5, library_size=9), SHORT),

@@ -233,6 +233,7 @@ def test_a_spec_from_data_without_its_content_is_refused(books: Path) -> None:
         ({"prefix": 16}, r"^prefix: below seq_len \(16\), got 16"),
         ({"prefix": 0}, "^prefix: .*at least 1"),
         ({"bpe_size": 255}, "^bpe_size: .*at least 256"),
+        ({"column": "body"}, "^column: only with a .jsonl file, got 'body'"),
         ({"bpe_size": 300, "tokenization": "bytes"}, "^bpe_size: only with tokenization bpe, got 300"),
         ({"library_size": 10_000}, r"^library_size: the first half of .* has \d+ different windows .*got 10000"),
         ({"vocab_size": 5}, "^vocab_size: .* gives 300 tokens, got 5"),

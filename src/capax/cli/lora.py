@@ -82,11 +82,16 @@ def _show(found: AdapterPlan) -> None:
         f"{percent(found.probability)} by an adapter over {Path(found.base).name} "
         f"({amount(found.base_parameters)} parameters, frozen)"
     )
-    output.show_lines(found.columns(), words=("by",), spare=("size", "at least", "facts"))
+    columns = found.columns()
+    kept = output.show_lines(columns, words=("by",), spare=("size", "facts", "at least"))
+    output.tell_narrow(columns, kept)
+    least = f"at least (with {percent(found.probability)})"
+    terms = {"facts": "facts", "interval": "95 % interval", "at least": least}
+    named = [said for name, said in terms.items() if name in kept]
     screen.print(
-        f"facts, 95 % interval, at least (with {percent(found.probability)}): like these, of which {found.recall:.4g} "
-        f"are recalled; recall: of this file, by what was measured. Measured: {found.source}. Rules: 2 bits a "
-        "parameter (Schulman 2025); ranks 8, 16, 32 and 64 by the number of samples; the law refitted to Nguyen 2026."
+        f"{', '.join(named)}: like these, of which {found.recall:.4g} are recalled; recall: of this file, by what was "
+        f"measured. Measured: {found.source}. Rules: 2 bits a parameter (Schulman 2025); ranks 8, 16, 32 and 64 by the "
+        "number of samples; the law refitted to Nguyen 2026."
     )
     for note in found.notes:
         screen.print(f"note: {note}")

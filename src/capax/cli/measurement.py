@@ -8,6 +8,7 @@ from rich.table import Table
 
 from capax.cli import output
 from capax.results import Breakdown, CapacityEstimate, Interval, KeyDimensionSearch, Measurement, Search
+from capax.results.measurement import SIGNIFICANCE
 from capax.results.overview import ended as ended
 from capax.results.overview import parameters
 from capax.results.overview import setting as setting
@@ -112,11 +113,14 @@ def _unconverged(run: Measurement) -> list[tuple[str, str]]:
         return []
     curve = max(run.members, key=lambda member: member.memorized).curve
     losses = [(epoch, loss) for epoch, loss in zip(curve.epoch, curve.loss, strict=True) if loss is not None]
-    before = [loss for epoch, loss in losses if epoch <= (1 - LAST) * curve.epoch[-1]]
+    end = curve.epoch[-1]
+    before = [(epoch, loss) for epoch, loss in losses if epoch < end and epoch <= (1 - LAST) * end]
     fell = ""
-    if before and before[-1] > 0:
-        drop = 1 - losses[-1][1] / before[-1]
-        fell = f"; its loss {'fell' if drop >= 0 else 'rose'} {abs(drop):.1%} over its last tenth"
+    if before and before[-1][1] > 0:
+        since, loss = before[-1]
+        drop = 1 - losses[-1][1] / loss
+        span = "over its last tenth" if since >= (1 - 1.5 * LAST) * end else f"since epoch {since} of {end}"
+        fell = f"; its loss {'fell' if drop >= 0 else 'rose'} {abs(drop):.1%} {span}"
     instead = "; `--protocol capacity` measures what the model can hold" if run.spec.task.has_probabilities else ""
     reached = f"ended {UNCONVERGED[run.stop_reason]}: a count of what this training reached{fell}{instead}"
     return [("not a capacity", reached)]
@@ -127,9 +131,12 @@ def _chance(run: Measurement) -> str:
     both = ""
     if run.chance_constant is not None:
         both = f" (guesses {run.chance_uniform:.4g}, one constant answer {run.chance_constant:.4g})"
-    above = f"{run.memorized_above_chance:.4g} above chance" if run.above_chance else "not significantly above chance"
     p = run.chance_p or 0.0
-    return f"{run.chance:.4g} by luck{both}; {above} (p {'< 1e-16' if p < 1e-16 else f'{p:.2g}'})"
+    shown = f"p {'< 1e-16' if p < 1e-16 else f'{p:.2g}'}"
+    above = f"{run.memorized_above_chance:.4g} above chance ({shown})"
+    if not run.above_chance:
+        above = f"not significantly above chance ({shown}, not below {SIGNIFICANCE})"
+    return f"{run.chance:.4g} by luck{both}; {above}"
 
 
 MOSTLY = 0.5

@@ -129,7 +129,8 @@ def show_runs(runs: list[Summary]) -> None:
     kept = show_lines(
         columns,
         words=("key", "name", "tags", "protocol", "items", "stopped"),
-        spare=("seconds", "bits/par.", "layers", "stopped", "chance", "protocol"),
+        spare=("seconds", "bits/par.", "layers", "stopped", "heads", "width"),
+        cut="items",
     )
     tell_narrow(columns, kept)
 
@@ -160,13 +161,22 @@ def _one_line(error: str, longest: int | None) -> str:
     return line if longest is None or len(line) <= longest else f"{line[: longest - 3]}..."
 
 
+LEAST_CUT = 12
+"""Signs of a text that are shown at least where a narrow terminal cuts it."""
+
+
 def show_lines(
-    columns: Mapping[str, Sequence[str]], *, words: Sequence[str] = (), spare: Sequence[str] = ()
+    columns: Mapping[str, Sequence[str]],
+    *,
+    words: Sequence[str] = (),
+    spare: Sequence[str] = (),
+    cut: str | None = None,
 ) -> list[str]:
     """Print columns as wide as their longest text, so that none is cut: numbers to the right, `words` to the left.
 
-    Where the terminal is too narrow, heads of two words take two lines, and then columns of `spare` are left out, the
-    first of them first. (rich's tables cut numbers, and take seconds for ten thousand rows.)
+    Where the terminal is too narrow, heads of two words take two lines, then columns of `spare` are left out, the first
+    of them first, until the texts of `cut` need not be cut to fewer than `LEAST_CUT` signs. (rich's tables cut numbers,
+    and take seconds for ten thousand rows.)
 
     Returns:
         The names of the columns shown.
@@ -178,15 +188,22 @@ def show_lines(
     def width(name: str) -> int:
         return max(map(len, [*heads[name], *columns[name]]))
 
-    def too_wide() -> bool:
-        return sum(width(name) + 2 for name in heads) - 2 > screen.width
+    def over() -> int:
+        return sum(width(name) + 2 for name in heads) - 2 - screen.width
 
-    if too_wide():
+    def too_wide() -> bool:
+        spared = 0 if cut is None else max(width(cut) - LEAST_CUT, 0)
+        return over() > spared
+
+    if over() > 0:
         apart = {name: name.replace("/", "/ ").replace(" %", "\0%").split() for name in columns}  # 95 % is one word
         heads = {name: [word.replace("\0", " ") for word in words] for name, words in apart.items()}
     for name in spare:
         if too_wide():
             del heads[name]
+    if cut is not None and over() > 0:
+        longest = max(width(cut) - over(), LEAST_CUT)
+        columns[cut] = [cell if len(cell) <= longest else f"{cell[: longest - 1]}…" for cell in columns[cut]]
     widths = {name: width(name) for name in heads}
 
     def line(cells: Iterable[str]) -> str:

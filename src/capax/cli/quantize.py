@@ -64,22 +64,21 @@ def _show(found: Quantization) -> None:
         f"{found.level:.0%}"
     )
     rows = found.precisions
-    output.show_lines(
-        {
-            "weights": [row.name for row in rows],
-            "step for": [_steps(row) for row in rows],
-            "bytes": [str(row.file_bytes) for row in rows],
-            "bits/number": [f"{row.file_bits_per_parameter:.2f}" for row in rows],
-            "items": [f"{row.items.value:.4g}" for row in rows],
-            "bits": [amount(row.bits.value) for row in rows],
-            "left": ["–" if row.left is None else f"{row.left.value:.1%}" for row in rows],
-            "left interval": [_ends(row.left, ".1%") for row in rows],
-            "bits/byte": [f"{row.bits_per_byte.value:.3f}" for row in rows],
-            "byte interval": [_ends(row.bits_per_byte, ".3f") for row in rows],
-        },
-        words=("weights", "step for"),
-        spare=("left interval", "items", "bits/number", "byte interval"),
-    )
+    columns = {
+        "weights": [row.name for row in rows],
+        "step for": [_steps(row) for row in rows],
+        "bytes": [str(row.file_bytes) for row in rows],
+        "bits/number": [f"{row.file_bits_per_parameter:.2f}" for row in rows],
+        "items": [f"{row.items.value:.4g}" for row in rows],
+        "bits": [amount(row.bits.value) for row in rows],
+        "left": ["–" if row.left is None else f"{row.left.value:.1%}" for row in rows],
+        "left interval": [_ends(row.left, ".1%") for row in rows],
+        "bits/byte": [f"{row.bits_per_byte.value:.3f}" for row in rows],
+        "byte interval": [_ends(row.bits_per_byte, ".3f") for row in rows],
+    }
+    spare = ("left interval", "items", "bits/number", "byte interval")
+    kept = output.show_lines(columns, words=("weights", "step for"), spare=spare)
+    output.tell_narrow(columns, kept)
     screen.print(
         f"bytes: of all that was trained, each step in {found.step_bits} bits; vectors (gains, biases) stay as they are"
     )

@@ -59,6 +59,7 @@ def _show(answer: Recall | FactRecall, file: str) -> None:
         says = LIBRARY.get(answer.agrees, f"the library says {answer.library_token}")
         print(f"{answer.token} (probability {answer.probability:.3f}); {says}")
     else:
-        said = "the same" if answer.agrees else ", ".join(answer.file_answers)
+        others = [one for one in answer.file_answers if not (answer.agrees and one == answer.answer)]
+        said = ", and ".join(["the same"] * bool(answer.agrees) + [" or ".join(others)] * bool(others))
         says = f"the {file} says {said}" if said else "none of the facts that it learned answers this"
         print(printable(f"{answer.answer} (probability {answer.probability:.3f}); {says}"))

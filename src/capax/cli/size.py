@@ -161,7 +161,10 @@ def _show_asked(found: ModelSize, asked: Asked) -> None:
         screen.print(f"The weights by the packed facts: {times}.")
     if asked.flops is not None and asked.accelerator_hours is not None:
         hours = ", ".join(f"{name.upper()} {_time(3600 * each)}" for name, each in asked.accelerator_hours.items())
-        screen.print(f"Its training: {counted(asked.exposures or 0, 'exposure')}, {asked.flops:.2g} FLOP: {hours}.")
+        shown = counted(asked.exposures or 0, "exposure")
+        screen.print(
+            f"Its training, until these bits are expected to be known: {shown}, {asked.flops:.2g} FLOP: {hours}."
+        )
 
 
 def _time(seconds: float) -> str:

@@ -91,8 +91,9 @@ def refuse_unknown(names: Collection[str], known: Collection[str], library: str,
     """
     for name in names:
         if name not in known:
-            near = nearest(name, known) or "none"
-            raise SpecError(f"{field}: {library} has no option {name!r:.80}; the nearest are {near}")
+            near = nearest(name, known)
+            told = f"; the nearest {'are' if ',' in near else 'is'} {near}" if near else ""
+            raise SpecError(f"{field}: {library} has no option {name!r:.80}{told}")
 
 
 def nearest(name: str, known: Collection[str], alike: float = 0.5) -> str:

@@ -15,7 +15,7 @@ from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, operations
-from capax.planning.question import Columns, Question, of_new_measurement, predicted
+from capax.planning.question import Columns, Question, of_kinds, of_new_measurement, predicted
 from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network, Precision, Smallest, Verification
 from capax.planning.written import Written
 from capax.results import LEVEL
@@ -210,7 +210,7 @@ def frontier(
     accelerator: Accelerator,
     extrapolate: bool | None,
     fill: Fill | None = None,
-    shown_exposures: int = EXPOSURES,
+    shown_exposures: int | None = None,
     written: Written | None = None,
 ) -> BitsFrontier:
     """Of each family the narrowest network that holds the target, or the widest within the budget.
@@ -223,7 +223,8 @@ def frontier(
         exposures: times that each item is seen; where given, the items have to be known by then.
         accelerator: on which the training is reckoned, too.
         fill: how full a network may be; to the brim where nothing is said.
-        shown_exposures: times that items are shown in a training to convergence.
+        shown_exposures: times that items are shown in the training by which the fill was measured; by default in one
+            to convergence, after which the rest takes eight times as many steps.
         written: how the weights are written in a file, whose bytes then count; what that leaves of the bits is in the
             fill. Where nothing is said, the bytes are those of all parameters at the precision.
 
@@ -242,7 +243,7 @@ def frontier(
     items = seen.share * fill.share / question.per_item
     levels = (1 - LEVEL) / 2, 1 - probability, 0.5, (1 + LEVEL) / 2
     low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.spread))
-    shown = shown_exposures if exposures is None else exposures
+    shown = exposures or shown_exposures or EXPOSURES
     worth = np.array([operations(one, task, 1.0, shown) for one in models])
     could = np.minimum(at_least, question.most)
     promised = could
@@ -305,6 +306,7 @@ def frontier(
     places = places[np.lexsort((size[places], -held[places] if target is None else size[places]))]
     nearest = None if len(places) else int(np.flatnonzero(kept)[np.argmax(at_least[kept])])
     first = described(places[0] if nearest is None else nearest)
+    rest = () if exposures or shown_exposures else known_by(first, shown)
     limited = (LIMITED,) if (promised[places] < could[places]).any() else ()
     widest = np.append(tried.family[1:] != tried.family[:-1], True)  # of each family
     more = kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~enough)
@@ -334,7 +336,22 @@ def frontier(
         law=law.name,
         source=law.source_,
         domain=law.domain_,
-        notes=(*ended, *seen.remarks, *limited, *law.notes_, *assumptions(shown, accelerator)),
+        notes=(
+            *(*ended, *seen.remarks, *limited, *of_kinds(law, first.outside), *law.notes_),
+            *(*assumptions(shown, accelerator), *rest),
+        ),
+    )
+
+
+def known_by(network: Network, exposures: int) -> tuple[str, ...]:
+    """That the bits of a plan are those of a longer training than the one whose cost is told."""
+    curve = load_law(CURVE)
+    assert isinstance(curve, ExposureLaw)
+    rows = {"effective_parameters": [network.effective_parameters], "exposures": [exposures]}
+    return (
+        f"items and bits are what networks hold in the end; after {counted(exposures, 'exposure')} the first knows "
+        f"some {curve.known_share(rows)[0]:.0%} of that (by {CURVE}): --exposures {exposures} plans for what is known "
+        "then",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
 
 from pydantic import Field
 
@@ -268,7 +268,7 @@ def plan_facts(
     told: dict[str, tuple[str, ...]] = {}
     for kind in tokenizations:
         try:
-            task = facts.replace(tokenization=kind)
+            task = facts.tokenized(cast(Tokenization, kind))
             found = (by_bytes if smallest == "bytes" else frontier)(
                 _question(law, task, sizes),
                 task.library_size,
@@ -403,7 +403,7 @@ def verify_facts(facts: Facts, plan: FactsPlan, network: FactsNetwork | None = N
     store = how.get("store")
     if chosen.weights is not None and store is None:
         raise LawError("store: a plan by bytes is verified by weights that are kept beside a store, got none")
-    task = facts.replace(tokenization=chosen.tokenization)
+    task = facts.tokenized(chosen.tokenization)
     run = measure(task, _model(task, chosen), protocol=Mac(restarts=1), keep_weights=store is not None, **how)
     share = run.memorized / run.library_size
     if chosen.weights is not None:

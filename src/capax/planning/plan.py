@@ -16,7 +16,7 @@ from capax.laws.law import Law
 from capax.planning import bits
 from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
-from capax.planning.question import SUREST, Columns, Question, of_new_measurement, predicted
+from capax.planning.question import SUREST, Columns, Question, of_kinds, of_new_measurement, predicted
 from capax.planning.results import (
     BYTES,
     Architecture,
@@ -39,7 +39,7 @@ from capax.training.workers import Workers
 BUILT = "built, not trained, where there are as many heads as edges: one edge a head is always enough"
 
 REACHES = tuple(2**power for power in range(8))
-"""How many times beyond the domain's end the last axis goes, in turn, until something holds the target."""
+"""How many times beyond the domain's end the last axis goes, in turn, until the smallest that is enough is found."""
 
 
 def predict(
@@ -94,6 +94,7 @@ def predict(
     if law.needed_for is not None:
         told["rule"] = _rule(question, model, value)
     remarks = [*seen.remarks, *law.remarks({name: table[name] for name in law.columns})]
+    remarks += of_kinds(law, outside)
     if value > most:
         remarks.append(f"it could hold more, but only {most} {question.kind.unit} ask distinct questions")
     return Prediction(
@@ -221,9 +222,9 @@ def plan(
             )
         margin = _margin(law, table, target, 1 - probability)
         enough = np.flatnonzero(kept & (margin >= 1)).tolist()
-        if enough:
+        keys = list(zip(*(table[name].tolist() for name in question.axes), strict=True))
+        if enough and not _smaller_beyond(keys, size, kept, enough):
             break
-    keys = list(zip(*(table[name].tolist() for name in question.axes), strict=True))
     narrowest: dict[tuple[int, ...], int] = {}
     for place in enough:
         narrowest.setdefault(keys[place][:-1], place)
@@ -269,6 +270,16 @@ def _candidates(
         rows = [{name: values[at].item() for name, values in table.items()} for at in (0, -1)]
         question.outside(rows, extrapolate=False)
     return table, kept, outside
+
+
+def _smaller_beyond(keys: Sequence[tuple[int, ...]], size: np.ndarray, kept: np.ndarray, enough: Sequence[int]) -> bool:
+    """Whether values of the other axes that hold too little so far are still smaller than all that hold enough."""
+    smallest, answered = size[enough].min(), {keys[place][:-1] for place in enough}
+    widest: dict[tuple[int, ...], int] = {}
+    for place in np.flatnonzero(kept).tolist():
+        if (others := keys[place][:-1]) not in answered:
+            widest[others] = max(widest.get(others, 0), size[place])
+    return any(one < smallest for one in widest.values())
 
 
 def _left_out(question: Question, table: Columns, kept: np.ndarray) -> list[str]:

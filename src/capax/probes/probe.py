@@ -66,7 +66,7 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
     """
     if not isinstance(memory, Memory | AssociativeMemory | RelationMemory | FactMemory):
         raise SpecError(f"memory: what capax.load gives, got {shown(memory)}")
-    if not isinstance(memory, Memory):
+    if not isinstance(memory, Memory) or memory.run.spec.task.task == "text":
         raise SpecError(
             f"key: probes are of runs on sequences, run {memory.run.key[:12]} learned {memory.run.spec.task.task}"
         )

@@ -159,13 +159,16 @@ def quantize(
             )
     networks = [memory.kept(run, path) for run, paths in found.values() for path in paths]
     runs = [run for run, paths in found.values() for _ in paths]
-    names = initial(first.spec).trainable.keys()  # what is loaded is not trained on
+    begun = initial(first.spec)
+    names = begun.trainable.keys()  # what is loaded is not trained on
     trained = {name: networks[0].parameters[name][0] for name in names}
     as_kept = Rounding.floats(str(next(iter(trained.values())).dtype).removeprefix("torch."))
     roundings = [as_kept, *(one for one in roundings if one != as_kept)]
     table = [counted(run, network, roundings) for run, network in zip(runs, networks, strict=True)]
     notes = _notes(first, table, frozen=len(names) < len(networks[0].parameters))
-    return _said(tuple(found), first, trained, roundings, table, notes)
+    if begun.one_start and len(table) > 1:
+        notes.append("all networks begin with the same weights: no intervals, and nothing is compared by them")
+    return _said(tuple(found), first, trained, roundings, table, notes, alone=begun.one_start)
 
 
 def recalled_share(run: Measurement, way: Rounding, store: Path | str) -> float:
@@ -244,10 +247,14 @@ def _more(differences: Float[np.ndarray, " networks"]) -> bool:
     return float(differences.mean()) > half_of_mean(differences)
 
 
-def mean(values: Sequence[float]) -> Mean:
-    """The mean of numbers that are not negative, and where that of all such networks lies."""
+def mean(values: Sequence[float], alone: bool = False) -> Mean:
+    """The mean of numbers that are not negative, and where that of all such networks lies.
+
+    Args:
+        alone: whether nothing is known of other networks, as where all begin with the same weights.
+    """
     value = float(np.mean(values))
-    if len(values) < 2:
+    if alone or len(values) < 2:
         return Mean(value=value, interval=None)
     half = half_of_mean(values)
     of = f"mean of all such networks, by {len(values)} of them"
@@ -261,6 +268,7 @@ def _said(
     roundings: Sequence[Rounding],
     table: list[list[Counted]],
     notes: Sequence[str],
+    alone: bool,
 ) -> Quantization:
     length = run.spec.task.tokens_per_item
     known = np.array([[one.bits for one in row] for row in table])  # network, precision
@@ -273,7 +281,7 @@ def _said(
     for place, rounding in enumerate(roundings):
         each = [row[place] for row in table]
         signed = [one.signed for one in each if one.signed is not None]
-        items = mean([one.items for one in each])
+        items = mean([one.items for one in each], alone)
         precisions.append(
             Precision(
                 name=rounding.name,
@@ -283,15 +291,15 @@ def _said(
                 file_bits_per_parameter=8 * int(sizes[place]) / counts,
                 items=items,
                 tokens=None if length is None else length * items.value,
-                bits=mean(known[:, place].tolist()),
+                bits=mean(known[:, place].tolist(), alone),
                 signed_bits=float(np.mean(signed)) if len(signed) == len(each) else None,
-                left=mean((known[:, place] / known[:, 0]).tolist()) if known[:, 0].all() else None,
-                bits_per_byte=mean(density[:, place].tolist()),
+                left=mean((known[:, place] / known[:, 0]).tolist(), alone) if known[:, 0].all() else None,
+                bits_per_byte=mean(density[:, place].tolist(), alone),
             )
         )
     most = int(density.mean(0).argmax())
     alike = None
-    if len(table) > 1:
+    if len(table) > 1 and not alone:
         others = [place for place in range(len(roundings)) if place != most]
         alike = tuple(place for place in others if not _more(density[:, most] - density[:, place]))
     return Quantization(

@@ -22,6 +22,12 @@ Tokenization = Literal["code", "words", "bpe", "bytes"]
 Ambiguous = Literal["refuse", "drop", "first", "any", "keep"]
 """What is done with a key and relation that have several answers."""
 
+OPTIONS: dict[Tokenization, tuple[str, str]] = {
+    "code": ("code_len", "tokenization code"),
+    "bpe": ("bpe_size", "tokenization bpe and no tokenizer"),
+}
+"""Fields of one kind of tokens alone, and with what they go."""
+
 TEMPLATE = "{key} {relation} {answer}."
 """How a fact is said."""
 
@@ -234,8 +240,8 @@ class Facts(Task):
         }.get(self.ambiguous, "")
         shuffled = ", answers shuffled within their relation" if self.control == "shuffled" else ""
         return (
-            f"{number} facts of {self._user_file(self.library)}{several}{shuffled}, {self._in_tokens()}; the loss covers "
-            f"{covered}; a fact counts when its whole answer has the highest score token by token"
+            f"{number} facts of {self._user_file(self.library)}{several}{shuffled}, {self._in_tokens()}; the loss "
+            f"covers {covered}; a fact counts when its whole answer has the highest score token by token"
         )
 
     def sizes(self) -> dict[str, int]:
@@ -292,12 +298,15 @@ class Facts(Task):
             )
         return self
 
+    def tokenized(self, kind: Tokenization) -> Self:
+        """The same facts in other tokens, without the options that those do not have."""
+        fields = type(self).model_fields
+        others = {name: fields[name].default for of, (name, _) in OPTIONS.items() if of != kind}
+        return self.replace(tokenization=kind, **others)
+
     def _refuse_without_effect(self) -> None:
-        pairs = self.tokenization == "bpe" and self.tokenizer is None
-        for name, needed, met in (
-            ("code_len", "tokenization code", self.tokenization == "code"),
-            ("bpe_size", "tokenization bpe and no tokenizer", pairs),
-        ):
+        for kind, (name, needed) in OPTIONS.items():
+            met = self.tokenization == kind and (kind != "bpe" or self.tokenizer is None)
             if not met and (given := getattr(self, name)) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: only with {needed}, got {given}")
 

@@ -90,8 +90,10 @@ class Module(TorchModel):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if not re.fullmatch(r"[\w.]+:\w+", self.factory):
-            raise ValueError(f"factory: should be 'package.module:name', got {self.factory!r:.80}")
+        if not re.fullmatch(r"[\w.]+:\w+", self.factory) or ".py:" in self.factory:
+            raise ValueError(
+                f"factory: should be 'package.module:name', as in an import (--module), got {self.factory!r:.80}"
+            )
         if self.source_sha256 is None:
             must_be_given("source_sha256")
             object.__setattr__(self, "source_sha256", resolve("capax.models.factory:source_hash")(self.factory))

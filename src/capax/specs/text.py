@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from capax.errors import shown
 from capax.specs.model import Scored
 from capax.specs.plugins import resolve
 from capax.specs.sequences import LONGEST_SEQUENCE
@@ -154,6 +155,8 @@ class Text(Task):
             object.__setattr__(self, "prefix", self.seq_len // 2)
         if not self.suffix >= 1:
             raise ValueError(f"prefix: below seq_len ({self.seq_len}), got {self.prefix}")
+        if self.column != type(self).model_fields["column"].default and not self.library.lower().endswith(".jsonl"):
+            raise ValueError(f"column: only with a .jsonl file, got {shown(self.column)}")
         if self.tokenization != "bpe" and self.bpe_size != type(self).model_fields["bpe_size"].default:
             raise ValueError(f"bpe_size: only with tokenization bpe, got {self.bpe_size}")
         if self.library_sha256 is None:
