@@ -227,7 +227,8 @@ def libraries() -> str:
     for name, store in HELD_OUT.items():
         found, first = capax.read(store), len(capax.read(store.with_name(f"{name}.db")))
         every.append(found)
-        parts.append(f"{len(found)} of the {first} of [{STUDIES[name]}](../examples/{STUDIES[name]})")
+        count = f"all {first}" if len(found) == first else f"{len(found)} of the {first}"
+        parts.append(f"{count} of [{STUDIES[name]}](../examples/{STUDIES[name]})")
     rows = pl.concat(every, how="diagonal_relaxed")
     bounds = int(rows["capacity_bits"].is_null().sum())
     return (
