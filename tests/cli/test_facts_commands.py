@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from commands import refused, run
 
-from capax.cli import main
+from capax.cli import main, recall
+from capax.results import FactRecall
 
 COUNTRIES = Path(__file__).parents[2] / "examples" / "facts" / "countries.tsv"
 
@@ -112,3 +113,17 @@ def test_facts_of_one_answer_are_reported(tmp_path, monkeypatch, capsys) -> None
     run(capsys, "measure", "facts", "same.tsv", *size, "--max-steps", "1", "--restarts", "1")
     run(capsys, "report", "capax.db", "--out", "page.html")
     assert "A plan expects" not in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("answer", "agrees", "said"),
+    [
+        ("Oslo", True, "Oslo (probability 0.500); the file says the same, and Bergen"),
+        ("Rome", False, "Rome (probability 0.500); the file says Oslo or Bergen"),
+    ],
+)
+def test_all_that_the_file_says_is_told(
+    answer: str, agrees: bool, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recall._show(FactRecall(answer=answer, probability=0.5, file_answers=("Oslo", "Bergen"), agrees=agrees), "file")
+    assert capsys.readouterr().out == f"{said}\n"

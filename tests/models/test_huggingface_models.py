@@ -163,6 +163,10 @@ def test_training_starts_from_the_weights_of_a_checkpoint(checkpoint: Path, tmp_
     assert "two seeds give the same weights" in run.notes[-1]
     assert run.interval is None
     assert capax.load(run.key, tmp_path / "s.db")
+    found = capax.quantize(run.key, bits=8, store=tmp_path / "s.db")
+    assert (found.networks, found.alike) == (2, None)
+    assert all(row.bits.interval is None and row.bits_per_byte.interval is None for row in found.precisions)
+    assert any("begin with the same weights" in note for note in found.notes)
 
 
 def test_weights_count_by_their_content(checkpoint: Path, tmp_path: Path) -> None:

@@ -314,3 +314,11 @@ def test_a_part_of_a_file_is_no_limit_of_what_a_network_holds(facts: capax.Facts
     )
     assert (part.interval, part.memorized, part.at_least) == (whole.interval, whole.memorized, whole.at_least)
     assert part.interval.high > 180
+
+
+def test_options_of_the_given_tokens_are_left_out_for_others() -> None:
+    """They would be refused there; with their own tokens they count."""
+    longer = capax.Facts(library=str(COUNTRIES), code_len=3)
+    assert longer.tokenized("words") == capax.Facts(library=str(COUNTRIES), tokenization="words")
+    assert longer.tokenized("code") == longer
+    assert plan_facts(longer, tokenizations=("words",)) == plan_facts(COUNTRIES, tokenizations=("words",))
