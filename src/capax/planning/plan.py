@@ -223,7 +223,8 @@ def plan(
         margin = _margin(law, table, target, 1 - probability)
         enough = np.flatnonzero(kept & (margin >= 1)).tolist()
         keys = list(zip(*(table[name].tolist() for name in question.axes), strict=True))
-        if enough and not _smaller_beyond(keys, size, kept, enough):
+        given = question.axes[-1] in question.sizes
+        if enough and (given or not _smaller_beyond(keys, size, kept, enough)):
             break
     narrowest: dict[tuple[int, ...], int] = {}
     for place in enough:
