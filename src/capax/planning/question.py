@@ -25,8 +25,8 @@ MOST_CHOICES = 10_000
 MOST_CANDIDATES = 200_000
 SUREST = 0.999
 KINDS = (
-    "the interval knows nothing of kinds of networks outside the domain: variants that were measured hold up to 42 % "
-    "less than a plain network of their size, mixtures of experts 12 to 24 % (docs/how-to/which-attention.md)"
+    "the interval knows nothing of kinds of networks outside the domain; what variants, such as mixtures of experts, "
+    "hold beside a plain network is in docs/how-to/which-attention.md"
 )
 """Probability that a thousand draws of a law still tell."""
 COUNTED = ("trainable_parameters", "total_parameters", "effective_parameters", "total_key_dim")

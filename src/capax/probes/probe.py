@@ -66,7 +66,7 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
     """
     if not isinstance(memory, Memory | AssociativeMemory | RelationMemory | FactMemory):
         raise SpecError(f"memory: what capax.load gives, got {shown(memory)}")
-    if not isinstance(memory, Memory) or memory.run.spec.task.task == "text":
+    if not isinstance(memory, Memory):
         raise SpecError(
             f"key: probes are of runs on sequences, run {memory.run.key[:12]} learned {memory.run.spec.task.task}"
         )
@@ -78,7 +78,8 @@ def probe(memory: Memory | AssociativeMemory | RelationMemory, *, trials: int = 
     whole("seed", seed, 0)
     task, model, library = memory.run.spec.task, memory.model, memory.library
     if memory.before:
-        raise SpecError(f"key: probes are of sequences without bos, run {memory.run.key[:12]} learned them with it")
+        learned = f"run {memory.run.key[:12]} learned {task.task} with one"
+        raise SpecError(f"key: probes are of sequences without a token before the first, {learned}")
     if lacking := {"query", "key", "out"} - {one.name for one in model.spec.mixer_parameters()}:
         raise SpecError(f"key: probes are of attention, run {memory.run.key[:12]} is of a mixer without {min(lacking)}")
     recall, size = task.scored("recall"), task.sizes()["vocab_size"]

@@ -22,6 +22,14 @@ Tokenization = Literal["code", "words", "bpe", "bytes"]
 Ambiguous = Literal["refuse", "drop", "first", "any", "keep"]
 """What is done with a key and relation that have several answers."""
 
+SEVERAL: dict[Ambiguous, str] = {
+    "drop": ", those with one answer alone",
+    "first": ", of several answers the first",
+    "any": ", any of several answers is right",
+    "keep": ", several answers each by itself",
+}
+"""What is done, in words."""
+
 OPTIONS: dict[Tokenization, tuple[str, str]] = {
     "code": ("code_len", "tokenization code"),
     "bpe": ("bpe_size", "tokenization bpe and no tokenizer"),
@@ -201,14 +209,11 @@ class Facts(Task):
     @property
     def items(self) -> str:
         """What an item is, in a few words."""
-        several = {
-            "drop": ", one answer alone",
-            "first": ", the first answer",
-            "any": ", any of several answers",
-            "keep": ", several answers each by itself",
-        }.get(self.ambiguous, "")
-        shuffled = ", answers shuffled" if self.control == "shuffled" else ""
-        return self._of_file(f"{self._in_tokens()}{several}{shuffled}")
+        return self._of_file(f"{self._in_tokens()}{self._answers()}")
+
+    def _answers(self) -> str:
+        shuffled = ", answers shuffled within their relation" if self.control == "shuffled" else ""
+        return f"{SEVERAL.get(self.ambiguous, '')}{shuffled}"
 
     def _in_tokens(self) -> str:
         return f"{self.words_of_tokens()}, up to {self.known.seq_len} tokens of {self.known.vocab_size}"
@@ -232,15 +237,8 @@ class Facts(Task):
     def described(self, over: Over, number: str) -> str:
         """What is to be remembered and when it counts as recalled, in a sentence."""
         covered = "the answer" if self.loss == "answer" else "every token"
-        several = {
-            "drop": ", those with one answer alone",
-            "first": ", of several answers the first",
-            "any": ", any of several answers is right",
-            "keep": ", several answers each by itself",
-        }.get(self.ambiguous, "")
-        shuffled = ", answers shuffled within their relation" if self.control == "shuffled" else ""
         return (
-            f"{number} facts of {self._user_file(self.library)}{several}{shuffled}, {self._in_tokens()}; the loss "
+            f"{number} facts of {self._user_file(self.library)}{self._answers()}, {self._in_tokens()}; the loss "
             f"covers {covered}; a fact counts when its whole answer has the highest score token by token"
         )
 
