@@ -98,7 +98,7 @@ def test_every_token_right_is_no_count_where_all_sequences_begin_alike() -> None
 
 def test_probes_are_of_sequences_alone(tmp_path: Path) -> None:
     run = measured(tmp_path, TASK.replace(library_size=3))
-    with pytest.raises(SpecError, match="without a token before the first, run .* learned sequences with one"):
+    with pytest.raises(SpecError, match=r"without a token before the first, run .* learned sequences with one"):
         probe(capax.load(run.key, tmp_path / "s.db"))
 
 

@@ -219,7 +219,7 @@ def test_what_is_no_text_or_kept_nothing_is_refused(kept: Kept) -> None:
         kept.of("weightless")
     with pytest.raises(StoreError, match=r"^reference: "):
         capax.memorization(kept.keys["first"], "ffff0000", store=kept.store)
-    with pytest.raises(CapaxError, match="^key: probes are of sequences .* learned text with one"):
+    with pytest.raises(CapaxError, match=r"^key: probes are of sequences .* learned text with one"):
         capax.probe(capax.load(kept.keys["first"], kept.store))
 
 
