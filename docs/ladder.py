@@ -26,7 +26,8 @@ PREDICTED = FOLDER / "ladder-predicted.csv"
 AGAIN = FOLDER / "ladder-predicted-again.csv"
 """What was said of the rungs that were left after the first, by the law fitted to that one, too."""
 STORE = FOLDER / "ladder.db"
-STUDY = Path(__file__).parents[1] / "examples" / "capacity-ladder.toml"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+STUDIES = tuple(EXAMPLES / name for name in ("capacity-ladder.toml", "capacity-ladder-gpu.toml"))
 BEYOND = (256, 640, 2048)
 """Widths of the rungs above those of the study."""
 CORES = 2
@@ -40,8 +41,8 @@ HEADS = (
 
 
 def rungs() -> dict[str, Run]:
-    """The networks of the study, then the larger ones, by key."""
-    runs = list(read_study(STUDY).runs)
+    """The networks of the studies, then the larger ones, by key."""
+    runs = [run for study in STUDIES for run in read_study(study).runs]
     task, model = runs[0].task, runs[0].model
     assert isinstance(task, Sequences)
     assert isinstance(model, Transformer)
