@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 from ladder import GPU, kbit
 from parts import filled, head
@@ -22,14 +23,14 @@ from capax.sweeps.grid import read_study
 
 PAGE = Path(__file__).with_name("laws.md")
 PREDICTED = Path(__file__).with_name("capacity") / "depth-predicted.csv"
-STORE = PREDICTED.with_name("depth.db")
+STORE, SECOND = PREDICTED.with_name("depth.db"), PREDICTED.with_name("depth-held-out.db")
 STUDY = Path(__file__).parents[1] / "examples" / "capacity-depth.toml"
 ENOUGH = 10
 """Networks that converged from which a power law is fitted: all depths with one number of heads, some with two."""
 SIZES = {"effective_parameters": "effective", "trainable_parameters": "trained"}
 HEADS = (
-    *("layers", "width", "heads", "trained", "effective", "kbit, measured (95 %)", "bits per effective (95 %)"),
-    *("kbit, predicted (95 %)", "measured by predicted"),
+    *("layers", "width", "heads", "trained", "effective", "kbit, measured (95 %)", "on a second library"),
+    *("bits per effective (95 %)", "kbit, predicted (95 %)", "measured by predicted"),
 )
 
 
@@ -55,17 +56,24 @@ def exponents(runs: list[Measurement], size: str) -> str:
     return f"**{said(of_depth)}** over {SIZES[size]} ones, which have {said(of_size)}, heads {said(of_heads)}"
 
 
-def row(run: Run, found: Measurement, said: dict[str, float]) -> tuple[str, bool | None]:
+def held_bits(found: Measurement | None) -> str:
+    """What a network holds, with its interval; a dash where it was not run."""
+    if found is None or found.capacity is None:
+        return "–"
+    value, interval = found.capacity.extrapolated, found.capacity.interval
+    return "not converged" if value is None or interval is None else kbit(value, interval.low, interval.high)
+
+
+def row(run: Run, found: Measurement, second: Measurement | None, said: dict[str, float]) -> tuple[str, bool | None]:
     """A network's line of the table, and whether what it holds lies where it was predicted."""
     sizes, model, held = run.task.sizes(), run.model.columns(), found.capacity
     assert held is not None
     effective = run.model.effective_parameters(**sizes)
     assert effective is not None
-    measured, density, ratio, inside = "not converged", "–", "–", None
+    density, ratio, inside = "–", "–", None
     if held.extrapolated is not None and held.interval is not None:
         low, high = held.interval.low, held.interval.high
         assert high is not None
-        measured = kbit(held.extrapolated, low, high)
         density = f"{held.extrapolated / effective:.2f} ({low / effective:.2f}–{high / effective:.2f})"
         ratio = f"{held.extrapolated / said['predicted']:.2f}"
         inside = said["low"] <= held.extrapolated <= said["high"]
@@ -73,7 +81,8 @@ def row(run: Run, found: Measurement, said: dict[str, float]) -> tuple[str, bool
         *(f"{model[name]}" for name in ("n_layers", "d_model", "n_heads")),
         f"{run.model.parameter_counts(**sizes)['trainable']:,}",
         f"{effective:,}",
-        measured,
+        held_bits(found),
+        held_bits(second),
         density,
         kbit(said["predicted"], said["low"], said["high"]),
         ratio,
@@ -84,12 +93,14 @@ def row(run: Run, found: Measurement, said: dict[str, float]) -> tuple[str, bool
 def section() -> str:
     """The table, and what a power law of it says."""
     runs, found = networks(), {run.key: run for run in read([STORE]).runs}
+    others = {run.key: run for run in read([SECOND]).runs}
+    second = {key: others.get(run.replace(seed=1).key()) for key, run in runs.items()}
     said = {line["key"]: line for line in pl.read_csv(PREDICTED).iter_rows(named=True)}
     lines = head(*HEADS)
     inside = []
     for key, run in runs.items():
         if key in found:
-            line, held = row(run, found[key], said[key])
+            line, held = row(run, found[key], second[key], said[key])
             lines.append(line)
             inside += [] if held is None else [held]
     whole = [run for run in found.values() if run.capacity is not None and run.capacity.converged]
@@ -107,6 +118,17 @@ def section() -> str:
             f"In a power law of the {len(whole)} that converged, exponents (95 % intervals) of the depth are "
             f"{exponents(whole, 'effective_parameters')}; {exponents(whole, 'trainable_parameters')}.",
         ]
+    again = {key: run for key, run in second.items() if run is not None and run.capacity is not None}
+    pairs = [(found[key].capacity.extrapolated, run.capacity.extrapolated) for key, run in again.items()]
+    apart = [2 * abs(one - other) / (one + other) for one, other in pairs]
+    deepest = max(run.spec.model.columns()["n_layers"] for run in again.values())
+    told += [
+        "",
+        f"{len(again)}, of up to {deepest} layers, were trained on a second library, too, which no law is fitted to "
+        f"([store](capacity/{SECOND.name})): libraries of one network differ by {np.mean(apart):.1%} on the mean, "
+        f"{max(apart):.1%} at most. There the depth's exponent is "
+        f"{exponents(list(again.values()), 'effective_parameters')}.",
+    ]
     return "\n".join([*lines, "", *told])
 
 

@@ -22,21 +22,22 @@ from capax.text import duration
 
 PAGE = Path(__file__).with_name("laws.md")
 FOLDER = Path(__file__).with_name("capacity")
-PREDICTED = FOLDER / "ladder-predicted.csv"
-AGAIN = FOLDER / "ladder-predicted-again.csv"
-"""What was said of the rungs that were left after the first, by the law fitted to that one, too."""
-STORE = FOLDER / "ladder.db"
+PREDICTED = {
+    "predicted": FOLDER / "ladder-predicted.csv",
+    "with the first known": FOLDER / "ladder-predicted-again.csv",
+    "with five known": FOLDER / "ladder-predicted-five.csv",
+}
+"""What laws said of the rungs that were not measured yet, by what they knew of the ladder."""
+STORES = (FOLDER / "ladder.db", FOLDER / "ladder-gpu.db")
 EXAMPLES = Path(__file__).parents[1] / "examples"
 STUDIES = tuple(EXAMPLES / name for name in ("capacity-ladder.toml", "capacity-ladder-gpu.toml"))
 BEYOND = (256, 640, 2048)
 """Widths of the rungs above those of the study."""
 CORES = 2
 GPU = "NVIDIA H200"
-GPU_WIDTH, GPU_STEP = 128, 0.110
-"""A rung, and seconds of its step alone on that GPU, in float32 (benchmarks/records/2026-11-26-gpu.md)."""
 HEADS = (
-    *("width", "trained", "effective", "kbit, predicted (95 %)", "anew (95 %)", "measured (95 %)"),
-    *("measured by predicted", "anew", "operations", "on two cores", "on an H200"),
+    *("width", "trained", "effective", *(f"kbit, {when}" for when in PREDICTED), "measured (95 %)"),
+    *("measured by last predicted", "operations", "on two cores", "on an H200"),
 )
 
 
@@ -55,7 +56,7 @@ def rungs() -> dict[str, Run]:
 
 def measured() -> dict[str, Measurement]:
     """The rungs that have been run, by key."""
-    return {run.key: run for run in read([STORE]).runs}
+    return {run.key: run for run in read(STORES).runs}
 
 
 def kbit(bits: float, low: float | None, high: float | None) -> str:
@@ -85,54 +86,52 @@ def work(run: Run, steps: int) -> float:
 def section() -> str:
     """The table, and what it is reckoned by."""
     runs, found = rungs(), measured()
-    again = {row["key"]: row for row in pl.read_csv(AGAIN).iter_rows(named=True)}
-    inside: list[bool] = []
-    inside_again: list[bool] = []
+    said = [{row["key"]: row for row in pl.read_csv(path).iter_rows(named=True)} for path in PREDICTED.values()]
+    inside: list[list[bool]] = [[] for _ in said]
     lines = head(*HEADS)
     done_runs = [found[key] for key in runs if key in found]
     last, on_cores = done_runs[-1], [run for run in done_runs if run.processor != GPU][-1]
     rate = CORES * work(on_cores.spec, on_cores.steps) / on_cores.seconds
-    (timed,) = (run for run in runs.values() if run.model.columns()["d_model"] == GPU_WIDTH)
-    gpu_rate = work(timed, 1) / GPU_STEP
-    for row in pl.read_csv(PREDICTED).iter_rows(named=True):
-        run, done = runs[row["key"]], found.get(row["key"])
+    gpu_rate = work(last.spec, last.steps) / last.seconds
+    for key, run in runs.items():
+        done, asked = found.get(key), [law.get(key) for law in said]
         sizes, held = run.task.sizes(), None if done is None else done.capacity
-        anew = again.get(row["key"])
-        shown, ratios = "not run" if held is None else "not converged", ["–", "–"]
+        shown, ratio = "not run" if held is None else "not converged", "–"
         if held is not None and held.extrapolated is not None and held.interval is not None:
             shown = kbit(held.extrapolated, held.interval.low, held.interval.high)
-            for place, (said, hits) in enumerate(((row, inside), (anew, inside_again))):
-                if said is not None:
-                    ratios[place] = f"{held.extrapolated / said['predicted']:.2f}"
-                    hits.append(said["low"] <= held.extrapolated <= said["high"])
+            for hits, row in zip(inside, asked, strict=True):
+                if row is not None:
+                    ratio = f"{held.extrapolated / row['predicted']:.2f}"
+                    hits.append(row["low"] <= held.extrapolated <= row["high"])
         flops = work(run, last.steps if done is None else done.steps)
-        model = run.model.columns()
         cells = (
-            f"{model['d_model']}",
+            f"{width(run)}",
             f"{run.model.parameter_counts(**sizes)['trainable']:,}",
             f"{run.model.effective_parameters(**sizes):,}",
-            kbit(row["predicted"], row["low"], row["high"]),
-            "known to it" if anew is None else kbit(anew["predicted"], anew["low"], anew["high"]),
+            *("–" if row is None else kbit(row["predicted"], row["low"], row["high"]) for row in asked),
             shown,
-            *ratios,
+            ratio,
             scientific(flops),
             took(flops / rate),
             took(flops / gpu_rate),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    there = [run for run in done_runs if run.processor == GPU]
-    on_gpu = " and ".join(f"{run.spec.model.columns()['d_model']}" for run in there)
-    longest = max(run.seconds for run in there)
-    width = on_cores.spec.model.columns()["d_model"]
+    later = ", ".join(
+        f"{sum(of)} of {len(of)} in those {when}" for when, of in zip(list(PREDICTED)[1:], inside[1:], strict=True)
+    )
     told = (
-        f"{sum(inside)} of {len(inside)} measured lie in the interval, {sum(inside_again)} of {len(inside_again)} in "
-        "that of the law that was asked anew. Larger rungs are taken to need as many steps as the last that was run "
-        f"({last.steps}), {CORES} cores to be as fast as they were with width {width} "
-        f"({rate / CORES / 1e9:.0f} GFLOP/s each, beside other work), and an H200 as fast as it was with width "
-        f"{GPU_WIDTH} alone ({gpu_rate / 1e12:.0f} TFLOP/s, in float32). {on_gpu} were run there, at the same time and "
-        f"beside twelve of the next study, in {longest / 60:.1f} minutes. The {len(BEYOND)} widest were not run."
+        f"{sum(inside[0])} of {len(inside[0])} measured lie in the first intervals, {later}. Larger rungs are three "
+        f"trainings, taken to need as many steps as the last that was run ({last.steps}), {CORES} cores to be as fast "
+        f"as they were with width {width(on_cores.spec)} ({rate / CORES / 1e9:.0f} GFLOP/s each, beside other work), "
+        f"and an H200 as fast as it was with width {width(last.spec)} alone, two trainings in {last.seconds:.0f} s "
+        f"({gpu_rate / 1e12:.0f} TFLOP/s, products in TF32). The {len(BEYOND)} widest were not run."
     )
     return "\n".join([*lines, "", told])
+
+
+def width(run: Run) -> int:
+    """Of a rung."""
+    return run.model.columns()["d_model"]
 
 
 def page(text: str) -> str:

@@ -30,10 +30,16 @@ DEGREE = 2
 """Of the polynomial: there are not enough rows for the paper's."""
 IMAGE = Path(__file__).with_name("images") / "laws.png"
 HELD_OUT = {
-    name: Path(__file__).with_name("capacity") / f"{name}-held-out.db" for name in ("grid", "varied", "capacity")
+    name: Path(__file__).with_name("capacity") / f"{name}-held-out.db"
+    for name in ("grid", "varied", "capacity", "depth")
 }
-"""Networks of three studies on their second library, which no law is fitted to."""
-STUDIES = {"grid": "capacity-grid.toml", "varied": "capacity-varied.toml", "capacity": "capacity.toml"}
+"""Networks of four studies on their second library, which no law is fitted to."""
+STUDIES = {
+    "grid": "capacity-grid.toml",
+    "varied": "capacity-varied.toml",
+    "capacity": "capacity.toml",
+    "depth": "capacity-depth.toml",
+}
 SHAPE = (
     *("d_model", "n_heads", "d_head", "n_layers", "ffn", "embeddings", "readout"),
     *("seq_len", "vocab_size", "loss"),
