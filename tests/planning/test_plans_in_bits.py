@@ -512,6 +512,7 @@ def test_what_is_known_early_is_predicted() -> None:
     assert early.value < late.value < held.value
     assert early.inside_domain
     assert any("after 100 exposures" in note for note in early.notes)
+    assert [any("fewer than 300 exposures" in note for note in found.notes) for found in (early, late)] == [True, False]
     assert (early.exposures, "exposures" in (held.model_extra or {})) == (100, False)
     assert not capax.predict(law(), **asked, exposures=1).inside_domain
     with pytest.raises(LawError, match="exposures: should be a whole number"):

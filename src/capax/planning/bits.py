@@ -32,6 +32,9 @@ LIMITED = "at least: no more than a training shows in these hours, even where th
 WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more: d_model tries those that are given"
 EXPOSURES = 3100
 """Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
+TWO_CYCLES = 300
+"""The same in its first two: before, what is known depends on the depth, of which the curve knows nothing."""
+FEWER = f"with fewer than {TWO_CYCLES} exposures deep and large networks know less than the curve says: docs/laws.md"
 
 
 class Fill(NamedTuple):
@@ -107,7 +110,8 @@ class Seen:
             f"{spread.max():.2g}, is in the intervals"
         )
         domain = f"of {CURVE} {curve.domain_.in_words()}"
-        return cls(share, spread, curve.inside_domain(rows), rows, (domain,), (remark,))
+        early = (FEWER,) if exposures < TWO_CYCLES else ()
+        return cls(share, spread, curve.inside_domain(rows), rows, (domain,), (remark, *early))
 
     def why(self, at: int) -> list[str]:
         """Why a network lies outside the curve's domain."""
