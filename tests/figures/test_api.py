@@ -27,6 +27,9 @@ def test_stores_and_measurements_have_the_same_figure(tmp_path: Path) -> None:
             store.add(run)
     charts = capax.charts("width", WIDTHS)
     assert capax.charts("width", tmp_path / "one.db") == capax.charts("width", [str(tmp_path / "one.db")]) == charts
+    with capax.Store(tmp_path / "one.db") as store:
+        assert capax.charts("width", store) == charts
+        assert capax.read(store).equals(capax.read(tmp_path / "one.db"))
     assert capax.charts("curves", tmp_path / "one.db") == capax.charts("curves", WIDTHS)  # whose curves are read again
 
 

@@ -78,6 +78,13 @@ def test_a_reference_at_one_place_is_seen() -> None:
     assert (trace["mode"], trace["marker"]["symbol"]) == ("markers", "line-ew-open")
 
 
+def test_the_highest_marks_are_whole_on_an_axis_from_zero() -> None:
+    figure = capax.figure("scatter", {"a": [1, 2, 3], "b": [1000, 1001, 1002]}, x="a", y="b")
+    bottom, top = figure.axes[0].get_ylim()
+    assert bottom == 0
+    assert top == pytest.approx(1.05 * 1002)
+
+
 @pytest.mark.parametrize(("x", "whole"), [((1, 2, 3), True), ((1.0, 2.5, 3.0), False)])
 def test_marks_between_whole_numbers_are_none(x: tuple[float, ...], whole: bool) -> None:
     figure = drawing.drawn(chart(Series(name="a", kind="line", x=x, y=x)))

@@ -10,7 +10,7 @@ from made import made
 from matplotlib.figure import Figure
 
 import capax
-from capax.errors import CapaxError, ReportError
+from capax.errors import CapaxError, ReportError, TableError
 from capax.figures import scatter
 from capax.figures.chart import Chart, Series
 from capax.figures.power_fit import power_fit
@@ -110,8 +110,8 @@ def test_a_power_law_is_found_again_with_its_interval() -> None:
     assert 0.92 <= np.mean(inside) <= 0.98
     assert power_fit(x[:2], x[:2], "these") is None
     assert power_fit([4, 4, 4], [1, 2, 3], "these") is None
-    with pytest.raises(ReportError, match=r"^fit: a power law needs y above 0, these has 0"):
-        power_fit([1, 2, 3], [0, 1, 2], "these")
+    with pytest.raises(ReportError, match=r"^fit: a power law needs memorized above 0, got 0 \(these\)$"):
+        power_fit([1, 2, 3], [0, 1, 2], "these", ("d_model", "memorized"))
 
 
 def test_each_group_has_its_own_law_through_many_points() -> None:
@@ -229,6 +229,11 @@ def test_what_cannot_be_drawn_is_one_line(
     with pytest.raises(CapaxError, match=f"^{said}"):
         capax.figure("scatter", RUNS, **options)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
+
+
+def test_columns_of_a_mapping_have_one_length() -> None:
+    with pytest.raises(TableError, match=r"^table: columns should be of one length, got a 3, b 2$"):
+        capax.figure("scatter", {"a": [1, 2, 3], "b": [2, 4]}, x="a", y="b")
 
 
 def test_there_is_room_for_so_many_groups_and_panels() -> None:

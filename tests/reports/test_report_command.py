@@ -117,6 +117,7 @@ def test_runs_of_other_protocols_are_told_apart(capsys: pytest.CaptureFixture[st
     [
         ("missing/report.html", "out: cannot write missing/report.html: no such folder missing"),
         (".", "out: . is a folder"),
+        ("report.pdf", "out: should end in .html, got report.pdf"),
         ("one.db", "out: one.db is a store or another database"),
         ("x" * 300 + ".html", "out: cannot write"),
     ],

@@ -121,3 +121,15 @@ def test_a_row_says_when_where_and_by_which_versions_a_run_was_measured(
     assert (first["restarts"], first["seconds"]) == (1, run.seconds)
     kept = tables.where(capax.read(tmp_path / "s.db"), ["tags=v2", "name=baseline"])
     assert kept["key"].to_list() == [run.key]
+
+
+def test_conditions_keep_all_digits_of_whole_numbers() -> None:
+    rows = pl.DataFrame({"seed": [2**53, 2**53 + 1], "lr": [0.001, 0.1]})
+    assert tables.where(rows, [f"seed={2**53 + 1}"])["lr"].to_list() == [0.1]
+    assert tables.where(rows, f"seed={2**53}")["lr"].to_list() == [0.001]
+    assert tables.where(rows, ["seed=9007199254740992.0", "lr=1e-3"])["lr"].to_list() == [0.001]
+    for wrong in ([4], [None]):
+        with pytest.raises(TableError, match=f"^where: column=value, got {wrong[0]}$"):
+            tables.where(rows, wrong)
+    with pytest.raises(TableError, match="no row has seed=99999999999999999999"):
+        tables.where(rows, ["seed=99999999999999999999"])

@@ -24,13 +24,14 @@ def written(tmp_path: Path, text: str) -> Path:
     ("given", "values"),
     [
         ("{from = 1e-5, to = 3e-5, steps = 3}", [1e-5, 1.7320508075688774e-5, 3e-5]),
-        ("{from = 1e-6, to = 1e-3, factor = 10}", [1e-6, 1e-6 * 10, 1e-6 * 10**2, 1e-3]),
-        ("{from = 0.1, to = 0.7, factor = 3}", [0.1, 0.1 * 3]),
+        ("{from = 1e-6, to = 1e-3, factor = 10}", [1e-6, 1e-5, 1e-4, 1e-3]),
+        ("{from = 0.1, to = 0.7, factor = 3}", [0.1, 0.3]),
         ("{from = 0.3, to = 0.3, steps = 1}", [0.3]),
+        ("{from = 1e-4, to = 1e-1, steps = 4}", [1e-4, 1e-3, 1e-2, 1e-1]),
     ],
 )
-def test_a_range_has_its_ends(tmp_path: Path, given: str, values: list[float]) -> None:
-    """Not what rounding makes of them."""
+def test_a_range_has_the_values_that_one_would_write(tmp_path: Path, given: str, values: list[float]) -> None:
+    """Not what rounding makes of them: a list of these has the same runs."""
     study = read_study(written(tmp_path, f"[grid]\nlr = {given}"))
     assert [run.training.lr for run in study.runs] == values
 

@@ -11,12 +11,13 @@ import sys
 import time
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from study import STUDY
 
 import capax
-from capax.errors import StoreError, SweepFailed
+from capax.errors import SpecError, StoreError, SweepFailed
 from capax.results import Measurement
 from capax.sweeps.executors import Executor, Job, Report, do
 from capax.sweeps.under_way import SweepProgress, together
@@ -66,6 +67,21 @@ def test_what_is_there_is_given_with_the_labels_that_it_then_has(tmp_path: Path)
     (again,) = capax.sweep([small()], tmp_path / "s.db", workers=1, device="cpu", tags=["new"])
     assert [again] == stored(tmp_path / "s.db")
     assert (again.name, set(again.tags)) == ("mine", {"old", "new"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"progress": 3}, "progress: a function of a SweepProgress, got 3"),
+        ({"executor": 3}, "executor: one of capax.sweeps, or none, got 3"),
+        ({"store": 3}, "store: a file, or an open capax.Store, got 3"),
+        ({"keep_going": 3}, "keep_going: True or False, got 3"),
+        ({"allow_many": "x"}, "allow_many: True or False, got 'x'"),
+    ],
+)
+def test_arguments_are_checked_when_it_is_called(arguments: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=f"^{said}$"):
+        capax.sweep([small()], **{"store": tmp_path / "s.db", "workers": 1} | arguments)
 
 
 def test_a_run_given_twice_runs_once(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from capax import outputs
 from capax.cli import output
 from capax.errors import printable
 from capax.figures.runs import the_law
@@ -35,7 +34,7 @@ def report(
         A law to draw beside the data, and to plan with: a file of `capax fit --out`, reference, or
         published:harma2024. [default: none is drawn, and the page plans with the law that ships for its task, if any]
     """
-    outputs.check(out, ours=outputs.PAGE)
+    reports.refuse_other(out)
     content = reports.content(stores, title, the_law(law))
     with output.failed_figures():
         reports.write(reports.parts(content), out)

@@ -42,6 +42,8 @@ BESIDE, MOST_BESIDE = 2.5, 12.0
 """Points between the bars of series that have one x, and of all of them together at most."""
 MARGIN = 0.4
 """Inches beside an axis x, in its panel."""
+LEAST_ROOM, ROOM = 1.02, 1.05
+"""Of an axis from 0, in what is highest on it: with less a mark is cut off, and it gets the latter."""
 LINES_OF_A_PANEL = 3
 """Its title, and below its axis x the marks and the label."""
 DIGITS = ((1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
@@ -194,10 +196,11 @@ def _scale(axes: Axes, which: str, axis: Axis) -> None:
 
 
 def _from_zero(axes: Axes, panel: Panel) -> None:
-    if panel.x.from_zero:
-        axes.set_xlim(left=0)
-    if panel.y.from_zero:
-        axes.set_ylim(bottom=0)
+    """Axes from 0. A margin is part of what the data span: far from 0 it is too small for a mark."""
+    for which, axis, highest in zip("xy", (panel.x, panel.y), axes.dataLim.max, strict=True):
+        if axis.from_zero:
+            _, end = getattr(axes, f"get_{which}lim")()
+            getattr(axes, f"set_{which}lim")(0, end if end > LEAST_ROOM * highest else ROOM * highest)
 
 
 def _decades(axes: Axes, which: str, room: float) -> None:

@@ -43,11 +43,12 @@ class PowerFit:
         return f"x^{self.exponent:{digits}} ({self.low:{digits}} to {self.high:{digits}})"
 
 
-def power_fit(x: Sequence[float], y: Sequence[float], of: str) -> PowerFit | None:
+def power_fit(x: Sequence[float], y: Sequence[float], of: str, names: tuple[str, str] = ("x", "y")) -> PowerFit | None:
     """The power law through some points.
 
     Args:
         of: what they are of, for errors.
+        names: of both columns, for errors.
 
     Returns:
         None for fewer than 3 points, or points at one x.
@@ -57,9 +58,9 @@ def power_fit(x: Sequence[float], y: Sequence[float], of: str) -> PowerFit | Non
     """
     if len(x) < FEWEST or len(set(x)) < 2:
         return None
-    for name, values in (("x", x), ("y", y)):
+    for name, values in zip(names, (x, y), strict=True):
         if min(values) <= 0:
-            raise ReportError(f"fit: a power law needs {name} above 0, {of} has {min(values):g}")
+            raise ReportError(f"fit: a power law needs {name} above 0, got {min(values):g} ({of})")
     line = stats.linregress(np.log(x), np.log(y))
     apart = float(stats.t.ppf((1 + LEVEL) / 2, len(x) - 2) * line.stderr)
     exponent = float(line.slope)

@@ -14,7 +14,7 @@ from capax.results import Measurement
 from capax.store import Store
 from capax.store.schema import Failure
 
-Given = Path | str | Measurement | Iterable[Path | str | Measurement]
+Given = Store | Path | str | Measurement | Iterable[Store | Path | str | Measurement]
 """A store or several of them, or measurements."""
 
 
@@ -88,9 +88,9 @@ def of(given: Given, imported: bool = False) -> Runs:
         StoreError: for a store that is missing or none.
         ReportError: where there is no finished run.
     """
-    some = [given] if isinstance(given, Path | str | Measurement) else list(given)
+    some = [given] if isinstance(given, Store | Path | str | Measurement) else list(given)
     measured = [one for one in some if isinstance(one, Measurement)]
-    paths = [Path(one) for one in some if isinstance(one, Path | str)]
+    paths = [one.path if isinstance(one, Store) else Path(one) for one in some if isinstance(one, Store | Path | str)]
     if not some:
         raise SpecError("store: at least one file of finished runs")
     if len(measured) < len(some) and len(paths) < len(some):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from capax.errors import ReportError, shown
+from capax.errors import ReportError, TableError, shown
 from capax.figures.chart import Chart, Series
 from capax.figures.columns import SIZES, Column, by, free, from_zero
 from capax.figures.groups import Group
@@ -88,6 +88,9 @@ def rows_of_table(table: Any) -> list[Row]:
     """The rows of a data frame, or of a mapping of arrays."""
     table = frames.taken(table)
     columns = {name: tables.values(table, name) for name in tables.names(table)}
+    if len({len(values) for values in columns.values()}) > 1:
+        lengths = ", ".join(f"{name} {len(values)}" for name, values in columns.items())
+        raise TableError(f"table: columns should be of one length, got {lengths}")
     return [*_rows(columns, ())]
 
 
@@ -261,7 +264,7 @@ def _fitted(
         of = name if panel is None else f"{name}, {panel.unknown if value is None else panel.words(value)}"
         points = [(x(row), y(row)) for row in rows if not _lower(row, asked.y)]
         across, heights = zip(*points, strict=True) if points else ((), ())
-        found = power_fit(across, heights, of)
+        found = power_fit(across, heights, of, (asked.x, asked.y))
         if found is None:
             few.append(of)
             return []

@@ -91,7 +91,7 @@ def _key_dimension(search: KeyDimensionSearch) -> Found:
 
 def _largest(run: Measurement, search: Search) -> Found:
     text = f"{run.memorized} {run.spec.task.unit}, memorized whole"
-    standing = SEARCHED[search.stop_reason] if run.above_chance else LUCK
+    standing = _by_luck(run, SEARCHED[search.stop_reason])
     return Found((1, run.memorized), text, _range(run.interval), standing)
 
 
@@ -108,10 +108,15 @@ def _count(run: Measurement) -> Found:
     task, all_of_it = run.spec.task, ENDS["complete"]
     if run.recallable < run.library_size:
         all_of_it = "all that can be recalled"
-    standing = LUCK if not run.above_chance else all_of_it if run.whole else ENDS[run.stop_reason]
+    standing = _by_luck(run, all_of_it if run.whole else ENDS[run.stop_reason])
     share = run.memorized / run.library_size if task.share else 0.0
     rank = (float(bool(run.above_chance)), run.metrics.get(task.metric, 0.0), share, run.memorized)
     return Found(rank, of_items(run), _range(run.interval), standing)
+
+
+def _by_luck(run: Measurement, ended: str) -> str:
+    """How a run ended, and that its count may be luck."""
+    return ended if run.above_chance else f"{ended}; {LUCK}"
 
 
 def _percent(value: float) -> str:

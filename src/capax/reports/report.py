@@ -74,6 +74,7 @@ LONGEST_REASON = 500
 """Letters of an error that nobody wrote for a reader."""
 ROOM = 1_000_000
 """Characters that all figures of a page may take, as drawn: a page of 1000 runs is to be sent by mail."""
+ENDINGS = (".html", ".htm", "")
 PLOTLY = files("capax.reports") / "plotly" / "plotly-basic.min.js"
 """The basic build of plotly.js (scatter, bar), of the version in the Python package: a quarter of the whole."""
 PIECE = 2**16
@@ -156,8 +157,19 @@ def report(
         StoreError: for a store that is missing or none.
         LawError: for a law that there is not.
     """
-    outputs.check(Path(out), ours=outputs.PAGE)
+    refuse_other(Path(out))
     write(parts(content(runs, title, the_law(law))), Path(out))
+
+
+def refuse_other(out: Path) -> None:
+    """Refuse a file that a report cannot be written to, or whose ending is of another kind.
+
+    Raises:
+        ReportError: for such a file.
+    """
+    outputs.check(out, ours=outputs.PAGE)
+    if out.suffix.lower() not in ENDINGS:
+        raise ReportError(f"out: should end in .html, got {out}")
 
 
 def build(content: Content) -> str:

@@ -6,14 +6,26 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from capax.errors import TableError, among
+from capax.errors import TableError, among, shown
 from capax.text import together
 
 NONE = "none"
 
 
-def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
-    """The rows that meet every condition `column=value`; `none` by rows without a value.
+def _number(text: str, of: pl.DataType) -> float:
+    """A number as a column has it: a whole one keeps all its digits.
+
+    Raises:
+        ValueError: for text that is no number.
+    """
+    digits = text.removeprefix("-")
+    if of.is_integer() and digits.isascii() and digits.isdigit() and abs(int(text)) < 2**63:
+        return int(text)
+    return float(text)
+
+
+def where(rows: pl.DataFrame, conditions: Iterable[str] | str) -> pl.DataFrame:
+    """The rows that meet every condition `column=value`, or one that is given as text; `none` by rows without a value.
 
     `tags=value` is met by a run that has this tag among others. Upper and lower case are the same.
 
@@ -21,7 +33,9 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
         TableError: for a condition of another form, an unknown column, or when no row is left.
     """
     met: list[str] = []
-    for condition in conditions:
+    for condition in (conditions,) if isinstance(conditions, str) else conditions:
+        if not isinstance(condition, str):
+            raise TableError(f"where: column=value, got {shown(condition)}")
         name, equals, value = (part.strip() for part in condition.partition("="))
         if not equals or not value:
             raise TableError(f"where: column=value, got {condition!r}")
@@ -30,7 +44,7 @@ def where(rows: pl.DataFrame, conditions: Iterable[str]) -> pl.DataFrame:
         column, lower = rows[name], value.lower()
         if column.dtype.is_numeric():
             try:
-                kept = column.is_null() if lower == NONE else column == float(value)
+                kept = column.is_null() if lower == NONE else column == _number(value, column.dtype)
             except ValueError:
                 raise TableError(f"where: {name} holds numbers, got {value!r}") from None
         elif name == "tags":

@@ -74,7 +74,8 @@ class Database:
                 if self._is_empty():
                     self._execute_all(CREATION)
         elif application != APPLICATION_ID:
-            raise StoreError(f"store: {self.path} is a database, but not a capax store")
+            what = "empty" if application == 0 and empty else "a database, but not a capax store"
+            raise StoreError(f"store: {self.path} is {what}")
         elif version > VERSION:
             raise StoreError(
                 f"store: {self.path} has version {version}, this capax reads up to version {VERSION}; use a newer capax"

@@ -67,7 +67,7 @@ class Store(Displayed):
     """An open store; a context manager. Every method raises `StoreError` where the file is damaged.
 
     Args:
-        path: the file; made when missing.
+        path: the file, or another store of it; made when missing.
         create: whether a missing file may be made (readers refuse it).
         read_only: leave the file as it is: nothing is made, written or brought to this version.
 
@@ -75,7 +75,9 @@ class Store(Displayed):
         StoreError: when the path is a folder, cannot be read or written, is not a store, or is from a newer version.
     """
 
-    def __init__(self, path: Path | str = DEFAULT, *, create: bool = True, read_only: bool = False) -> None:
+    def __init__(self, path: Store | Path | str = DEFAULT, *, create: bool = True, read_only: bool = False) -> None:
+        if isinstance(path, Store):
+            path = path.path
         if not isinstance(path, str | os.PathLike):
             raise StoreError(f"store: a path, got {shown(path)}")
         self.path = Path(path)

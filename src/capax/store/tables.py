@@ -56,14 +56,14 @@ GRID = ("vocab_size=100", "loss=all", "n_layers=1", "d_head=64", "ffn=mlp", "emb
 
 
 @overload
-def read(store: Path | str = DEFAULT) -> pl.DataFrame: ...
+def read(store: Store | Path | str = DEFAULT) -> pl.DataFrame: ...
 
 
 @overload
-def read(store: Path | str = DEFAULT, backend: Backend = "polars") -> Any: ...
+def read(store: Store | Path | str = DEFAULT, backend: Backend = "polars") -> Any: ...
 
 
-def read(store: Path | str = DEFAULT, backend: Backend = "polars") -> Any:
+def read(store: Store | Path | str = DEFAULT, backend: Backend = "polars") -> Any:
     """The finished runs of a store as a table, oldest first.
 
     Args:
@@ -89,7 +89,7 @@ def read(store: Path | str = DEFAULT, backend: Backend = "polars") -> Any:
     return given(_stored(store), backend)
 
 
-def _stored(store: Path | str) -> pl.DataFrame:
+def _stored(store: Store | Path | str) -> pl.DataFrame:
     with Store(store, create=False) as opened:
         finished = {summary.key: summary.finished for summary in opened.summaries()}
         runs = table(opened.each(), lambda run: record.columns(run, finished.get(run.key)))

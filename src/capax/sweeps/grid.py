@@ -268,7 +268,13 @@ def _range(label: str, given: Mapping[str, Any]) -> list[Any]:
         values = [low * (high / low) ** (step / (steps - 1)) for step in range(steps - 1)] + [high]
     if isinstance(low, int) and isinstance(high, int):
         return list(dict.fromkeys(round(value) for value in values))
-    return values
+    return [_as_written(value) for value in values]
+
+
+def _as_written(value: float) -> float:
+    """0.001 where powers and products have come to 0.0009999999999999998."""
+    short = float(f"{value:.6g}")
+    return short if math.isclose(value, short, rel_tol=1e-12) else value
 
 
 def _list(tables: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

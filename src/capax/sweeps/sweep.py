@@ -69,6 +69,11 @@ def sweep(
             every run died.
     """
     labels = Labels(name, tags)  # type: ignore[arg-type]
+    if not (progress is None or callable(progress)):
+        raise SpecError(f"progress: a function of a SweepProgress, got {shown(progress)}")
+    for flag, value in (("keep_going", keep_going), ("allow_many", allow_many)):
+        if not isinstance(value, bool):
+            raise SpecError(f"{flag}: True or False, got {shown(value)}")
     asked = ask(study, store, allow_many, retries, executor, workers, device, labels, shard)
 
     def found() -> Iterator[Measurement]:
@@ -150,6 +155,8 @@ def ask(
         SpecError: that names the argument.
         StoreError: when the store is no file, or none can be made there.
     """
+    if not isinstance(executor, Executor | None):
+        raise SpecError(f"executor: one of capax.sweeps, or none, got {shown(executor)}")
     if executor is None and workers != 1:
         machine.end_if_imported_by_a_worker()  # before it meets the lock of its parent
     if isinstance(study, Path | str):
@@ -163,6 +170,8 @@ def ask(
     store = store or own
     if store is None:
         raise SpecError("store: a sweep needs one: give a file, or name it in the study")
+    if not isinstance(store, Store | Path | str):
+        raise SpecError(f"store: a file, or an open capax.Store, got {shown(store)}")
     if not isinstance(store, Store):
         store = Path(store)
         check_path(store)
