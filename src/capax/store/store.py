@@ -76,11 +76,9 @@ class Store(Displayed):
     """
 
     def __init__(self, path: Store | Path | str = DEFAULT, *, create: bool = True, read_only: bool = False) -> None:
-        if isinstance(path, Store):
-            path = path.path
-        if not isinstance(path, str | os.PathLike):
+        if not isinstance(path, Store | str | os.PathLike):
             raise StoreError(f"store: a path, got {shown(path)}")
-        self.path = Path(path)
+        self.path: Path = path.path if isinstance(path, Store) else Path(path)
         self._keeps = create and not read_only
         self._database = Database(self.path, create=self._keeps, read_only=read_only)
 
