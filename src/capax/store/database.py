@@ -74,7 +74,7 @@ class Database:
                 if self._is_empty():
                     self._execute_all(CREATION)
         elif application != APPLICATION_ID:
-            what = "empty" if application == 0 and empty else "a database, but not a capax store"
+            what = "empty, not a capax store" if application == 0 and empty else "a database, but not a capax store"
             raise StoreError(f"store: {self.path} is {what}")
         elif version > VERSION:
             raise StoreError(
