@@ -1,6 +1,7 @@
 """The figures of Adler 2025 hold what searches and trainings found."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -257,3 +258,13 @@ def test_every_figure_is_drawn_both_ways(grid: list[Measurement], search: Measur
 )
 def test_an_axis_has_two_marks_at_least(values: tuple[float, ...], ticks: tuple[float, ...]) -> None:
     assert powers("", values).ticks == ticks
+
+
+def test_a_law_is_drawn_of_graphs_that_have_one_size_at_its_domain_s_end() -> None:
+    """With 512 items, the most that it knows: no warning, since no row is beyond."""
+    found = capax.charts(
+        "key-dimension",
+        Path(__file__).parents[2] / "docs" / "capacity" / "relations-graphs.db",
+        law="reference:relation",
+    )
+    assert any(series.name == "law" for chart in found for panel in chart.panels for series in panel.series)

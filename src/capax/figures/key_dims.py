@@ -203,7 +203,7 @@ def _law_band(law: Law | None, ordered: Sequence[Cell]) -> Iterable[Series]:
     inside = np.flatnonzero(law.inside_domain(table))
     if len(inside) < 2:
         return
-    table = {name: np.geomspace(values[inside[0]], values[inside[-1]], LAW_POINTS) for name, values in table.items()}
+    table = {name: _between(values[inside[0]], values[inside[-1]]) for name, values in table.items()}
     low, high = law.predict_interval(table)
     yield Series(
         name="law",
@@ -214,6 +214,11 @@ def _law_band(law: Law | None, ordered: Sequence[Cell]) -> Iterable[Series]:
         high=tuple(high.tolist()),
         faint=True,
     )
+
+
+def _between(first: float, last: float) -> np.ndarray:
+    """Numbers of equal ratio, none of which rounding brings beyond the ends."""
+    return np.geomspace(first, last, LAW_POINTS).clip(min(first, last), max(first, last))
 
 
 def _alike(rows: Iterable[Cell]) -> bool:
