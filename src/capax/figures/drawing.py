@@ -200,7 +200,8 @@ def _from_zero(axes: Axes, panel: Panel) -> None:
     for which, axis, highest in zip("xy", (panel.x, panel.y), axes.dataLim.max, strict=True):
         if axis.from_zero:
             _, end = getattr(axes, f"get_{which}lim")()
-            getattr(axes, f"set_{which}lim")(0, end if end > LEAST_ROOM * highest else ROOM * highest)
+            short = end <= LEAST_ROOM * highest < math.inf  # no number where nothing is drawn
+            getattr(axes, f"set_{which}lim")(0, ROOM * highest if short else end)
 
 
 def _decades(axes: Axes, which: str, room: float) -> None:
