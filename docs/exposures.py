@@ -215,8 +215,10 @@ def held_out() -> list[str]:
         cells = [f"{seen}"]
         for group in groups.values():
             rows = points.filter(group & (pl.col("exposures") == seen))
-            ratio = float(np.exp(np.log(rows["ratio"].to_numpy()).mean())) if len(rows) else 0.0
-            cells.append(f"{rows['inside'].sum()} of {len(rows)}, {ratio:.2f}" if len(rows) else "–")
+            if rows.is_empty():
+                cells.append("–")
+                continue
+            cells.append(f"{rows['inside'].sum()} of {len(rows)}, {np.exp(rows['ratio'].log().mean()):.2f}")
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 

@@ -36,7 +36,7 @@ BEYOND = (256, 640, 2048)
 CORES = 2
 GPU = "NVIDIA H200"
 HEADS = (
-    *("width", "trained", "effective", *(f"kbit, {when}" for when in PREDICTED), "measured (95 %)"),
+    *("width", "trained", "effective", *(f"kbit, {when} (95 %)" for when in PREDICTED), "measured (95 %)"),
     *("measured by last predicted", "operations", "on two cores", "on an H200"),
 )
 

@@ -24,11 +24,11 @@ MOST_CHOICES = 10_000
 """Values that a law's domain may offer along one axis."""
 MOST_CANDIDATES = 200_000
 SUREST = 0.999
+"""Probability that a thousand draws of a law still tell."""
 KINDS = (
     "the interval knows nothing of kinds of networks outside the domain; what variants, such as mixtures of experts, "
     "hold beside a plain network is in docs/how-to/which-attention.md"
 )
-"""Probability that a thousand draws of a law still tell."""
 COUNTED = ("trainable_parameters", "total_parameters", "effective_parameters", "total_key_dim")
 """Columns that follow from the sizes."""
 
