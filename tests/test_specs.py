@@ -68,8 +68,6 @@ OTHER: dict[type[Spec], dict[str, Any]] = {
         "gain_lr": 6.0,
         "beta1": 0.8,
         "beta2": 0.99,
-        "basis_beta": 0.9,
-        "basis_every": 5,
         "schedule": "cosine",
         "warmup": 0.1,
         "batch_size": 511,
@@ -141,15 +139,25 @@ def test_the_key_is_the_hash_of_the_canonical_json() -> None:
     assert BASE.key() == hashlib.sha256(again.encode()).hexdigest()
 
 
-CYCLES = {"cycle_steps": 10, "cycle_decay": 0.9, "cycle_tolerance": 0.1}
-"""Fields that only a learning rate in cycles has."""
+CYCLES = {"schedule": "cycles", "cycle_steps": 20}
+ONLY_WITH: dict[str, tuple[dict[str, Any], Any]] = {
+    "cycle_steps": (CYCLES, 10),
+    "cycle_decay": (CYCLES, 0.9),
+    "cycle_tolerance": (CYCLES, 0.1),
+    "basis_beta": ({"optimizer": "soap"}, 0.9),
+    "basis_every": ({"optimizer": "soap"}, 5),
+}
+"""Fields of a training that only some schedule or optimizer has, and another value of each."""
 
 
-@pytest.mark.parametrize("field", CYCLES)
-def test_every_field_of_cycles_changes_the_key(field: str) -> None:
-    cycles = BASE.training.replace(schedule="cycles", cycle_steps=20)
-    changed = cycles.replace(**{field: CYCLES[field]})
-    assert BASE.replace(training=changed).key() != BASE.replace(training=cycles).key()
+@pytest.mark.parametrize("field", ONLY_WITH)
+def test_a_field_of_some_trainings_changes_their_key_and_is_refused_of_others(field: str) -> None:
+    needed, value = ONLY_WITH[field]
+    having = Training(**needed)
+    changed = having.replace(**{field: value})
+    assert BASE.replace(training=changed).key() != BASE.replace(training=having).key()
+    with pytest.raises(SpecError, match=rf"^{field}: only with (schedule|optimizer) '\w+', got {value}$"):
+        BASE.replace(training=Training(**{field: value}))
 
 
 @pytest.mark.parametrize("field", CHOICES)
@@ -174,7 +182,7 @@ def test_the_fields_above_are_all_fields() -> None:
     for part, fields in OTHER.items():
         elsewhere = {
             Sequences: {"library_sha256", "bos"},
-            Training: set(CYCLES),
+            Training: set(ONLY_WITH),
             Transformer: set(CHOICES),
         }.get(part, set())
         assert fields.keys() == part.model_fields.keys() - kinds - elsewhere

@@ -22,7 +22,7 @@ from capax.models.ensemble import Ensemble, TokenEnsemble
 from capax.results import Measurement, Recall
 from capax.seeds import numpy_generator
 from capax.specs.plugins import resolve
-from capax.specs.spec import whole
+from capax.specs.spec import truth, whole
 from capax.store import DEFAULT, Store
 from capax.tasks import associations
 from capax.tasks.association_files import Examples
@@ -247,6 +247,7 @@ def find(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> tuple
         StoreError: when the store has no such run, or the run kept no weights.
         SpecError: when it is of a user's module that is not trusted.
     """
+    truth("trust", trust)
     with Store(store, create=False) as opened:
         run = opened.find(key)
         paths = opened.kept_weights(run.key)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from smallest import MODEL, TASK, TRAINING
 
 import capax
@@ -88,6 +90,53 @@ def test_python_says_which_path_cannot_be(name: str, tmp_path: Path, monkeypatch
         assert name.strip(": ") in str(error.value)
         assert len(str(error.value)) <= LONGEST
         assert str(error.value).isprintable()
+
+
+VECTORS = np.random.default_rng(0).standard_normal((2, 8, 8))
+SIZES = {"seq_len": 8, "n_heads": 1, "d_model": 16}
+
+OF_TRUTH: dict[str, Callable[[Any], Any]] = {
+    "fresh": lambda value: capax.measure(TASK, MODEL, TRAINING, restarts=1, fresh=value),
+    "fresh:": lambda value: capax.sensitivity(TASK, MODEL, TRAINING, choices=["lr"], fresh=value),
+    "keep_weights": lambda value: capax.measure(TASK, MODEL, TRAINING, restarts=1, keep_weights=value),
+    "extrapolate": lambda value: capax.predict("reference:power", **SIZES, extrapolate=value),
+    "extrapolate:": lambda value: capax.plan("reference:power", 9, seq_len=8, extrapolate=value),
+    "extrapolate: ": lambda value: capax.plan_relations(capax.Relations(n_items=8), d_model=8, extrapolate=value),
+    "trust": lambda value: capax.load("0", "missing.db", trust=value),
+    "trust:": lambda value: capax.memorization("0", store="missing.db", trust=value),
+    "trust: ": lambda value: capax.quantize("0", store="missing.db", trust=value),
+    "curve": lambda value: capax.check_assumptions(VECTORS[0], VECTORS[1, :4], curve=value),
+    "as_printed": lambda value: capax.ECM(as_printed=value).fit({name: [size] for name, size in SIZES.items()}, [1]),
+}
+
+
+@pytest.mark.parametrize("name", OF_TRUTH)
+def test_python_says_what_is_no_truth_value(name: str) -> None:
+    """Of a text such as "no" python makes True, which would run code that it forbids."""
+    for value in ("no", "", 0, 1.0):
+        with pytest.raises(CapaxError, match=rf"^{name.strip(': ')}: True or False, got {value!r}$"):
+            OF_TRUTH[name](value)
+
+
+OF_ARRAYS: dict[str, Callable[[], Any]] = {
+    "queries": lambda: capax.check_assumptions([[1.0, 2.0], [3.0]], VECTORS[1, :4]),
+    "contexts": lambda: capax.check_assumptions(VECTORS[0], [[1.0], [2.0, 3.0]]),
+    "attention": lambda: capax.saturation([[[1.0], [0.5, 0.5]]]),
+}
+
+
+@pytest.mark.parametrize("name", OF_ARRAYS)
+def test_python_says_what_is_no_array(name: str) -> None:
+    with pytest.raises(CapaxError, match=f"^{name}: "):
+        OF_ARRAYS[name]()
+
+
+def test_tensors_are_arrays() -> None:
+    """Those that record gradients, and of bfloat16, too."""
+    queries, contexts = (torch.from_numpy(part).bfloat16().requires_grad_() for part in (VECTORS[0], VECTORS[1, :4]))
+    found = capax.check_assumptions(queries, contexts)
+    plain = (part.detach().float().numpy() for part in (queries, contexts))
+    assert found == capax.check_assumptions(*plain)
 
 
 def test_a_law_says_which_number_cannot_be() -> None:

@@ -120,9 +120,19 @@ def test_what_cannot_be_fitted_says_why() -> None:
     assert found["polynomial"].mape is None
     assert "need at least 58 rows" in found["polynomial"].reasons[0]
     assert found["power"].mape_heads is None
-    assert [reason.partition(":")[0] for reason in found["power"].reasons] == ["most heads"]
+    assert [reason.partition(":")[0] for reason in found["power"].reasons] == ["largest width", "most heads"]
     with pytest.raises(LawError, match="named columns"):
         compare(np.ones((9, 3)), [capax.PowerLaw()], np.ones(9))
+
+
+def test_an_exponent_that_the_other_rows_do_not_tell_gives_no_error_of_rows_that_need_it() -> None:
+    """Held at its usual value, it would say something of the other width all the same."""
+    two, three = (grid(heads=(1, 2, 4), widths=widths) for widths in ((16, 64), (8, 16, 64)))
+    power = compare(study(columns=two), [capax.PowerLaw()]).scores[0]
+    assert power.mape_largest is None
+    assert power.reasons == ("largest width: the other rows do not determine r, on which the prediction depends",)
+    assert None not in (power.mape_left_out, power.mape_heads)
+    assert compare(study(columns=three), [capax.PowerLaw()]).scores[0].mape_largest is not None
 
 
 def test_laws_are_compared_on_one_column_of_the_unit_that_they_count() -> None:

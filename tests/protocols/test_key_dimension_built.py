@@ -8,6 +8,7 @@ import pytest
 
 import capax
 from capax.results import BuiltChannel, HeadCount, Interval, KeyDimensionSearch, Measurement
+from capax.store.tables import table
 
 OF = {"level": 0.95, "of": "total key dimension"}
 
@@ -65,6 +66,27 @@ def test_a_search_is_held_against_weights_for_its_own_graph(run: Measurement) ->
     assert (run.total_key_dim, found.reached_by) == (12, "built")
     assert all(count.total_key_dim is None for count in found.per_heads)
     assert "12 x 1, built, not reached by training" in str(run)
+
+
+def test_counts_of_a_training_stand_beside_its_own_size(run: Measurement) -> None:
+    assert run.trained_channel == (1, 3)
+    row = table([run]).row(0, named=True)
+    sizes = {name: row[name] for name in row if "key_dim" in name or name.endswith(("n_heads", "d_head"))}
+    search = run.key_search
+    assert search is not None
+    assert search.interval is not None
+    assert sizes == {
+        "n_heads": 12,
+        "d_head": 1,
+        "total_key_dim": 12,
+        "total_key_dim_low": search.interval.low,
+        "total_key_dim_high": 12,
+        "trained_n_heads": 1,
+        "trained_d_head": 3,
+    }
+    assert row["f1"] < 0.99
+    trained = capax.KeyQueryChannel(d_model=3, d_head=3)
+    assert row["trainable_parameters"] == trained.built_counts(n_items=12)["trainable"]
 
 
 def without(run: Measurement, **spec: Any) -> Measurement:

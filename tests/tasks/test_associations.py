@@ -258,6 +258,9 @@ def test_a_run_of_associations_is_trained_as_published_where_nothing_is_said() -
     short = Run(task=task, model=model, training=Training(max_steps=300, batch_size=64)).training
     assert (short.budget(10_000), short.batch_size, short.eval_steps) == (300, 64, 500)
     assert Run(task=task, model=model, training=Training(max_epochs=2)).training.budget(10_000) == 80
+    by_epochs = Run(task=task, model=model, training=Training(eval_every=3)).training
+    assert (by_epochs.eval_every, by_epochs.eval_steps) == (3, None), "what is given has an effect"
+    assert Run(task=task, model=model, training=Training(eval_steps="none")).training.eval_steps is None
 
 
 def test_tasks_and_models_go_together() -> None:

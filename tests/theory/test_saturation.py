@@ -1,11 +1,14 @@
 """Which heads saturate on which examples is read from attention weights alone."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from layers import built, library
 
 from capax.checks.saturation import saturated, saturation
-from capax.errors import CapaxError
+from capax.errors import CapaxError, SpecError
 from capax.theory.construct.associations import largest_library
 
 
@@ -35,8 +38,38 @@ def test_the_threshold_counts() -> None:
     assert saturation(attention, threshold=0.6).heads[0].saturated == 0
     with pytest.raises(CapaxError, match=r"threshold.*0.*1.*1.0"):
         saturation(attention, threshold=1.0)
-    with pytest.raises(CapaxError, match="attention: an array of heads, examples and tokens"):
-        saturation("key")  # type: ignore[arg-type]
+
+
+EVEN = np.full((2, 3, 4), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("attention", "more", "said"),
+    [
+        ("key", {}, r"attention: floats of heads, examples and tokens, got an array of shape \(\) of <U3"),
+        (EVEN[0], {}, r"attention: floats of .* got an array of shape \(3, 4\) of float64"),
+        (np.ones((1, 1, 1), int), {}, "attention: floats of .* of int64"),
+        (np.zeros((2, 3, 0)), {}, r"attention: floats of .* shape \(2, 3, 0\)"),
+        (4 * EVEN, {}, "attention: weights are 0 to 1 and sum to 1 .* head 1, example 1 they are"),
+        (np.where(np.arange(3)[:, None] == 1, [1.5, -0.5, 0, 0], EVEN), {}, "of head 1, example 2"),
+        (np.where(np.arange(2)[:, None, None] == 1, np.nan, EVEN), {}, "of head 2, example 1 they are .nan"),
+        (EVEN, {"threshold": "high"}, "threshold: at least 0 and below 1, got 'high'"),
+        (EVEN, {"owner": [0, 1]}, r"owner: a head \(0 to 1\) for each of 3 examples, got \[0, 1\]"),
+        (EVEN, {"owner": [0, 1, 2]}, "owner: a head"),
+        (EVEN, {"owner": [0.0, 1.0, 1.0]}, "owner: a head"),
+    ],
+)
+def test_what_are_no_weights_is_refused(attention: Any, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        saturation(attention, **more)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
+def test_weights_of_torch_are_taken(dtype: torch.dtype) -> None:
+    scores = torch.randn(3, 5, 200, generator=torch.Generator().manual_seed(0)) * 4
+    attention = scores.softmax(2).to(dtype)
+    plain = attention.double().numpy()
+    assert saturation(attention.requires_grad_(), threshold=0.5) == saturation(plain, threshold=0.5)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

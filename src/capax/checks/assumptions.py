@@ -18,7 +18,7 @@ from capax import working
 from capax.checks.independence import Probe, Rank, count_dependent, probe_subsets, rank, scaled, share_below
 from capax.errors import LibraryError, shown
 from capax.results import LEVEL, Result
-from capax.specs.spec import whole
+from capax.specs.spec import truth, whole
 from capax.tasks.association_files import pairs
 
 Precision = Literal["float32", "float64"]
@@ -213,6 +213,7 @@ def represent(
         raise LibraryError(f"contexts: fewer tokens than their {channels} channels (n < d), got {size}")
     whole("samples", samples, 1, LibraryError)
     whole("seed", seed, 0, LibraryError)
+    truth("curve", curve, LibraryError)
     together = scaled(queries), scaled(contexts)
     moved = together_with_mean(queries, contexts)
     return Representation(

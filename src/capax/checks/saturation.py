@@ -5,16 +5,20 @@ It needs only attention weights, so constructed and trained layers are treated a
 
 from __future__ import annotations
 
+import numbers
 from typing import Annotated
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 
+from capax import arrays
 from capax.errors import SpecError, shown
 from capax.results import Result
 
 THRESHOLD = 0.99
+OFF = 0.02
+"""What a sum of weights may differ from 1 by: eight bits round those of bfloat16."""
 
 
 class HeadSaturation(Result):
@@ -46,13 +50,23 @@ def saturated(
     """The map of heads and examples: whether the largest weight of a head is above the threshold.
 
     Raises:
-        SpecError: for what is no such array, and for a threshold outside [0, 1).
+        SpecError: for what are no weights over tokens, which are 0 to 1 and sum to 1, and for a threshold outside
+            [0, 1).
     """
-    if not isinstance(attention, np.ndarray) or attention.ndim != 3:
-        raise SpecError(f"attention: an array of heads, examples and tokens, got {shown(attention)}")
-    if not 0 <= threshold < 1:
-        raise SpecError(f"threshold: at least 0 and below 1, got {threshold}")
-    return attention.max(2) > threshold
+    attention = arrays.taken("attention", attention, SpecError)
+    if attention.ndim != 3 or attention.size == 0 or not np.issubdtype(attention.dtype, np.floating):
+        raise SpecError(f"attention: floats of heads, examples and tokens, got {arrays.kind(attention)}")
+    wrong = ~((attention >= -OFF).all(2) & (np.abs(attention.sum(2, dtype=np.float64) - 1) <= OFF))  # true of nan
+    if wrong.any():
+        head, example = (int(place) for place in np.argwhere(wrong)[0])
+        raise SpecError(
+            f"attention: weights are 0 to 1 and sum to 1 over a context's tokens; of head {head + 1}, example "
+            f"{example + 1} they are {shown(attention[head, example].tolist())}"
+        )
+    number = isinstance(threshold, numbers.Real) and not isinstance(threshold, bool)
+    if not (number and 0 <= threshold < 1):
+        raise SpecError(f"threshold: at least 0 and below 1, got {shown(threshold)}")
+    return np.asarray(attention.max(2) > threshold)
 
 
 def saturation(
@@ -63,14 +77,20 @@ def saturation(
     """How examples split among heads, by which heads saturate on them.
 
     Args:
-        attention: weights over a context's tokens.
+        attention: weights over a context's tokens, of numpy or torch.
         owner: the head (from 0) that was built to tell an example apart, where there is one.
         threshold: a head saturates where its largest weight is above it.
 
     Raises:
-        SpecError: as `saturated`.
+        SpecError: as `saturated`, and for owners that are no heads of it, one for each example.
     """
     found = saturated(attention, threshold)
+    if owner is not None:
+        owner = arrays.taken("owner", owner, SpecError)
+        heads_of = owner.shape == found.shape[1:] and np.issubdtype(owner.dtype, np.integer)
+        if not (heads_of and (owner >= 0).all() and (owner < len(found)).all()):
+            wanted = f"a head (0 to {len(found) - 1}) for each of {found.shape[1]} examples"
+            raise SpecError(f"owner: {wanted}, got {shown(owner.tolist())}")
     per_example = found.sum(0)
     alone = ~found & (per_example == len(found) - 1)
     heads = []

@@ -74,6 +74,9 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         rows += _shatter_rows(run)
     if run.key_search is not None:
         rows += _key_dimension_rows(run.key_search)
+        if run.key_search.reached_by == "built" and run.trained_channel is not None:
+            n_heads, d_head = run.trained_channel
+            rows.append(("trained", f"{n_heads} x {d_head}: F1, bits and parameters are of this channel"))
     rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in run.metrics.items()]
     rows += _group_rows(run.breakdown, run.epochs)
     rows += _unit_rows(run)

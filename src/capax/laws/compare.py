@@ -15,8 +15,12 @@ from capax.laws.capacity import Size
 from capax.laws.law import Law
 from capax.laws.rows import Rows, left_out
 from capax.store import frames, tables
+from capax.text import MOST_VALUES, together
 
 FOLDS = 5
+RANK, SAME = 1e-7, 1e-6
+"""Below these shares singular values are none, and what is outside a span is rounding."""
+
 ITEMS = "capacity_items"
 HELD = "capacity_bits"
 ONE_CONFIGURATION = "left out: all rows are of one configuration, so that none is left to fit without it"
@@ -188,13 +192,35 @@ def _largest(law: Law, rows: Rows, values: np.ndarray, name: str, label: str, re
 def _left_out(law: Law, rows: Rows, held: np.ndarray, label: str, reasons: list[str]) -> np.ndarray | None:
     """Predictions of the rows that are held out; None, with the reason, when the others do not suffice for a fit."""
     try:
-        predicted = _capped(clone(law).fit_rows(rows.take(~held)), rows.take(held))
+        fitted, asked = clone(law).fit_rows(rows.take(~held)), rows.take(held)
+        predicted = _capped(fitted, asked)
     except LawError as error:
         reasons.append(f"{label}: {error}")
+        return None
+    if not fitted.travels and not _told(fitted, asked):
+        names = list(fitted.undetermined_) or ["a combination of parameters"]
+        unknown = together(names) if len(names) <= MOST_VALUES else f"{len(names)} parameters"
+        reasons.append(f"{label}: the other rows do not determine {unknown}, on which the prediction depends")
         return None
     if (predicted < 0).any():
         reasons.append(f"{label}: it predicts counts below zero, which no measurement can have")
     return predicted
+
+
+def _told(law: Law, asked: Rows) -> bool:
+    """Whether predictions depend on no combination of parameters on which none of the rows of the fit does.
+
+    Derivatives of the one lie in the span of those of the other. A parameter that is held at its usual value, as an
+    exponent of what all rows have alike, says nothing of rows that differ in it.
+    """
+    theta, rows = np.array(list(law.solution_.values.values())), law.measurements()
+    known, wanted = (law._model(of.columns)(theta)[1] for of in (rows.take(~rows.complete), asked))
+    size = np.linalg.norm(known, axis=0)
+    scale = np.where(size > 0, size, 1.0)
+    _, singular, directions = np.linalg.svd(known / scale, full_matrices=False)
+    span = directions[singular > RANK * singular[0]]
+    beyond = wanted / scale - wanted / scale @ span.T @ span
+    return bool(np.abs(beyond).max() <= SAME * np.abs(wanted / scale).max())
 
 
 def _error(predicted: np.ndarray, counts: np.ndarray) -> float:

@@ -14,6 +14,7 @@ from capax.laws.law import Structure
 from capax.laws.published import adopt
 from capax.laws.rows import Rows
 from capax.laws.slopes import Series, SlopeLaw, best_starts, slopes_from_origin
+from capax.specs.spec import truth
 
 PRINTED_NOTE = (
     "C = max(f·B, αH + β), as summaries of the paper print eq. 11, cannot be meant, since no model could then memorize "
@@ -96,6 +97,7 @@ class ECM(SlopeLaw):
         return eq_10_starts(series, b)
 
     def _structures(self, rows: Rows) -> list[Structure]:
+        truth("as_printed", self.as_printed, LawError)
         if self.method not in ("joint", "stages"):
             raise LawError(f"method: 'joint' or 'stages', got {self.method!r}")
         structures = super()._structures(rows)

@@ -31,7 +31,7 @@ from capax.planning.results import (
 from capax.protocols.measure import measure
 from capax.protocols.progress import Callback
 from capax.specs import Mac, Training
-from capax.specs.spec import positive, whole
+from capax.specs.spec import positive, truth, whole
 from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.training.workers import Workers
@@ -60,6 +60,8 @@ def predict(
             has no meaning.
     """
     law = load_law(law)
+    if extrapolate is not None:
+        truth("extrapolate", extrapolate, LawError)
     early = None if law.along == "exposures" else sizes.pop("exposures", None)
     _check_bits(law, exposures=early)
     if early is not None:
@@ -175,6 +177,8 @@ def plan(
             f"law: {law.name} says what is known after so many {law.along}; a plan needs one of what is held"
         )
     in_bits = law.target in IN_BITS
+    if extrapolate is not None:
+        truth("extrapolate", extrapolate, LawError)
     if target is None and not in_bits:
         raise LawError("items: is required, how many are to be held")
     if target is not None:

@@ -17,7 +17,7 @@ from capax.planning.question import SUREST, Question
 from capax.results import BuiltChannel, Result
 from capax.specs import KeyQueryChannel, Relations
 from capax.specs.relations import EMBEDDINGS, GRAPHS
-from capax.specs.spec import positive, whole
+from capax.specs.spec import positive, truth, whole
 from capax.tasks import relation_files
 from capax.theory.construct.construct import construct
 
@@ -102,6 +102,7 @@ def plan_relations(
                 task, d_model=d_model, law=law, probability=probability, extrapolate=extrapolate, seed=seed
             ).model_copy(update={"graph": "the graph"})
     positive("probability", probability, SUREST, LawError)
+    truth("extrapolate", extrapolate, LawError)
     law = load_law(law)
     if law.needed_for is None:
         raise LawError(f"law: one of what relations need, got {law.name}, which is of {law.items}")

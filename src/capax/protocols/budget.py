@@ -56,15 +56,14 @@ def budget(run: Run, protocol: Budget, train: Train) -> Count:
 
     seed = int(numpy_generator(run.seed, "search").integers(2**31))
     counts = [smallest(of(h), protocol, h, model.d_model, guess, seed) for h in protocol.head_counts]
-    enough = [count for count in counts if count.total_key_dim is not None]
-    chosen = min(enough, key=lambda count: (count.total_key_dim, count.n_heads)) if enough else None
-    counted = chosen or counts[-1]
+    counted = KeyDimensionSearch(per_heads=tuple(counts)).trained
     wanted = counted.d_head or model.d_model
     near = min(outcomes[counted.n_heads], key=lambda one: (abs((one.d_head or 0) - wanted), -one.metrics["f1"]))
     counted_model = model.of_heads(counted.n_heads, wanted)
     best = replace(near, parameters=counted_model.built_counts(**run.task.sizes()))
     every = [outcome for done in outcomes.values() for outcome in done]
-    sizes = {name: getattr(chosen, name, None) for name in ("n_heads", "d_head", "total_key_dim", "interval")}
+    names = () if counted.d_head is None else ("n_heads", "d_head", "total_key_dim", "interval")
+    sizes = {name: getattr(counted, name) for name in names}
     search = KeyDimensionSearch(**sizes, per_heads=tuple(counts)).held_against(_built(run, protocol))
     return Count(best.memorized, best, every, size, size, search=search, model=counted_model)
 

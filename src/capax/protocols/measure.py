@@ -23,6 +23,7 @@ from capax.specs import PROTOCOLS, Budget, Capacity, Mac, Mls, Model, Run, Shatt
 from capax.specs.labels import Labels
 from capax.specs.papers import as_in
 from capax.specs.protocols import Protocol, ProtocolName
+from capax.specs.spec import truth
 from capax.store import Store
 from capax.training import checkpoints
 from capax.training.pack import Outcome, Pack
@@ -101,6 +102,8 @@ def measure(
     devices.refuse(where, run.training.precision, run.training.optimizer)
     if not (progress is None or callable(progress)):
         raise SpecError(f"progress: a function of a Progress, got {shown(progress)}")
+    for flag, value in (("fresh", fresh), ("keep_weights", keep_weights)):
+        truth(flag, value)
     if keep_weights and not run.protocol.one_library:
         raise SpecError(f"keep_weights: only for protocols 'mac' and 'capacity', got {run.protocol.protocol!r}")
     if keep_weights and store is None:

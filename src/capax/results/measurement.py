@@ -305,6 +305,17 @@ class Measurement(Displayed, Result):
         return found
 
     @property
+    def trained_channel(self) -> tuple[int, int] | None:
+        """Heads and head size of the training that the counts, F1 and parameters of a search are of.
+
+        They are not those of the key dimension it found where only built weights reach that.
+        """
+        if self.key_search is None:
+            return None
+        trained, widest = self.key_search.trained, getattr(self.spec.model, "d_model", 0)
+        return trained.n_heads, trained.d_head or widest
+
+    @property
     def key_search(self) -> KeyDimensionSearch | None:
         """The search of protocol budget."""
         return self.search if isinstance(self.search, KeyDimensionSearch) else None

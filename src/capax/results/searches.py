@@ -90,6 +90,12 @@ class KeyDimensionSearch(Result):
     ] = None
     per_heads: Annotated[tuple[HeadCount, ...], Field(description="The search of each head count, in order.")]
 
+    @property
+    def trained(self) -> HeadCount:
+        """The head count whose training a run's counts, F1 and parameters are of: that of the smallest, or the last."""
+        enough = [count for count in self.per_heads if count.total_key_dim is not None]
+        return min(enough, key=lambda count: (count.total_key_dim, count.n_heads)) if enough else self.per_heads[-1]
+
     def held_against(self, built: BuiltChannel | None) -> KeyDimensionSearch:
         """Of what the trainings reached and what explicit weights need, the smaller; its range ends there."""
         trained = self.total_key_dim

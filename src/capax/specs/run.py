@@ -114,6 +114,8 @@ class Run(Spec):
             usual["lr"] = self.model.usual_lr[optimizer]
         if not self.model.gains:
             usual.pop("gain_lr", None)
+        if "eval_every" in given:
+            usual.pop("eval_steps", None)  # which would be in place of it
         if given & set(BUDGET):
             usual = {name: value for name, value in usual.items() if name not in BUDGET}
         missing = {name: value for name, value in usual.items() if name not in given}

@@ -119,6 +119,17 @@ def proper_share(name: str, value: Any, error: type[CapaxError] = SpecError) -> 
     return float(value)
 
 
+def truth(name: str, value: Any, error: type[CapaxError] = SpecError) -> bool:
+    """A truth value that is given as an argument: python takes any text, such as "no", for True.
+
+    Raises:
+        CapaxError: of the given class, that names the argument.
+    """
+    if not isinstance(value, bool):
+        raise error(f"{name}: True or False, got {shown(value)}")
+    return value
+
+
 def since(version: str, description: str, **limits: Any) -> Any:
     """A field that runs of earlier versions do not have: at its default it is no part of a run's key.
 

@@ -87,7 +87,13 @@ class Training(Spec):
     eval_every: Annotated[Steps, Field(description="Epochs between evaluations of the whole library (ours).")] = 1
     eval_steps: Annotated[
         int | None,
-        since("0.1", ge=1, le=MOST_STEPS, description="Steps between evaluations, in place of epochs where given."),
+        since(
+            "0.1",
+            ge=1,
+            le=MOST_STEPS,
+            description="Steps between evaluations, in place of epochs where given; none: epochs.",
+        ),
+        BeforeValidator(_or_none),
     ] = None
     patience: Annotated[
         int | None,
@@ -208,7 +214,7 @@ class Training(Spec):
         return self.cycle_steps is None and (self.schedule != "constant" or self.warmup > 0)
 
     def refuse_idle(self) -> None:
-        """Refuse cycles without their length, and what only cycles have; what a run leaves open is filled in by then.
+        """Refuse cycles without their length, and what only cycles or SOAP have; what a run leaves open is filled in.
 
         Raises:
             ValueError: that names the field.
@@ -219,6 +225,10 @@ class Training(Spec):
             value = getattr(self, name)
             if self.schedule != "cycles" and value != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: only with schedule 'cycles', got {value}")
+        for name in ("basis_beta", "basis_every"):
+            value = getattr(self, name)
+            if self.optimizer != "soap" and value != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: only with optimizer 'soap', got {value}")
 
     @model_validator(mode="after")
     def _has_the_budget_it_needs(self) -> Self:

@@ -1,4 +1,4 @@
-"""Further columns of a run: what it took, what can be held, what it is called, and when and where it was measured."""
+"""Further columns of a run: what it took, what it can hold, the channel it found, its name, when and where."""
 
 from __future__ import annotations
 
@@ -34,6 +34,26 @@ def spent(run: Measurement) -> dict[str, float | None]:
     task, counts = run.spec.task, {"trainable": run.parameters.trainable, "total": run.parameters.total}
     per_item = run.spec.model.operations(task.sizes(), task.scored("loss"), counts)
     return {"exposures": run.epochs, "flops": float(run.epochs) * run.library_size * per_item}
+
+
+def channel(run: Measurement) -> dict[str, Any]:
+    """Of relations F1 and the channel's size, or the smallest that a search found and that of the training it counts.
+
+    They differ where only built weights reach the smallest.
+    """
+    if "f1" not in run.metrics:
+        return {}
+    found = {"f1": run.metrics["f1"]} | {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim")}
+    if (search := run.key_search) is None:
+        return found
+    ends, trained = search.interval, run.trained_channel or (None, None)
+    return found | {
+        "total_key_dim_low": None if ends is None else ends.low,
+        "total_key_dim_high": None if ends is None else ends.high,
+        "reached_by": search.reached_by,
+        "trained_n_heads": trained[0],
+        "trained_d_head": trained[1],
+    }
 
 
 def capacity(run: Measurement) -> dict[str, Any]:

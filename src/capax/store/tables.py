@@ -74,10 +74,13 @@ def read(store: Store | Path | str = DEFAULT, backend: Backend = "polars") -> An
         `chance` and its two kinds, `memorized_above_chance`, `above_chance`), their units, parameter counts, epochs,
         seconds and `stop_reason`; of protocol capacity also `capacity_bits` and `capacity_items` (so many items have
         these bits; both null where it did not converge), `capacity_reached`, `capacity_low`, `capacity_high`,
-        `converged`. `exposures` is how often the training that counts saw each item, `flops` what that took, forward
-        and backward (as `capax plan` reckons; both null of searches). A field that a run's protocol does not have is
-        null. Last come `chance_p`, `interval_low` and `interval_high` of `memorized`, the run's `name` and `tags`
-        (joined by commas), when it `finished`, its `host` and `processor`, and the versions it was measured with
+        `converged`; of relations `f1` and the channel's `total_key_dim`, which protocol budget finds (D_K*, of
+        `n_heads` heads of `d_head`, `reached_by` training or built weights, `total_key_dim_low` and
+        `total_key_dim_high`), while its F1, counts and parameters are of `trained_n_heads` heads of
+        `trained_d_head`. `exposures` is how often the training that counts saw each item, `flops` what that took,
+        forward and backward (as `capax plan` reckons; both null of searches). A field that a run's protocol does not
+        have is null. Last come `chance_p`, `interval_low` and `interval_high` of `memorized`, the run's `name` and
+        `tags` (joined by commas), when it `finished`, its `host` and `processor`, and the versions it was measured with
         (`torch_version`, ...). Imported rows follow, with what was known of them; then there is a column `source`, null
         for the runs.
 
@@ -193,13 +196,8 @@ def _row(run: Measurement) -> dict[str, Any]:
         **record.spent(run),
         "seconds": run.seconds,
         "stop_reason": run.stop_reason,
-    } | (
-        {}
-        if "f1" not in run.metrics
-        else {"f1": run.metrics["f1"]}
-        | {name: getattr(run, name) for name in ("n_heads", "d_head", "total_key_dim")}
-        | ({} if run.key_search is None else {"reached_by": run.key_search.reached_by})
-    )
+        **record.channel(run),
+    }
 
 
 def _cell(value: Any) -> Any:

@@ -13,7 +13,7 @@ from capax.protocols.progress import finish
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.labels import UNCALLED, Labels
-from capax.specs.spec import whole
+from capax.specs.spec import truth, whole
 from capax.store import Store
 from capax.store.file import check_path
 from capax.sweeps import packs, shards
@@ -72,8 +72,7 @@ def sweep(
     if not (progress is None or callable(progress)):
         raise SpecError(f"progress: a function of a SweepProgress, got {shown(progress)}")
     for flag, value in (("keep_going", keep_going), ("allow_many", allow_many)):
-        if not isinstance(value, bool):
-            raise SpecError(f"{flag}: True or False, got {shown(value)}")
+        truth(flag, value)
     asked = ask(study, store, allow_many, retries, executor, workers, device, labels, shard)
 
     def found() -> Iterator[Measurement]:

@@ -15,6 +15,7 @@ from jaxtyping import Float, Shaped
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from capax import arrays
 from capax.errors import LibraryError
 from capax.inputs import is_folder, read_npy, regular, whole_path
 
@@ -75,7 +76,7 @@ def checked(queries: Any, contexts: Any, labels: Any) -> Examples:
         LibraryError: as `read`.
     """
     queries, contexts = pairs(queries, contexts)
-    labels = np.asarray(labels)
+    labels = arrays.taken("labels", labels, LibraryError)
     if len(labels) != len(queries) if labels.ndim else True:
         raise LibraryError(f"labels: one for each of {len(queries)} queries, got an array of shape {labels.shape}")
     if np.issubdtype(labels.dtype, np.integer):
@@ -115,7 +116,7 @@ def vectors(name: str, given: Any, dimensions: tuple[int, ...]) -> np.ndarray:
     Raises:
         LibraryError: that names the array, and the example (from 1) that is not finite.
     """
-    array = np.asarray(given)
+    array = arrays.taken(name, given, LibraryError)
     if not np.issubdtype(array.dtype, np.floating) or array.ndim not in dimensions:
         allowed = " or ".join(f"{number}-D" for number in dimensions)
         raise LibraryError(f"{name}: a {allowed} array of floats, got {array.ndim}-D of {array.dtype}")

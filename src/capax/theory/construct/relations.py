@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 
 from capax import working
 from capax.errors import AssumptionError, LibraryError, SpecError, shown
-from capax.specs.spec import whole
+from capax.specs.spec import positive, whole
 from capax.tasks.graphs import check_edges
 from capax.theory.construct.channel import ChannelWeights, Recognition, recognize, recognizes
 from capax.theory.construct.quantize import quantized
@@ -424,8 +424,7 @@ def _check(
         raise SpecError(f"method: {', '.join(get_args(Method))}, got {shown(method)}")
     if bits is not None and not 1 <= whole("bits", bits, None) <= 8:
         raise SpecError(f"bits: 1 to 8 a weight, got {bits}")
-    if not 0 < target_f1 <= 1:
-        raise SpecError(f"target_f1: above 0 and at most 1, got {target_f1}")
+    positive("target_f1", target_f1, 1)
     check_edges(edges, len(items))
     norms = np.linalg.norm(items, axis=1)
     wrong = np.flatnonzero(~(np.abs(norms - 1) <= UNIT))
