@@ -57,7 +57,7 @@ def test_the_users_examples_and_the_weights(capsys: pytest.CaptureFixture[str], 
     flags = ("--library", "mine.safetensors", "--n-heads", "2", "--d-head", "4", "--save", "w.safetensors")
     found = json.loads(run(capsys, *COMMAND, *flags, "--json"))
     assert found["library_size"] == found["bound"] == 7
-    assert found["recalled"] is None
+    assert found["recalled"] == found["library_size"]
     assert (found["model"]["d_model"], found["model"]["d_value"], found["task"]["context_size"]) == (10, 2, 4)
     saved = load_file(tmp_path / "w.safetensors")
     assert saved["queries"].tolist() == queries.tolist()

@@ -205,6 +205,13 @@ def test_bars_at_one_place_stand_beside_each_other() -> None:
     assert drawing._shifts(chart(first, other).panels[0]) == {}
     many = drawing._shifts(chart(*[first] * 20).panels[0])
     assert max(many.values()) - min(many.values()) < drawing.MOST_BESIDE
+    axes = drawing.drawn(chart(first, same)).axes[0]
+    for place, (line, low_to_high) in enumerate(zip(axes.lines, axes.collections, strict=True)):
+        marks = line.get_transform().transform(line.get_xydata())
+        lows = low_to_high.get_transform().transform([path.vertices[0] for path in low_to_high.get_paths()])
+        assert marks[:, 0] == pytest.approx(lows[:, 0]), "bars stand at their marks"
+        moved = marks[:, 0] - axes.transData.transform(line.get_xydata())[:, 0]
+        assert moved == pytest.approx(shifts[place] * axes.figure.dpi / 72)
 
 
 @pytest.mark.parametrize(("value", "ends"), [(0.0, (0, 1)), (1.0, (0, 1)), (300.0, (0, 300)), (-2.0, (-2, 1))])

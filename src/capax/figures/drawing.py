@@ -228,7 +228,7 @@ def _decades(axes: Axes, which: str, room: float) -> None:
 
 
 def _shifts(panel: Panel) -> dict[int, float]:
-    """Points by which bars move aside, by the place of their series: those of several at one x would be one bar."""
+    """Points by which series move aside, by their place: the bars of several at one x would be one bar."""
     barred = [
         place
         for place, series in enumerate(panel.series)
@@ -246,8 +246,9 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
 
     Args:
         names: of the axis y, where it has names.
-        shift: points by which its bars move to the right.
+        shift: points by which it moves to the right, its bars with their marks.
     """
+    aside = axes.transData + ScaledTranslation(shift / 72, 0, axes.figure.dpi_scale_trans)
     color = COLORS[series.group % len(COLORS)]
     label = None if series.faint else series.name
     x, y = list(series.x), np.array(series.y if names is None else [names.index(str(y)) for y in series.y], dtype=float)
@@ -269,7 +270,7 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
             marker: dict[str, Any] = {"marker": "." if dot else mark_of(series.group, MARKERS)}
             if series.kind == "line" and len(x) > MARKED_POINTS:
                 marker = {}
-            axes.plot(
+            (drawn,) = axes.plot(
                 x,
                 y,
                 color=color,
@@ -279,13 +280,13 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
                 alpha=0.4 if series.faint else 0.8 if series.kind == "points" else 1,
                 **marker,
             )
+            drawn.set_transform(aside)
     if series.kind != "band" and series.low is not None:
         low, high = _ends(series)
         known = np.isfinite(low) & np.isfinite(high) & np.isfinite(y)
         at, lines = (np.array(_categories(series)), axes.vlines) if names is None else (y, axes.hlines)
         bars = lines(at[known], low[known], high[known], color=color if series.kind != "bars" else "0.2", alpha=0.6)
-        if shift:
-            bars.set_transform(axes.transData + ScaledTranslation(shift / 72, 0, axes.figure.dpi_scale_trans))
+        bars.set_transform(aside)
 
 
 def _categories(series: Series) -> list[Any]:

@@ -19,13 +19,15 @@ from capax.figures.columns import EDGES, HEADS, ITEMS, WIDTH, Column, Of, by, po
 from capax.figures.expectations import about
 from capax.figures.groups import Group, alike
 from capax.figures.law_lines import LAW_POINTS
-from capax.figures.lines import Lines, Measure, Shown, titled
+from capax.figures.lines import LAW, Lines, Measure, Shown, titled
 from capax.laws.law import Law
 from capax.results import Measurement
 
 GRAPH = ("n_items", "n_edges", "d_model", "head_counts")
 """What cells of one figure differ in."""
 TARGET = "total_key_dim"
+NEARLY = 1.1
+"""The largest ratio of edges per item at which graphs are alike in it."""
 RANGE = "the 95 % range of D_K*"
 
 
@@ -212,6 +214,7 @@ def _law_band(law: Law | None, ordered: Sequence[Cell]) -> Iterable[Series]:
         y=tuple(law.predict(table).tolist()),
         low=tuple(low.tolist()),
         high=tuple(high.tolist()),
+        group=LAW,
         faint=True,
     )
 
@@ -222,8 +225,9 @@ def _between(first: float, last: float) -> np.ndarray:
 
 
 def _alike(rows: Iterable[Cell]) -> bool:
-    """Whether all graphs have as many edges an item."""
-    return len({cell.n_edges / cell.n_items for cell in rows}) == 1
+    """Whether all graphs have about as many edges an item: trees have one less than items."""
+    ratios = [cell.n_edges / cell.n_items for cell in rows]
+    return max(ratios) <= NEARLY * min(ratios)
 
 
 def _law(shown: Shown) -> str:

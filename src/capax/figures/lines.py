@@ -19,6 +19,8 @@ from capax.results import Interval, Measurement
 
 GREY = 13
 """Group of what belongs to no line: entries of the legend that stand for all of them."""
+LAW = GREY + 7
+"""Group of a law that is one for all lines, and of the entry of the legend that stands for those of each."""
 FEWEST_RESTARTS = 3
 """Restarts or seeds from which an interval is drawn: that of two, with one degree of freedom, is wide as the axis."""
 
@@ -361,7 +363,7 @@ def keys(panels: Sequence[Panel]) -> tuple[Panel, ...]:
     if any(series.hollow for panel in panels for series in panel.series):
         found.append(Series(name="lower bound", kind="points", x=(), y=(), group=GREY, hollow=True))
     if any(series.kind == "band" for series in shown):
-        found.append(Series(name="law", kind="band", x=(), y=(), group=GREY + 7))
+        found.append(Series(name="law", kind="band", x=(), y=(), group=LAW))
     first = panels[0].model_copy(update={"series": (*panels[0].series, *found)})
     return (first, *panels[1:])
 

@@ -38,7 +38,8 @@ class Construction:
         max_error: largest distance of a number of an output from its label, evaluated twice: the channels added
             up forwards, as the read-out was solved, and backwards, so that it says what rounding costs.
         max_label: largest absolute number of a label.
-        recalled: examples whose arg-max is their class, both times; for real labels None.
+        recalled: examples whose arg-max is their class, or with every number of a real label within the tolerance,
+            both times.
     """
 
     weights: Weights
@@ -47,7 +48,7 @@ class Construction:
     condition_number: float
     max_error: float
     max_label: float
-    recalled: int | None
+    recalled: int
 
 
 def largest_library(n_heads: int, context_size: int, d_model: int, d_head: int) -> int:
@@ -92,6 +93,7 @@ def build(
     generator: np.random.Generator,
     dtype: Precision = "float64",
     n_classes: int | None = None,
+    tolerance: float = 0.0,
 ) -> Construction:
     """Weights with f(E, e) = label for every example, up to H(min(n, d_head) − 1) + 1 of them.
 
@@ -111,6 +113,7 @@ def build(
         generator: draws the logits, and the directions among which the best are kept.
         dtype: of the weights and of what they are evaluated in.
         n_classes: numbers of an output when labels are classes. [default: the highest class + 1, at least 2]
+        tolerance: a real label counts as recalled when no number of it is further off.
 
     Raises:
         AssumptionError: when the examples are too many, or not independent; the message names the examples.
@@ -140,6 +143,7 @@ def build(
     again = features(attention(query[:, ::-1], key[:, ::-1], backwards), given.contexts)
     reached = np.stack([z @ joined, again @ joined])
     classes = np.issubdtype(given.labels.dtype, np.integer)
+    right = reached.argmax(2) == given.labels if classes else (np.abs(reached - wanted) <= tolerance).all(2)
     return Construction(
         weights=weights,
         owner=owner,
@@ -147,7 +151,7 @@ def build(
         condition_number=float(sizes[0] / sizes[-1]),
         max_error=float(np.abs(reached - wanted).max()),
         max_label=float(np.abs(wanted).max()),
-        recalled=int((reached.argmax(2) == given.labels).all(0).sum()) if classes else None,
+        recalled=int(right.all(0).sum()),
     )
 
 

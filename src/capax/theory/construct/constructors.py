@@ -62,6 +62,7 @@ def _layer(task: Associations, layer: AssociativeAttention, seed: int, *, dtype:
         generator=numpy_generator(seed, "construction"),
         dtype=dtype,
         n_classes=task.n_classes if task.labels == "classes" else None,
+        tolerance=task.tolerance,
     )
     report = ConstructionReport(
         library_size=len(built.owner),
@@ -78,7 +79,12 @@ def _layer(task: Associations, layer: AssociativeAttention, seed: int, *, dtype:
         model=layer.replace(d_value=built.weights.value.shape[2]),
         versions=machine.versions(),
     )
-    claim = AssociationClaim(library_size=len(built.owner), recalled=built.recalled, max_error=built.max_error)
+    claim = AssociationClaim(
+        library_size=len(built.owner),
+        recalled=built.recalled,
+        max_error=built.max_error,
+        tolerance=None if task.labels == "classes" else task.tolerance,
+    )
     file = ClaimFile.of(
         AssociationHeader(claim=claim, about=_about(report)),
         {**data_of(examples), **asdict(built.weights)},

@@ -27,7 +27,9 @@ class ConstructionReport(Report):
         float, Field(description="Largest distance of an output from its label, in two orders of additions.")
     ]
     relative_error: Annotated[float, Field(description="The same over the largest absolute number of a label.")]
-    recalled: Annotated[int | None, Field(description="Examples whose arg-max is their class; None for real labels.")]
+    recalled: Annotated[
+        int, Field(description="Examples whose arg-max is their class, or with every number within the tolerance.")
+    ]
     condition_number: Annotated[float, Field(description="Of the features on which the read-out is solved.")]
     saturation: Saturation
     parameters: Annotated[int, Field(description="H(2 d d_head + d d_value + d_value d_out).")]
@@ -43,7 +45,8 @@ class ConstructionReport(Report):
         task, layer = self.task, self.model
         tokens = f"{task.context_size} token{'s' * (task.context_size > 1)}"
         outputs = f"{task.n_classes} classes" if task.labels == "classes" else f"labels of {task.d_out}"
-        recalled = "" if self.recalled is None else f"; {self.recalled} of {self.library_size} arg-max right"
+        how = "arg-max right" if task.labels == "classes" else f"within {task.tolerance:g}"
+        recalled = f"; {self.recalled} of {self.library_size} {how}"
         rows = [
             ("examples", f"{self.library_size}; T = H(min(n, d_head) − 1) + 1 = {self.bound}"),
             ("largest error", f"{self.max_error:.2g} ({self.relative_error:.2g} of the largest label){recalled}"),
