@@ -204,7 +204,7 @@ def test_an_item_without_a_vector_is_named(capsys: pytest.CaptureFixture[str], t
         (("--protocol", "budget", "--head-counts", "1,two"), "head_counts.1: should be a valid integer"),
         (("--protocol", "budget", "--head-counts", "0"), "head_counts.0: should be at least 1, got '0'"),
         (("--protocol", "budget", "--n-heads", "2"), "n_heads: protocol 'budget' has head_counts"),
-        (("--d-head", "4", "--protocol", "mls"), "protocol: 'mls'"),
+        (("--d-head", "4", "--protocol", "mls"), "protocol: one of mac, shatter, budget, got 'mls'"),
         (("--d-head", "4", "--graph", "random", "--n-edges", "133"), "n_edges: at most 132 (n_items 12), got 133"),
         (("--d-head", "4", "--graph", "random"), "n_edges: is required for a random graph"),
         (("--d-head", "4", "--n-edges", "11"), "n_edges: a permutation graph of 12 items has 12, got 11"),
@@ -228,7 +228,7 @@ def test_the_largest_library_has_no_meaning_for_relations() -> None:
     import capax
     from capax.errors import SpecError
 
-    with pytest.raises(SpecError, match="protocol: 'mls' has no meaning for relations"):
+    with pytest.raises(SpecError, match="protocol: one of mac, shatter, budget, got 'mls' has no meaning for task 'relations'"):
         capax.measure(Relations(n_items=5), KeyQueryChannel(d_head=2), protocol="mls")
 
 

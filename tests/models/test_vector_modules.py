@@ -135,5 +135,5 @@ def test_heads_are_the_searchs() -> None:
     for arguments in ({"n_heads": 2}, {"d_head": 2}):
         with pytest.raises(SpecError, match="is what protocol 'budget' chooses, got 2"):
             capax.measure(WHOLE, pairs(d_model=6, **arguments), protocol="budget")
-    with pytest.raises(SpecError, match="'mls' has no meaning for relations"):
+    with pytest.raises(SpecError, match="'mls' has no meaning for task 'relations'"):
         capax.measure(WHOLE, pairs(**HEADS), protocol="mls")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,7 +75,7 @@ class Part:
     @classmethod
     def protocol(cls, kind: type[Task]) -> Part:
         """The protocols of a task, and the fields of all of them."""
-        return cls("Protocol", {tag: one for tag, one in PROTOCOLS.items() if one.of in (None, kind.reads)}, "protocol")
+        return cls("Protocol", {tag: one for tag, one in PROTOCOLS.items() if one.suits(kind.reads)}, "protocol")
 
     @classmethod
     def model(cls, kind: type[Task]) -> Part:
@@ -244,16 +244,17 @@ def made(**names: Callable[[], Any]) -> Callable[[str], Any]:
     return get
 
 
-def command(function: Callable[..., None], *parts: Part) -> Callable[..., None]:
+def command(function: Callable[..., None], *parts: Part, without: Collection[str] = ()) -> Callable[..., None]:
     """A command of a function: its leading arguments are specs, made of flags, and the others are flags themselves.
 
     Args:
         parts: the specs, in the order of the function's arguments.
+        without: arguments that are no flags of this command.
     """
     options = [
         one
         for one in inspect.signature(function, eval_str=True).parameters.values()
-        if one.kind is inspect.Parameter.KEYWORD_ONLY
+        if one.kind is inspect.Parameter.KEYWORD_ONLY and one.name not in without
     ]
     taken = {one.name for one in options}
     # A task's fields come last: those of a plugin may have the names of others.

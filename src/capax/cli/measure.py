@@ -16,7 +16,7 @@ from capax.cli.flags import GROUPS, Flag, Json, Part, Tags, command, first_line,
 from capax.errors import SpecError
 from capax.protocols.measure import run_of
 from capax.specs import Model, Task, Training
-from capax.specs.papers import as_in
+from capax.specs.papers import PAPERS, as_in
 from capax.specs.protocols import Protocol
 
 HELP = "Train a model on a task and count what it remembers."
@@ -48,7 +48,8 @@ def _measure(
     Parameters
     ----------
     paper
-        harma2024 or mahdavi2024: what is not given is as that paper states it. [default: as this page says]
+        harma2024 (sequences) or mahdavi2024 (associations): what is not given is as that paper states it. [default: as
+        this page says]
     seed
         Names all random draws; the same seed gives the same result.
     name
@@ -111,7 +112,9 @@ def _app() -> App:
 
 
 def _of(kind: type[Task]) -> Callable[..., None]:
-    return command(_measure, Part.task(kind), Part.model(kind), Part.training(kind), Part.protocol(kind))
+    parts = Part.task(kind), Part.model(kind), Part.training(kind), Part.protocol(kind)
+    stated = any(task == kind.tag() for paper in PAPERS.values() for task, _ in paper)
+    return command(_measure, *parts, without=() if stated else ("paper",))
 
 
 def __getattr__(name: str) -> Any:

@@ -227,8 +227,6 @@ class KeyQueryChannel(Model):
 
     def refuse(self, training: Training, protocol: Protocol) -> None:
         """Refuse a head size that is searched for, or that is missing."""
-        if protocol.protocol == "mls":
-            raise ValueError("protocol: 'mls' has no meaning for relations; 'budget' searches for the key dimension")
         searches = protocol.protocol == "budget"
         if (self.d_head is None) != searches:
             searched = "is what protocol 'budget' searches for" if self.d_head else "is required"

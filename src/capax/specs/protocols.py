@@ -58,6 +58,7 @@ class _Protocol(Spec):
         counted: what its count is called.
         compared: the column by which two of its measurements are compared; None where there is no such number.
         of: what a task's items have to be for it (`Task.reads`); None for any.
+        not_of: items that it has no meaning for.
         together: whether runs that differ in their seeds alone may train in one pack.
     """
 
@@ -68,6 +69,12 @@ class _Protocol(Spec):
     counted: ClassVar[str] = "memorized"
     compared: ClassVar[Compared | None] = "memorized_above_chance"
     of: ClassVar[str | None] = None
+    not_of: ClassVar[str | None] = None
+
+    @classmethod
+    def suits(cls, items: str) -> bool:
+        """Whether it counts items of a kind (`Task.reads`)."""
+        return cls.of in (None, items) and cls.not_of != items
 
     @property
     def most_trainings(self) -> int:
@@ -140,6 +147,7 @@ class Mls(_Protocol):
     redraws: ClassVar[bool] = True
     counts_sizes: ClassVar[bool] = True
     counted: ClassVar[str] = "largest library"
+    not_of: ClassVar[str | None] = "pairs"
 
     protocol: Literal["mls"] = "mls"
     first_size: Annotated[Size, Field(description="Library size where the search begins, at most `library_size`.")] = 16
@@ -264,6 +272,7 @@ class Capacity(_Protocol):
 
     one_library: ClassVar[bool] = True
     counted: ClassVar[str] = "recalled"
+    not_of: ClassVar[str | None] = "pairs"
     compared: ClassVar[Compared | None] = None
 
     protocol: Literal["capacity"] = "capacity"

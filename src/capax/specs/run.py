@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from capax.errors import SpecError
 from capax.specs.model import Model
-from capax.specs.protocols import Mac, Protocol
+from capax.specs.protocols import PROTOCOLS, Mac, Protocol
 from capax.specs.spec import Spec, Tagged
 from capax.specs.task import Task
 from capax.specs.training import Training
@@ -75,9 +75,10 @@ class Run(Spec):
             )
         if self.protocol.redraws and not self.task.drawn:
             raise ValueError(f"protocol: {self.protocol.protocol!r} redraws the library, so {self.task.drawn_where}")
-        if self.protocol.of not in (None, self.task.reads):
+        if not self.protocol.suits(self.task.reads):
+            others = ", ".join(name for name, kind in PROTOCOLS.items() if kind.suits(self.task.reads))
             raise ValueError(
-                f"protocol: {self.protocol.protocol!r} is for {self.protocol.of}, got task {self.task.task!r}"
+                f"protocol: {self.protocol.protocol!r} has no meaning for task {self.task.task!r}; one of {others}"
             )
         self.model.refuse(self.training, self.protocol)
         self._fill_training()

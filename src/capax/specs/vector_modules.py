@@ -104,10 +104,8 @@ class RelationModule(VectorModule):
         return self.replace(arguments={**self.arguments, "n_heads": n_heads, "d_head": d_head})
 
     def refuse(self, training: Training, protocol: Protocol) -> None:
-        """Refuse a protocol without meaning here, and heads where they are searched for."""
+        """Refuse heads where they are searched for."""
         super().refuse(training, protocol)
-        if protocol.protocol == "mls":
-            raise ValueError("protocol: 'mls' has no meaning for relations; 'budget' searches for the key dimension")
         for name in ("n_heads", "d_head"):
             if protocol.protocol == "budget" and name in self.arguments:
                 raise ValueError(
