@@ -197,8 +197,7 @@ def _left_out(law: Law, rows: Rows, held: np.ndarray, label: str, reasons: list[
     except LawError as error:
         reasons.append(f"{label}: {error}")
         return None
-    if not fitted.travels and not _told(fitted, asked):
-        names = list(fitted.undetermined_) or ["a combination of parameters"]
+    if not fitted.travels and (names := _untold(fitted, asked)):
         unknown = together(names) if len(names) <= MOST_VALUES else f"{len(names)} parameters"
         reasons.append(f"{label}: the other rows do not determine {unknown}, on which the prediction depends")
         return None
@@ -207,11 +206,11 @@ def _left_out(law: Law, rows: Rows, held: np.ndarray, label: str, reasons: list[
     return predicted
 
 
-def _told(law: Law, asked: Rows) -> bool:
-    """Whether predictions depend on no combination of parameters on which none of the rows of the fit does.
+def _untold(law: Law, asked: Rows) -> list[str]:
+    """Parameters that predictions depend on, and the rows of the fit do not, but in a combination with others.
 
-    Derivatives of the one lie in the span of those of the other. A parameter that is held at its usual value, as an
-    exponent of what all rows have alike, says nothing of rows that differ in it.
+    Such are there where derivatives of the one are outside the span of those of the other. A parameter that is held at
+    its usual value, as an exponent of what all rows have alike, says nothing of rows that differ in it.
     """
     theta, rows = np.array(list(law.solution_.values.values())), law.measurements()
     known, wanted = (law._model(of.columns)(theta)[1] for of in (rows.take(~rows.complete), asked))
@@ -219,8 +218,9 @@ def _told(law: Law, asked: Rows) -> bool:
     scale = np.where(size > 0, size, 1.0)
     _, singular, directions = np.linalg.svd(known / scale, full_matrices=False)
     span = directions[singular > RANK * singular[0]]
-    beyond = wanted / scale - wanted / scale @ span.T @ span
-    return bool(np.abs(beyond).max() <= SAME * np.abs(wanted / scale).max())
+    beyond = np.abs(wanted / scale - wanted / scale @ span.T @ span).max(0)
+    names = [name for name, part in zip(law.names, beyond, strict=True) if part > SAME * np.abs(wanted / scale).max()]
+    return [name for name in names if name in law.undetermined_] or names
 
 
 def _error(predicted: np.ndarray, counts: np.ndarray) -> float:
