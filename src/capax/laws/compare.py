@@ -218,8 +218,12 @@ def _untold(law: Law, asked: Rows) -> list[str]:
     scale = np.where(size > 0, size, 1.0)
     _, singular, directions = np.linalg.svd(known / scale, full_matrices=False)
     span = directions[singular > RANK * singular[0]]
-    beyond = np.abs(wanted / scale - wanted / scale @ span.T @ span).max(0)
-    names = [name for name, part in zip(law.names, beyond, strict=True) if part > SAME * np.abs(wanted / scale).max()]
+    wanted = wanted / scale
+    least = SAME * np.abs(wanted).max()
+    if np.abs(wanted - wanted @ span.T @ span).max() <= least:
+        return []
+    differ = np.ptp(np.vstack([known / scale, wanted]), axis=0) > least
+    names = [name for name, one in zip(law.names, differ, strict=True) if one]
     return [name for name in names if name in law.undetermined_] or names
 
 
