@@ -91,8 +91,10 @@ class Constructor:
         if type(model) is not type(usual):
             raise SpecError(f"model: weights are built of a {type(usual).__name__}, got a {type(model).__name__}")
         for name in sorted(model.model_fields_set.difference(self.sizes)):
-            if getattr(model, name) != getattr(usual, name):
-                raise SpecError(f"{name}: weights are built for {getattr(usual, name)!r}, got {getattr(model, name)!r}")
+            built, given = getattr(usual, name), getattr(model, name)
+            if given != built:
+                wanted = "follows from what is built" if built is None else f"weights are built for {built!r}"
+                raise SpecError(f"{name}: {wanted}, got {given!r}")
         return model
 
 
