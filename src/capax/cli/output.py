@@ -66,7 +66,16 @@ def warn(device: str, *precisions: str) -> None:
 
 
 class Screen(Console):
-    """A console that shows the control characters of a text and obeys none."""
+    """A console that shows the control characters of a text and obeys none, and fills no lines of a file or a pipe."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as rich does; where no terminal reads it without the spaces to the width of a table."""
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        with self.capture() as found:
+            super().print(*objects, **options)
+        self.file.write("\n".join(line.rstrip(" ") for line in found.get().split("\n")))
 
     def render_str(self, text: str, **options: Any) -> Text:
         """A string as rich shows it."""
