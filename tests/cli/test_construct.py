@@ -37,6 +37,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, *SMALL)
+    assert not [line for line in out.splitlines() if line.endswith(" ")]
     for said in ("29; T = H(min(n, d_head) − 1) + 1 = 29", "29 of 29 arg-max right", "condition number"):
         assert said in out
     assert "head 1: own 0%" in out
@@ -46,6 +47,9 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
     assert "5; T = " in fewer
     assert "+ 1 = 29" in fewer
     assert "labels of 3" in fewer
+    assert "5 of 5 within 0.05" in fewer
+    none = run(capsys, *SMALL, "--labels", "uniform", "--tolerance", "1e-17", "--dtype", "float32")
+    assert "0 of 29 within 1e-17" in none
     assert "no rank" not in fewer
 
 
