@@ -175,6 +175,9 @@ def test_layers_that_the_study_does_not_tell_of_leave_the_others(facts: Facts, b
     assert any("attention: recall: of adapters on attention the study tells those from" in note for note in found.notes)
     with pytest.raises(LawError, match=r"^recall: of adapters on attention the study tells those from 0\.98 on"):
         plan_lora(facts, base, recall=0.95, targets=("attention",))
+    wide = plan_lora(facts, base, recall=0.95, targets=("attention", "up_proj"))
+    assert {one.targets for one in wide.adapters} == {"up_proj"}
+    assert {rule.adapter.targets for rule in wide.rules} == {"up_proj"}, "rules are of layers that the study tells of"
 
 
 def test_a_prompt_shows_what_the_rules_say(plan: AdapterPlan) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ OF_CAPAX = (
     *("target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "target_parameters"),
     *("peft_type", "task_type", "inference_mode", "auto_mapping", "peft_version", "revision", "runtime_config"),
     *("base_model_name_or_path", "megatron_config", "megatron_core", "modules_to_save", "trainable_token_indices"),
+    "layer_replication",
 )
 """What of a config of peft is not the user's here: where adapters go is `targets`, and the base is left as it is."""
 FOUND = {"attention": re.compile(r"attn|attention", re.IGNORECASE), "mlp": re.compile(r"mlp|ffn|feed_forward|^fc\d")}
@@ -105,23 +107,24 @@ def check(spec: Lora) -> None:
     """
     if peft is None:
         raise SpecError("model: cannot import peft; is it broken?")
-    fields = {field.name for field in dataclasses.fields(peft.LoraConfig)}
+    defaults = {field.name: field.default for field in dataclasses.fields(peft.LoraConfig)}
     if taken := sorted({*spec.lora} & {*OF_CAPAX}):
-        raise SpecError(
-            f"lora: not {taken[0]}: targets say where the adapter goes, and of the base nothing else is trained"
-        )
-    refuse_unknown(spec.lora, fields - {*OF_CAPAX}, f"the LoraConfig of {spec.library}", "lora")
+        raise SpecError(f"lora: not {taken[0]}: targets say where the adapter goes, and the base is left as it is")
+    refuse_unknown(spec.lora, {*defaults} - {*OF_CAPAX}, f"the LoraConfig of {spec.library}", "lora")
     begins = spec.lora.get("init_lora_weights", True)
     if begins not in AS_IT_IS:
         allowed = ", ".join(map(str, AS_IT_IS))
         raise SpecError(f"lora: init_lora_weights that leaves the base as it is ({allowed}), got {shown(begins)}")
+    for name, option in spec.lora.items():
+        if type(defaults[name]) is bool and name != "init_lora_weights" and type(option) is not bool:
+            raise SpecError(f"lora: {name} should be true or false, got {shown(option)}")
     if (bias := spec.lora.get("bias", "none")) != "none":  # biases of the base stay trained where it has no adapter
         raise SpecError(f"lora: bias 'none', which leaves the base as it is, got {shown(bias)}")
     rank = spec.lora.get("r")
     if type(rank) is not int or rank < 1:
         raise SpecError(f"lora: r=RANK is required, a whole number from 1 on, got {shown(rank)}")
-    alpha = spec.lora.get("lora_alpha")
-    if isinstance(alpha, int | float) and alpha <= 0:
+    alpha: Any = spec.lora.get("lora_alpha", 1)
+    if type(alpha) not in (int, float) or not alpha > 0:
         raise SpecError(f"lora: lora_alpha above 0, by which the adapter counts, got {shown(alpha)}")
     try:
         network = HuggingFace(weights=spec.base, set={})
@@ -188,6 +191,7 @@ def _adapted(spec: Lora, base: nn.Module, vocab_size: int) -> nn.Module:
         raise SpecError(f"vocab_size: the base in {spec.base} knows {spec.known_tokens} tokens, got {vocab_size}")
     network: Any = base.network
     layers = _targets(spec, base)
+    _check_patterns(spec, layers)
     with quiet(), _no_advice():
         try:
             made = peft.get_peft_model(network, peft.LoraConfig(**spec.lora, target_modules=layers, task_type=None))
@@ -216,6 +220,24 @@ def _targets(spec: Lora, base: nn.Module) -> list[str]:
             )
         found.update(those)
     return sorted(found)
+
+
+def _check_patterns(spec: Lora, layers: Sequence[str]) -> None:
+    """Refuse ranks and factors of layers that have no adapter, and ranks above the base's width.
+
+    Raises:
+        SpecError: that names the pattern.
+    """
+    width = spec.frozen.d_model or math.inf
+    for field in ("rank_pattern", "alpha_pattern"):
+        patterns: Any = spec.lora.get(field) or {}
+        for pattern, value in patterns.items():
+            with suppress(re.error):  # which matches nothing
+                if any(re.match(rf"(.*\.)?({pattern})$", layer) for layer in layers):  # as peft does
+                    if field == "rank_pattern" and (type(value) is not int or not 1 <= value <= width):
+                        raise SpecError(f"lora: {field}: ranks from 1 to the base's width {width}, got {shown(value)}")
+                    continue
+            raise SpecError(f"lora: {field}: {pattern!r:.80} matches no layer that has an adapter")
 
 
 def _multiplies(module: nn.Module) -> bool:

@@ -211,7 +211,7 @@ def plan_lora(
         raise LawError(f"probability: at least 0.5 and below 1, got {shown(probability)}")
     table = study()
     bits, per_fact = facts.library_size * facts.known.entropy_per_fact, facts.known.entropy_per_fact
-    adapters, notes, errors, layers, spec = [], [], [], {}, None
+    adapters, notes, errors, layers, spec, told = [], [], [], {}, None, []
     for one in [targets] if isinstance(targets, str) else targets:
         spec = Lora(base=str(base), lora={"r": 1}, targets=one, held_out=held_out)
         if spec.targets in layers:
@@ -223,23 +223,24 @@ def plan_lora(
             errors.append(error)
             notes.append(f"{spec.targets}: {error}")
             continue
+        told.append(spec.targets)
+        if not studied(table, spec.targets):
+            those = " and ".join(sorted(set(table["targets"])))
+            notes.append(f"{spec.targets}: not in the study; its adapters on {those} stand for them")
         sure = found.quantile(1 - probability)
         rank = layers[spec.targets].rank(lambda r, of=layers[spec.targets], s=sure: of.effective(r) * s >= bits)
         if rank is None:
             notes.append(f"{spec.targets}: no rank is enough")
             continue
-        if not studied(table, spec.targets):
-            those = " and ".join(sorted(set(table["targets"])))
-            notes.append(f"{spec.targets}: not in the study; its adapters on {those} stand for them")
         adapters.append(_adapter(layers[spec.targets], spec.targets, rank, found, per_fact, probability, precision))
     if spec is None:
         raise LawError("targets: at least one, got none")
-    if len(errors) == len(layers):
+    if not told:
         raise errors[0]
     adapters.sort(key=lambda one: one.trainable_parameters)
     counts = spec.parameter_counts(**facts.sizes())
     frozen = counts["total"] - counts["trainable"]
-    widest = max(layers, key=lambda one: layers[one].trainable(1))
+    widest = max(told, key=lambda one: layers[one].trainable(1))
     return AdapterPlan(
         file=in_file(facts),
         base=spec.base,
