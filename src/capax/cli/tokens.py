@@ -1,10 +1,11 @@
-"""What cyclopts would take for a number, and is none: settings of the whole command line."""
+"""What cyclopts would take for a number or a path, and is none: settings of the whole command line."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, get_args
 
 from cyclopts import Argument
@@ -31,6 +32,22 @@ def refuse_fractions(app: Any, commands: tuple[str, ...], arguments: Iterable[Ar
                 raise SpecError(f"{_name(argument)}: should be an integer, got {token.value!r:.80}")
 
 
+def refuse_empty(app: Any, commands: tuple[str, ...], arguments: Iterable[Argument]) -> None:
+    """A configuration of cyclopts: an empty path would be this folder, where files would be read and written.
+
+    It comes from a variable of a shell that is not set. No flag has a meaning for an empty text.
+
+    Raises:
+        SpecError: that names the argument.
+    """
+    for argument in arguments:
+        kinds = (argument.hint, *get_args(argument.hint))
+        if bool in kinds:  # a flag without a value is one with an empty value
+            continue
+        if any(token.value == "" and (Path in kinds or token.keyword) for token in argument.tokens):
+            raise SpecError(f"{_name(argument)}: should not be empty")
+
+
 def refuse_huge(app: Any, commands: tuple[str, ...], arguments: Iterable[Argument]) -> None:
     """A configuration of cyclopts: integers that have no 64 bits, and floats that are not finite, stop here.
 
@@ -51,7 +68,7 @@ def refuse_huge(app: Any, commands: tuple[str, ...], arguments: Iterable[Argumen
 
 
 def _name(argument: Argument) -> str:
-    return argument.name.removeprefix("--").replace("-", "_")
+    return argument.name.removeprefix("--").replace("-", "_").lower()
 
 
 def _exact(text: str) -> float:

@@ -37,7 +37,7 @@ class Alternative(Result):
     sources: Annotated[tuple[Source, ...], Field(description="Who uses it; empty where only the caller names it.")]
     number: Annotated[float | None, Field(description="What is compared; None where no head size is enough.")]
     change: Annotated[float | None, Field(description="Number minus the base's.")]
-    relative_change: Annotated[float | None, Field(description="Of the base's number; None where that is 0.")]
+    relative_change: Annotated[float | None, Field(description="Of the base's number; None where that is 0 or less.")]
     beyond_noise: Annotated[bool | None, Field(description="By the rule in `noise`; None where that gives no answer.")]
     same_training: Annotated[
         bool, Field(description="Whether every training is the same as the base's, evaluation by evaluation.")
@@ -242,7 +242,7 @@ def _alternative(base: Measurement, variation: Variation, run: Measurement) -> A
         sources=variation.sources,
         number=there,
         change=change,
-        relative_change=None if change is None or not here else change / abs(here),
+        relative_change=None if change is None or here is None or here <= 0 else change / here,
         beyond_noise=beyond_noise(base, run),
         same_training=run.members == base.members,
         interval=interval(run),

@@ -133,6 +133,10 @@ def measure(
             if folder is not None and checkpoints.reached(folder, run.seed):
                 error.add_note(GOES_ON)
             raise
+        except SpecError:  # the same run would be refused again
+            if folder is not None:
+                _forget(folder, run)
+            raise
         measurement = labelled(measurement, labels)
         try:
             # the best restart's come last: where they lie, the others' do, too
@@ -151,12 +155,17 @@ def measure(
             error.unsaved = measurement
             raise
         if folder is not None:
-            checkpoints.forget(folder, lambda seed: seed == run.seed)
-            for path in (folder, folder.parent):
-                with suppress(OSError):  # of other runs there are more
-                    path.rmdir()
+            _forget(folder, run)
         finish(progress, measurement)
         return measurement
+
+
+def _forget(folder: Path, run: Run) -> None:
+    """Remove the checkpoints of a run."""
+    checkpoints.forget(folder, lambda seed: seed == run.seed)
+    for path in (folder, folder.parent):
+        with suppress(OSError):  # of other runs there are more
+            path.rmdir()
 
 
 def labelled(run: Measurement, labels: Labels) -> Measurement:

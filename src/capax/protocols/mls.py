@@ -44,11 +44,12 @@ def mls(run: Run, protocol: Mls, train: Train) -> Count:
             limit = run.training.time_limit
             raise SpecError(f"time_limit: should allow for the first round of the search, got {limit}") from None
         fit = fit_threshold(Trial(o.library_size, o.member, o.stop_reason == "complete") for o in outcomes)
-    memorized = 0 if fit.stop_reason == "all_failed" else int(fit.threshold)
+    # of few failures the 50 % point may lie beyond all sizes that were tried
+    memorized = 0 if fit.stop_reason == "all_failed" else min(int(fit.threshold), run.task.library_size)
     complete = [outcome for outcome in outcomes if outcome.stop_reason == "complete"] or outcomes
     best = min(complete, key=lambda outcome: abs(outcome.library_size - memorized))
     interval = Interval(
-        low=fit.low,
+        low=min(fit.low, run.task.library_size),
         high=fit.high if np.isfinite(fit.high) else None,
         level=LEVEL,
         of="library size at which half of the trainings memorize the whole library",

@@ -58,6 +58,8 @@ def _unfitted(run: Run, epochs: list[int]) -> tuple[str, ...]:
     why = []
     if every > 1:
         why.append(f"trials were looked at every {every:g} epochs only, and may have been complete before")
+    elif every < 1:
+        why.append(f"trials were looked at every {every:g} epochs, within them too, and are not counted in whole ones")
     if at_once := sum(epoch == 0 for epoch in epochs):
         why.append(f"{at_once} of the {len(epochs)} trials that completed needed no training")
     return tuple(f"{reason}: no distribution is fitted" for reason in why)

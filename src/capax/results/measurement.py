@@ -281,7 +281,12 @@ class Measurement(Displayed, Result):
 
     @property
     def whole(self) -> bool:
-        """Whether all was recalled that can be, and nothing beside it where its task counts that, too."""
+        """Whether all was recalled that can be, and nothing beside it where its task counts that, too.
+
+        Of a search for the largest library: whether all trainings memorized the largest that it may try.
+        """
+        if isinstance(self.search, Search):
+            return self.search.stop_reason == "all_succeeded"
         complete = self.stop_reason == "complete" or not self.spec.task.metric
         return self.memorized >= self.recallable and complete
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import numbers
@@ -57,7 +58,10 @@ def must_be_given(field: str) -> None:
 def _one_line(error: ValidationError, allowed: list[str]) -> str:
     """The first problem of a pydantic error: the field, what is allowed, what was given."""
     first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"])
+    places = first["loc"]
+    if first["type"] == "finite_number" and places[-1] in ("float", "int"):  # which of JSON's kinds it is, no field
+        places = places[:-1]
+    field = ".".join(map(str, places))
     given = shown(first["input"])
     match first["type"]:
         case "extra_forbidden":
@@ -252,7 +256,8 @@ class Tagged(Spec):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         tag = cls.tag()
-        if tag is not None and not any(tag == base.tag() for base in cls.__mro__[1:] if issubclass(base, Tagged)):
+        own = hasattr(cls, "tag_field") and cls.tag_field in inspect.get_annotations(cls)
+        if tag is not None and own:  # else it is that of its base, whose place it does not take
             cls.registry.add(tag, cls)
 
     @classmethod

@@ -211,6 +211,7 @@ class Task(Tagged):
             return
         of = f"task {self.tag()!r}:"
         sizes = self._told("sizes")
+        whole("library_size", self.library_size)
         lacks = {"vocab_size", "context"} - set(sizes if isinstance(sizes, Mapping) else ())
         drawn = type(self).tokens is not Task.tokens
         if not isinstance(sizes, Mapping) or (drawn and lacks):
