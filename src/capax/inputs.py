@@ -127,9 +127,11 @@ def json_object(text: str, field: str, error: type[CapaxError]) -> dict[str, Any
         error: for what is none, or nested too deeply.
     """
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=once)
     except RecursionError:
         raise error(f"{field}: nested too deeply") from None
+    except RepeatedName as problem:
+        raise error(f"{field}: {problem}") from None
     except ValueError as problem:
         raise error(f"{field}: should be a JSON object, got {text!r:.80} ({problem})") from None
     if not isinstance(found, dict):

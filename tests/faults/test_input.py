@@ -292,6 +292,14 @@ def test_two_columns_of_a_table_have_two_names() -> None:
         from_file("t.csv")
 
 
+def test_empty_lines_of_a_table_are_no_rows() -> None:
+    Path("t.csv").write_text("seq_len,memorized\n8,3\n\n16,4\n\n")
+    assert from_file("t.csv").rows() == [(8, 3), (16, 4)]
+    Path("t.csv").write_text("seq_len,memorized\n\n")
+    with pytest.raises(TableError, match="holds no rows"):
+        from_file("t.csv")
+
+
 def test_integers_of_a_table_have_64_bits() -> None:
     Path("t.csv").write_text(f"seq_len,memorized\n8,{HUGE}\n")
     with pytest.raises(TableError, match=r"'memorized' .*64 bits" if pinned("polars") else "column 'memorized'"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -34,6 +34,15 @@ def test_a_subclass_that_names_itself_is_refused_too() -> None:
     for made in (GQA, lambda: GQA.model_validate({}), lambda: GQA.model_validate_json("{}")):
         with pytest.raises(SpecError, match=r"^GQA: has no tag.*Literal\[\"gqa\"\]"):
             made()
+
+
+def test_a_subclass_does_not_take_the_tag_of_its_base() -> None:
+    with pytest.raises(SpecError, match=r"^model: tag 'transformer' of .*Two is that of capax\.specs\.transformer"):
+
+        class Two(capax.Transformer):
+            model: Literal["transformer"] = "transformer"
+
+    assert capax.Model.registry["transformer"] is capax.Transformer
 
 
 def test_a_subclass_of_a_spec_that_was_made_without_checks_is_refused_where_it_is_used() -> None:

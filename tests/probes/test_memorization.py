@@ -223,6 +223,19 @@ def test_what_is_no_text_or_kept_nothing_is_refused(kept: Kept) -> None:
         capax.probe(capax.load(kept.keys["first"], kept.store))
 
 
+def test_documents_that_moved_are_found_where_they_are_said_to_be(kept: Kept, tmp_path: Path) -> None:
+    whole = kept.of("first", "second")
+    moved = kept.books.rename(tmp_path / "moved")
+    try:
+        with pytest.raises(CapaxError, match="library: no such file"):
+            kept.of("first")
+        keys = kept.keys["first"], kept.keys["second"]
+        found = capax.memorization(*keys, store=kept.store, library=moved)
+    finally:
+        moved.rename(kept.books)
+    assert (found.learned, found.held_out, found.against) == (whole.learned, whole.held_out, whole.against)
+
+
 def test_a_reference_that_differs_is_said(kept: Kept) -> None:
     """One that knows a few windows by heart codes others worse than a guess does; one of all windows does not."""
     found = kept.of("first", "second")

@@ -12,7 +12,7 @@ from capax.errors import SpecError
 from capax.protocols import mac, units
 from capax.protocols.mac import best_of_restarts_interval, interval_of_counts
 from capax.protocols.measure import perform, perform_together
-from capax.results import Measurement, ResultError
+from capax.results import Measurement, ResultError, Search
 from capax.specs import Run
 from capax.training import loop
 from capax.training.ensemble import Learner
@@ -307,6 +307,22 @@ def test_shatter_counts_and_censors() -> None:
     assert shatter.fit.mean > np.mean(shatter.epochs)  # censored trials pull the fit up
 
 
+def test_a_library_is_whole_where_no_search_says_that_it_could_be_larger() -> None:
+    """The 50 % point of few failures may lie beyond the largest size that was tried."""
+    task, training = capax.Sequences(seq_len=4, vocab_size=12, library_size=2), capax.Training(max_steps=200, lr=0.01)
+    model = capax.Transformer(d_model=8, d_head=4)
+    found = capax.measure(task, model, training, protocol=capax.Mls(first_size=2, max_trainings=20))
+    search = found.search
+    assert isinstance(search, Search)
+    assert search.threshold > 2 >= found.memorized
+    assert found.interval is not None
+    assert found.interval.low <= found.memorized
+    assert found.whole == (search.stop_reason == "all_succeeded")
+    larger = capax.measure(task.replace(library_size=40), model, training, protocol=capax.Mls(max_trainings=20))
+    assert not larger.whole
+    assert "all that can be recalled" not in str(larger)
+
+
 def test_shatter_looks_at_every_epoch() -> None:
     """Whatever is usual for the task; where it does not, or a trial needs no training, no distribution is fitted."""
     task = capax.Associations(context_size=4, library_size=4, n_classes=3)
@@ -325,6 +341,9 @@ def test_shatter_looks_at_every_epoch() -> None:
     assert {epoch % 50 for epoch in rare.shatter.epochs} == {0}
     assert rare.shatter.fit is None
     assert any("every 50 epochs only" in note for note in rare.notes)
+    several = task.replace(library_size=3)
+    often = capax.measure(several, model, training.replace(eval_steps=2, batch_size=1), protocol=trials)
+    assert any("every 0.666667 epochs, within them too" in note for note in often.notes)
     tiny = capax.Sequences(seq_len=3, vocab_size=4, library_size=2)
     lucky = capax.measure(tiny, NARROW, capax.Training(max_epochs=200, lr=1e-2), protocol=capax.Shatter(trials=60))
     assert lucky.shatter is not None

@@ -267,7 +267,9 @@ def command(function: Callable[..., None], *parts: Part, without: Collection[str
         given |= {flag.name: value for flag, value in zip(positional, places, strict=False)}
         chosen = {"tokenizer", "tokenization"} & given.keys()
         says = any("tokenizer" in part.chosen(given).model_fields for part in parts)
-        if says and not chosen and "base" in given and exists(Path(given["base"]), "base", SpecError):
+        if says and not chosen and "base" in given:
+            if not exists(Path(given["base"]), "base", SpecError):
+                raise SpecError(f"base: no such file or folder {given['base']!r:.80}")
             given["tokenizer"] = str(given["base"])  # facts are said in the tokens of the model that learns them
         with progress.under_way():
             specs = [part.spec(given) for part in parts]

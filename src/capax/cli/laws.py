@@ -116,8 +116,8 @@ def fit(
     chosen_rows = [f"{name}={value}" for name, value in suggested.get("where", {}).items() if not _named(name, where)]
     rows = tables.where(rows, [*where, *chosen_rows])
     law = law or _usual(rows, {"method": method, "as_printed": as_printed, "degree": degree})
-    target = target or suggested.get("target")
     if law == suggested.get("law"):
+        target = target or suggested.get("target")
         axes = axes or ",".join(suggested["axes"])
     usual = "memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized"
     usual = ITEMS if _at_convergence(rows) else usual

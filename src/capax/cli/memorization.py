@@ -19,6 +19,7 @@ def memorization(
     *,
     reference: str | None = None,
     store: Path = CAPAX_DB,
+    library: Path | None = None,
     trust: Annotated[bool, Flag] = False,
     as_json: Json = False,
 ) -> None:
@@ -33,12 +34,14 @@ def memorization(
         compressor alone says how many bits there may be.
     store
         SQLite file that both runs were stored in.
+    library
+        Where the documents lie now, if they have moved; their content is compared.
     trust
         Of a run of a module: import it, which runs its code, if its source is the one that was measured.
     """
     if trust:
         search_here()
-    found = capax.memorization(key, reference, store=store, trust=trust)
+    found = capax.memorization(key, reference, store=store, trust=trust, library=library)
     output.emit(found, _show, as_json=as_json)
 
 

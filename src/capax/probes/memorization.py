@@ -120,7 +120,12 @@ class Memorization(Result):
 
 
 def memorization(
-    key: str, reference: str | None = None, *, store: Path | str = DEFAULT, trust: bool = False
+    key: str,
+    reference: str | None = None,
+    *,
+    store: Path | str = DEFAULT,
+    trust: bool = False,
+    library: Path | str | None = None,
 ) -> Memorization:
     """What the kept model of a run on text remembers of its windows, verbatim and in bits.
 
@@ -134,15 +139,16 @@ def memorization(
             may be any model, best one that learned all windows of its half. Without it a compressor alone says how many
             bits there may be (see the module).
         trust: whether a user's module may be imported, which runs its code.
+        library: where the documents lie now, if they have moved.
 
     Raises:
         SpecError: for a run of another task, or a reference of the same half, other documents, tokens or windows.
         StoreError: when the store has no such run, or one kept no weights.
         LibraryError: when the documents have changed or are gone.
     """
-    memory = _kept(key, store, trust, "key")
+    memory = _kept(key, store, trust, library, "key")
     spec: Any = memory.run.spec.task
-    other = None if reference is None else _reference(reference, memory, store, trust)
+    other = None if reference is None else _reference(reference, memory, store, trust, library)
     parameters, held_out = memory.run.parameters.trainable, control(spec)
     mine, right = coded(memory.model, memory.library, spec)
     theirs, guessed = coded(memory.model, before(spec, held_out), spec)
@@ -203,10 +209,10 @@ def membership(learned: Float[np.ndarray, " items"], held_out: Float[np.ndarray,
     return float(((ranks < count + 0.5) == (np.arange(2 * count) < count)).mean())
 
 
-def _kept(key: str, store: Path | str, trust: bool, field: str) -> Memory:
+def _kept(key: str, store: Path | str, trust: bool, library: Path | str | None, field: str) -> Memory:
     """A run on text, with the model that it kept."""
     try:
-        memory = load(key, store, trust=trust)
+        memory = load(key, store, trust=trust, library=library)
     except StoreError as error:
         raise StoreError(f"{field}: {str(error).removeprefix('key: ')}") from None
     task = memory.run.spec.task
@@ -215,9 +221,9 @@ def _kept(key: str, store: Path | str, trust: bool, field: str) -> Memory:
     return memory
 
 
-def _reference(key: str, memory: Memory, store: Path | str, trust: bool) -> Memory:
+def _reference(key: str, memory: Memory, store: Path | str, trust: bool, library: Path | str | None) -> Memory:
     """A run on the other half of the same documents."""
-    other = _kept(key, store, trust, "reference")
+    other = _kept(key, store, trust, library, "reference")
     mine: Any = memory.run.spec.task
     theirs: Any = other.run.spec.task
     for name in ("tokenization", "bpe_size", "seq_len"):

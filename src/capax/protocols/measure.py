@@ -125,7 +125,7 @@ def measure(
             store.label(known.key, name=labels.name, tags=labels.tags)
             known = store.get(known.key)
         if known is not None:
-            return known
+            return _told_of_another_file(known, run)
         folder = None if fresh else checkpoints.folder_of(run, store.checkpoints)
         try:
             measurement, trained = perform(run, workers, where, progress, keep_weights, folder)
@@ -158,6 +158,16 @@ def measure(
             _forget(folder, run)
         finish(progress, measurement)
         return measurement
+
+
+def _told_of_another_file(known: Measurement, run: Run) -> Measurement:
+    """A stored run, with a note where the file that it learned is another of the same content."""
+    notes = tuple(
+        f"{name}: measured before, of {before}, whose content is that of {now}; other notes are of that file"
+        for name in run.task.files
+        if (before := getattr(known.spec.task, name)) != (now := getattr(run.task, name))
+    )
+    return known.model_copy(update={"notes": known.notes + notes}) if notes else known
 
 
 def _forget(folder: Path, run: Run) -> None:

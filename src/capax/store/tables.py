@@ -272,6 +272,8 @@ def from_file(path: Path | str) -> pl.DataFrame:
         _refuse_repeats(path)
     with _one_line(path):
         found = readers[path.suffix](path)
+    if path.suffix == ".csv" and found.width:
+        found = found.filter(~pl.all_horizontal(pl.all().is_null()))  # empty lines
     if found.is_empty():
         raise TableError(f"data: {path} holds no rows")
     for name, kind in found.schema.items():

@@ -62,7 +62,11 @@ def find(header: Sequence[str], named: Names, source: str) -> Columns:
     if weight is None:
         weight = _called(lower, WEIGHTS, (key, answer, relation), f"{source}: name one with --weight")
     rest = [place for place in range(len(header)) if place != weight]
-    pairs = [(lower.index(one), lower.index(two)) for one, two in PAIRS if one in lower and two in lower]
+
+    def column(name: str) -> int:
+        return header.index(name) if name in header else lower.index(name)
+
+    pairs = [(column(one), column(two)) for one, two in PAIRS if one in lower and two in lower]
     none_named = named[:3] == (None, None, None)
     if len(pairs) == 1:
         if none_named and "subject" in lower and len(rest) > 2 and not set(RELATIONS) & set(lower):
