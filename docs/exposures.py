@@ -44,6 +44,7 @@ FORMS: dict[str, Callable[[Vector, float], Vector]] = {
 """Shares of what is held, of log(τ/E) and a shape."""
 RUNG = "capacity/ladder-gpu.db"
 HELD_OUT = (*(f"capacity/{name}-held-out.db" for name in ("grid", "varied", "capacity", "depth")), RUNG)
+IN_STEPS, DEPTH = "capacity/exposures-steps.db", "capacity/depth.db"
 EXPOSED = (100, 300, 700, 1500, 3100)
 """Ends of cycles of the recipe."""
 STARTS = [(tau, beta) for tau in (30.0, 300.0) for beta in (0.5, 1.5)]
@@ -223,6 +224,25 @@ def held_out() -> list[str]:
     return lines
 
 
+def in_steps() -> list[str]:
+    """What networks of one to eight layers know after 100 exposures, in so many steps, of what they can hold."""
+    network = ["n_layers", "n_heads", "d_model", "library_size"]
+    rows, whole = (
+        pl.concat([capax.curves(HERE / store) for store in stores], how="diagonal_relaxed")
+        for stores in ((IN_STEPS,), (DEPTH,))
+    )
+    held = capax.read(HERE / DEPTH).select(*network, "capacity_bits")
+    points = pl.concat([rows, whole.join(rows, on=network, how="semi")], how="diagonal_relaxed")
+    points = points.filter(pl.col("exposures") == 100).join(held, on=network)
+    batches = (pl.col("library_size") / pl.col("batch_size")).ceil()
+    points = points.with_columns(steps=100 * batches, share=pl.col(KNOWN) / pl.col("capacity_bits"))
+    lines = head("layers, width", *(f"{steps:.0f} steps" for steps in points["steps"].unique().sort()))
+    for (layers, width), cells in points.sort("n_layers", "steps").group_by("n_layers", "d_model", maintain_order=True):
+        known = (f"{bits:,.0f} bits, {share:.0%}" for bits, share in cells.select(KNOWN, "share").rows())
+        lines.append(f"| {layers}, {width} | {' | '.join(known)} |")
+    return lines
+
+
 def _with_ends(value: float | None, ends: tuple[float | None, float | None]) -> str:
     return "0, held" if value is None else f"{value:.3g} ({ends[0]:.3g} to {ends[1]:.3g})"
 
@@ -242,6 +262,11 @@ def page(text: str) -> str:
         "`--exposures` has it, and measured by predicted:",
         "",
         *held_out(),
+        "",
+        "Two restarts of networks of 50,000 trained numbers after 100 exposures: in one step an exposure, as the "
+        "recipe has it, and in smaller batches ([exposures-steps.toml](../examples/exposures-steps.toml)); bits known, and the share of what they hold:",
+        "",
+        *in_steps(),
     ]
     return filled(text, "exposures", "exposures.py", "\n".join(lines))
 

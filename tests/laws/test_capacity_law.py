@@ -358,6 +358,17 @@ def test_each_family_counts_alike_for_the_spread() -> None:
     assert alone.sigma_ < 0.06
 
 
+def test_of_the_lower_bounds_of_an_architecture_the_highest_counts_once() -> None:
+    rows = tables.from_file("reference:capacity")
+    bounds = rows.filter(pl.col("capacity_bits").is_null())
+    lower = bounds.with_columns(pl.col("capacity_reached") / 2)
+    assert len(bounds) > 1
+    one, more = (capax.CapacityLaw().fit(table) for table in (rows, pl.concat([rows, lower, bounds])))
+    assert more.parameters_ == pytest.approx(one.parameters_, rel=1e-9)
+    assert more.repeats_ - one.repeats_ == 2 * len(bounds)
+    assert sorted(more.rows_.library[more.rows_.complete]) == sorted(one.rows_.library[one.rows_.complete])
+
+
 def test_architectures_that_the_laws_columns_do_not_tell_apart_are_no_repeats() -> None:
     rows = drawn(13, rows=40)
     two = pl.concat([rows.with_columns(n_heads=pl.lit(heads)) for heads in (1.0, 4.0)])

@@ -364,7 +364,7 @@ def _each_family(families: np.ndarray) -> Vector:
 
 
 def _once_each(rows: Rows, table: Any) -> Rows:
-    """The geometric mean of the converged measurements of each architecture, and all lower bounds.
+    """The geometric mean of the converged measurements of each architecture, and the highest of its lower bounds.
 
     Of too few architectures for a regression all measurements.
 
@@ -376,15 +376,24 @@ def _once_each(rows: Rows, table: Any) -> Rows:
         return rows
     known = tables.names(table)
     further = [name for name in dict.fromkeys((*ARCHITECTURE, *_SIZES)) if name in known and name not in rows.columns]
-    cells = [np.array([str(one) for one in tables.values(table, name)])[~rows.complete] for name in further]
-    codes = [np.unique(column, return_inverse=True)[1].ravel() for column in (*values.columns.values(), *cells)]
-    _, first, group = np.unique(np.column_stack(codes), axis=0, return_index=True, return_inverse=True)
-    if len(first) == len(values.counts) or len(first) < FEWEST_ROWS:
+    cells = [np.array([str(one) for one in tables.values(table, name)]) for name in further]
+    codes = [np.unique(column, return_inverse=True)[1].ravel() for column in (*rows.columns.values(), *cells)]
+
+    def architectures(of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first of some rows of each architecture, and the architecture of each."""
+        found = np.unique(np.column_stack(codes)[of], axis=0, return_index=True, return_inverse=True)
+        return found[1], found[2].ravel()
+
+    (first, group), (first_bound, of_bound) = architectures(~rows.complete), architectures(rows.complete)
+    repeats = len(rows.counts) - len(first) - len(first_bound)
+    if not repeats or len(first) < FEWEST_ROWS:
         return rows
-    means = np.exp(np.bincount(group.ravel(), np.log(values.counts)) / np.bincount(group.ravel()))
-    once = values.take(first)
+    means = np.exp(np.bincount(group, np.log(values.counts)) / np.bincount(group))
+    highest = np.zeros(len(first_bound))
+    np.maximum.at(highest, of_bound, bounds.library)
+    once, least = values.take(first), bounds.take(first_bound)
     return Rows(
-        {name: np.concatenate([column, bounds.columns[name]]) for name, column in once.columns.items()},
-        np.concatenate([means, bounds.counts]),
-        np.concatenate([np.full(len(first), np.inf), bounds.library]),
+        {name: np.concatenate([column, least.columns[name]]) for name, column in once.columns.items()},
+        np.concatenate([means, highest]),
+        np.concatenate([np.full(len(first), np.inf), highest]),
     )
