@@ -22,6 +22,15 @@ def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("config.json").write_text(json.dumps(tiny))
 
 
+def test_a_config_of_another_class_says_which_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    config = json.loads(Path("config.json").read_text())
+    for named, said in (("GPT2LMHeadModel", False), ("GPT2ForSequenceClassification", True)):
+        Path("config.json").write_text(json.dumps({**config, "architectures": [named]}))
+        text = run(capsys, "size", "config.json")
+        note = f"config.json is of '{named}'; this is transformers' GPT2LMHeadModel, which predicts the next token"
+        assert (note in text) == said
+
+
 def test_a_config_alone(capsys: pytest.CaptureFixture[str]) -> None:
     curve = capax.load_law("reference:exposure")
     assert isinstance(curve, capax.ExposureLaw)

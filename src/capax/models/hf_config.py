@@ -90,6 +90,13 @@ def read_config(path: Path, field: str = "config", error: type[CapaxError] = Spe
         notes.append(
             f"{path} names code of its own ({', '.join(code)}), which is not loaded: this is transformers' {kind}"
         )
+    named = said.get("architectures")
+    causal = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[kind]
+    if isinstance(named, list) and named and not code and causal not in named:
+        notes.append(
+            f"{path} is of {', '.join(map(shown, named[:3]))}; this is transformers' {causal}, which predicts the next "
+            "token"
+        )
     with quiet():
         names = {*known().to_dict(), *known.attribute_map}
     notes.extend(  # most names that a class lacks are an older version's, or somebody's own
