@@ -131,6 +131,20 @@ def test_python_says_what_is_no_array(name: str) -> None:
         OF_ARRAYS[name]()
 
 
+OF_KINDS: dict[str, Callable[[], Any]] = {
+    "keys: of runs with kept weights, got None": lambda: capax.quantize(None),  # type: ignore[arg-type]
+    "n_heads: one value, got [1, 2]": lambda: capax.predict("reference:power", **{**SIZES, "n_heads": [1, 2]}),
+    "lr: a list of values to try, got 0.1": lambda: capax.sensitivity(TASK, MODEL, TRAINING, choices={"lr": 0.1}),
+}
+
+
+@pytest.mark.parametrize("said", OF_KINDS)
+def test_python_says_what_is_of_another_kind(said: str) -> None:
+    with pytest.raises(CapaxError) as error:
+        OF_KINDS[said]()
+    assert str(error.value) == said
+
+
 def test_tensors_are_arrays() -> None:
     """Those that record gradients, and of bfloat16, too."""
     queries, contexts = (torch.from_numpy(part).bfloat16().requires_grad_() for part in (VECTORS[0], VECTORS[1, :4]))

@@ -122,7 +122,7 @@ def _of_ones_own(data: Sequence[Path | str]) -> tuple[list[Measured], int]:
     """
     short = 0
     alike: dict[tuple[str | None, ...], list[Measurement]] = {}
-    for path in data:
+    for path in [data] if isinstance(data, str | Path) else data:
         with Store(path, create=False) as store:
             for run in store.each():
                 task = run.spec.task.columns()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from capax.errors import LawError, OutsideDomain
+from capax.errors import LawError, OutsideDomain, shown
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.planning import bits
@@ -71,7 +71,8 @@ def predict(
     grid = question.grid()
     for name, values in grid.items():
         if len(values) > 1:
-            raise LawError(f"{name}: is required, for the law depends on it")
+            given = f"one value, got {shown(sizes[name])}" if name in sizes else None
+            raise LawError(f"{name}: {given or 'is required, for the law depends on it'}")
     (model,) = question.models(grid)
     table = question.table([model])
     row = {name: values[0].item() for name, values in table.items() if name not in law.found}

@@ -115,7 +115,7 @@ def _variations(run: Run, choice: str, values: Sequence[Value] | None) -> Variat
         wanted: Sequence[Value] = [value for value in papers if value != base]
         if not wanted:
             result.notes.append(f"{choice}: the papers' values are all the base's own, {text(base)}")
-    elif isinstance(values, str) or not len(values):
+    elif isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
         raise SpecError(f"{choice}: a list of values to try, got {values!r}")
     else:
         wanted = values

@@ -8,7 +8,7 @@ says how weights are rounded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -146,6 +146,8 @@ def quantize(
     """
     roundings = _roundings(bits if isinstance(bits, Sequence) else [bits], group)
     found: dict[str, tuple[Measurement, list[Path]]] = {}
+    if not isinstance(keys, Iterable):
+        raise SpecError(f"keys: of runs with kept weights, got {shown(keys)}")
     for key in [keys] if isinstance(keys, str) else keys:
         run, paths = memory.find(key, store, trust=trust)
         found.setdefault(run.key, (run, paths))

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import numbers
+import sys
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
@@ -105,7 +106,7 @@ def positive(name: str, value: Any, most: float = math.inf, error: type[CapaxErr
         CapaxError: of the given class, that names the argument.
     """
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not (number and 0 < value <= most and value < math.inf):
+    if not (number and 0 < value <= min(most, sys.float_info.max)):  # an integer may be larger than any float
         limit = "a positive number" if most == math.inf else f"above 0 and at most {most:.4g}"
         raise error(f"{name}: {limit}, got {shown(value)}")
     return float(value)

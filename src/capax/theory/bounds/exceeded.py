@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import log, log2
 
+from capax import errors
 from capax.results import Measurement
 from capax.specs import Budget, Task
 from capax.theory.bounds.bound import Bound
@@ -35,6 +36,8 @@ def exceeded(measurement: Measurement) -> tuple[Bound, ...]:
     Libraries that are not drawn here (files) cannot be called random, nor graphs whose law has no least number of bits
     (power-law graphs, regular ones of degree 2 and more): there is nothing to check then.
     """
+    if not isinstance(measurement, Measurement):
+        raise errors.SpecError(f"measurement: of capax.measure or a store, got {errors.shown(measurement)}")
     run = measurement.spec
     task, bits = run.task, WEIGHT_BITS[run.training.precision]
     if not task.targets_drawn:
