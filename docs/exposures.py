@@ -264,7 +264,8 @@ def page(text: str) -> str:
         *held_out(),
         "",
         "Two restarts of networks of 50,000 trained numbers after 100 exposures: in one step an exposure, as the "
-        "recipe has it, and in smaller batches ([exposures-steps.toml](../examples/exposures-steps.toml)); bits known, and the share of what they hold:",
+        "recipe has it, and in smaller batches "
+        "([exposures-steps.toml](../examples/exposures-steps.toml)); bits known, and the share of what they hold:",
         "",
         *in_steps(),
     ]
