@@ -49,9 +49,11 @@ def test_table_json_and_figure_say_what_python_says(capsys: pytest.CaptureFixtur
     papers = "base Härmä, Mahdavi, Changalidis, Nichani"
     assert lines[lines.index("lr") + 1] == f"0.001 {found.number:.4g} {papers}"
     row = lines[lines.index("lr") + 2]
-    assert row.startswith(f"0.01 {lr.number:.4g} {lr.change:+.4g} (")
+    relative = "" if lr.relative_change is None else f"({lr.relative_change:+.0%}) "
+    assert row.startswith(f"0.01 {lr.number:.4g} {lr.change:+.4g} {relative}")
     assert row.endswith(f"{'beyond' if lr.beyond_noise else 'within'} Nichani")
-    assert lines[lines.index("patience") + 2].startswith(f"10 {patience.number:.4g} +0 (+0%) ")
+    nothing = "" if patience.relative_change is None else "(+0%) "
+    assert lines[lines.index("patience") + 2].startswith(f"10 {patience.number:.4g} +0 {nothing}")
     assert any(line.startswith("note: lr: 0.001 ") for line in lines)
     assert lines[-1] == "Figure: t.pdf"
     assert run(capsys, *MEASURE, "--sensitivity", words, "--quiet") == ""

@@ -55,7 +55,11 @@ def pack(members: Sequence[int] = range(5), optimizer: str = "soap", **training:
     return Pack(
         TASK,
         MODEL,
-        CYCLES.replace(**{"optimizer": optimizer, "cycle_tolerance": TOLERANCE[optimizer]} | training),
+        CYCLES.replace(
+            **{"optimizer": optimizer, "cycle_tolerance": TOLERANCE[optimizer]}
+            | ({} if optimizer == "soap" else {"basis_every": 10})  # which only SOAP may be given
+            | training
+        ),
         seeds=(0,) * count,
         members=tuple(members),
         sizes=(60,) * count,

@@ -12,6 +12,8 @@ from cyclopts import Argument
 
 from capax.errors import SpecError
 
+NAME_FILES = ("library", "graph", "embeddings", "config", "weights", "base", "held_out", "tokenizer", "law")
+"""Texts that may name a file or a folder."""
 FRACTION = re.compile(r"[+-]?[0-9]+\.0+")
 """A fraction that is a whole number, such as 2.0."""
 
@@ -35,16 +37,14 @@ def refuse_fractions(app: Any, commands: tuple[str, ...], arguments: Iterable[Ar
 def refuse_empty(app: Any, commands: tuple[str, ...], arguments: Iterable[Argument]) -> None:
     """A configuration of cyclopts: an empty path would be this folder, where files would be read and written.
 
-    It comes from a variable of a shell that is not set. No flag has a meaning for an empty text.
+    It comes from a variable of a shell that is not set.
 
     Raises:
         SpecError: that names the argument.
     """
     for argument in arguments:
-        kinds = (argument.hint, *get_args(argument.hint))
-        if bool in kinds:  # a flag without a value is one with an empty value
-            continue
-        if any(token.value == "" and (Path in kinds or token.keyword) for token in argument.tokens):
+        is_path = Path in (argument.hint, *get_args(argument.hint)) or _name(argument) in NAME_FILES
+        if is_path and any(token.value == "" for token in argument.tokens):
             raise SpecError(f"{_name(argument)}: should not be empty")
 
 
