@@ -326,7 +326,12 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         (("fit", "--data", STUDY, "--law", "magic"), ["magic", "ecm"]),
         (("fit", "--data", STUDY, "--where", "heads=2"), ["where", "heads"]),
         (("fit", "--data", STUDY, "--where", "n_heads=9"), ["where", "n_heads=9"]),
-        (("fit", "--data", STUDY, "--target", "remembered"), ["remembered", "no such column"]),
+        (("fit", "--data", STUDY, "--target", "remembered"), ["target: no column 'remembered'; the table has"]),
+        (("fit", "--data", STUDY, "--law", "power", "--axes", "a,d_model"), ["axes: no run has a column 'a'"]),
+        (
+            ("predict", "--law", "published:morris2025"),
+            ["law: of published laws published:harma2024, got"],
+        ),
         *(
             (("fit", "--data", "reference:grid", "--law", law, "--target", name), ["target: one of", allowed, name])
             for law, name, allowed in (

@@ -160,7 +160,7 @@ def test_two_layers_as_printed_are_flagged() -> None:
         law.predict(row(64, 1, 64))
     with pytest.raises(LawError, match=r"n_layers: .* 1, 2, got 3"):
         capax.ECM.published(n_layers=3)
-    with pytest.raises(LawError, match=r"published: .*nobody"):
+    with pytest.raises(LawError, match=r"source: one of harma2024, got .nobody"):
         capax.ECM.published("nobody")
 
 

@@ -102,7 +102,7 @@ def changed(name: str, value: Any) -> pl.DataFrame:
     ("rows", "said"),
     [
         (without("n_heads"), "n_heads: no such column; the table has seq_len, d_model"),
-        (without("memorized_above_chance"), "memorized_above_chance: no such column"),
+        (without("memorized_above_chance"), "target: no column 'memorized_above_chance'"),
         (changed("seq_len", float("nan")), "seq_len: row 8: should be a positive number, got nan"),
         (changed("seq_len", None), "seq_len: row 8: should be a positive number, got nan"),
         (changed("d_model", float("inf")), "d_model: row 8: should be a positive number, got inf"),

@@ -169,7 +169,7 @@ def fit(
 
 def _counted(rows: pl.DataFrame, target: str) -> tuple[pl.DataFrame, int]:
     """The rows that have a count, and how many have none; all of them where none has one."""
-    kept = rows.filter(pl.Series(~np.isnan(tables.numbers(rows, target))))
+    kept = rows.filter(pl.Series(~np.isnan(tables.numbers(rows, target, "target"))))
     return (rows, 0) if kept.is_empty() else (kept, len(rows) - len(kept))
 
 

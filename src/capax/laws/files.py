@@ -21,6 +21,7 @@ from capax.laws.exposure import ExposureLaw
 from capax.laws.law import FEWEST_DRAWS, Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, LinearRelationLaw, PowerLaw, RelationLaw
+from capax.laws.published import SOURCES
 from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.laws.rows import checked_rows
 from capax.specs import Model, Task
@@ -247,6 +248,9 @@ def load_law(name: Law | Path | str = DEFAULT) -> Law:
         _, source, *layers = str(name).split(":")
         if len(layers) > 1 or not all(layer.isdecimal() for layer in layers):
             raise LawError(f"law: published:SOURCE or published:SOURCE:LAYERS, got {str(name)!r}")
+        if source not in SOURCES:
+            printed = ", ".join(f"published:{one}" for one in SOURCES)
+            raise LawError(f"law: of published laws {printed}, got {str(name)!r:.80}")
         return ECM.published(source, n_layers=int(layers[0]) if layers else 1)
     if str(name).partition(":")[0] == "reference":
         return _reference(str(name))

@@ -509,7 +509,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             TableError: when no row is left.
         """
         bound = (self.bound,) if self.bound in table.columns else ()
-        table, lacking = tables.with_columns(table, (*self.columns, *bound))
+        table, lacking = tables.with_columns(table, (*self.columns, *bound), self._chosen_by())
         table, luck = tables.above_luck(table, self.target)
         return table, (*luck, *lacking)
 
@@ -521,7 +521,7 @@ class Law(RegressorMixin, BaseEstimator, ABC):
                     f"{self.target}: the rows are bounds ({published.LOW}, {published.HIGH}), not measurements: "
                     "there is nothing to fit"
                 )
-            counts = tables.numbers(X, self.target) if y is None else np.asarray(y, dtype=np.float64)
+            counts = tables.numbers(X, self.target, "target") if y is None else np.asarray(y, dtype=np.float64)
             columns = {name: self._column(X, name) for name in self.columns}
             items = self.needed_for is None and self.target not in tables.UNBOUNDED
             library = _libraries(X) if items and LIBRARY in tables.names(X) else None
@@ -543,7 +543,11 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     def _column(self, table: Any, name: str) -> Vector:
         kinds = self.coded.get(name)
-        return tables.numbers(table, name) if kinds is None else tables.codes(table, name, kinds)
+        return tables.numbers(table, name, self._chosen_by()) if kinds is None else tables.codes(table, name, kinds)
+
+    def _chosen_by(self) -> str | None:
+        """The option that names its columns, where one does."""
+        return None
 
     def _columns_of(self, X: Any) -> Columns:
         check_is_fitted(self, "solution_")

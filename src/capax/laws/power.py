@@ -223,6 +223,9 @@ class PowerLaw(Product):
         """What it says in symbols, with the names of its columns where they were chosen."""
         return super().form if self.axes is None else self.in_symbols()
 
+    def _chosen_by(self) -> str | None:
+        return None if self.axes is None else "axes"
+
 
 class DepthLaw(Product):
     """C = k · (N − 1)^(−p) · H^q · B^r · L^s: the power law with depth L (`n_layers`).

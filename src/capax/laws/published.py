@@ -29,7 +29,7 @@ def data(source: str) -> Any:
         LawError: when there is no such source.
     """
     if source not in SOURCES:
-        raise LawError(f"published: {', '.join(SOURCES)}, got {source!r}")
+        raise LawError(f"source: one of {', '.join(SOURCES)}, got {source!r}")
     return json.loads((files("capax") / "data" / "published" / f"{source}.json").read_text(encoding="utf-8"))
 
 

@@ -65,7 +65,7 @@ def curves(store: Path | str = DEFAULT, backend: Backend = "polars") -> Any:
     with Store(store, create=False) as opened:
         rows = list(points(opened.each()))
     if not rows:
-        raise TableError(f"curves: no run of {store} has bits after so many exposures (protocols capacity and mac)")
+        raise TableError(f"store: no run of {store} has bits after so many exposures (protocols capacity and mac)")
     return given(pl.DataFrame(rows, infer_schema_length=None), backend)
 
 

@@ -207,8 +207,13 @@ def _cell(value: Any) -> Any:
     return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
-def with_columns(rows: pl.DataFrame, columns: Iterable[str]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+def with_columns(
+    rows: pl.DataFrame, columns: Iterable[str], option: str | None = None
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The runs whose task and model have all of some columns, and a note of those that do not.
+
+    Args:
+        option: what named the columns, where those were not themselves.
 
     Raises:
         TableError: when no run has one of the columns.
@@ -221,9 +226,10 @@ def with_columns(rows: pl.DataFrame, columns: Iterable[str]) -> tuple[pl.DataFra
         kept = rows.filter(~(missing & pl.col("model").is_not_null()))
         if kept.is_empty() and len(rows):
             models = ", ".join(rows["model"].unique().sort())
-            raise TableError(
-                f"{name}: no run has this column (model {models}); the table has {among(name, runs.columns)}"
+            said = (
+                f"{name}: no run has this column" if option is None else f"{option}: no run has a column {name!r:.80}"
             )
+            raise TableError(f"{said} (model {models}); the table has {among(name, runs.columns)}")
         if count := len(rows) - len(kept):
             notes.append(f"{count} run{'s were' if count > 1 else ' was'} left out: {name} is not known")
         rows = kept
@@ -402,14 +408,16 @@ def names(data: Any) -> list[str]:
     return list(data) if isinstance(data, Mapping) else list(data.columns)
 
 
-def numbers(data: Any, name: str) -> np.ndarray:
+def numbers(data: Any, name: str, option: str | None = None) -> np.ndarray:
     """A column of a table as float64.
+
+    Args:
+        option: what named the column, where that was not the column itself.
 
     Raises:
         TableError: when it is missing or holds something else than numbers.
     """
-    if name not in names(data):
-        raise TableError(f"{name}: no such column; the table has {among(name, names(data))}")
+    _check_has(data, name, option)
     column = np.asarray(data[name])
     try:
         found = np.asarray(column, dtype=np.float64)
@@ -421,6 +429,12 @@ def numbers(data: Any, name: str) -> np.ndarray:
     if found.ndim != 1:
         raise TableError(f"{name}: should have one value a row, got an array of shape {found.shape}")
     return found
+
+
+def _check_has(data: Any, name: str, option: str | None = None) -> None:
+    if name not in names(data):
+        said = f"{name}: no such column" if option is None else f"{option}: no column {name!r:.80}"
+        raise TableError(f"{said}; the table has {among(name, names(data))}")
 
 
 def _is_number(value: Any) -> bool:
@@ -437,8 +451,7 @@ def codes(data: Any, name: str, kinds: Sequence[str]) -> np.ndarray:
     Raises:
         TableError: when it is missing, or holds another kind.
     """
-    if name not in names(data):
-        raise TableError(f"{name}: no such column; the table has {among(name, names(data))}")
+    _check_has(data, name)
     found = values(data, name)
     for row, kind in enumerate(found, start=1):
         if kind not in kinds:
