@@ -104,7 +104,7 @@ def changed(name: str, value: Any) -> pl.DataFrame:
         (without("n_heads"), "n_heads: no such column; the table has seq_len, d_model"),
         (without("memorized_above_chance"), "target: no column 'memorized_above_chance'"),
         (changed("seq_len", float("nan")), "seq_len: row 8: should be a positive number, got nan"),
-        (changed("seq_len", None), "seq_len: row 8: should be a positive number, got nan"),
+        (changed("seq_len", None), "seq_len: row 8: should be a positive number, got nothing"),
         (changed("d_model", float("inf")), "d_model: row 8: should be a positive number, got inf"),
         (changed("d_model", -3.0), "d_model: row 8: should be a positive number, got -3"),
         (changed("n_heads", 0.0), "n_heads: row 8: should be a positive number, got 0"),

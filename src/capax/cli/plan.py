@@ -147,7 +147,7 @@ def _plan(
         smallest=smallest,
         extrapolate=extrapolate,
         **{
-            name: integers(name, value) if isinstance(value, str) and name not in asked.coded else value
+            name: integers(name, value) if isinstance(value, str) and name not in _kinds(kind) else value
             for name, value in given.items()
         },
     )
@@ -210,7 +210,7 @@ def _further(given: tuple[str, ...], single: bool = False) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
-        if not equals:
+        if not equals or not name.strip():
             raise LawError(f"size: name=value, got {text!r:.80}")
         numbers = integers(name, value)
         if single and len(numbers) > 1:

@@ -1,6 +1,6 @@
 """Shares of examples that are recalled, beside theory (Mahdavi et al. 2024, Fig. 2), declared.
 
-What the paper draws is known from its text, file names and code alone, so axes are ours.
+What the paper draws is known from those who restate it and from the authors' code alone, so axes are ours.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _accuracy(name: str, title: str, x: Column, *trend: Any) -> Lines:
             same,
             greys,
             *trend,
-            f"The paper's accuracies are not known to us. {MAHDAVI}.",
+            f"{MAHDAVI} (classes, one context for all): its accuracies are not known to us.",
             left_out,
         ),
         most_panels=8,

@@ -1,6 +1,7 @@
 """Figures of counts and of what follows from them, declared.
 
-What Härmä et al. 2024 (arXiv 2407.15425) draw is known from their text and file names alone, so axes are ours.
+What Härmä et al. 2024 (arXiv 2407.15425) draw is known from sentences that others quote and from
+file names alone, so axes are ours.
 """
 
 from __future__ import annotations

@@ -177,9 +177,13 @@ class Domain(BaseModel):
 
 
 def counted(table: Any) -> tuple[str, ...]:
-    """Fields of a model that its effective parameters are counted from, where a table's rows differ in no more."""
-    values = {name: set(protocol_values(table, name) or ()) - {None} for name in SIZED}
-    return tuple(name for name, allowed in SIZED.items() if allowed is None or values[name] <= set(allowed))
+    """Fields of a model that its effective parameters are counted from, where a table's rows differ in no more.
+
+    A further size that no row has, or all have alike, is part of the protocol.
+    """
+    values = {name: set(protocol_values(table, name) or ()) for name in SIZED}
+    known = (name for name, allowed in SIZED.items() if allowed is None or values[name] - {None} <= set(allowed))
+    return tuple(name for name in known if name != "d_value" or len(values[name]) > 1)
 
 
 def _further(table: Any, names: Sequence[str], skip: Sequence[str]) -> dict[str, Value]:

@@ -20,7 +20,7 @@ from capax.laws.ecm import ECM
 from capax.laws.exposure import ExposureLaw
 from capax.laws.law import FEWEST_DRAWS, Law
 from capax.laws.polynomial import Polynomial
-from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, LinearRelationLaw, PowerLaw, RelationLaw
+from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, LinearRelationLaw, PowerLaw, Product, RelationLaw
 from capax.laws.published import SOURCES
 from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.laws.rows import checked_rows
@@ -156,8 +156,9 @@ def _law(file: LawFile) -> Law:
         if usual[name] is not None and type(value) is not type(usual[name]):
             raise LawError(f"not a law: options.{name}: should be like {usual[name]!r}, got {value!r:.80}")
     law = LAWS[file.law](**file.options)
-    if law.random_state < 0:
-        raise LawError(f"not a law: options.random_state: at least 0, got {law.random_state}")
+    for name, least in (("random_state", 0), ("n_bootstrap", FEWEST_DRAWS)):
+        if (given := getattr(law, name)) < least:
+            raise LawError(f"not a law: options.{name}: at least {least}, got {given}")
     try:
         _ = law.names
     except LawError as error:
@@ -173,6 +174,8 @@ def _check(file: LawFile, law: Law) -> None:
     """
     if set(file.values) != set(law.names):
         raise LawError(f"not a law: values: {', '.join(law.names)} are needed, got {', '.join(file.values)}")
+    if isinstance(law, Product) and not file.values[law.scale] > 0:
+        raise LawError(f"not a law: values.{law.scale}: a positive number is needed, got {file.values[law.scale]}")
     for field, named in (("held", file.held), ("free", file.free or ()), ("undetermined", file.undetermined)):
         if foreign := set(named) - set(law.names):
             raise LawError(f"not a law: {field}: {', '.join(law.names)} are its parameters, got {min(foreign)}")

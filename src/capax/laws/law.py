@@ -184,6 +184,9 @@ class Law(RegressorMixin, BaseEstimator, ABC):
             return
         if not isinstance(self.target, str):
             raise LawError(f"target: the name of a column, got {shown(self.target)}")
+        if self.target in self.columns:
+            option = self._chosen_by() or "target"
+            raise LawError(f"{option}: {self.target!r} is both what is counted and an axis of the law")
         unit = tables.unit(self.target)
         if unit is not None and unit not in self.counts:
             allowed = [name for name, one in tables.UNITS.items() if one in self.counts]
@@ -543,6 +546,9 @@ class Law(RegressorMixin, BaseEstimator, ABC):
 
     def _column(self, table: Any, name: str) -> Vector:
         kinds = self.coded.get(name)
+        empty = table[name].is_null().to_numpy() if isinstance(table, pl.DataFrame) and name in table.columns else None
+        if empty is not None and empty.any():
+            raise TableError(f"{name}: row {empty.argmax() + 1}: should be a positive number, got nothing")
         return tables.numbers(table, name, self._chosen_by()) if kinds is None else tables.codes(table, name, kinds)
 
     def _chosen_by(self) -> str | None:

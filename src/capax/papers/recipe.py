@@ -34,7 +34,7 @@ PAPERS = {
 
 Answer = Literal["agrees", "differs", "cannot be judged"]
 STANDINGS: dict[Standing, str] = {
-    "read": "stated in the paper or in its authors' code",
+    "read": "stated in the paper, in its authors' code, or on a page that quotes the paper",
     "secondary": "stated by those who restate the paper",
     "derived": "computed from what the paper states",
     "reconstructed": "in no source; a reading that fits what is stated",

@@ -341,7 +341,7 @@ def frontier(
         source=law.source_,
         domain=law.domain_,
         notes=(
-            *(*ended, *seen.remarks, *limited, *of_kinds(law, first.outside), *law.notes_),
+            *(*ended, *seen.remarks, *limited, *of_kinds(law, first.outside), *question.untold(), *law.notes_),
             *(*assumptions(shown, accelerator), *rest),
         ),
     )

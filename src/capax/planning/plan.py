@@ -71,7 +71,7 @@ def predict(
     grid = question.grid()
     for name, values in grid.items():
         if len(values) > 1:
-            given = f"one value, got {shown(sizes[name])}" if name in sizes else None
+            given = f"one value, got {shown(sizes[name])}" if sizes.get(name) is not None else None
             raise LawError(f"{name}: {given or 'is required, for the law depends on it'}")
     (model,) = question.models(grid)
     table = question.table([model])
@@ -97,7 +97,7 @@ def predict(
     if law.needed_for is not None:
         told["rule"] = _rule(question, model, value)
     remarks = [*seen.remarks, *law.remarks({name: table[name] for name in law.columns})]
-    remarks += of_kinds(law, outside)
+    remarks += [*of_kinds(law, outside), *question.untold()]
     if value > most:
         remarks.append(f"it could hold more, but only {most} {question.kind.unit} ask distinct questions")
     return Prediction(
@@ -215,7 +215,7 @@ def plan(
     assert target is not None
     for reach in REACHES if extrapolate else REACHES[:1]:
         table, kept, outside = _candidates(question, multiple, reach, probability, extrapolate)
-        remarks = _left_out(question, table, kept)
+        remarks = [*_left_out(question, table, kept), *question.untold()]
         size, total = table["trainable_parameters"], table["total_parameters"]
         least = size[kept].min()
         if budget_parameters is not None:
@@ -267,7 +267,8 @@ def _candidates(
         OutsideDomain: where all of them do, and none may.
     """
     grid = question.grid(multiple, reach)
-    ends = [{**question.given, **{name: end(values) for name, values in grid.items()}} for end in (min, max)]
+    given = question.given | question.kinds
+    ends = [{**given, **{name: end(values) for name, values in grid.items()}} for end in (min, max)]
     outside = question.outside(ends, extrapolate, derived=bool(extrapolate))  # else some architectures may be inside
     models = question.models(grid, probability)
     table = question.table(models)

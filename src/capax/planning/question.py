@@ -7,7 +7,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Question:
         sizes: what the caller gave of the model's.
         along: how far along its curve a training is, for a law of curves (`exposures`).
         axes: the model's sizes that the law may depend on, the last varying fastest.
-        kinds: fields of task and model that are no sizes, but that the law depends on.
+        kinds: fields of task and model that are no sizes: those that the law depends on, and those that were given.
         tables: kinds of embeddings to choose from, where none was given and the law knows several.
         per_item: what an item takes of what the law counts: of a law in bits its information, or what recall counts.
     """
@@ -67,6 +67,7 @@ class Question:
         coded = [name for name in law.coded if name in law.columns]
         self.tables = law.coded["embeddings"] if "embeddings" in coded and "embeddings" not in given else None
         self.kinds = {name: self._kind(name, given.pop(name, None)) for name in coded}
+        self.kinds |= {name: given.pop(name) for name in list(given) if self._is_kind(name, given[name])}
         further = [name for name in law.columns if name not in (*of_task, *self.along, *COUNTED, *law.coded)]
         further += [name for name in given if name in of_model and name not in of_task]
         usual = self.model.size_axes()
@@ -114,6 +115,13 @@ class Question:
         """Distinct items that there can be; infinite where they are more than fit into memory, or those of a file."""
         most = self.task.largest_library
         return most if self.task.drawn and not self.task.files and most < LARGEST_LIBRARY else math.inf
+
+    def _is_kind(self, name: str, given: Any) -> bool:
+        """Whether a word was given for a field of the task or the model of which the law's data were of some kinds."""
+        known = {**self.law.domain_.protocol, **self.law.domain_.kinds}
+        fields = {**self.kind.model_fields, **self.model.model_fields}
+        words = name in fields and get_origin(fields[name].annotation) is Literal
+        return words and name in known and isinstance(given, str)
 
     def _kind(self, name: str, given: Any) -> str:
         """What is asked about of a field that is no size: what was given, what all data had, or the default.
@@ -287,6 +295,13 @@ class Question:
         if hasattr(models[0], "total_key_dim"):
             found["total_key_dim"] = np.array([one.total_key_dim for one in models])
         return found
+
+    def untold(self) -> tuple[str, ...]:
+        """A note of what the law's data, such as somebody's table, do not say of what it is asked about."""
+        domain = self.law.domain_
+        known = {*self.law.columns, *self.law.found, *domain.ranges, *domain.protocol, *domain.kinds}
+        names = [name for name in (*self.asked, *self.axes) if name not in known]
+        return (f"the law's data do not say their {', '.join(names)}: it knows nothing of these",) if names else ()
 
     def outside(
         self, ends: Iterable[Mapping[str, Any]], extrapolate: bool | None, *, derived: bool = True

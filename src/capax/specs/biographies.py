@@ -28,7 +28,7 @@ class Biographies(Task):
     The paper's bioS without its sentences: a person is eleven tokens, three of the name and eight of the values, and
     every position has a vocabulary of its own. A token that is no other comes before each person, so that names are
     predicted, too. Of a person log2 N0 + log2 S0 bits can be known, N0 names and S0 values: a model that knows all N of
-    a library knows N log2(N0/N) + N log2 S0 of it (theorem 3.2), which `allen_zhu_bits` counts.
+    a library knows N log2(N0/N) + N log2 S0 of it (the paper's capacity ratio for bioS), which `allen_zhu_bits` counts.
     """
 
     learner: ClassVar = Transformer

@@ -56,7 +56,7 @@ class BiographyLibrary(TokenLibrary):
     def row_metrics(
         self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]
     ) -> dict[str, Float[Tensor, "e b"]]:
-        """Cross-entropy of each name and of its values: the p1 and p2 of theorem 3.2, before their means."""
+        """Cross-entropy of each name and of its values: the p1 and p2 of the capacity ratio, before their means."""
         each = self._each(logits, batch)
         return {"name_nats": each[:, :, : -self._n_values].sum(2), "value_nats": each[:, :, -self._n_values :].sum(2)}
 
