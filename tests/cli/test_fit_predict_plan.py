@@ -162,6 +162,33 @@ def test_outside_the_domain(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, *ask, "--extrapolate", "--json"))["inside_domain"] is False
 
 
+def test_kinds_that_a_law_does_not_depend_on(capsys: pytest.CaptureFixture[str]) -> None:
+    of_counts = ("--law", "reference:power", "--seq-len", "8")
+    one = ("predict", *of_counts, "--n-heads", "2", "--d-model", "16")
+    assert "loss last is not all" in refused(capsys, *one, "--loss", "last")
+    same = json.loads(run(capsys, *one, "--json"))
+    assert json.loads(run(capsys, *one, "--loss", "all", "--json")) == same | {"loss": "all"}
+    several = ("plan", "--items", "300", *of_counts)
+    assert "ffn none is not mlp" in refused(capsys, *several, "--ffn", "none")
+    assert run(capsys, *several, "--ffn", "mlp") == run(capsys, *several)
+    assert "outside the domain of the law: ffn none" in run(capsys, *several, "--ffn", "none", "--extrapolate")
+    curve = ("predict", "--law", "reference:exposure", "--exposures", "300", "--json", "--seq-len", "8")
+    sizes = ("--vocab-size", "100", "--n-layers", "1", "--n-heads", "2", "--d-head", "8", "--d-model", "16")
+    plain, bare = (json.loads(run(capsys, *curve, *sizes, "--ffn", kind)) for kind in ("mlp", "none"))
+    assert plain["inside_domain"]
+    assert bare["inside_domain"]
+    assert bare["bits"] < plain["bits"]
+
+
+def test_what_rows_do_not_say_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tables.from_file("reference:grid").select("seq_len", "n_heads", "d_model", "memorized")
+    rows.write_csv("rows.csv")
+    run(capsys, "fit", "--data", "rows.csv", "--law", "power", "--out", "law.json")
+    ask = ("predict", "--law", "law.json", "--seq-len", "8", "--n-heads", "2", "--d-model", "16", "--n-layers", "12")
+    assert "note: the law's data do not say their vocab_size, d_head, n_layers" in run(capsys, *ask)
+    assert "do not say" not in run(capsys, *ask[:1], "--law", "reference:power", *ask[3:-2])
+
+
 @pytest.mark.parametrize("width", [80, 70])
 @pytest.mark.parametrize(
     "ask",
@@ -326,6 +353,11 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         (("fit", "--data", STUDY, "--law", "magic"), ["magic", "ecm"]),
         (("fit", "--data", STUDY, "--where", "heads=2"), ["where", "heads"]),
         (("fit", "--data", STUDY, "--where", "n_heads=9"), ["where", "n_heads=9"]),
+        (("fit", "--data", STUDY, "--target", "d_model"), ["target: 'd_model' is both what is counted and an axis"]),
+        (("fit", "--data", STUDY, "--law", "power", "--axes", "memorized_above_chance"), ["axes: ", "is both what"]),
+        (("fit", "--data", STUDY, "--data", "published:morris2025"), ["n_heads: row 45: should be", "got nothing"]),
+        (("predict", "--seq-len", "8", "--n-heads", "2", "--d-head", "8", "--size", "=4"), ["size: name=value", "=4"]),
+        (("predict", "--seq-len", "8", "--vocab-size", "9", "--n-layers", "1"), ["d_head: is required"]),
         (("fit", "--data", STUDY, "--target", "remembered"), ["target: no column 'remembered'; the table has"]),
         (("fit", "--data", STUDY, "--law", "power", "--axes", "a,d_model"), ["axes: no run has a column 'a'"]),
         (

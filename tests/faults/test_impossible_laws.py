@@ -44,6 +44,8 @@ NAN, INFINITE = float("nan"), float("inf")
         ("options.n_bootstrap", 1.5),
         ("options.target", None),
         ("options.random_state", -1),
+        ("options.n_bootstrap", -1),
+        ("values.k", -2.0),
         ("options.axes", 5),
         *(("spreads", {kind: 2.0}) for kind in ("foo=bar", "d_model=16", "")),
         ("domain.protocol.model", "key_query_channel"),

@@ -490,6 +490,7 @@ def test_sizes_that_say_what_is_so_without_them_are_inside_the_domain(usual: dic
     assert found == capax.predict("reference", **sizes)
     assert found.inside_domain
     assert not capax.predict("reference", **sizes, n_kv_heads=1).inside_domain
+    assert capax.predict("reference", **sizes, d_value=400).outside == ("d_value 400 is not in the data",)
 
 
 def test_exposures_beyond_the_curve_are_told() -> None:
