@@ -169,6 +169,11 @@ def test_bad_input_is_one_line(facts: Facts, base: Path, changes: dict[str, obje
         plan_lora(facts, base, **{"recall": 0.99, **changes})  # type: ignore[arg-type]
 
 
+def test_a_loss_on_the_questions_is_refused(facts: Facts, base: Path) -> None:
+    with pytest.raises(capax.LawError, match="^loss: 'answer'"):
+        plan_lora(facts.replace(loss="all"), base)
+
+
 def test_layers_that_the_study_does_not_tell_of_leave_the_others(facts: Facts, base: Path) -> None:
     found = plan_lora(facts, base, recall=0.95)
     assert {one.targets for one in found.adapters} == {"mlp", "attention,mlp"}

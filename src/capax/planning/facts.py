@@ -173,11 +173,13 @@ def given_facts(facts: Facts | Path | str) -> Facts:
 
 
 def checked_recall(facts: Facts, recall: float) -> None:
-    """Refuse a share of a file's facts that no model recalls, and a file that asks nothing.
+    """Refuse a share of a file's facts that no model recalls, a file that asks nothing, and a loss on the questions.
 
     Raises:
         LawError: that names the field.
     """
+    if facts.loss == "all":
+        raise LawError(NOT_ALL)
     proper_share("recall", recall, LawError)
     if not facts.known.entropy_per_fact:
         raise LawError(NO_BITS)
@@ -258,8 +260,6 @@ def plan_facts(
     facts = given_facts(facts)
     if facts.tokenizer is not None:
         raise LawError(f"{NO_PLAN}{shown(facts.tokenizer)}")
-    if facts.loss == "all":
-        raise LawError(NOT_ALL)
     for name in ("seq_len", "vocab_size"):
         if name in sizes:
             raise LawError(f"{name}: follows from the file and its tokens, got {shown(sizes[name])}")
