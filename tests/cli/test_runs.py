@@ -234,6 +234,28 @@ def test_a_file_is_the_same_by_any_spelling(capsys: pytest.CaptureFixture[str], 
     assert capax.read("capax.db")["memorized"].to_list() == [100, 200]
 
 
+def test_an_export_of_the_store_counts_once(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    run(capsys, "runs", "export", "own.csv")
+    said = run(capsys, "runs", "import", "own.csv")
+    assert said == "2 rows imported from own.csv; 2 of them are runs of capax.db, which count once\n"
+    assert capax.read("capax.db")["key"].to_list() == [one.key for one in stored[:2]]
+    run(capsys, "runs", "delete", stored[0].key)  # then the row is all that is left of it
+    assert set(capax.read("capax.db")["key"]) == {one.key for one in stored[:2]}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("8,1.5,32,3,true", "n_heads: row 1 should be a whole number, got 1.5"),
+        ("8,1,32,3,maybe", "above_chance: true or false, got 'maybe'"),
+    ],
+)
+def test_impossible_values_are_not_imported(capsys: pytest.CaptureFixture[str], row: str, said: str) -> None:
+    Path("bad.csv").write_text(f"seq_len,n_heads,d_model,memorized,above_chance\n{row}\n")
+    assert said in refused(capsys, "runs", "import", "bad.csv", "--store", "new.db")
+    assert not Path("new.db").exists()
+
+
 def test_a_shipped_table_is_imported_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "runs", "import", "reference:grid")
     with Store("capax.db") as store:

@@ -114,6 +114,16 @@ def test_a_line_is_the_mean_of_the_most_that_restarts_knew_and_ends_in_what_it_t
     assert [end.y[0] for end in per] == pytest.approx([2.5, 2.5])
 
 
+def test_lines_of_equal_sizes_are_told_apart(runs: list[capax.Measurement]) -> None:
+    other = runs[0].model_copy(update={"spec": runs[0].spec.replace(seed=7)})
+    (chart,) = convergence([*runs, other], None)
+    names = [series.name for series in chart.panels[0].series if series.kind == "line"]
+    assert len(set(names)) == 4
+    assert sorted(name.partition(", ")[2] for name in names) == ["", "", f"seed {runs[0].spec.seed}", "seed 7"]
+    (chart,) = convergence([*runs, runs[0].model_copy(update={"key": "f" * 64})], None)
+    assert len({series.name for series in chart.panels[0].series if series.kind == "line"}) == 4
+
+
 def test_of_many_runs_some_are_drawn(trained: capax.Measurement) -> None:
     many = [held(trained, 4 * width, 90.0 + width, 100.0 + width) for width in range(1, 31)]
     (chart,) = convergence(many, None)

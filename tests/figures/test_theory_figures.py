@@ -98,7 +98,17 @@ def test_of_runs_at_convergence_the_most_is_what_they_can_hold() -> None:
     assert most[:12] in chart.caption
     assert drawn(chart)["capacity (measured)"] == held[most]
     (line,) = [series for series in chart.panels[0].series if series.kind == "reference"]
-    assert (line.name, line.x) == ("capacity measured", (held[most],) * 2)
+    assert (line.name, line.x) == ("capacity (measured)", (held[most],) * 2)
+
+
+def test_a_run_that_did_not_converge_has_no_capacity() -> None:
+    run = next(run for run in read([STORE]).runs if run.capacity and run.capacity.extrapolated)
+    assert run.capacity is not None
+    lost = run.capacity.model_copy(update={"converged": False, "extrapolated": None, "interval": None})
+    (chart,) = theory.bounds([run.model_copy(update={"capacity": lost})], None)
+    assert drawn(chart)["reached, not converged (measured)"] == lost.bits
+    assert not any(name.startswith("capacity") for name in drawn(chart))
+    assert "a lower bound of what it can hold" in chart.caption
 
 
 def test_what_has_no_bits_says_why() -> None:

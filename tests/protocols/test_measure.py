@@ -13,6 +13,7 @@ from capax.protocols import mac, units
 from capax.protocols.mac import best_of_restarts_interval, interval_of_counts
 from capax.protocols.measure import perform, perform_together
 from capax.results import Measurement, ResultError, Search
+from capax.results.overview import trained
 from capax.specs import Run
 from capax.training import loop
 from capax.training.ensemble import Learner
@@ -300,6 +301,9 @@ def test_shatter_counts_and_censors() -> None:
     assert len(shatter.epochs) > 10
     assert len(shatter.censored) > 0
     assert set(shatter.censored) == {60}
+    endings = f"{len(shatter.epochs)} ended as the library was complete, {len(shatter.censored)} ended as its budget"
+    assert f"40 of at most 60 epochs, {run.steps} steps, " in trained(run)
+    assert endings in trained(run)
     assert max(shatter.epochs) <= 60
     complete = [member for member in run.members if member.stop_reason == "complete"]
     assert [member.epochs for member in complete] == list(shatter.epochs)

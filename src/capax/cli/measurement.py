@@ -10,7 +10,7 @@ from capax.cli import output
 from capax.results import Breakdown, CapacityEstimate, Interval, KeyDimensionSearch, Measurement, Search
 from capax.results.measurement import SIGNIFICANCE
 from capax.results.overview import ended as ended
-from capax.results.overview import parameters
+from capax.results.overview import parameters, trained
 from capax.results.overview import setting as setting
 from capax.text import duration
 
@@ -85,11 +85,7 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
         rows.append(("bits per item", f"{run.bits_per_item:.4g}, the entropy of the targets; {guess}"))
     rows += [
         ("parameters", _parameters(run)),
-        (
-            "training",
-            f"{run.epochs} epochs, {run.steps} steps, {duration(run.seconds)}; "
-            f"{ended(run.stop_reason, run.spec.training)}",
-        ),
+        ("training", trained(run)),
     ]
     diverged = sum(member.stop_reason == "diverged" for member in run.members)
     if diverged:
@@ -157,7 +153,8 @@ def _capacity_rows(found: CapacityEstimate) -> list[tuple[str, str]]:
     reached = f"{found.bits:.4g} bits known of {found.library_bits:.4g}"
     gained = "" if found.last_gain is None else f"; the last cycle added {found.last_gain:.1%}"
     if found.extrapolated is None or found.interval is None:
-        rows = [("capacity", f"not converged: at least {reached}{gained}")]
+        why = " (no less than the one before, or of fewer than three)" if gained else ""
+        rows = [("capacity", f"not converged: at least {reached}{gained}{why}")]
     else:
         rows = [
             ("capacity", f"{found.extrapolated:.4g} bits; {_range(found.interval)}"),
@@ -169,7 +166,8 @@ def _capacity_rows(found: CapacityEstimate) -> list[tuple[str, str]]:
         "any": found.per_parameter,
     }
     density = ", ".join(f"{value:.3g} per {what}" for what, value in per.items() if value is not None)
-    rows.append(("density", f"{density.replace(' per', ' bits per', 1)} parameter"))
+    least = "at least " if found.extrapolated is None else ""
+    rows.append(("density", f"{least}{density.replace(' per', ' bits per', 1)} parameter"))
     if len(found.library_sizes) > 1:
         rows.append(
             ("libraries", f"of {', '.join(map(str, found.library_sizes))} items in turn, until it held only part")

@@ -38,4 +38,6 @@ def take_in(path: Path, *, store: Place = CAPAX_DB) -> None:
     source = path.resolve() if path.is_file() else path  # one spelling of a file; a shipped table has its name
     with Store(store) as opened:
         count = opened.import_rows(rows, str(source))
-    print(f"{output.rows(count)} imported from {printable(path)}")
+        kept = len(opened.imported().get(str(source), ()))
+    twice = f"; {count - kept} of them are runs of {printable(store)}, which count once" if kept < count else ""
+    print(f"{output.rows(count)} imported from {printable(path)}{twice}")

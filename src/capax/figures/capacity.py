@@ -147,9 +147,14 @@ def _by_exposures(group: Group) -> Chart:
     kinds = [_kind(run, chosen) for run in chosen]
     bits: list[Series] = []
     density: list[Series] = []
-    for place, (run, kind) in enumerate(zip(chosen, kinds, strict=True)):
-        known = in_words(columns, [column(run) for column in columns])
-        name = ", ".join(filter(None, (known, kind if len(set(kinds)) > 1 else ""))) or run.key[:12]
+    known = [in_words(columns, [column(run) for column in columns]) for run in chosen]
+    told = [kind if len(set(kinds)) > 1 else "" for kind in kinds]
+    names = [", ".join(filter(None, parts)) or run.key[:12] for *parts, run in zip(known, told, chosen, strict=True)]
+    for other in (lambda run: f"seed {run.spec.seed}", lambda run: run.key[:12]):  # where their sizes are the same
+        names = [
+            name if names.count(name) == 1 else f"{name}, {other(run)}" for name, run in zip(names, chosen, strict=True)
+        ]
+    for place, (run, name) in enumerate(zip(chosen, names, strict=True)):
         for panel, unit in ((bits, 1), (density, per_parameter(run))):
             panel += _line(run, name, place, unit, edge * 1.07**place)
     some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest bits to the most."

@@ -64,7 +64,7 @@ def _histogram(run: Measurement) -> Panel:
     series = [Series(name="trials", kind="bars", x=middles, y=tuple(counts.tolist()), width=0.9 * wide, texts=texts)]
     never = len(run.shatter.censored)
     trials = len(epochs) + never
-    if fit is not None:
+    if fit is not None and len(middles) > 1:
         distribution = nbinom(fit.r, fit.p, loc=fit.r)
         shares = distribution.cdf(starts + wide - 1) - distribution.cdf(starts - 1)
         series.append(

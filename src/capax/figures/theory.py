@@ -14,8 +14,10 @@ from capax.theory.bounds.catalogue import bounds as catalogue_of
 
 MEASURED = "measured"
 HELD = "capacity"
+REACHED = "reached, not converged"
 UNITS = {
-    HELD: "what it can hold at convergence, or at least what it knew where it did not converge",
+    HELD: "what it can hold at convergence",
+    REACHED: "what it knew when its training ended, a lower bound of what it can hold",
     "bits": "what the items recalled above chance are worth",
     "morris_bits": "what their cross-entropy is below a uniform guess (Morris et al. 2025)",
     "allen_zhu_bits": "the same, of all items (Allen-Zhu and Li 2024)",
@@ -48,7 +50,7 @@ def bounds(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
             "bits": run.bits
         }
         if run.capacity is not None:
-            amounts = {HELD: _held(run)} | amounts
+            amounts = {REACHED if run.capacity.extrapolated is None else HELD: _held(run)} | amounts
         told = (
             f" Measured: the run of most bits (of equal ones the smallest model), {run.key[:12]} "
             f"({run.spec.task.items}; {run.memorized} of {run.library_size} recalled, {run.spec.protocol.words()}); "
@@ -115,9 +117,9 @@ def chart(found: Catalogue, measured: Mapping[str, float], told: str = "") -> Ch
                 )
             )
     names = tuple(str(name) for one in series for name in one.y)
-    for lined in [name for name in (HELD, "bits") if name in shown][:1]:
+    for lined in [name for name in (HELD, REACHED, "bits") if name in shown][:1]:
         x, y = (shown[lined],) * 2, (names[0], names[-1])
-        series.append(Series(name=f"{lined} measured", kind="reference", x=x, y=y, group=1))
+        series.append(Series(name=f"{lined} ({MEASURED})", kind="reference", x=x, y=y, group=1))
     return Chart(
         name="bounds",
         title=f"Bounds in bits, {_setting(found)}",

@@ -38,8 +38,7 @@ def of_run(run: Measurement) -> Overview:
             "key dimension": _key_dimension(run),
             "bits": f"{run.bits:.4g}; {run.bits_per_parameter:.3g} per trainable parameter",
             "parameters": parameters(run),
-            "training": f"{run.epochs} epochs, {run.steps} steps, {duration(run.seconds)}; "
-            f"{ended(run.stop_reason, spec.training)}",
+            "training": trained(run),
             "key": run.key[:12],
         },
         notes=run.notes,
@@ -56,6 +55,17 @@ def ended(reason: StopReason, training: Training) -> str:
     if reason == "complete" and not training.stop_when_complete:
         return "the library was complete, and training went on to its end"
     return f"ended as {STOPPED[reason]}"
+
+
+def trained(run: Measurement) -> str:
+    """How long the training was that counts, and why it ended; of many that count how many ended so."""
+    took, reasons = duration(run.seconds), [member.stop_reason for member in run.members]
+    if run.spec.protocol.one_library or len(reasons) < 2:
+        return f"{run.epochs} epochs, {run.steps} steps, {took}; {ended(run.stop_reason, run.spec.training)}"
+    endings = ", ".join(
+        f"{reasons.count(reason)} {ended(reason, run.spec.training)}" for reason in STOPPED if reason in reasons
+    )
+    return f"{len(reasons)} of at most {run.epochs} epochs, {run.steps} steps, {took}; {endings}"
 
 
 def parameters(run: Measurement) -> str:

@@ -11,6 +11,9 @@ from capax.store.frames import taken
 
 REQUIRED = ("seq_len", "n_heads", "d_model", "memorized")
 """Columns that somebody else's measurements must have."""
+WHOLE = ("seq_len", "n_heads", "d_model")
+TRUTHS = ("above_chance", "converged")
+"""Columns of runs that say yes or no."""
 
 
 def importable(table: Any) -> pl.DataFrame:
@@ -21,8 +24,8 @@ def importable(table: Any) -> pl.DataFrame:
 
     Raises:
         TableError: for what is no table, and when a required column is missing, or holds something else than positive
-            finite numbers (`memorized` may be 0); and for a column `source` that says anything: that is where a store
-            says which file it is.
+            finite numbers (`memorized` may be 0, sizes are whole), for a column of truth values that holds others, and
+            for a column `source` that says anything: that is where a store says which file it is.
     """
     table = taken(table)
     if not isinstance(table, pl.DataFrame):
@@ -34,6 +37,13 @@ def importable(table: Any) -> pl.DataFrame:
             if not _is_positive(value, or_zero=name == "memorized"):
                 least = "a finite number, 0 or more" if name == "memorized" else "a positive finite number"
                 raise TableError(f"{name}: row {row} should be {least}, got {value!r}")
+    for name in WHOLE:
+        for row, value in enumerate(table[name], start=1):
+            if float(value) % 1:
+                raise TableError(f"{name}: row {row} should be a whole number, got {value!r}")
+    for name in {*TRUTHS} & {*table.columns}:
+        if table.schema[name] not in (pl.Boolean, pl.Null):
+            raise TableError(f"{name}: true or false, got {shown(table[name].drop_nulls()[0])}")
     for name in table.columns:
         if (first := name.partition("_duplicated_")[0]) != name:
             raise TableError(f"{first}: two columns are called so")

@@ -217,7 +217,7 @@ class Store(Displayed):
         Args:
             table: a data frame of any library, or a mapping of arrays: a row per measurement with seq_len, n_heads,
                 d_model and memorized, and what else is known. What is no finite number in a column of floats is kept as
-                missing.
+                missing. Rows with the key of a run that is in the store count once, as that run.
             source: where it comes from, such as a file or a paper.
 
         Raises:
@@ -314,13 +314,16 @@ class Store(Displayed):
         return dict(rows)
 
     def imported(self) -> dict[str, list[dict[str, Any]]]:
-        """The imported rows of each source, in their order."""
+        """The imported rows of each source, in their order, but for those of runs that are in the store themselves."""
         found: dict[str, list[dict[str, Any]]] = {}
+        known = self.keys()
         for source, text in self._database.read(IMPORTED_ROWS):
             try:
-                found.setdefault(source, []).append(json.loads(text))
+                row = json.loads(text)
             except (ValueError, TypeError) as error:
                 raise StoreError(f"store: {self.path} is damaged: a row of {source}: {error}") from None
+            if row.get("key") not in known:
+                found.setdefault(source, []).append(row)
         return found
 
     def pack_sizes(self) -> dict[str, int]:

@@ -81,8 +81,8 @@ def read(store: Store | Path | str = DEFAULT, backend: Backend = "polars") -> An
         forward and backward (as `capax plan` reckons; both null of searches). A field that a run's protocol does not
         have is null. Last come `chance_p`, `interval_low` and `interval_high` of `memorized`, the run's `name` and
         `tags` (joined by commas), when it `finished`, its `host` and `processor`, and the versions it was measured with
-        (`torch_version`, ...). Imported rows follow, with what was known of them; then there is a column `source`, null
-        for the runs.
+        (`torch_version`, ...). Imported rows follow, with what was known of them, but for rows of these runs (an export
+        of the store); then there is a column `source`, null for the runs.
 
     Raises:
         StoreError: when the file is missing or no store.
