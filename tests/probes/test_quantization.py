@@ -214,6 +214,7 @@ def test_counts_below_chance_are_no_bits(tmp_path: Path) -> None:
             assert each.interval.high is not None
             assert 0 <= each.interval.low <= each.value <= each.interval.high
     assert found.precisions[0].left is None
+    assert any(f"{run.memorized} of 20 items are not significantly more than the" in note for note in found.notes)
 
 
 def test_a_module_is_counted_with_trust_and_refused_where_it_changed(
