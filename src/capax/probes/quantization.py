@@ -324,8 +324,8 @@ def _notes(run: Measurement, table: list[list[Counted]], frozen: bool) -> list[s
         notes.append(f"{run.memorized} items were recalled when it was measured: rounding decides some")
     if not run.above_chance:
         notes.append(
-            f"{run.memorized} of {run.library_size} items are not significantly more than the {run.chance:.3g} of luck: "
-            "what is left of them says little"
+            f"{run.memorized} of {run.library_size} items are not significantly more than the {run.chance:.3g} of "
+            "luck: what is left of them says little"
         )
     if len(table) == 1:
         notes.append("one network was kept: no intervals; give keys of further seeds, or measure several restarts")
