@@ -179,7 +179,7 @@ class Domain(BaseModel):
 def counted(table: Any) -> tuple[str, ...]:
     """Fields of a model that its effective parameters are counted from, where a table's rows differ in no more.
 
-    A further size that no row has, or all have alike, is part of the protocol.
+    `d_value` is not among them where all rows have the same, or none: then it is part of the protocol.
     """
     values = {name: set(protocol_values(table, name) or ()) for name in SIZED}
     known = (name for name, allowed in SIZED.items() if allowed is None or values[name] - {None} <= set(allowed))
