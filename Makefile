@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-capped test-oldest lint docs bench clean
+.PHONY: help demo test test-slow test-all test-capped test-oldest lint docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -23,17 +23,20 @@ demo: $(READY) ## run the demonstration
 	$(BIN)/capax demo
 
 # The processes of pytest-xdist share the cores: one thread each.
-test test-all test-capped: export OMP_NUM_THREADS = 1
+test test-slow test-all test-capped: export OMP_NUM_THREADS = 1
 # The processes that tests start need not compile capax anew each.
 unexport PYTHONDONTWRITEBYTECODE
 
-test: $(READY) ## run the tests, without the slow ones
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+test: $(READY) ## run the tests that are quick, in five minutes
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not very_slow"
+
+test-slow: $(READY) ## run the slow tests, in ten minutes more
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not very_slow"
 
 # The Pythons that capax is for, where they are at hand; not that of the environment again.
 OTHERS = $(filter-out $(shell $(BIN)/python -c 'import sys; print("3.%d" % sys.version_info[1])'), \
 	$(shell for one in 3.11 3.12 3.13 3.14; do python$$one -c "print($$one)" 2>/dev/null; done; true))
-test-all: $(READY) ## run all tests, and those that are not slow with the other Pythons that are at hand
+test-all: $(READY) ## run all tests, and those that are not very slow with the other Pythons that are at hand
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 	$(MAKE) test-capped $(OTHERS:%=test-%)
 
@@ -42,9 +45,9 @@ CAPPED := tests/training tests/sweeps/test_packs.py tests/sweeps/test_executors.
 test-capped: $(READY) ## run the tests of training and packs as on processors with fewer instructions
 ifeq ($(shell uname -m),x86_64)
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
-		$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" $(CAPPED)
+		$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not very_slow" $(CAPPED)
 	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
-		$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" $(CAPPED)
+		$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not very_slow" $(CAPPED)
 endif
 
 # In an environment of its own, made anew each time: by an interpreter, with the versions that a file pins.
@@ -52,11 +55,11 @@ define tested
 	$(1) -m venv --clear $(2)
 	$(2)/bin/python -m pip install --quiet --upgrade --constraint constraints.txt pip
 	$(2)/bin/python -m pip install --quiet --constraint $(3) --build-constraint constraints.txt --editable . --group test
-	$(2)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(2)/bin/python -m pytest -n 2 --dist worksteal -m "not very_slow"
 endef
 
 test-oldest test-3.%: export OMP_NUM_THREADS = 1
-test-oldest: ## run the tests, without the slow ones, with the oldest versions that capax takes
+test-oldest: ## run the tests, without the very slow ones, with the oldest versions that capax takes
 	$(call tested,$(PYTHON),$(VENV)-oldest,constraints-oldest.txt)
 
 test-3.%: # the same with another Python

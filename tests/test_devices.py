@@ -53,7 +53,7 @@ def test_processes_are_shared_out_evenly_and_one_that_died_leaves_its_gpu_to_the
     assert least_used((), []) is None
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_each_process_sees_its_gpu_alone(tmp_path: Path) -> None:
     """By the environment of real processes, which CUDA reads; there is no GPU here that they could train on."""
     with Processes(2, ("3", "5")) as executor:

@@ -46,7 +46,7 @@ def runnable(page: Path) -> list[Block]:
 
 
 PAGES = [
-    pytest.param(page, id=name(page), marks=[] if name(page) in FAST else pytest.mark.slow)
+    pytest.param(page, id=name(page), marks=[] if name(page) in FAST else pytest.mark.very_slow)
     for page in all_pages()
     if runnable(page)
 ]
@@ -94,6 +94,7 @@ class Reader:
         return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_says_to_run_runs(
     page: Path,
@@ -210,6 +211,7 @@ ALIKE = {"predict biographies", "plan biographies", "predict text", "plan text"}
 """Commands that are named on their page, and shown there for another task: no law of theirs ships."""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_our_own")
 def test_every_command_is_shown_on_the_one_page_of_its_group() -> None:
     index = (DOCS / "commands/index.md").read_text(encoding="utf-8")
@@ -258,6 +260,7 @@ def hooks() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_public_name_and_every_module(hooks: ModuleType) -> None:
     pages = hooks.reference()
     listed = re.findall(r"^\| \[`capax\.(\w+)`\]\[([\w.]+)\] \| \S", pages["reference/index.md"], re.M)
@@ -268,6 +271,7 @@ def test_the_reference_has_every_public_name_and_every_module(hooks: ModuleType)
     assert {f"reference/{package}.md" for package in packages} - {"reference/reports.md"} <= pages.keys()
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_command(hooks: ModuleType) -> None:
     described = set(re.findall(r"^#+ capax (.+)$", hooks.commands(), re.M))
     defined = {" ".join(names) for names in every_command(command_line())}
@@ -301,7 +305,7 @@ def test_links_out_of_docs_are_moved(hooks: ModuleType) -> None:
     assert deeper == "[f](../examples/quick.toml)"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_site_builds_without_a_warning(hooks: ModuleType, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],

@@ -12,6 +12,7 @@ from capax.errors import CapaxError, StoreError
 TASK = capax.Sequences(seq_len=5, vocab_size=20, library_size=80, loss="last")
 
 
+@pytest.mark.slow
 def test_recall_of_every_item_adds_up_to_the_count(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     model, training = capax.Transformer(d_model=12, n_layers=2), capax.Training(max_epochs=60)
@@ -44,6 +45,7 @@ def test_a_measurement_anew_leaves_no_weights_of_the_one_before(tmp_path: Path) 
         capax.load(run.key, store)
 
 
+@pytest.mark.slow
 def test_of_contradicting_items_either_answer_is_the_library_s(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("0 1 2\n0 1 3\n")
     task = capax.Sequences(library=str(tmp_path / "a.txt"), vocab_size=4, duplicates="keep")

@@ -51,6 +51,7 @@ def test_loads_nothing_heavy(code: str) -> None:
 EXTRAS = ("transformers", "peft", "tokenizers", "ray", "submitit", "x_transformers", "rdflib", "zstandard")
 
 
+@pytest.mark.slow
 def test_every_command_has_its_help_without_extras() -> None:
     """As a plain install has none of them; `completion` reads all commands."""
     missing = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS}))\n"
@@ -132,7 +133,7 @@ def test_pages_that_help_names_are_there() -> None:
     assert [machine.folder(name) for name in ("docs", "examples")] == [ROOT / "docs", ROOT / "examples"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     constraints = ("--constraint", ROOT / "constraints.txt")

@@ -89,7 +89,7 @@ def test_the_first_command_says_what_a_network_can_hold(said: Callable[[str], li
     assert re.search(r"^capacity +[\d.]+ bits; [\d.]+ to [\d.]+ \(95%", shown, re.M), shown
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_first_command_prints_what_the_readme_shows(
     said: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +100,7 @@ def test_the_first_command_prints_what_the_readme_shows(
     assert far_off("\n".join(here), "\n".join(there)) == []
 
 
+@pytest.mark.slow
 def test_the_demo(said: Callable[[str], list[str]]) -> None:
     (shown,) = said("capax demo")
     assert Path("capax-demo.png").is_file()
@@ -121,6 +122,7 @@ def test_measure_prints_what_the_readme_shows(said: Callable[[str], list[str]]) 
     assert "300 of 300 items recalled" in probed
 
 
+@pytest.mark.slow
 def test_the_other_protocols_run(said: Callable[[str], list[str]]) -> None:
     largest, shatter = said("--protocol mls")
     assert "largest library" in largest
@@ -167,6 +169,7 @@ def test_attention_alone_prints_what_the_readme_shows(said: Callable[[str], list
     assert "300 associations" in planned
 
 
+@pytest.mark.slow
 def test_relations_run(said: Callable[[str], list[str]]) -> None:
     built, searched, predicted = said("capax construct relations")
     assert "permutation, 256 items" in built
@@ -174,6 +177,7 @@ def test_relations_run(said: Callable[[str], list[str]]) -> None:
     assert "total_key_dim of about" in predicted
 
 
+@pytest.mark.slow
 def test_looking_closer_runs(said: Callable[[str], list[str]]) -> None:
     table, calibration, moved, page = said("capax bounds")
     assert re.search(r"mahdavi2024 .* 621 ", table)

@@ -117,6 +117,7 @@ def test_searches_tell_how_many_trainings_are_done() -> None:
     assert told.found[0][0] == run
 
 
+@pytest.mark.slow
 def test_a_sweep_tells_the_runs_that_it_does(tmp_path: Path) -> None:
     runs = [
         capax.Run(task=TASK, model=MODEL, training=HOW["training"], protocol=capax.Mac(restarts=2), seed=seed)
@@ -131,6 +132,7 @@ def test_a_sweep_tells_the_runs_that_it_does(tmp_path: Path) -> None:
     assert {texts["tags"] for _, _, texts in told.found} == {"grid"}
 
 
+@pytest.mark.slow
 def test_libraries_that_follow_each_other_have_courses_of_their_own() -> None:
     """A capacity run goes on to a larger library, from epoch 0."""
     task = TASK.replace(library_size=4)
@@ -211,7 +213,7 @@ def test_tensorboard_reads_the_event_files(tmp_path: Path) -> None:
     assert "baseline" in text.tensor_proto.string_val[0].decode()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
 def test_mlflow_reads_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
@@ -249,7 +251,7 @@ def logged(content: bytes) -> Iterator[bytes]:
             parts = b""
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
 def test_weights_and_biases_keeps_a_run_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb")

@@ -23,6 +23,7 @@ def without_seconds(found: Calibration) -> Calibration:
     return found.model_copy(update={"seconds": 0.0, "systems": tuple(timeless)})
 
 
+@pytest.mark.slow
 def test_exact_systems_hold_and_repeat() -> None:
     named: list[str] = []
     found = capax.calibrate(FAST, progress=named.append)
@@ -39,10 +40,12 @@ def test_exact_systems_hold_and_repeat() -> None:
         assert one.tolerance < 0.2 * one.known.value
 
 
+@pytest.mark.slow
 def test_least_squares_memory_holds() -> None:
     assert compare(linear_memory.least_squares(32)).verdict == "holds"
 
 
+@pytest.mark.slow
 def test_another_seed_draws_anew_and_holds() -> None:
     found = capax.calibrate(["hopfield-half"], seed=1)
     assert found.off == ()
@@ -59,6 +62,7 @@ def shifted(system: System, share: float) -> System:
     return replace(system, known=system.known.model_copy(update={"value": system.known.value * share}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "system",
     [
@@ -78,13 +82,14 @@ def test_off_where_known_and_measured_differ(system: System) -> None:
     assert one.reason
 
 
+@pytest.mark.slow
 def test_a_perceptron_that_is_trained_too_briefly_is_off() -> None:
     brief = compare(perceptron.trained(8, SHORT.replace(max_steps=15, eval_steps=5)))
     assert brief.verdict == "off"
     assert brief.measured < brief.known.value - brief.tolerance
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_same_perceptron_trained_longer_holds() -> None:
     assert compare(perceptron.trained(8, SHORT)).verdict == "holds"
 
@@ -135,11 +140,12 @@ def test_bad_input(only: list[str], seed: int, said: str) -> None:
         capax.calibrate(only, seed)
 
 
+@pytest.mark.slow
 def test_a_name_twice_is_measured_once() -> None:
     assert len(capax.calibrate(["attention-memory"] * 2).systems) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_every_system_holds() -> None:
     found = capax.calibrate()
     assert [one.system for one in found.systems] == list(SYSTEMS)

@@ -104,11 +104,13 @@ def recallable(size: int, generator: np.random.Generator) -> bool:
     return bool(found.status == 0)
 
 
+@pytest.mark.slow
 def test_capacity_is_where_linear_programming_finds_it() -> None:
     found = search("lp", one_by_one("lp", recallable), first_size=4, largest_size=16, width=0.05, max_trials=120)(0)
     assert linear_memory.capacity(4, draws=1000) == pytest.approx(found.value, rel=0.05)
 
 
+@pytest.mark.slow
 def test_margins_cost_capacity() -> None:
     capacities = [linear_memory.capacity(4, margin, draws=500) for margin in (0.0, 0.03, 0.3)]
     assert all(more > less for more, less in pairwise(capacities))

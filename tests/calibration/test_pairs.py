@@ -39,7 +39,7 @@ def test_small_libraries_are_recalled_and_large_ones_are_not() -> None:
     assert recalls_all(pairs, 6, QUICK, "test", 0) == [True, True, False, False]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_trial_does_not_depend_on_the_others_of_its_round() -> None:
     pairs = [(size, trial) for trial, size in enumerate((13, 14, 15, 16, 15, 14, 13, 16))]
     together = recalls_all(pairs, 6, QUICK, "test", 1)

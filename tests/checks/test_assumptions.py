@@ -24,6 +24,7 @@ def checks(queries: np.ndarray, contexts: np.ndarray, **options: object) -> dict
     return {check.assumption: check for check in found.checks}
 
 
+@pytest.mark.slow
 def test_gaussian_examples_suit_the_bound() -> None:
     queries, contexts = gaussian(50, 16), gaussian(50, 6, 16, seed=1)
     found = checks(queries, contexts)
@@ -62,6 +63,7 @@ def test_offending_queries_are_named() -> None:
         check_assumptions(queries, contexts).require()
 
 
+@pytest.mark.slow
 def test_general_position_alone_may_fail() -> None:
     """Queries in a subspace that holds n dimensions: A1 is the weaker assumption."""
     queries = gaussian(40, 8) @ gaussian(8, 16, seed=2)

@@ -154,6 +154,7 @@ def test_weights_and_tokenizer_of_a_folder() -> None:
     assert represent("x", found.representations[2].queries, found.representations[2].contexts).violations == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [

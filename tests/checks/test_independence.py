@@ -171,6 +171,7 @@ def test_share_below() -> None:
     assert share_below(7, 7, 0.95) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [60, 600])
 def test_the_confidence_is_kept(samples: int) -> None:
     """The limit covers a known share in at least 95 % of studies, for samples that end early, too (600)."""

@@ -69,6 +69,7 @@ def test_saturation_of_a_kept_layer(
     assert not list(tmp_path.glob("*.png"))
 
 
+@pytest.mark.slow
 def test_the_users_arrays(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     folder = tmp_path / "given"
@@ -154,7 +155,7 @@ d_head = [2, 4]
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_from_a_study_to_a_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     study, store, law = tmp_path / "study.toml", tmp_path / "s.db", tmp_path / "law.json"
     study.write_text(STUDY)

@@ -90,6 +90,7 @@ def test_bad_sequence_files(capsys: pytest.CaptureFixture[str], text: str, said:
         assert word in line, line
 
 
+@pytest.mark.slow
 def test_sequences_that_are_too_long(capsys: pytest.CaptureFixture[str]) -> None:
     np.save("s.npy", np.arange(2)[:, None] * np.ones((1, 100_001), dtype=int))
     line = refused(capsys, "measure", "sequences", "--library", "s.npy")
@@ -211,6 +212,7 @@ def main_ok(*arguments: str) -> None:
     assert exit_.value.code == 0
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_no_finished_run(capsys: pytest.CaptureFixture[str]) -> None:
     """A real limit on file size: the earlier run stays, the new one is printed whole and reported as not saved."""
     small = [*SMALL[:-1], "200", "--store", "s.db", "--json", "--workers", "1", "--readout", "trained"]

@@ -20,6 +20,7 @@ from capax.papers.reproduce import Reproduction
 calibrate_command: Any = import_module("capax.cli.calibrate")
 
 
+@pytest.mark.slow
 def test_json_is_what_python_says(capsys: pytest.CaptureFixture[str]) -> None:
     printed = run(capsys, "calibrate", "--only", "attention-memory", "hopfield-half", "--seed", "2", "--json")
     found = Calibration.model_validate_json(printed)
@@ -40,6 +41,7 @@ def broken() -> System:
     return replace(explicit.associations(n_heads=3), known=explicit.associations(n_heads=4).known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 def test_exit_code_1_when_off(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, flags: list[str]
@@ -73,6 +75,7 @@ def reproduced(paper: str, folder: Path) -> Reproduction:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_papers_that_measured_bits_are_beside_the_systems_and_make_none_off(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -119,7 +119,8 @@ def test_a_diverging_rate_ends_as_diverged(capsys: pytest.CaptureFixture[str]) -
     assert {member["stop_reason"] for member in run["members"]} == {"diverged"}
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.very_slow)])
 def test_interrupt_saves_what_was_finished(capsys: pytest.CaptureFixture[str], workers: str) -> None:
     said(capsys, *MEASURE, "--quiet")
     long = [*SMALL[:-1], "4", "--library-size", "5000", "--patience", "100000", "--workers", workers]
@@ -181,6 +182,7 @@ def test_what_is_left_without_patience_is_the_longest() -> None:
         assert progress._left(Progress((status,), 100, 60.0, 5400.0, run)) == words
 
 
+@pytest.mark.slow
 def test_a_training_without_patience(capsys: pytest.CaptureFixture[str]) -> None:
     """It goes on to its budget; a library that was complete on the way did not end it, and the words say so."""
     run(capsys, *MEASURE, "--patience", "none", "--max-epochs", "2", "--json", "--store", "a.db")

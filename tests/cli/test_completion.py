@@ -10,6 +10,7 @@ import pytest
 from commands import refused, run
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 @pytest.mark.usefixtures("only_our_own")
 def test_bash_completes_commands_and_flags(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

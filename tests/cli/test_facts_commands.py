@@ -12,6 +12,7 @@ from capax.results import FactRecall
 COUNTRIES = Path(__file__).parents[2] / "examples" / "facts" / "countries.tsv"
 
 
+@pytest.mark.slow
 def test_from_a_file_to_an_answer_on_the_command_line(tmp_path, monkeypatch, capsys) -> None:
     """Planned, trained, asked in words, reported."""
     monkeypatch.chdir(tmp_path)
@@ -37,6 +38,7 @@ def test_from_a_file_to_an_answer_on_the_command_line(tmp_path, monkeypatch, cap
     assert checked["networks"][0]["tokenization"] == "code"
 
 
+@pytest.mark.slow
 def test_a_first_line_that_may_be_a_fact_is_said(tmp_path, capsys) -> None:
     """Of two columns that have no known names."""
     (tmp_path / "two.tsv").write_text("Norway\tOslo\nSweden\tStockholm\nSpain\tMadrid\n")
@@ -91,6 +93,7 @@ def test_a_path_that_cannot_be_looked_at_is_bad_input(capsys) -> None:
     assert "File name too long" in refused(capsys, "measure", "facts", f"{'a' * 5000}.tsv")
 
 
+@pytest.mark.slow
 def test_an_answer_does_not_steer_the_terminal(tmp_path, monkeypatch, capsys) -> None:
     """Nor is a key asked for by a relation where the file names none; facts that were not drawn are not denied."""
     monkeypatch.chdir(tmp_path)

@@ -25,6 +25,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_kinds_are_numbered_files(capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path) -> None:
     said = run(capsys, "figure", "width", store, "-o", tmp_path / "f.svg")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f-2.svg", "f.svg"]

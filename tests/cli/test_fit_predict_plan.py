@@ -36,7 +36,7 @@ def test_from_a_table_to_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert "law: power (44 measurements)" in planned
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_from_a_store_to_a_law(capsys: pytest.CaptureFixture[str]) -> None:
     for heads in ("1", "2"):
         for width in ("8", "16", "24"):
@@ -72,6 +72,7 @@ def test_from_a_store_to_a_law(capsys: pytest.CaptureFixture[str]) -> None:
     assert "two lengths" in refused(capsys, "fit", "--law", "ecm")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "law"),
     [
@@ -89,6 +90,7 @@ def test_the_usual_law_is_that_of_the_rows(
     assert json.loads(run(capsys, "fit", *options, "--json"))["law"] == law
 
 
+@pytest.mark.slow
 def test_rows_at_convergence_are_counted_in_what_they_can_hold(capsys: pytest.CaptureFixture[str]) -> None:
     ask = ("fit", "--data", "reference:grid", "--law", "power", "--compare", "--degree", "1", "--json")
     found = json.loads(run(capsys, *ask))
@@ -100,7 +102,7 @@ def test_rows_at_convergence_are_counted_in_what_they_can_hold(capsys: pytest.Ca
     assert capax.predict("reference:power", **sizes).value > 2 * after_600_steps
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
     tables = ("--data", STUDY, "--data", STUDY.with_name("depth.csv"))
     found = json.loads(run(capsys, "fit", *tables, "--law", "depth", "--out", "depth.json", "--json"))
@@ -111,7 +113,7 @@ def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert "n_layers: " in refused(capsys, "fit", *tables)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("fit", "--data", STUDY, "--law", "power", "--compare", "--degree", "2")
     shown = run(capsys, *options, "--figure", "c.png")
@@ -125,7 +127,7 @@ def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     assert scores[0]["mape_left_out"] < 0.2 < scores[-1]["mape_left_out"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_ecm_both_ways_and_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
     cells = np.array([(n, h, b) for n in (8, 16, 32, 64) for h in (1, 2, 3, 4) for b in (16, 32, 64)], dtype=float)
     table = dict(zip(("seq_len", "n_heads", "d_model"), cells.T, strict=True))
@@ -162,6 +164,7 @@ def test_outside_the_domain(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, *ask, "--extrapolate", "--json"))["inside_domain"] is False
 
 
+@pytest.mark.slow
 def test_kinds_that_a_law_does_not_depend_on(capsys: pytest.CaptureFixture[str]) -> None:
     of_counts = ("--law", "reference:power", "--seq-len", "8")
     one = ("predict", *of_counts, "--n-heads", "2", "--d-model", "16")
@@ -180,6 +183,7 @@ def test_kinds_that_a_law_does_not_depend_on(capsys: pytest.CaptureFixture[str])
     assert bare["bits"] < plain["bits"]
 
 
+@pytest.mark.slow
 def test_what_rows_do_not_say_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     rows = tables.from_file("reference:grid").select("seq_len", "n_heads", "d_model", "memorized")
     rows.write_csv("rows.csv")
@@ -189,6 +193,7 @@ def test_what_rows_do_not_say_is_told(capsys: pytest.CaptureFixture[str]) -> Non
     assert "do not say" not in run(capsys, *ask[:1], "--law", "reference:power", *ask[3:-2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 70])
 @pytest.mark.parametrize(
     "ask",
@@ -212,6 +217,7 @@ def test_a_narrow_terminal_shows_whole_numbers(
     assert all(set(few) <= set(many) and len(few) >= 7 for few, many in zip(kept, whole, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ask",
     [
@@ -244,6 +250,7 @@ def test_predict_offers_choices_of_its_own_task(capsys: pytest.CaptureFixture[st
     assert "--embeddings" not in run(capsys, "predict", "relations", "--help")
 
 
+@pytest.mark.slow
 def test_plan_json(capsys: pytest.CaptureFixture[str]) -> None:
     ask = ("--items", "1000", "--seq-len", "32", "--n-heads", "2,4", "--law", "published:harma2024", "--json")
     found = json.loads(run(capsys, "plan", *ask))
@@ -270,6 +277,7 @@ def test_words_are_explained_where_they_stand(capsys: pytest.CaptureFixture[str]
     assert ("tied: the token table" in said) is tied
 
 
+@pytest.mark.slow
 def test_a_plan_without_an_answer_has_a_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     ask = ("plan", "--items", "20000", "--seq-len", "8", "--law", "reference:power")
     shown, told = without_answer(capsys, *ask)
@@ -298,7 +306,7 @@ def test_every_law_of_counts_asks_before_it_leaves_its_domain(
     assert "--extrapolate" in refused(capsys, *ask)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
     """A law of few epochs, so that the training is short: what it promises is checked, and the run is kept."""
     rows = pl.read_csv(STUDY).with_columns(max_epochs=pl.lit(40), restarts=pl.lit(1))
@@ -328,6 +336,7 @@ def test_verified_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert said in shown
 
 
+@pytest.mark.slow
 def test_an_interval_without_an_upper_end(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ("--seq-len", "8", "--n-heads", "9", "--d-model", "16")
     ask = ("predict", *sizes, "--law", "reference:ecm", "--extrapolate")

@@ -27,6 +27,7 @@ def _beside_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_x_transformers_is_measured_filtered_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--set", "attn_kv_heads=1", "--set", "ff_glu=True", "--set", "rel_pos_bias=False"]
     found = Measurement.from_json(run(capsys, *THEIRS, *options, "--keep-weights", "--json"))
@@ -46,6 +47,7 @@ def test_a_word_is_not_taken_for_true(capsys: pytest.CaptureFixture[str]) -> Non
     assert "set: ff_glu should be true or false, got the word 'no'" in line
 
 
+@pytest.mark.slow
 def test_an_adapter_is_checked_on_sequences(capsys: pytest.CaptureFixture[str]) -> None:
     """Facts alone are said in the tokens of its base."""
     write_base(Path("base"))
@@ -61,6 +63,7 @@ def test_native_takes_the_variant_of_capax(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(run(capsys, "measure", "sequences", *SMALL, *ours, "--json"))["key"] == found.key
 
 
+@pytest.mark.slow
 def test_hf_is_measured_and_checked(capsys: pytest.CaptureFixture[str]) -> None:
     found = Measurement.from_json(run(capsys, *HF, "--set", "resid_pdrop=0", "--n-layers", "2", "--json"))
     assert found.spec.model.columns()["n_layers"] == 2
@@ -74,7 +77,7 @@ def test_hf_is_measured_and_checked(capsys: pytest.CaptureFixture[str]) -> None:
     assert report.failed == ()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_bounds_and_reports_take_them(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, *THEIRS, "--set", "ff_mult=2")
     run(capsys, *HF)

@@ -31,6 +31,7 @@ def kept(torch_on_one_thread: object, tmp_path_factory: pytest.TempPathFactory) 
     return keys | {"store": str(store)}
 
 
+@pytest.mark.slow
 def test_words_and_json_say_the_same(capsys: pytest.CaptureFixture[str], kept: dict[str, str]) -> None:
     ask = ("runs", "memorization", kept["first"][:10], "--store", kept["store"])
     for more in ((), ("--reference", kept["second"][:10])):
@@ -45,6 +46,7 @@ def test_words_and_json_say_the_same(capsys: pytest.CaptureFixture[str], kept: d
         assert "floor of what a reference does" in said
 
 
+@pytest.mark.slow
 def test_a_reference_of_the_same_half_is_refused(capsys: pytest.CaptureFixture[str], kept: dict[str, str]) -> None:
     said = refused(
         capsys, "runs", "memorization", kept["first"], "--reference", kept["first"], "--store", kept["store"]

@@ -28,6 +28,7 @@ def _beside_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "mymodel", raising=False)
 
 
+@pytest.mark.slow
 def test_a_module_is_measured_listed_and_recalled(capsys: pytest.CaptureFixture[str]) -> None:
     measure = ["measure", "sequences", "--module", "mymodel:Memory", "--arguments", '{"d_model": 8}', *SMALL]
     found = Measurement.from_json(run(capsys, *measure, "--keep-weights", "--json"))
@@ -44,6 +45,7 @@ def test_a_module_is_measured_listed_and_recalled(capsys: pytest.CaptureFixture[
     assert 0 <= answer["token"] < 9
 
 
+@pytest.mark.slow
 def test_a_model_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     task = ["--library-size", "20", "--seq-len", "5"]
     found = ModelReport.model_validate_json(
@@ -81,7 +83,7 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], flags: list[str], said: l
         assert word in line, line
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_other_processes_find_the_module() -> None:
     def said(*arguments: str) -> str:
         command = [sys.executable, "-c", "from capax.cli import main; main()", *arguments]

@@ -24,6 +24,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return [json.loads(one)["key"] for one in told]
 
 
+@pytest.mark.slow
 def test_runs_are_listed_chosen_and_exported_by_name_and_tag(
     keys: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,6 +56,7 @@ def test_a_run_is_named_and_tagged_later(keys: list[str], capsys: pytest.Capture
         assert store.keys() == set(keys)
 
 
+@pytest.mark.slow
 def test_bad_labels_are_refused_and_change_nothing(keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with capax.Store("s.db") as store:
         before = store.runs()

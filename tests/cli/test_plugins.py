@@ -133,6 +133,7 @@ def test_refuses(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...],
     assert not Path("capax.db").exists()
 
 
+@pytest.mark.slow
 def test_a_task_is_unknown_without_its_plugin(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cli_pairs" in refused(capsys, *PAIRS)
     run(capsys, *PAIRS, "--n-keys", "20", "--plugin", "mine.py", "--quiet")

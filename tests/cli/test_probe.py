@@ -40,6 +40,7 @@ def kept(torch_on_one_thread: object, tmp_path_factory: pytest.TempPathFactory) 
     return {what: run.key for what, run in found.items()} | {"store": str(store)}
 
 
+@pytest.mark.slow
 def test_tables_json_and_figure_say_the_same(capsys: pytest.CaptureFixture[str], kept: dict[str, str]) -> None:
     ask = ("runs", "probe", kept["long"][:9], "--store", kept["store"], "--trials", "50", "--seed", "3")
     found = Probes.model_validate_json(run(capsys, *ask, "--json"))
@@ -61,6 +62,7 @@ def test_tables_json_and_figure_say_the_same(capsys: pytest.CaptureFixture[str],
     assert len(set(rows)) == 12
 
 
+@pytest.mark.slow
 def test_refused(capsys: pytest.CaptureFixture[str], kept: dict[str, str]) -> None:
     store = ("--store", kept["store"])
     assert "no run" in refused(capsys, "runs", "probe", "zzz", *store)
@@ -77,6 +79,7 @@ def test_refused(capsys: pytest.CaptureFixture[str], kept: dict[str, str]) -> No
     assert list(Path.cwd().iterdir()) == []
 
 
+@pytest.mark.slow
 def test_figures_that_cannot_be_written(capsys: pytest.CaptureFixture[str], kept: dict[str, str]) -> None:
     Path("folder.png").mkdir()
     for path, said in (

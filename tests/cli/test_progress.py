@@ -34,7 +34,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_log_says_first_what_is_done_and_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
     first, *rest = told(capsys, *MEASURE, "--max-epochs", "30")
     assert "width 8; 8 tokens from 100" in first

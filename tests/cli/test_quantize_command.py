@@ -33,6 +33,7 @@ def kept(torch_on_one_thread: object, tmp_path_factory: pytest.TempPathFactory) 
     return keys | {"store": str(store)}
 
 
+@pytest.mark.slow
 def test_words_json_and_figure_say_the_same(
     capsys: pytest.CaptureFixture[str], kept: dict[str, str], tmp_path: Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_words_json_and_figure_say_the_same(
     assert "mean of 2 networks, 30 items" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -51,6 +51,7 @@ def test_a_measurement(capsys: pytest.CaptureFixture[str], store: Path) -> None:
     assert "12 items" in run(capsys, "runs", "--store", store)
 
 
+@pytest.mark.slow
 def test_a_search_over_head_counts(capsys: pytest.CaptureFixture[str], store: Path) -> None:
     whole = measured(capsys, *BUDGET, "--store", store)
     found = whole["search"]
@@ -87,6 +88,7 @@ def test_a_width_that_no_head_size_makes_enough(capsys: pytest.CaptureFixture[st
     assert "no head size" in run(capsys, *command)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("channel", "words"), [("softmax", "softmax channel"), ("block", "transformer block")])
 def test_channels_that_route_values(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, channel: str, words: str
@@ -127,6 +129,7 @@ def test_graphs_of_the_users(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert "own.csv, 4 items, 5 edges" in shown
 
 
+@pytest.mark.slow
 def test_vectors_of_the_users(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     graph, place = files(tmp_path)[0], tmp_path / "vectors.npy"
     vectors = np.random.default_rng(0).standard_normal((4, 8))

@@ -14,6 +14,7 @@ from capax import working
 from capax.errors import CapaxError
 
 
+@pytest.mark.slow
 def test_no_channel_is_larger_than_what_is_built() -> None:
     found = capax.plan_relations(capax.Relations(n_items=64), d_model=[8, 16])
     narrow, wide = found.channels
@@ -25,6 +26,7 @@ def test_no_channel_is_larger_than_what_is_built() -> None:
     assert (law.n_heads, law.d_head) == (wide.n_heads, wide.d_head)
 
 
+@pytest.mark.slow
 def test_a_law_is_no_ceiling_outside_its_domain() -> None:
     found = capax.plan_relations(capax.Relations(n_items=64), d_model=2, extrapolate=True).channels[0]
     assert found.trained.total_key_dim == found.total_key_dim == 64

@@ -101,6 +101,7 @@ def test_the_listing_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no rows" in refused(capsys, "runs", "export", "r.csv")
 
 
+@pytest.mark.slow
 def test_the_listing_loads_nothing_heavy_and_a_page_no_torch(stored: list[Measurement]) -> None:
     code = """
 import sys

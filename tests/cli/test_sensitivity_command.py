@@ -21,6 +21,7 @@ def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_table_json_and_figure_say_what_python_says(capsys: pytest.CaptureFixture[str]) -> None:
     words = "lr=1e-3:1e-2,loss,patience=10"
     found = capax.sensitivity(

@@ -47,6 +47,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> t
     return out, err
 
 
+@pytest.mark.slow
 def test_a_sweep_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = run(capsys, "study.toml", "--dry-run")
     assert out.startswith("6 runs, 0 in study.db; ")
@@ -75,6 +76,7 @@ def test_shards_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert len(capax.read("mine.db")) == 2
 
 
+@pytest.mark.slow
 def test_an_adaptive_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--json")[0])
     assert found["done"] == 0
@@ -207,7 +209,7 @@ def _interrupted(times: int) -> tuple[int, str]:
     return driver.returncode, err
 
 
-@pytest.mark.slow  # `measure` stops in the same way, and its test is fast
+@pytest.mark.very_slow  # `measure` stops in the same way, and its test is fast
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(capsys: pytest.CaptureFixture[str], times: int) -> None:
     """One interrupt: runs in flight leave checkpoints; two: they are ended. Code 130; then the rest is done."""
@@ -222,7 +224,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(capsys: pytest.CaptureF
     assert (summary["stored"], summary["done"], summary["failed"]) == (len(done), 3 - len(done), 0)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_full_disk_ends_the_sweep_and_loses_nothing_finished(capsys: pytest.CaptureFixture[str]) -> None:
     """The store may grow no further: the sweep ends with one line, and goes on when there is room again."""
     task = capax.Sequences(library_size=60, seq_len=4, vocab_size=10)

@@ -338,6 +338,7 @@ def terminal(*arguments: str) -> Iterator[Terminal]:
         os.close(opened.file)
 
 
+@pytest.mark.slow
 def test_live_until_the_sweep_ends(store: Path) -> None:
     """Another process sweeps: rows appear, a new size is taken up, and the last state is left on the screen."""
     with Store(store) as opened, ExitStack() as sweeping, terminal("s.db", "--every", "0.05") as screen:
@@ -359,6 +360,7 @@ def test_live_until_the_sweep_ends(store: Path) -> None:
     assert not any(f"\x1b[?{mouse}h" in screen.shown for mouse in (9, 1000, 1002, 1003, 1006))
 
 
+@pytest.mark.slow
 def test_an_empty_store_is_waited_at_and_ctrl_c_is_no_fault(store: Path) -> None:
     Store("empty.db").close()
     with terminal("empty.db", "--every", "0.05") as screen:

@@ -160,9 +160,10 @@ def test_every_command_is_known_here() -> None:
     assert every - groups == set(COMMANDS) | LONG | WITHOUT_LAW
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_there")
 @pytest.mark.usefixtures("only_our_own")
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.very_slow) for part in range(1, PARTS))])
 def test_no_command_ends_in_a_traceback_where_stdout_takes_nothing(
     part: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +204,7 @@ class Terminal(io.TextIOWrapper):
         return self.bytes.getvalue().decode(self.encoding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize("command", ["bounds", "plan sequences"])
 @pytest.mark.usefixtures("_there")
@@ -240,6 +242,7 @@ def test_every_letter_has_a_stand_in() -> None:
     assert text.encode("ascii", "capax-plain").decode() == "Harma: sigma >= sqrt N x 2 - Omega(d) - 3...\\xffD"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["0", "1", "-3", "99999999999", "²", ""])
 @pytest.mark.usefixtures("_there")
 def test_any_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any, columns: str) -> None:

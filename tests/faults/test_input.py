@@ -122,6 +122,7 @@ def test_the_largest_seed_is_a_seed() -> None:
         spec.replace(seed=2**63)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -185,6 +186,7 @@ def test_a_change_that_no_run_of_the_study_meets_is_refused() -> None:
     assert len(read_study(study(STUDY + changes.replace("[5, 6]", "[4, 5]"))).runs) == 2
 
 
+@pytest.mark.slow
 def test_axes_are_refused_by_their_count_before_they_are_made() -> None:
     for text in (WRONG_STUDIES["list"], WRONG_STUDIES["range"], WRONG_STUDIES["range2"]):
         with pytest.raises(StudyError, match="50000"):
@@ -356,6 +358,7 @@ def test_a_store_that_cannot_be_is_damaged(stored: bytes, statement: str, said: 
         everything("s.db")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_our_own")
 def test_every_command_has_a_base_that_the_generator_changes() -> None:
     assert set(BASES) | WITHOUT_LAW == set(table())
@@ -379,7 +382,7 @@ def _time_enough() -> None:
     signal.alarm(0)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.usefixtures("_time_enough")
 def test_the_bases_of_the_generator_are_accepted(inputs: tuple[Path, dict[str, str]]) -> None:
     """A base that is refused by itself would hide what its flags do."""
@@ -392,7 +395,7 @@ def test_the_bases_of_the_generator_are_accepted(inputs: tuple[Path, dict[str, s
                 assert ended.code == 0, (command, ended.err)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.usefixtures("_time_enough")
 @pytest.mark.parametrize("seed", range(4))
 def test_bad_invocations_of_every_command(inputs: tuple[Path, dict[str, str]], seed: int) -> None:
@@ -404,7 +407,7 @@ def test_bad_invocations_of_every_command(inputs: tuple[Path, dict[str, str]], s
     assert not faults, json.dumps(faults, indent=1)[:20_000]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.usefixtures("_time_enough")
 def test_every_store_and_study_with_every_command_that_reads_one(inputs: tuple[Path, dict[str, str]]) -> None:
     folder, keys = inputs

@@ -68,6 +68,7 @@ def test_an_interrupt_speaks_of_saved_runs_where_there_are_any(
     assert capsys.readouterr().err == f"capax: interrupted{said}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_weights", [False, True])
 def test_a_measurement_that_was_interrupted_goes_on_from_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_weights: bool

@@ -27,6 +27,7 @@ def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
     return int(caught.value.code or 0), capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_law_overwrites_laws_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """Such as the measurements that it was fitted to."""
     table = tables.from_file("reference:grid")
@@ -40,6 +41,7 @@ def test_a_law_overwrites_laws_alone(capsys: pytest.CaptureFixture[str]) -> None
         assert ended(capsys, *fit, "law.json")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_report_overwrites_pages_alone(capsys: pytest.CaptureFixture[str]) -> None:
     capax.measure(capax.Sequences(seq_len=4, library_size=8), capax.Transformer(d_model=8), restarts=1, store="s.db")
     Path("notes.txt").write_text("mine")

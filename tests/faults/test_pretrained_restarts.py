@@ -38,6 +38,7 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     sys.path.remove(str(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drawn", [False, True])
 def test_restarts_of_a_pretrained_factory_are_told_and_have_no_interval(pretrained: str, drawn: bool) -> None:
     model = capax.Module(factory=pretrained, arguments={"drawn": drawn})

@@ -62,6 +62,7 @@ def eight_seeds(tmp_path: Path) -> Path:
     return stored(tmp_path / "eight.db", *(run_of(10 + seed, seed=seed) for seed in range(8)))
 
 
+@pytest.mark.slow
 def test_one_architecture_with_eight_seeds_has_a_page(
     eight_seeds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,6 +119,7 @@ def fails(error: BaseException) -> Callable[..., Any]:
     return shown
 
 
+@pytest.mark.slow
 def test_no_error_of_one_figure_takes_the_page_with_it(
     eight_seeds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +142,7 @@ def test_no_error_of_one_figure_takes_the_page_with_it(
     assert '"measured-predicted-0"' in text
 
 
+@pytest.mark.slow
 def test_a_figure_that_fails_warns_and_an_interrupt_ends_the_page(eight_seeds: Path) -> None:
     content = report.content(eight_seeds)
     broken = registry.Drawn("units", "capax", fails(ValueError("no")))
@@ -170,6 +173,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("makes", None)
 
 
+@pytest.mark.slow
 def test_a_module_with_markup_in_its_arguments_is_measured_and_listed(
     hostile: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +191,7 @@ def test_a_module_with_markup_in_its_arguments_is_measured_and_listed(
     assert f"{'[/red]' + NAME!r}" in out
 
 
+@pytest.mark.slow
 def test_markup_in_names_of_files_is_letters_in_reports_figures_and_fits(
     hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,6 +238,7 @@ def of_names(name: str) -> Chart:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["$x^2$ \\$", f"{BROKEN} {BROKEN}"])
 def test_a_dollar_in_a_drawn_text_is_a_letter(name: str, tmp_path: Path) -> None:
     with rc_context({"svg.fonttype": "none"}):
@@ -268,6 +274,7 @@ def peak(does: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_store_is_read_run_by_run(long_curves: Path) -> None:
     with capax.Store(long_curves) as store:
         runs = store.runs()
@@ -281,6 +288,7 @@ def test_a_store_is_read_run_by_run(long_curves: Path) -> None:
         assert 10 * peak(lambda: [None for _ in store.each()]) < peak(store.runs)
 
 
+@pytest.mark.slow
 def test_a_table_of_runs_needs_no_curves(long_curves: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with capax.Store(long_curves) as store:
         whole = peak(store.runs)
@@ -289,6 +297,7 @@ def test_a_table_of_runs_needs_no_curves(long_curves: Path, capsys: pytest.Captu
     assert 2 * peak(partial(run, capsys, "runs", "--store", long_curves, "--where", "d_model=8")) < whole
 
 
+@pytest.mark.slow
 def test_json_of_runs_is_written_run_by_run(
     long_curves: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,6 +320,7 @@ def test_json_of_an_empty_store_is_an_empty_array(tmp_path: Path, capsys: pytest
     assert run(capsys, "runs", "--store", stored(tmp_path / "empty.db"), "--json") == ("[]\n", "")
 
 
+@pytest.mark.slow
 def test_a_report_loads_curves_only_of_the_runs_whose_curves_it_draws(
     long_curves: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,6 +341,7 @@ def test_a_report_loads_curves_only_of_the_runs_whose_curves_it_draws(
     assert len(loaded) == curves.MOST_CURVES
 
 
+@pytest.mark.slow
 def test_runs_of_a_page_share_what_is_equal_in_them(long_curves: Path) -> None:
     with capax.Store(long_curves) as store:
         whole = store.runs()

@@ -101,6 +101,7 @@ def ended(arguments: list[str]) -> Any:
     return exit_.value.code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reader", "known"), [*((reader, True) for reader in READERS), ("runs --json", False), ("recall", False)]
 )

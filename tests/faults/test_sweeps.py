@@ -70,7 +70,7 @@ for run in capax.sweep(runs, sys.argv[1], workers=1, device="cpu"):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_script_without_a_guard_works_in_its_own_process_or_is_told_in_one_line(tmp_path: Path) -> None:
     """A worker imports the script anew and cannot start: one line says what to write. One worker is the script."""
     (tmp_path / "script.py").write_text(UNGUARDED)
@@ -225,6 +225,7 @@ def without_weights(outcomes: list[Outcome]) -> list[Outcome]:
     return [replace(outcome, weights=None) for outcome in outcomes]
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_whatever_packs_its_members_were_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packs of another size at each start: no member ever falls back, and the end is that of an undisturbed one."""
     monkeypatch.setattr(loop, "REPORT_SECONDS", -1.0)
@@ -247,7 +248,7 @@ def test_a_training_goes_on_whatever_packs_its_members_were_in(tmp_path: Path, m
     assert without_weights(alone) == without_weights(calm)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_member_that_is_left_alone_by_a_resume_is_what_it_is_in_its_pack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +283,7 @@ def test_a_member_that_is_left_alone_by_a_resume_is_what_it_is_in_its_pack(
     assert new == train(replace(whole, seeds=(0, 1, 2, 7)))
 
 
+@pytest.mark.slow
 def test_runs_of_a_pack_that_died_go_on_in_halves_and_alone(tmp_path: Path, at_step: Any) -> None:
     """Also where the study has lost a seed meanwhile."""
 
@@ -306,7 +308,7 @@ def test_runs_of_a_pack_that_died_go_on_in_halves_and_alone(tmp_path: Path, at_s
         assert timeless(found).items() <= calm.items()
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_study_ends_though_every_process_is_killed_after_three_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,7 +356,7 @@ def test_the_size_of_packs_is_timed_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert do(job, lambda: False).pack_size == 4
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_second_study_leaves_the_checkpoints_of_the_first(tmp_path: Path, at_step: Any) -> None:
     """They go when their own run is kept, and then nothing is left."""
     store, folder = tmp_path / "s.db", tmp_path / "s.db-checkpoints"
@@ -374,6 +376,7 @@ def test_a_second_study_leaves_the_checkpoints_of_the_first(tmp_path: Path, at_s
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_death_after_progress_is_not_one_try_of_few(tmp_path: Path) -> None:
     """Workers are killed every few steps: a run that goes on each time is not given up."""
     lives = 0
@@ -392,6 +395,7 @@ def test_a_death_after_progress_is_not_one_try_of_few(tmp_path: Path) -> None:
     assert lives > 4
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_processor_is_taken_up_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_store_of_several_names_is_read_and_not_written(tmp_path: Path) -> Non
     assert len([*sweep([spec(epochs=epochs) for epochs in (1, 2, 3)], one)]) == 3
 
 
+@pytest.mark.slow
 def test_a_store_is_not_swept_by_two_names_at_once(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

@@ -39,6 +39,7 @@ def search() -> Measurement:
     return searched()
 
 
+@pytest.mark.slow
 def test_trainings_that_searches_share_count_once(search: Measurement) -> None:
     """Of one seed, those of one head are the same whatever other heads are searched."""
     alone = searched(head_counts=(1,))
@@ -96,6 +97,7 @@ def grid(search: Measurement) -> list[Measurement]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["half", "mean"])
 def test_a_search_is_drawn_training_by_training(criterion: str) -> None:
     """A size's trainings tell what the search said of it: mean F1 at the size that was found."""
@@ -244,6 +246,7 @@ def test_what_the_runs_do_not_fill_says_why(search: Measurement) -> None:
             figure(unlike, None)
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_both_ways(grid: list[Measurement], search: Measurement, tmp_path) -> None:
     charts = [figure(grid, None)[0] for figure in FIGURES] + F1.shown([search], None)
     for chart in charts:

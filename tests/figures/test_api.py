@@ -135,6 +135,7 @@ class Marked(Task):
         return np.concatenate([marks, generator.integers(0, self.n_marks, (size, 1))], axis=1)
 
 
+@pytest.mark.slow
 def test_a_users_task_has_figures_and_a_report(tmp_path: Path) -> None:
     runs = [
         capax.measure(

@@ -155,6 +155,7 @@ def test_hollow_marks_are_hollow_in_files_and_on_the_page(runs: list[capax.Measu
     assert [str(symbol).endswith("-open") for symbol in drawn] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_a_report_has_both_figures_and_a_row_for_each_run(runs: list[capax.Measurement]) -> None:
     content = report.Content("t", ("a.db",), tuple(runs), (), None)
     shown, _ = report.figures_of(content)

@@ -21,6 +21,7 @@ def shown(figure: Figure) -> set[str]:
     return {figure.get_suptitle(), *(one.get_xlabel() for one in axes), *(one.get_ylabel() for one in axes)}
 
 
+@pytest.mark.slow
 def test_restarts_are_drawn_as_they_were_evaluated() -> None:
     task = capax.Sequences(seq_len=3, vocab_size=9, library_size=10)
     run = capax.measure(task, SMALL, SHORT, restarts=2)
@@ -34,6 +35,7 @@ def test_restarts_are_drawn_as_they_were_evaluated() -> None:
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "model", "training", "protocol", "told"),
     [

@@ -30,6 +30,7 @@ MIXED = chart(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_files_are_of_the_format_of_their_ending(tmp_path: Path, ending: str, start: bytes) -> None:
     drawing.draw(MIXED, tmp_path / f"f.{ending}")
@@ -37,6 +38,7 @@ def test_files_are_of_the_format_of_their_ending(tmp_path: Path, ending: str, st
     assert [path.name for path in tmp_path.iterdir()] == [f"f.{ending}"]
 
 
+@pytest.mark.slow
 def test_a_file_carries_its_caption(tmp_path: Path) -> None:
     drawing.draw(MIXED.model_copy(update={"caption": "Härmä's ≥ 2 <runs>"}), tmp_path / "f.png")
     with Image.open(tmp_path / "f.png") as image:
@@ -186,6 +188,7 @@ def test_numbers_on_axes_are_short() -> None:
     assert [looks.plain(value) for value in numbers] == ["0.05", "1", "5000", "20k", "1M", "2.5G"]
 
 
+@pytest.mark.slow
 def test_every_registered_figure_of_some_runs_is_drawn_by_both(tmp_path: Path) -> None:
     runs = [made(3 + n + w, 4, seq_len=n, d_model=w, batch_size=b) for n in (4, 8) for w in (4, 8) for b in (4, 8)][::2]
     for name in ("width", "curves"):

@@ -33,6 +33,7 @@ def heads() -> list[Measurement]:
     return [run(n_heads=h, library_size=size) for size in (20, 40) for h in (4, 1, 2)]
 
 
+@pytest.mark.slow
 def test_a_line_a_library_against_heads(heads: list[Measurement]) -> None:
     (chart,) = HEADS.shown(heads, None)
     (panel,) = chart.panels
@@ -58,6 +59,7 @@ def test_a_line_a_library_against_heads(heads: list[Measurement]) -> None:
     assert f"{straight:.3f} (library of 20)" in chart.caption
 
 
+@pytest.mark.slow
 def test_theory_is_of_the_library_with_most_places(heads: list[Measurement]) -> None:
     """The smallest may have been asked at one place, where a line would not be seen."""
     (chart,) = HEADS.shown([heads[0], *heads[3:]], None)
@@ -83,6 +85,7 @@ def test_straightness_of_a_line_is_one_and_of_too_little_unknown(heads: list[Mea
     assert straightness([one.model_copy(update={"memorized": 1}) for one in line]) is None
 
 
+@pytest.mark.slow
 def test_the_bound_stops_rising_at_the_context_and_is_absent_where_it_is_not_proved() -> None:
     """d_head helps up to n = 4; n must be below d_model = 8."""
     (chart,) = HEAD_SIZE.shown([run(d_head=d) for d in (2, 4, 8)], None)
@@ -103,6 +106,7 @@ def test_seeds_are_one_point(heads: list[Measurement]) -> None:
     assert "Means of 1 to 2 seeds." in chart.caption
 
 
+@pytest.mark.slow
 def test_panels_hold_what_else_differs(heads: list[Measurement], tmp_path: Path) -> None:
     wider = [run(n_heads=h, context_size=2) for h in (1, 2)]
     (chart,) = HEADS.shown([*heads, *wider], None)

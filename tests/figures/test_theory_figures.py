@@ -119,6 +119,7 @@ def test_what_has_no_bits_says_why() -> None:
         theory.chart(alone, {})
 
 
+@pytest.mark.slow
 def test_names_are_from_top_to_bottom_in_both_drawings(run: Measurement, tmp_path: Path) -> None:
     (chart,) = theory.bounds([run], None)
     draw(chart, tmp_path / "b.svg")
@@ -127,6 +128,7 @@ def test_names_are_from_top_to_bottom_in_both_drawings(run: Measurement, tmp_pat
     assert layout["yaxis"]["range"][0] > layout["yaxis"]["range"][1]
 
 
+@pytest.mark.slow
 def test_a_saturation_map_counts_every_example_once(run: Measurement, tmp_path: Path) -> None:
     sharp = np.random.default_rng(0).random((3, 50)) < 0.5
     attention = np.where(sharp[..., None], [1.0, 0.0], [0.5, 0.5])
@@ -154,6 +156,7 @@ def layer(store: str, seed: int, kept: bool) -> Measurement:
     )
 
 
+@pytest.mark.slow
 def test_a_report_has_the_saturation_of_layers_that_were_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,6 +176,7 @@ def test_a_report_has_the_saturation_of_layers_that_were_kept(
         registry.figures({of_kept.key: store}, lambda run: run)["saturation"].shown([of_none], None)
 
 
+@pytest.mark.slow
 def test_commands_draw_or_refuse_before_they_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = str(tmp_path / "s.db")
     kept = layer(store, 0, kept=True)

@@ -117,6 +117,7 @@ def test_the_form_has_the_terms_that_were_chosen() -> None:
     )
 
 
+@pytest.mark.slow
 def test_of_one_size_the_interval_is_the_textbooks() -> None:
     """Student's of a new measurement, with one of the usual spread beside the rows."""
     rows = drawn(3, rows=12)
@@ -172,7 +173,7 @@ def test_the_density_of_what_is_left_out_is_that_of_a_line() -> None:
     assert fit.log_density(design[15:], y[15:]) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_intervals_hold_ten_times_beyond_the_data() -> None:
     """For laws with one of the exponents that there may be."""
     held, columns = 0, ["n_layers", "d_model"]
@@ -205,6 +206,7 @@ def test_what_did_not_converge_is_a_lower_bound() -> None:
     assert higher.mean() > 1.05
 
 
+@pytest.mark.slow
 def test_lower_bounds_do_not_make_the_spread_smaller() -> None:
     """Values are cut where that says nothing of them: the spread stays that of all values, 0.3 here."""
 
@@ -265,6 +267,7 @@ def test_parts_of_the_variance_say_what_makes_an_interval_wide() -> None:
         assert sum(law.drivers(row).values()) == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("largest", "kind"),
     [
@@ -358,6 +361,7 @@ def test_each_family_counts_alike_for_the_spread() -> None:
     assert alone.sigma_ < 0.06
 
 
+@pytest.mark.slow
 def test_of_the_lower_bounds_of_an_architecture_the_highest_counts_once() -> None:
     rows = tables.from_file("reference:capacity")
     bounds = rows.filter(pl.col("capacity_bits").is_null())

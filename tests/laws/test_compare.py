@@ -14,6 +14,7 @@ from capax.laws.compare import compare
 from capax.store import tables
 
 
+@pytest.mark.slow
 def test_the_law_that_made_the_data_wins() -> None:
     rows = study(WITH_PLATEAU, columns=grid(widths=(16, 64, 128, 256, 512)), library_size=8000, sigma=0.08)
     found = compare(rows, [capax.PowerLaw(), capax.Polynomial(degree=3), capax.ECM()])
@@ -68,7 +69,7 @@ def test_information_criteria_compare_scales() -> None:
     assert line.information()[0] == pytest.approx(2 * 5 - 2 * norm.logpdf(y, mu, sigma).sum(), rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_beside_a_law_of_what_is_held_others_count_the_same_in_items() -> None:
     """The form of 2024, on the measurements that ship, has more than five times the error of the law of capacity."""
     rows = tables.from_file("reference:capacity")
@@ -85,6 +86,7 @@ def test_beside_a_law_of_what_is_held_others_count_the_same_in_items() -> None:
     assert "seq_len" not in scores["ecm"].reasons[0]
 
 
+@pytest.mark.slow
 def test_which_rows_are_compared_does_not_depend_on_the_order_of_the_laws() -> None:
     """A count of items that may be luck is left out of fits to such counts, but says nothing of bits."""
     rows = tables.from_file("reference:capacity").filter(pl.col("d_model") == 16)
@@ -95,6 +97,7 @@ def test_which_rows_are_compared_does_not_depend_on_the_order_of_the_laws() -> N
     assert len(compare(table, laws).counts) == len(rows.drop_nulls("capacity_bits"))
 
 
+@pytest.mark.slow
 def test_the_law_of_capacity_has_a_tenth_of_the_error_of_the_form_of_2024() -> None:
     """On networks that differ in what that form knows alone."""
     found = compare(tables.from_file("reference:grid"), [capax.ECM(), capax.CapacityLaw()])
@@ -161,6 +164,7 @@ def test_the_figure_shows_what_each_law_says_of_the_rows_left_out() -> None:
         compared(compare(rows, [capax.Polynomial()]))
 
 
+@pytest.mark.slow
 def test_every_law_of_bits_is_fitted_to_bits() -> None:
     rows = tables.from_file("reference:grid")
     found = compare(rows, [capax.CapacityLaw(), capax.CapacityLaw(axes=[])])

@@ -20,7 +20,7 @@ ASKED = {
 """Architectures that were not measured, one of them on the plateau where there is one."""
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     ("truth", "library_size", "undetermined"),
     [(TABLE_1, 8000.0, {"alpha", "beta"}), (WITH_PLATEAU, 2600.0, set())],

@@ -68,6 +68,7 @@ def test_without_a_plateau_alpha_and_beta_are_no_numbers() -> None:
     assert "plateau" in law.undetermined_["alpha"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["joint", "stages"])
 def test_finds_a_plateau(method: str) -> None:
     law = capax.ECM(method=method, n_bootstrap=99).fit(study(WITH_PLATEAU, library_size=4000))
@@ -79,6 +80,7 @@ def test_finds_a_plateau(method: str) -> None:
     assert low < 400 < high
 
 
+@pytest.mark.slow
 def test_joint_beats_stages_where_the_truth_is_known() -> None:
     """The paper's slopes read one point per series, so its stages are further from the law that made the data."""
     rows, truth = grid(), capacity(WITH_PLATEAU, **grid())

@@ -123,7 +123,7 @@ class AnyDepthLaw(OnAnything, DepthLaw):
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(AnyECM, marks=pytest.mark.slow), AnyPolynomial, AnyBitsLaw, AnyPowerLaw, AnyDepthLaw]
+    "kind", [pytest.param(AnyECM, marks=pytest.mark.very_slow), AnyPolynomial, AnyBitsLaw, AnyPowerLaw, AnyDepthLaw]
 )
 def test_passes_the_checks_that_draw_other_columns(kind: type[Law]) -> None:
     expected = {
@@ -134,6 +134,7 @@ def test_passes_the_checks_that_draw_other_columns(kind: type[Law]) -> None:
     checked(kind(n_bootstrap=10, **options), expected)
 
 
+@pytest.mark.slow
 def test_work_in_pipelines_searches_and_cross_validation() -> None:
     rows = study()
     frame, counts = pd.DataFrame(rows.to_dict(as_series=False)), rows["memorized_above_chance"].to_numpy()

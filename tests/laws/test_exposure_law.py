@@ -66,7 +66,7 @@ def test_a_rate_that_depends_on_size_is_fitted() -> None:
     assert low < -0.3 < high < 0
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     hits = dict.fromkeys(TRUE, 0)
     for seed in range(40):
@@ -78,7 +78,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         assert hits[name] >= 33, name  # of 40: fewer with a probability of 0.001 where they hold in 95 %
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_new_measurements_fall_into_their_intervals() -> None:
     hits = {100: 0, 1500: 0}
     for seed in range(100):
@@ -90,6 +90,7 @@ def test_new_measurements_fall_into_their_intervals() -> None:
     assert min(hits.values()) >= 88
 
 
+@pytest.mark.slow
 def test_more_points_of_the_same_trainings_narrow_no_interval() -> None:
     rows = study()
     one, two = (capax.ExposureLaw(n_bootstrap=300).fit(table) for table in (rows, pl.concat([rows, rows])))
@@ -110,7 +111,7 @@ def test_shares_and_exposures_are_inverses() -> None:
             law.exposures_for(share, size)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_new_training_strays_from_the_share_by_its_spread() -> None:
     new, errors = {"effective_parameters": [2000.0, 2000.0], "exposures": [50.0, 400.0]}, []
     true = np.log(1 / (1 + (TRUE["tau"] / np.array(new["exposures"])) ** TRUE["beta"]))
@@ -123,6 +124,7 @@ def test_a_new_training_strays_from_the_share_by_its_spread() -> None:
     assert law.share_spread(new).max() < 0.05  # that of what is held is more
 
 
+@pytest.mark.slow
 def test_what_no_training_came_near_has_no_value() -> None:
     law = capax.ExposureLaw().fit(study(ends=(10, 20, 40, 80), tau=3000.0, level=0.01))
     assert law.parameters_["tau"] is None
@@ -149,6 +151,7 @@ def test_rows_that_do_not_suffice_are_refused(rows: pl.DataFrame, message: str) 
         capax.ExposureLaw().fit(rows)
 
 
+@pytest.mark.slow
 def test_a_law_comes_back_from_its_file_bit_for_bit() -> None:
     law = capax.ExposureLaw(n_bootstrap=20).fit(
         tables.where(tables.from_file("reference:exposures"), ["optimizer=soap"])
@@ -242,6 +245,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_from_a_store_to_a_prediction(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ("--d-model", "16", "--n-heads", "2", "--d-head", "8")
     code, out, err = run(capsys, "predict", "--law", str(file), *sizes, "--exposures", "100", "--json")
@@ -260,6 +264,7 @@ def test_from_a_store_to_a_prediction(file: Path, capsys: pytest.CaptureFixture[
     assert "kbit" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,5 +1,7 @@
 """Every law of capax passes the suite that the author of another one inherits."""
 
+import pytest
+
 import capax
 from capax.laws.files import LAWS
 from capax.store import tables
@@ -31,6 +33,7 @@ class TestRelation(LawSuite):
     )  # first those above its least
 
 
+@pytest.mark.slow
 class TestECM(LawSuite):
     law, table = LAWS["ecm"](n_bootstrap=10), REFERENCE.gather_every(2)
 

@@ -312,6 +312,7 @@ def test_a_law_that_was_read_says_what_is_undetermined() -> None:
     assert "vocab_size" in capax.load_law("reference").undetermined_
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_linear_law_is_the_exact_one() -> None:
     """Without bounds the logarithms are a linear regression, whose prediction interval is known."""
     rows = study(library_size=1e9, sigma=0.1, columns=grid(widths=(16, 64)))
@@ -338,6 +339,7 @@ def test_the_bootstrap_is_seeded() -> None:
     assert (one.predict_interval(rows)[0] != other.predict_interval(rows)[0]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rows"),
     [
@@ -368,6 +370,7 @@ def test_the_laws_that_ship_are_those_of_the_study_that_ships(name: str) -> None
     assert load_law().name == "capacity"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_a_law_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
     rows = real().gather_every(2) if name == "ecm" else measured(name)  # its intervals are fits by the hundred
@@ -432,6 +435,7 @@ def test_laws_that_do_not_exist(name: str) -> None:
         load_law(name)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=5, deadline=None)
 @given(factor=st.floats(0.01, 100))
 def test_a_unit_of_counting_changes_only_the_scale(factor: float) -> None:

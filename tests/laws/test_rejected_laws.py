@@ -61,7 +61,7 @@ def test_its_own_parameters_are_found_again(name: str) -> None:
     np.testing.assert_allclose(law.predict(columns), form(true, columns), rtol=0.06)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("name", FORMS)
 def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
     kind, _, true = FORMS[name]
@@ -110,7 +110,7 @@ def test_too_few_series_and_unknown_options_are_refused(name: str, capsys: pytes
         load_law(f"reference:{name}")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_each_form_fits_counts_of_its_own_better_than_the_others() -> None:
     for name in FORMS:
         rows = drawn(name, 0.05, columns=grid(heads=(1, 3), widths=(16, 64, 256, 512)))
@@ -118,6 +118,7 @@ def test_each_form_fits_counts_of_its_own_better_than_the_others() -> None:
         assert found.scores[0].law == name
 
 
+@pytest.mark.slow
 def test_the_choice_of_the_paper_can_be_judged(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(["fit", "--data", str(REAL), "--law", "logistic", "--compare", "--degree", "2", "--json"])

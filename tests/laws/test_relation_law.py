@@ -127,7 +127,7 @@ def test_a_plan_has_the_key_dimension_that_the_law_asks_for(law: capax.RelationL
             assert law.predict(held)[0] == pytest.approx(row.n_heads * row.d_head, rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_plan_of_relations_is_verified_by_training() -> None:
     law = capax.load_law("reference:relation")
     found = capax.plan(law, 40, n_items=40, d_model=[32], probability=0.95)

@@ -122,6 +122,7 @@ def test_every_path_equals_the_published_computation(
             assert_same(gradient[e], parameter.grad if parameter.grad is not None else 0 * parameter, 1e-10, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_published_size(shared: bool) -> None:
     """Loss and gradients at the size of the benchmark, in float64."""
@@ -202,13 +203,14 @@ def test_parameters_of_the_theory_and_of_the_experiments() -> None:
     assert published.parameter_counts(n_outputs=100)["trainable"] == 20 * (2 * 64 * 64 + 2 * 64) + 65 * 64 + 65 * 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "n_outputs"),
     [
         ({"n_heads": 1, "d_head": 3}, 2),
         ({"n_heads": 2, "d_head": 2, "d_value": 1}, 5),
         ({"n_heads": 1, "d_head": 2, "n_layers": 2}, 3),
-        pytest.param({"n_heads": 2, "d_head": 6, "d_value": 3, "n_layers": 2}, 1, marks=pytest.mark.slow),
+        pytest.param({"n_heads": 2, "d_head": 6, "d_value": 3, "n_layers": 2}, 1, marks=pytest.mark.very_slow),
         ({"n_heads": 2, "d_head": 1, "d_value": 5, "n_layers": 3}, 2),
     ],
     ids=str,

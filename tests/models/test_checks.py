@@ -193,6 +193,7 @@ def test_what_cannot_be_checked(model: Any, given: dict[str, Any], said: str) ->
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_libraries_of_other_tasks_are_judged_by_what_can_be_recalled(tmp_path: Path) -> None:
     """Rows of facts and people all begin with one token, which is no contradiction."""
     (tmp_path / "two.csv").write_text("key,answer\na,x\nb,y\nc,x\n")
@@ -218,6 +219,7 @@ def test_items_of_the_library_that_repeat_others_are_named(recall: Any, tmp_path
     assert "1 of 3 repeat others" in next(one.evidence for one in report.checks if one.check == "library")
 
 
+@pytest.mark.slow
 def test_what_is_set_and_not_drawn_is_no_fault() -> None:
     """Mamba begins every layer with one A, log 1 to log n in each row, whatever the seed."""
     config = {"model_type": "mamba", "num_hidden_layers": 2, "hidden_size": 16, "state_size": 4}

@@ -56,6 +56,7 @@ def generated(spec: Transformer, member: Member, item: Tensor, cue: int) -> list
     return tokens[cue:]
 
 
+@pytest.mark.slow
 def test_wrong_tokens_of_rests_generated_one_by_one(spec: Transformer) -> None:
     ensemble = randomized(spec, vocab_size=3, context=4, members=1, seed=5)
     (member,) = members_of(ensemble)

@@ -50,13 +50,14 @@ class TestLlama(ModelSuite):
     model, task = LLAMA, TASK
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 class TestGpt2(ModelSuite):
     model: ClassVar = made("gpt2", set={"n_layer": 1} | dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0))
     task = TASK.replace(loss="last")
 
 
-@pytest.mark.parametrize("family", [pytest.param(f, marks=[pytest.mark.slow] * (f in SLOW)) for f in FAMILIES])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [pytest.param(f, marks=[pytest.mark.very_slow] * (f in SLOW)) for f in FAMILIES])
 def test_a_family_is_measured_as_the_library_builds_it(family: str, tmp_path: Path) -> None:
     spec, store = made(family), tmp_path / "s.db"
     run = capax.measure(TASK, spec, SHORT, restarts=2, store=store, keep_weights=True)
@@ -146,6 +147,7 @@ def changed(folder: Path, **tensors: torch.Tensor | None) -> None:
     save_file({name: tensor for name, tensor in found.items() if tensor is not None}, path, {"format": "pt"})
 
 
+@pytest.mark.slow
 def test_training_starts_from_the_weights_of_a_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
     spec = HuggingFace(weights=str(checkpoint))
     assert (spec.n_layers, spec.d_model, spec.config) == (2, 16, HuggingFace(config=checkpoint).config)  # type: ignore[arg-type]

@@ -44,6 +44,7 @@ def made(base: Path, **fields: Any) -> Lora:
     return Lora(base=str(base), **{"lora": {"r": 2}, **fields})
 
 
+@pytest.mark.slow
 class TestLora(ModelSuite):
     task: ClassVar = TASK
 
@@ -123,6 +124,7 @@ def test_a_member_that_would_change_the_base_is_refused(base: Path) -> None:
         stack(modules[0], modules[1:], spec)
 
 
+@pytest.mark.slow
 def test_a_run_trains_the_adapter_alone_and_says_what_the_base_loses(base: Path, tmp_path: Path) -> None:
     spec, store = made(base), tmp_path / "s.db"
     run = capax.measure(TASK, spec, Training(max_epochs=40, lr=0.05), restarts=2, store=store, keep_weights=True)
@@ -153,6 +155,7 @@ def test_a_run_trains_the_adapter_alone_and_says_what_the_base_loses(base: Path,
     assert (row["r"], row["n_layers"], row["d_model"], row["targets"]) == (2, 2, 16, "attention,mlp")
 
 
+@pytest.mark.slow
 def test_a_training_that_was_cut_off_goes_on(base: Path) -> None:
     whole, cut = (Course(pack(TASK, made(base), SHORT, members=(0, 1))) for _ in range(2))
     for course, steps in ((whole, 3), (cut, 1)):
@@ -166,6 +169,7 @@ def test_a_training_that_was_cut_off_goes_on(base: Path) -> None:
         assert "base_loss_after" in one.metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_targets_are_places_or_names(kind: str, tmp_path: Path) -> None:
     """GPT-2's layers are of a class of its own."""
@@ -184,6 +188,7 @@ def test_targets_are_places_or_names(kind: str, tmp_path: Path) -> None:
     assert layers("q_proj" if kind == "llama" else "c_attn") < attention
 
 
+@pytest.mark.slow
 def test_effective_parameters_are_the_rank_of_the_derivative(base: Path) -> None:
     spec = made(base, lora={"r": 2}, targets="mlp,q_proj")
     module = spec.torch_module({"vocab_size": TOKENS, "context": 20}, 0).double()
@@ -203,6 +208,7 @@ def test_effective_parameters_are_the_rank_of_the_derivative(base: Path) -> None
     assert freedom(16, 2, 24) == 2 * (16 + 24 - 2)
 
 
+@pytest.mark.slow
 def test_a_run_is_known_by_the_content_of_its_base(base: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(base, tmp_path / "moved")
     here, there = (Run(task=TASK, model=made(one)) for one in (base, moved))
@@ -224,7 +230,7 @@ def test_a_run_is_known_by_the_content_of_its_base(base: Path, tmp_path: Path) -
         capax.measure(TASK, there.model, SHORT)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_shuffled_base_is_a_control_that_all_runs_share(base: Path, tmp_path: Path) -> None:
     """Its shape, tokens and numbers are the checkpoint's, in another order that no seed changes."""
     spec, theirs = made(base, base_weights="shuffled"), made(base)
@@ -324,6 +330,7 @@ def test_others_see_names_without_folders(base: Path) -> None:
     assert seen.canonical() == made(base).canonical()
 
 
+@pytest.mark.slow
 def test_the_flag_of_a_base_chooses_the_model_and_its_tokens(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -354,6 +361,7 @@ def test_the_flag_of_a_base_chooses_the_model_and_its_tokens(
         assert capsys.readouterr().err == f"capax: {line}\n"
 
 
+@pytest.mark.slow
 def test_a_kept_model_becomes_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(TEXT + TEXT[::-1])
     text = capax.Text(library=str(tmp_path / "text.txt"), bpe_size=280, seq_len=8)
@@ -388,7 +396,7 @@ def test_a_kept_model_becomes_a_checkpoint(tmp_path: Path) -> None:
     assert capax.checkpoint(tokens_alone.key, tmp_path / "alone", store).files == ("config.json", "model.safetensors")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_report_of_adapters_on_facts_is_written(base: Path, tmp_path: Path) -> None:
     """No plan of networks that learn from scratch speaks of them; paths stay at home."""
     (tmp_path / "f.tsv").write_text("key\tanswer\n" + "".join(f"k{n}\ta{n}\n" for n in range(9)))

@@ -54,11 +54,13 @@ class TestTransformerOfToday(ModelSuite):
     task = SEQUENCES
 
 
+@pytest.mark.slow
 class TestTurnedTransformerByTheLastToken(ModelSuite):
     model = TRANSFORMER.replace(positions="rotary", n_kv_heads=1, gated=True, activation="silu", norm="rms")
     task = SEQUENCES.replace(loss="last", library_size=200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])
 @pytest.mark.parametrize("loss", ["all", "last"])
 def test_what_is_looked_up_of_a_vocabulary_is_the_same_in_any_pack(
@@ -76,11 +78,13 @@ class TestTransformerWithSlopes(ModelSuite):
     task = SEQUENCES.replace(loss="last")
 
 
+@pytest.mark.slow
 class TestTransformerOfExpertsInParallel(ModelSuite):
     model = TRANSFORMER.replace(n_layers=2, attention="gated-delta", n_experts=3, parallel=True)
     task = SEQUENCES
 
 
+@pytest.mark.slow
 class TestTransformerThatDrawsInTraining(ModelSuite):
     model = TRANSFORMER.replace(n_layers=2, dropout=0.2, activation="rrelu", norm_place="post", attention="delta")
     task = SEQUENCES

@@ -128,6 +128,7 @@ def test_a_training_with_dropout_goes_on_where_it_was() -> None:
     assert trained.same_when_taken_up(pack([0, 1], module("Torch", dropout=0.3), max_epochs=6), 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [module("Torch"), module("x_transformers"), module("Torch", last=True)])
 def test_a_module_is_measured_and_recalled(model: Module, tmp_path: Path) -> None:
     task = TASK.replace(loss="last" if model.arguments.get("last") else "all")
@@ -302,6 +303,7 @@ def test_information_is_measured_without_dropout() -> None:
     assert all(torch.equal(a, g.get_state()) for a, g in zip(states, course.learner.ensemble.generators, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["soap", "muon"])
 @pytest.mark.parametrize("name", ["Convolved", "Biased"])
 def test_optimizers_of_matrices_train_any_parameters(name: str, optimizer: str) -> None:

@@ -32,6 +32,7 @@ def every_unreachable(readout: np.ndarray) -> list[int]:
     return unreachable_tokens(readout, list(range(len(readout))))
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10**6), vocab_size=st.integers(2, 40), d_model=st.integers(1, 6))
 def test_equals_the_plain_programme(seed: int, vocab_size: int, d_model: int) -> None:
@@ -39,7 +40,7 @@ def test_equals_the_plain_programme(seed: int, vocab_size: int, d_model: int) ->
     assert every_unreachable(readout) == plain(readout)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(("seed", "d_model"), [(0, 4)])
 def test_equals_the_plain_programme_when_rivals_come_in_rounds(seed: int, d_model: int) -> None:
     readout = uniform_readout(seed, 150, d_model).astype(np.float32)

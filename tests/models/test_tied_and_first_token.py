@@ -31,6 +31,7 @@ def amounts(run: Measurement) -> dict[str, float]:
     return {unit.name: unit.amount for unit in run.units}
 
 
+@pytest.mark.slow
 @TRIED
 def test_what_is_known_and_recalled_is_that_of_a_plain_network_that_reads_the_first_token(
     loss: str, tmp_path: Path
@@ -58,6 +59,7 @@ def test_what_is_known_and_recalled_is_that_of_a_plain_network_that_reads_the_fi
             memory.recall(prefix)
 
 
+@pytest.mark.slow
 def test_the_first_token_can_be_known_and_only_then(tmp_path: Path) -> None:
     """Sequences that all begin with one token: what a network can know of the first one is all of it."""
     file = tmp_path / "library.txt"
@@ -112,6 +114,7 @@ def test_a_tied_table_is_counted_once() -> None:
     assert not TIED.frozen_readout
 
 
+@pytest.mark.slow
 def test_targets_that_a_frozen_table_cannot_rank_first_are_named(tmp_path: Path) -> None:
     model = TIED.replace(embeddings="frozen", d_model=2, n_heads=1)
     task = TASK.replace(vocab_size=20)

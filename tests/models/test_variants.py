@@ -102,6 +102,7 @@ TIED: dict[str, Any] = {"embeddings": "trained", "readout": "tied", "ffn": "none
 DELTA: dict[str, Any] = {"attention": "delta", "norms": False, "ffn": "none"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

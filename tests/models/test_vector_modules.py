@@ -56,6 +56,7 @@ def test_our_model_as_a_module_is_trained_to_the_same_weights(task: Any, module:
     assert found.ensemble.parameter_counts() == expected.ensemble.parameter_counts()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "module"), [(FRESH, ALIKE[0][1]), (WHOLE, ALIKE[3][1]), (SUBSETS, ALIKE[4][1])])
 def test_a_member_is_the_same_bit_for_bit_in_any_pack(task: Any, module: Any) -> None:
     found = traits(module, task.sizes())
@@ -63,7 +64,7 @@ def test_a_member_is_the_same_bit_for_bit_in_any_pack(task: Any, module: Any) ->
     assert trained.same_in_any_pack(task, module, EXACT.replace(precision="float32"))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_search_for_the_key_dimension_ends_where_our_channels_does() -> None:
     """Modules of several head sizes are trained size by size, our channels together, padded."""
     protocol = capax.Budget(head_counts=(1, 2), restarts=2, max_trainings=8, target_f1=0.8)
@@ -80,7 +81,7 @@ def test_a_search_for_the_key_dimension_ends_where_our_channels_does() -> None:
     assert found.search.built is None, "what a module can be built to hold is not known"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_search_for_the_largest_library() -> None:
     training = EXACT.replace(precision="float32", max_steps=150, lr=0.02)
     found = capax.measure(SHARED, examples(**HEADS), training, protocol=Mls(max_trainings=40))

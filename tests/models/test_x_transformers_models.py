@@ -35,7 +35,7 @@ class TestADecoderOfToday(ModelSuite):
     model, task = made({**TODAY, "use_rmsnorm": True}), TASK
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 class TestADecoderThatNoVariantIs(ModelSuite):
     model: ClassVar = made({"attn_qk_norm": True, "ff_relu_squared": True, "num_memory_tokens": 2})
     task = TASK.replace(loss="last")
@@ -107,6 +107,7 @@ def test_what_no_variant_has_is_named(options: dict[str, Any], said: str) -> Non
     assert spec.remarks() == ("model: by x-transformers 1",)
 
 
+@pytest.mark.slow
 def test_it_is_measured_stored_listed_and_recalled_without_trust(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     spec = made({"attn_qk_norm": True, "attn_kv_heads": 1, "ff_mult": 2})
@@ -124,6 +125,7 @@ def test_it_is_measured_stored_listed_and_recalled_without_trust(tmp_path: Path)
     assert capax.Measurement.from_json(run.to_json()) == run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [capax.Mls(first_size=4, seeds=4, max_trainings=8), capax.Capacity(restarts=2)])
 def test_searches_and_capacities_take_it(protocol: Any) -> None:
     training = SHORT if protocol.protocol == "mls" else Training(max_steps=20, cycle_steps=10)

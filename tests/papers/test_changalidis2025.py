@@ -148,7 +148,7 @@ def test_without_the_papers_triples_its_scale_cannot_be_judged() -> None:
         assert "need a licence" in found[0].reason
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_layer_as_it_is_stops_where_one_answer_a_concept_does() -> None:
     """Twenty concepts of two properties and ten of one: the layer of the code holds about 30 facts, mended all 50."""
     rows = torch.tensor([[c, 30 + p, 32 + (7 * c + 5 * p) % 11] for c in range(30) for p in range(1 + (c < 20))])
@@ -171,7 +171,7 @@ def test_a_training_follows_from_its_seed_and_leaves_torchs_random_numbers() -> 
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_fault_at_demo() -> None:
     """The training itself, as the recipe does it (25 s)."""
     found = fault.trained("demo")

@@ -52,7 +52,7 @@ Counted = Callable[[int, int, int], float]
         ("figure-7", 0, full, lambda n, h, b: full(n, h, b) * b / 16),
         ("figure-7", 2, full, lambda n, h, b: 640 - 20 * h - 20 * b - 3 * n),
         ("figure-7", 3, full, lambda n, h, b: 30 * b * np.exp((0.1 * h - 0.4) * n)),
-        pytest.param("figure-7", 4, full, sigmoid, marks=pytest.mark.slow),
+        pytest.param("figure-7", 4, full, sigmoid, marks=pytest.mark.very_slow),
         ("figure-8", 0, as_law, lambda n, h, b: 8 * 40 ** ((n // 4 + h) % 2)),
         ("figure-9", 0, as_law, lambda n, h, b: 5 * h * b),
         ("figure-9", 0, as_law, lambda n, h, b: h * b * n),
@@ -80,7 +80,7 @@ def one_verdict(figure: str, claim: int, made: Made, scale: Scale = "demo") -> V
     return recipe.claims[claim].verdict(Evidence(runs, scale), missing=0)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(
     ("count", "answer"),
     [
@@ -142,6 +142,7 @@ def test_the_rival_has_no_coefficient_that_the_networks_leave_open(lengths: int,
         assert law.degree == degree
 
 
+@pytest.mark.slow
 def test_where_no_width_saturates_the_line_is_not_judged() -> None:
     line, sigmoid, *errors = verdicts("harma2024", "figure-7", grid(as_law))
     assert errors.pop().reason == "counts of every length and head count still rise at the widest width"
@@ -151,13 +152,14 @@ def test_where_no_width_saturates_the_line_is_not_judged() -> None:
     assert all(verdict.measured for verdict in (line, *errors))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_an_error_that_depends_on_the_widths_that_are_kept_is_not_judged() -> None:
     (verdict,) = verdicts("harma2024", "figure-8", grid(lambda n, h, b: as_law(n, h, b) * (b / 8) ** (2 * (h % 2))))
     assert verdict.answer == "cannot be judged"
     assert "depends on the widths" in verdict.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("of_three", "answer"), [(1.0, "differs"), (2.0, "agrees"), (0.5, "agrees")])
 def test_figure_10_says_to_which_side_it_errs(of_three: float, answer: str) -> None:
     made = grid(lambda n, h, b: as_law(n, h, b) * (of_three if h == 3 else 1))
@@ -182,6 +184,7 @@ def test_parameters_of_other_networks_differ() -> None:
     assert verdicts("harma2024", "figure-1", grid(as_law))[0].answer == "agrees"
 
 
+@pytest.mark.slow
 def test_a_choice_of_fit_that_decides_is_said() -> None:
     made = grid(lambda n, h, b: 90 + 20 * h + 1.5 * (b - 14) ** 2 - 6 * (n - 8) * (b - 16))
     verdict = one_verdict("figure-7", 2, made)
@@ -189,6 +192,7 @@ def test_a_choice_of_fit_that_decides_is_said() -> None:
     assert verdict.reason.startswith("depends on how the ECM is fitted: fitted jointly: ")
 
 
+@pytest.mark.slow
 def test_the_row_of_two_layers_is_unusable_and_figure_11_depends_on_what_a_coefficient_is() -> None:
     assert verdicts("harma2024", "table-1", grid(as_law))[2].answer == "differs"
     (recipe,) = recipes("harma2024", "figure-11")
@@ -271,7 +275,7 @@ def test_widths_whose_read_out_cannot_give_a_target_are_left_out_of_figure_4() -
     assert "width 32" in (found[0].measured or "")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harma2024, "FITS", (79,))
     drawn = shattered(lambda rng: rng.negative_binomial(12, 0.1, harma2024.TELLING) + 12)

@@ -47,6 +47,7 @@ def test_trends_with_heads_and_context(figure: str) -> None:
     assert verdicts("mahdavi2024", figure, swept(figure, lambda x: 900 - 20 * x))[0].answer == "differs"
 
 
+@pytest.mark.slow
 def test_linear_in_heads() -> None:
     figure = "figure-2-heads"
     line, square = swept(figure, lambda x: 50 * x), swept(figure, lambda x: 300 * (x == 4) + 10)

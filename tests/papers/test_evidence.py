@@ -152,6 +152,7 @@ def test_one_or_two_seeds_have_no_interval() -> None:
         assert found.measured in ("R² 0.999", "R² 1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [3, 6])
 @pytest.mark.parametrize("power", [1.4, 2.0])
 def test_the_interval_of_a_means_line_covers(seeds: int, power: float) -> None:
@@ -231,6 +232,7 @@ def test_slopes_with_bounds_are_those_of_an_independent_maximum_likelihood() -> 
     assert alone.value == pytest.approx(found.value)  # a group of bounds alone tells nothing
 
 
+@pytest.mark.slow
 def test_bounds_take_the_bias_from_a_grid_that_fills_its_library() -> None:
     rng, wrong = np.random.default_rng(0), 0
     for _ in range(200):

@@ -72,6 +72,7 @@ def answers(figure: str, made: Made) -> list[str]:
 UNJUDGED = "cannot be judged"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("density", "expected"),
     [
@@ -84,6 +85,7 @@ def test_random_tokens(density: Any, expected: list[str]) -> None:
     assert answers("tokens", holding(density)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("density", "expected"),
     [
@@ -96,6 +98,7 @@ def test_sentences(density: Any, expected: list[str]) -> None:
     assert answers("sentences", holding(density)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", ["tokens", "sentences", "one-base"])
 def test_wide_intervals_and_adapters_that_hold_nothing_agree_with_nothing(figure: str) -> None:
     """Restarts far apart have an interval from zero on; one that learned nothing reached no bits."""
@@ -144,6 +147,7 @@ def test_a_shuffled_base_that_holds_more_differs_and_so_does_a_base_that_is_spar
     assert answers("one-base", holding(more, lost=0.5)) == ["agrees", "differs", "differs", "differs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["demo", "small"])
 def test_placements_have_as_many_parameters_and_one_control_each(scale: Any) -> None:
     (recipe,) = recipes("lora2026", "one-base")
@@ -162,7 +166,7 @@ def test_a_base_is_small(scale: str) -> None:
     assert sum(path.stat().st_size for path in (FOLDER / f"base-{scale}").iterdir()) < 1_000_000
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_base_knows_its_language_and_the_control_does_not() -> None:
     """By the loss on text that it never saw; a guess has 7.6 nats a token."""
     base = FOLDER / "base-demo"

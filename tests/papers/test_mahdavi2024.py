@@ -72,13 +72,13 @@ def means(name: str, swept: str, store: Path) -> tuple[list[int], list[float]]:
     return sorted(found), [float(np.mean(found[size])) for size in sorted(found)]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_capacity_is_linear_in_the_heads(tmp_path: Path) -> None:
     """The paper's accuracy has R² of at least .98 about a line."""
     heads, counts = means("heads-shared", "n_heads", tmp_path / "s.db")
     assert np.corrcoef(heads, counts)[0, 1] ** 2 >= 0.98
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_capacity_rises_with_the_context(tmp_path: Path) -> None:
     assert (np.diff(means("context-shared", "context_size", tmp_path / "s.db")[1]) > 0).all()

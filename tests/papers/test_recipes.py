@@ -67,6 +67,7 @@ def digest(keys: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(keys)).encode()).hexdigest()[:16]
 
 
+@pytest.mark.slow
 def test_every_study_file_is_a_study_and_is_used() -> None:
     for folder in PAPERS.values():
         used = {
@@ -93,6 +94,7 @@ def test_names_are_distinct_and_every_claim_has_its_standing() -> None:
         assert all(claim.value is None or claim.value for claim in recipe.claims)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("paper", "figure", "answers"),
     [
@@ -138,6 +140,7 @@ def test_a_verdict_that_cannot_fail_is_a_self_check() -> None:
     assert claim.verdict(Evidence((), "demo"), 0).reason == "it is"
 
 
+@pytest.mark.slow
 def test_what_arithmetic_settles_is_not_counted_as_the_papers() -> None:
     """The verdict is the same whatever networks recall of a library: no evidence for a paper, nor against it."""
     settled = [(recipe, claim) for recipe in EVERY for claim in recipe.claims if claim.kind == "by arithmetic"]

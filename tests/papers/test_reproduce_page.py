@@ -15,7 +15,7 @@ from capax.papers.recipe import PAPERS, recipes
 from capax.papers.reproduce import Reproduction, figures, fitted
 
 KEPT = sorted((DOCS / "reproduced").glob("*.json"))
-
+MANY_FITS = ("harma2024-small", "harma2024-figure-5-paper", "mahdavi2024-small")
 
 DEMO = ("morris2025", "allenzhu2024", "changalidis2025", "lora2026")
 """Papers whose demo is kept, as small takes up to an hour of each."""
@@ -30,7 +30,10 @@ def test_small_of_every_paper_is_kept_with_every_figure() -> None:
         assert all(f"(reproduced/{name})" in (DOCS / "reproduced.md").read_text("utf-8") for name in found)
 
 
-@pytest.mark.parametrize("kept", KEPT, ids=[path.stem for path in KEPT])
+@pytest.mark.parametrize(
+    "kept",
+    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in MANY_FITS)) for path in KEPT],
+)
 def test_the_runs_that_are_kept_give_the_verdicts(kept: Path, tmp_path: Path) -> None:
     told = Reproduction.model_validate_json(kept.read_text(encoding="utf-8"))
     assert told.store is not None
@@ -50,6 +53,7 @@ def test_the_runs_that_are_kept_give_the_verdicts(kept: Path, tmp_path: Path) ->
         assert [claim.answer for claim in said.claims] == [verdict.answer for verdict in verdicts], recipe.figure
 
 
+@pytest.mark.slow
 def test_figure_7_has_both_rows_and_no_count_below_zero() -> None:
     kept = Reproduction.model_validate_json((DOCS / "reproduced" / "harma2024-small.json").read_text(encoding="utf-8"))
     assert kept.store is not None

@@ -35,6 +35,7 @@ def made(run: Run, rng: np.random.Generator, frozen: float = 1.0, loss: str = "l
     return measurement(run, counts, stop_reason="plateau")
 
 
+@pytest.mark.slow
 def test_every_combination_has_every_claim_and_only_its_own_runs() -> None:
     (recipe,) = recipes("harma2024", "unstated")
     rng = np.random.default_rng(0)
@@ -70,7 +71,7 @@ def test_positions(frozen: float, answer: str) -> None:
         positions_alike(Evidence(runs[:1], "small"))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_most_hold_or_do_not() -> None:
     found, _ = verdicts("harma2024", "unstated", made, "small")
     assert found.answer == "agrees"

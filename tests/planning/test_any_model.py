@@ -138,6 +138,7 @@ def test_the_usual_axes_are_the_usual_law() -> None:
     assert capax.PowerLaw(axes=axes).fit(depth).parameters_ == capax.DepthLaw().fit(depth).parameters_
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_axes(
     table: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,6 +96,7 @@ def test_each_architecture_holds_and_the_next_smaller_does_not(law: Law) -> None
     assert found.nearest is None
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=12, deadline=None)
 @given(target=st.integers(20, 1200), probability=st.floats(0.55, 0.99))
 def test_more_or_surer_needs_no_less(target: int, probability: float) -> None:
@@ -183,6 +184,7 @@ def test_bad_plans_are_refused(law: Law, changes: dict[str, Any], said: str) -> 
         capax.plan(law, **{"target": 100, "seq_len": 8} | changes)
 
 
+@pytest.mark.slow
 def test_what_was_not_tried_is_said(law: Law) -> None:
     """A value that was given and lies outside by what follows from it, and an end of the domain between two steps."""
     found = capax.plan("reference:relation", 64, n_items=64, d_model=[32, 128])
@@ -216,7 +218,7 @@ def test_predictions_say_where_they_stand(law: Law) -> None:
 # Verified by training
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_plan_holds_when_it_is_trained(law: Law, tmp_path: Path) -> None:
     """120 sequences of 8 tokens: the planned model is trained as the law's data were, and the law learns from it."""
     found = capax.plan(law, 120, seq_len=8, probability=0.95, n_heads=[2])
@@ -260,6 +262,7 @@ def test_where_all_is_outside_the_domain_that_is_said_and_no_budget() -> None:
     assert least <= int(str(error.value).split()[3]) <= most
 
 
+@pytest.mark.slow
 def test_widths_whose_load_a_law_does_not_know_are_left_out() -> None:
     """With 64 edges width 128 has a load of 3, below all that the law knows; the other widths are planned."""
     frontier = capax.plan("reference:relation", 64, n_items=64)
@@ -270,6 +273,7 @@ def test_widths_whose_load_a_law_does_not_know_are_left_out() -> None:
         capax.plan("reference:relation", 64, n_items=64, d_model=128)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [(1, 2, 3, 4), (1, 4)])
 def test_beyond_the_domain_the_smallest_is_found_whatever_else_is_asked(heads: tuple[int, ...]) -> None:
     """Few heads need a width that lies further beyond it than that of many, and are smaller."""

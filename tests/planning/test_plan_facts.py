@@ -166,7 +166,7 @@ def test_what_does_not_hold_says_so(facts: capax.Facts) -> None:
     assert checked.recall < 0.99
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_runs_of_ones_own_join_the_study(facts: capax.Facts, tmp_path: Path) -> None:
     """Networks that recall one file at other fills than the study's change the fill by what they add to the mean."""
     training = capax.Training(max_steps=300)
@@ -244,6 +244,7 @@ def test_a_fill_says_how_many_files_it_is_known_by(facts: capax.Facts, tmp_path:
     assert f"{EARLY}: 1 run of the data given" in plan.notes
 
 
+@pytest.mark.slow
 def test_a_file_and_its_shuffled_control_are_two_files(
     facts: capax.Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

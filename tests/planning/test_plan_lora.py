@@ -142,7 +142,7 @@ def test_the_refitted_law_is_the_least_squares_of_logarithms() -> None:
     assert abs(np.corrcoef(logs, np.log(table["adapter_parameters"].to_numpy()))[0, 1]) < 1e-6
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_plan_is_verified_by_training(facts: Facts, plan: AdapterPlan, tmp_path: Path) -> None:
     found = verify_lora(facts, plan, training=Training(max_epochs=2), store=tmp_path / "s.db")
     run = found.measurement

@@ -37,6 +37,7 @@ def test_the_ways_to_choose_from_each_leave_more_for_more_bits() -> None:
     assert found[-1].left == 1
 
 
+@pytest.mark.slow
 def test_a_file_is_smaller_than_by_parameters_and_holds_as_much() -> None:
     by_bytes, plain = planned(1000, smallest="bytes"), planned(1000)
     assert [one.bytes for one in by_bytes.architectures] == sorted(one.bytes for one in by_bytes.architectures)
@@ -73,6 +74,7 @@ def test_the_bytes_are_those_that_quantize_counts(tmp_path: Path) -> None:
     assert way.n_bytes(model_of(first).replace(n_layers=10**9), **task.sizes()) > 10**9
 
 
+@pytest.mark.slow
 def test_a_budget_of_bytes_is_of_the_file() -> None:
     found = planned(smallest="bytes", budget_bytes=30_000)
     assert all(one.bytes <= 30_000 for one in found.architectures)
@@ -81,6 +83,7 @@ def test_a_budget_of_bytes_is_of_the_file() -> None:
     assert best.at_least > planned(budget_bytes=30_000).architectures[0].at_least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -99,11 +102,13 @@ def test_only_laws_in_bits_know_bytes() -> None:
         capax.plan("reference:power", 100, smallest="bytes", **ASKED)
 
 
+@pytest.mark.slow
 def test_a_plan_by_bytes_is_not_verified() -> None:
     with pytest.raises(CapaxError, match="quantize"):
         capax.verify_plan("reference", planned(100, smallest="bytes"))
 
 
+@pytest.mark.slow
 def test_facts_are_recalled_by_the_rounded_weights(tmp_path: Path) -> None:
     """What is verified is what the kept weights recall once they are rounded."""
     lines = "".join(f"k{n}\ta{n * 7 % 11}\n" for n in range(60))

@@ -204,6 +204,7 @@ def test_a_law_whose_file_has_no_rows_plans_as_well() -> None:
     assert whole.measured is not None
 
 
+@pytest.mark.slow
 def test_any_law_of_bits_plans_and_knows_what_is_known_early() -> None:
     rows = tables.where(tables.from_file("reference:capacity"), ["vocab_size=100", "loss=all"])
     power = capax.PowerLaw(axes=["d_model"], target="capacity_bits").fit(
@@ -224,6 +225,7 @@ def test_what_is_known_early_is_not_verified_by_what_is_held() -> None:
         capax.verify_plan(law(), found)
 
 
+@pytest.mark.slow
 def test_every_size_that_was_given_is_that_of_the_network(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -272,7 +274,7 @@ def test_heads_that_do_not_fill_the_width_are_verified(
         capax.verify_plan(law(), found)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_width_that_was_given_is_the_one_that_is_verified(tmp_path: Path) -> None:
     few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}
     found = planned(10, seq_len=4, vocab_size=16, d_model=[18], **few)
@@ -281,7 +283,7 @@ def test_a_width_that_was_given_is_the_one_that_is_verified(tmp_path: Path) -> N
     assert checked.measurement.spec.model.d_model == 18
 
 
-@pytest.mark.slow  # three trainings to convergence each
+@pytest.mark.very_slow  # three trainings to convergence each
 @pytest.mark.parametrize(("hours", "proxy"), [(1.0, None), (1e-9, 8)])
 def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
     hours: float, proxy: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -417,6 +419,7 @@ def test_a_promise_is_kept_in_its_own_unit_and_by_the_family_that_was_planned(mo
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("items", [300, 20_000])
 def test_hours_for_so_many_items_hold_as_many(items: int) -> None:
     first = planned(items, seq_len=16, vocab_size=1000).architectures

@@ -470,6 +470,7 @@ def test_a_config_of_more_modules_than_any_model_has(sized: Path, monkeypatch: p
         model_size(sized)
 
 
+@pytest.mark.slow
 def test_no_family_has_more_by_default_than_is_allowed() -> None:
     """Not the fields that are sizes of layers and experts, such as `vocab_size_per_layer_input` of Gemma 3n."""
     kinds, without = list(transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES), []

@@ -58,7 +58,7 @@ def test_without_the_package_the_tag_is_named() -> None:
         capax.Run.model_validate({"task": {"task": "pairs"}, "model": {"model": "transformer"}})
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_worker_processes_import_the_package(installed: Path) -> None:
     script = installed / "measured.py"
     script.write_text(MEASURED)
@@ -88,7 +88,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_ray_tasks_find_the_files(ours: SimpleNamespace, tmp_path: Path) -> None:
     script = tmp_path / "ray_sweep.py"
     script.write_text(RAY)

@@ -43,6 +43,7 @@ def made(ours: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> Sim
     return SimpleNamespace(store=store, pairs=pairs, small=small, kept=kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("task", ["pairs", "sequences"])
 def test_it_is_measured_by_every_protocol(task: str, protocol: str, made: SimpleNamespace) -> None:
@@ -53,11 +54,13 @@ def test_it_is_measured_by_every_protocol(task: str, protocol: str, made: Simple
     assert Measurement.model_validate_json(found.model_dump_json()) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["pairs", "sequences"])
 def test_a_kept_memory_is_loaded_and_asked(task: str, made: SimpleNamespace) -> None:
     assert recalled(made.kept[task], made.store) == made.kept[task].memorized
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["pairs", "sequences"])
 def test_it_is_probed(task: str, made: SimpleNamespace) -> None:
     found = capax.probe(capax.load(made.kept[task].key, made.store), trials=20)
@@ -79,7 +82,7 @@ def test_tables_have_its_fields(made: SimpleNamespace) -> None:
     assert tables.where(table, ["n_kv_heads=2", "task=pairs"]).height == 1
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_sweep_of_it_is_resumed(ours: SimpleNamespace, tmp_path: Path) -> None:
     """Its first run is found in the store; the rest is measured by a process that has to find the file."""
     study = tmp_path / "study.toml"
@@ -106,13 +109,14 @@ def test_a_check_takes_it(made: SimpleNamespace) -> None:
     assert all(check.verdict != "failed" for check in found.checks)
 
 
+@pytest.mark.slow
 def test_a_sensitivity_study_takes_it(made: SimpleNamespace) -> None:
     found = capax.sensitivity(made.pairs, made.small, SHORT, choices={"lr": (0.01,)}, restarts=2, device="cpu")
     assert found.spec.model == made.small
     assert len(found.choices) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_power_law_over_its_own_field_plans(ours: SimpleNamespace, tmp_path: Path) -> None:
     letters = LETTERS.replace(library_size=150)
     models = [

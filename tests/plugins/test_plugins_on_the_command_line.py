@@ -101,6 +101,7 @@ def in_folder(folder: Path, one_core: None) -> None:
     """Every command works there, and trains in this process."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "protocol"), [(PAIRS, "mac"), (LETTERS, "mls"), (PAIRS, "shatter")])
 def test_measure(task: list[str], protocol: str, capsys: pytest.CaptureFixture[str]) -> None:
     printed = said(capsys, "measure", *task, *GQA, *SHORT, *PROTOCOLS[protocol], "--store", "m.db", "--json")
@@ -122,6 +123,7 @@ def test_sensitivity(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(printed)["spec"]["model"]["n_kv_heads"] == 2
 
 
+@pytest.mark.slow
 def test_runs(kept: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     listed = said(capsys, "runs", "--store", "kept.db")
     assert all(key[:12] in listed for key in kept.values())
@@ -132,6 +134,7 @@ def test_runs(kept: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert rows == [("pairs", 2, 20), ("sequences", 2, None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["pairs", "sequences"])
 def test_a_run_is_shown(task: str, kept: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert "2 of keys and values" in said(capsys, "runs", "show", kept[task][:12], "--store", "kept.db")
@@ -142,6 +145,7 @@ def test_recall(task: str, prefix: str, kept: dict[str, str], capsys: pytest.Cap
     assert "probability" in said(capsys, "runs", "recall", kept[task], prefix, "--store", "kept.db")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["pairs", "sequences"])
 def test_probe(task: str, kept: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     printed = said(capsys, "runs", "probe", kept[task], "--trials", "20", "--store", "kept.db", "--json")
@@ -154,7 +158,7 @@ def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["bounds"] or found["not_applicable"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_sweep_that_is_killed_goes_on(folder: Path, ours: SimpleNamespace) -> None:
     """The command itself, as two processes: the first is killed when it has stored a run."""
     (folder / "killed.toml").write_text(
@@ -188,7 +192,7 @@ def law(study: Path) -> Path:
     return study.parent / "law.json"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_fit_and_predict(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert set(json.loads(law.read_text())["values"]) >= {"k", "n_kv_heads"}
     arguments = ["predict", "sequences", "--law", law, "--size", "n_kv_heads=2", "--d-model", "4", "--json"]
@@ -197,18 +201,21 @@ def test_fit_and_predict(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["value"] > 0
 
 
+@pytest.mark.slow
 def test_plan(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--probability", "0.5", "--multiple", "1", "--verify", "--json"]
     printed = said(capsys, "plan", "sequences", "--items", "20", "--law", law, *options)
     assert json.loads(printed)["architectures"][0]["n_kv_heads"] in (1, 2, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["width", "curves"])
 def test_figure(kind: str, study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "figure", kind, study, "--out", f"{kind}.png")
     assert Path(f"{kind}.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_report(study: Path, kept: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "report", study, "kept.db", "--out", "page.html")
     page = Path("page.html").read_text()
@@ -216,6 +223,7 @@ def test_report(study: Path, kept: dict[str, str], capsys: pytest.CaptureFixture
     assert "n_kv_heads" in page
 
 
+@pytest.mark.slow
 def test_check_model(capsys: pytest.CaptureFixture[str]) -> None:
     """Also where the command was run without the plugin before."""
     with pytest.raises(SystemExit):

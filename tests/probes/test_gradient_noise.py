@@ -114,6 +114,7 @@ def test_without_a_signal_the_interval_has_no_end() -> None:
     assert (opposed.scale, opposed.low, opposed.high) == (None, 0, None)
 
 
+@pytest.mark.slow
 def test_a_kept_run_before_and_after_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task, model = capax.Sequences(seq_len=4, vocab_size=9, library_size=60), capax.Transformer(d_model=6, d_head=4)
     training = capax.Training(max_epochs=20, lr=0.02, batch_size=16)

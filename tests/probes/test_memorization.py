@@ -19,6 +19,8 @@ from capax.probes.memorization import Memorization, coded, membership
 from capax.tasks.text import control
 from capax.tasks.text_windows import halves
 
+pytestmark = pytest.mark.slow
+
 MODEL = capax.Transformer(n_heads=2, d_model=32, d_head=16, embeddings="trained", readout="tied")
 LONG, SHORT = capax.Training(max_epochs=60), capax.Training(max_epochs=2)
 

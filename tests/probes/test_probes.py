@@ -63,6 +63,7 @@ def found(memory: Memory) -> Probes:
     return capax.probe(memory, trials=TRIALS, seed=1)
 
 
+@pytest.mark.slow
 def test_cues_say_what_the_measurement_counted(memory: Memory, found: Probes) -> None:
     cue = found.cue
     rates = [point.recalled.recalled for point in cue.points]
@@ -82,12 +83,14 @@ def test_cues_say_what_the_measurement_counted(memory: Memory, found: Probes) ->
     assert cue.points[-1].error == pytest.approx(1 - cue.points[-1].recalled.rate)
 
 
+@pytest.mark.slow
 def test_the_shortest_cue_counts_as_recall_of_all_tokens_does(whole: Memory) -> None:
     cue = capax.probe(whole, trials=1).cue
     assert cue.points[0].recalled.recalled == whole.run.memorized == cue.points[0].possible
     assert len(cue.minimum) == 12
 
 
+@pytest.mark.slow
 def test_no_corruption_changes_nothing(found: Probes, whole: Memory) -> None:
     assert found.basin.points[0].last.rate == 1
     assert found.basin.points[0].whole is None
@@ -109,6 +112,7 @@ def known_items(memory: Memory) -> list[np.ndarray]:
     return [item for item, right in zip(items, recalls(memory, [i[:-1] for i in items], items), strict=True) if right]
 
 
+@pytest.mark.slow
 def test_one_corrupted_token_against_all_that_there_are(memory: Memory, found: Probes) -> None:
     known = known_items(memory)
     assert len(known) == found.basin.items == found.ablation.items
@@ -132,6 +136,7 @@ def test_one_corrupted_token_against_all_that_there_are(memory: Memory, found: P
     assert one.low < np.mean(shares) < one.high
 
 
+@pytest.mark.slow
 def test_every_token_counts_where_recall_says_so(whole: Memory) -> None:
     points = capax.probe(whole, trials=300).basin.points
     assert capax.probe(whole, trials=1).basin.items == whole.run.memorized <= len(known_items(whole))
@@ -151,6 +156,7 @@ def test_heads_removed(memory: Memory, found: Probes) -> None:
         assert one.kept.trials == one.kept.items == len(known)
 
 
+@pytest.mark.slow
 def test_same_seed_same_probes(memory: Memory, found: Probes) -> None:
     assert capax.probe(memory, trials=TRIALS, seed=1) == found
     assert capax.probe(memory, trials=TRIALS, seed=2).basin != found.basin
@@ -165,6 +171,7 @@ def test_what_cannot_be_probed(memory: Memory) -> None:
         capax.probe(memory, seed=-1)
 
 
+@pytest.mark.slow
 def test_nothing_recalled_and_a_loss_on_the_last_token(tmp_path: Path) -> None:
     task = capax.Sequences(seq_len=3, vocab_size=500, library_size=4, loss="last")
     memory = kept(tmp_path, task, MODEL.replace(norms=False), max_epochs=1)
@@ -181,6 +188,7 @@ def test_nothing_recalled_and_a_loss_on_the_last_token(tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seq_len", [2, 4])
 def test_contradictory_items_of_a_file(tmp_path: Path, seq_len: int) -> None:
     np.save(tmp_path / "l.npy", np.array([[0, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1], [1, 0, 0, 1]])[:, -seq_len:])
@@ -261,6 +269,7 @@ def test_the_gain_is_that_of_the_norm_before(ffn: Any, last: str) -> None:
         assert head.with_gains == pytest.approx(eta((gain @ query @ key.T @ gain).numpy()))
 
 
+@pytest.mark.slow
 def test_the_start_is_that_of_the_restart_that_was_kept(tmp_path: Path) -> None:
     """Weights that hardly moved are those that the run began with."""
     task = capax.Sequences(seq_len=3, vocab_size=3, library_size=9)
@@ -281,6 +290,7 @@ def test_the_start_is_that_of_the_restart_that_was_kept(tmp_path: Path) -> None:
         assert head.eta == pytest.approx(head.initial, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_start_that_cannot_be_drawn_again_is_not_made_up(memory: Memory) -> None:
     other = TransformerEnsemble(
         memory.model.spec, memory.model.parameters | {"token": memory.model.parameters["token"] + 1}
@@ -290,6 +300,7 @@ def test_a_start_that_cannot_be_drawn_again_is_not_made_up(memory: Memory) -> No
     assert any("cannot be drawn again" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_a_head_of_zeros_has_no_degree(memory: Memory) -> None:
     name = "layers.0.key"
     other = TransformerEnsemble(
@@ -400,6 +411,7 @@ def test_what_any_predictor_could_recall_from_a_cue(items: np.ndarray) -> None:
     assert (reachable_items(items, "all"), reachable_items(items)) == (expected[0], expected[-1])
 
 
+@pytest.mark.slow
 def test_the_figure(found: Probes, tmp_path: Path) -> None:
     chart = probes(found)
     draw(chart, tmp_path / "f.svg")

@@ -51,6 +51,7 @@ def row(found: Quantization, name: str, group: int | None = None) -> Precision:
     return one
 
 
+@pytest.mark.slow
 def test_the_weights_as_kept_count_as_they_did(kept: tuple[Path, capax.Measurement]) -> None:
     store, run = kept
     found = capax.quantize(run.key, bits=[16, 3], store=store)
@@ -64,6 +65,7 @@ def test_the_weights_as_kept_count_as_they_did(kept: tuple[Path, capax.Measureme
     assert not [note for note in found.notes if "rounding decides" in note]
 
 
+@pytest.mark.slow
 def test_at_16_bits_nothing_changes(kept: tuple[Path, capax.Measurement]) -> None:
     store, run = kept
     found = capax.quantize(run.key, bits=[16], store=store)
@@ -73,6 +75,7 @@ def test_at_16_bits_nothing_changes(kept: tuple[Path, capax.Measurement]) -> Non
         assert one.bits.value == pytest.approx(found.precisions[0].bits.value, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_plain_count_of_rounded_weights_agrees(kept: tuple[Path, capax.Measurement]) -> None:
     """Torch rounds the tensors; the library is drawn again, and every item asked of the network by itself."""
     store, run = kept
@@ -148,7 +151,7 @@ def test_bytes_are_of_what_was_trained_alone(tmp_path: Path) -> None:
     assert found.precisions[0].bits.value == pytest.approx(known_bits(run), rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_by_capacity_the_bits_are_those_of_its_restarts(tmp_path: Path) -> None:
     training = capax.Training(schedule="cycles", max_steps=60, cycle_steps=20)
     run = measured(tmp_path / "s.db", SEQUENCES, MODEL, training, protocol=capax.Capacity(restarts=2))
@@ -160,6 +163,7 @@ def test_by_capacity_the_bits_are_those_of_its_restarts(tmp_path: Path) -> None:
     assert found.precisions[0].signed_bits == pytest.approx(sum(signed) / 2, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_runs_of_other_seeds_count_together(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     runs = [
@@ -184,6 +188,7 @@ def others(folder: Path) -> dict[str, tuple[Any, Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["facts", "text", "biographies", "associations", "relations"])
 def test_every_task_is_counted_as_it_was_measured(tmp_path: Path, name: str) -> None:
     task, model = others(tmp_path)[name]

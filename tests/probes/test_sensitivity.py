@@ -58,7 +58,7 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> tuple[capax.Sensitivity
     return found, store
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_every_variation_is_the_run_that_measure_does(studied: tuple[capax.Sensitivity, Path]) -> None:
     """Alone, without the store: the same key and the same outcome, bit for bit."""
     found, _ = studied
@@ -85,6 +85,7 @@ def test_every_variation_is_the_run_that_measure_does(studied: tuple[capax.Sensi
         assert first.change == first.number - base.memorized_above_chance
 
 
+@pytest.mark.slow
 def test_numbers_are_sorted_by_swing(studied: tuple[capax.Sensitivity, Path]) -> None:
     found, _ = studied
     for one in found.choices:
@@ -96,6 +97,7 @@ def test_numbers_are_sorted_by_swing(studied: tuple[capax.Sensitivity, Path]) ->
     assert swings[0] > 0
 
 
+@pytest.mark.slow
 def test_a_choice_that_does_not_come_into_play_is_told(studied: tuple[capax.Sensitivity, Path]) -> None:
     """4 epochs are over before a patience of 30 evaluations, or none, could end them."""
     found, _ = studied
@@ -105,6 +107,7 @@ def test_a_choice_that_does_not_come_into_play_is_told(studied: tuple[capax.Sens
     assert not same["precision", "bfloat16"]
 
 
+@pytest.mark.slow
 def test_a_second_study_trains_nothing(studied: tuple[capax.Sensitivity, Path]) -> None:
     """All from the store, to the second that each took; a study of fewer choices needs no more either."""
     found, path = studied
@@ -223,7 +226,7 @@ def test_the_verdict_of_searches_by_hand(there: tuple[float, float | None], beyo
     assert beyond_noise(searched(*there), searched(30, 45)) is beyond
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_largest_library_is_compared() -> None:
     task, model = TASK.replace(library_size=24, loss="last"), MODEL.replace(d_model=4, ffn="none")
     protocol = capax.Mls(first_size=4, seeds=2, max_trainings=8)
@@ -238,6 +241,7 @@ def test_a_largest_library_is_compared() -> None:
     assert "do not overlap" in found.noise
 
 
+@pytest.mark.slow
 def test_a_key_dimension_is_compared() -> None:
     """3 steps are too few for any head size up to the width: then weights that are built say how many."""
     training = capax.Training(max_steps=60, eval_steps=20, lr=0.1)

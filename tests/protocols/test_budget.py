@@ -83,6 +83,7 @@ def test_no_head_size_is_enough(criterion: Any) -> None:
     assert found.f1 == 0.9
 
 
+@pytest.mark.slow
 @CRITERIA
 def test_the_interval_of_a_noisy_learner_holds_its_threshold(criterion: Any) -> None:
     """In at least 53 of 60 searches (the 1 % point, were it to hold with 95 %); what is reported is always inside."""
@@ -194,7 +195,8 @@ def test_no_head_count_is_enough() -> None:
 TASK, MODEL = Relations(n_items=24), KeyQueryChannel(d_model=12)
 
 
-@pytest.mark.parametrize("criterion", ["half", pytest.param("mean", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("criterion", ["half", pytest.param("mean", marks=pytest.mark.very_slow)])
 def test_a_small_graph(criterion: Any) -> None:
     """24 items in 12 channels: everything that is reported is that of the best head count."""
     protocol = Budget(head_counts=(1, 2), restarts=2, max_trainings=8, criterion=criterion)
@@ -217,6 +219,7 @@ def test_a_small_graph(criterion: Any) -> None:
     assert capax.Measurement.from_json(run.to_json()) == run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [{}, {"schedule": "cycles", "cycle_steps": 20, "cycle_decay": 0.7}])
 def test_a_small_graph_by_soap(schedule: dict[str, Any]) -> None:
     """SOAP's bases are of the heads that are padded to the round's largest; it needs no more than Adam's 3 to 20."""

@@ -45,6 +45,7 @@ def test_the_library_has_twice_the_bits_that_are_expected() -> None:
     assert Run(task=TASK.replace(vocab_size=3), model=MODEL, protocol=capax.Capacity()).task.library_size == 9
 
 
+@pytest.mark.slow
 def test_bits_are_those_of_the_weights_at_the_end_of_the_best_cycle(store: Path, measured: Measurement) -> None:
     memory = capax.load(measured.key, store)
     tokens = torch.from_numpy(memory.library)
@@ -59,6 +60,7 @@ def test_bits_are_those_of_the_weights_at_the_end_of_the_best_cycle(store: Path,
     assert morris.per_effective_parameter == pytest.approx(best / measured.parameters.effective, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_member_converges_when_a_cycle_adds_too_little(measured: Measurement) -> None:
     assert measured.stop_reason == "converged"
     for member in measured.members:
@@ -84,7 +86,7 @@ def test_a_budget_is_no_capacity() -> None:
     assert found.capacity.bits > 0
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_library_that_is_known_is_doubled() -> None:
     wider, short = MODEL.replace(d_model=6), QUICK.replace(cycle_tolerance=0.4)
     found = capax.measure(TASK.replace(library_size=4), wider, short, protocol="capacity", restarts=2)
@@ -96,6 +98,7 @@ def test_a_library_that_is_known_is_doubled() -> None:
     assert {member.library_size for member in found.members} == {found.library_size}
 
 
+@pytest.mark.slow
 def test_a_larger_library_that_time_cuts_short_is_left_out() -> None:
     """Real trainings; the time of those on the second library is over after their first step."""
     task, model = TASK.replace(library_size=4), MODEL.replace(d_model=6)
@@ -127,6 +130,7 @@ def test_a_larger_library_that_time_cuts_short_is_left_out() -> None:
     assert "one of twice the size was cut short: the network may hold more" in count.notes[0]
 
 
+@pytest.mark.slow
 def test_nothing_is_known_beyond_the_library() -> None:
     """A library that cannot grow: its bits end the estimate, and a note says so."""
     task = capax.Sequences(seq_len=3, vocab_size=6, library="all", loss="last")
@@ -144,6 +148,7 @@ def test_nothing_is_known_beyond_the_library() -> None:
     assert (cut.later, cut.interval.low, cut.interval.high) == (23.0, pytest.approx(22.0), 23.0)
 
 
+@pytest.mark.slow
 def test_more_workers_and_json_change_nothing(measured: Measurement, store: Path) -> None:
     again = Measurement.from_json(measured.to_json())
     assert again == measured
@@ -153,6 +158,7 @@ def test_more_workers_and_json_change_nothing(measured: Measurement, store: Path
     assert row["effective_parameters"] == measured.parameters.effective
 
 
+@pytest.mark.slow
 def test_associations_have_a_capacity_too() -> None:
     found = capax.measure(
         capax.Associations(context_size=3, n_classes=4),
@@ -213,6 +219,7 @@ def test_effective_parameters_of_models() -> None:
     assert summed.replace(aggregate="max").effective_parameters(n_items=9) == 8 * freedom(8, 2, 8) + 2
 
 
+@pytest.mark.slow
 def test_the_command_says_first_whether_it_converged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [
         "measure",
@@ -258,6 +265,7 @@ def test_a_trend_needs_gains_that_shrink() -> None:
     assert (alike.interval.low, alike.interval.high) == (22 + LEAST_ADDED * 2, 22 + MOST_ADDED * 2)
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_trend_holds_the_mean_of_all_restarts() -> None:
     """Where nothing is still to come it is Student's: right in 95 % of draws."""
     generator, held = np.random.default_rng(0), 0
@@ -268,6 +276,7 @@ def test_the_interval_of_a_trend_holds_the_mean_of_all_restarts() -> None:
     assert 0.93 <= held / 2000 <= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [{"max_steps": 130}, {"time_limit": 1e-9}])
 def test_a_training_that_ends_within_a_cycle_counts_what_it_recalls_there(limit: dict[str, float]) -> None:
     """Not what it recalled at the end of the cycle before, which may be far less."""

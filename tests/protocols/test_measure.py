@@ -29,6 +29,7 @@ def outcome(run: Measurement) -> dict[str, object]:
     return run.model_dump(exclude={"seconds"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vocab_size", [2, 10, 100])
 def test_untrained_models_recall_as_often_as_luck(vocab_size: int) -> None:
     """The first evaluation, before any step: M/T of M, within the binomial's 99.9 % interval (frozen at random)."""
@@ -50,6 +51,7 @@ def test_untrained_models_recall_whole_sequences_as_often_as_luck() -> None:
     assert run.bits == pytest.approx(run.memorized_above_chance * 4)
 
 
+@pytest.mark.slow
 def test_whole_sequences_are_recalled_once_per_first_token_at_most() -> None:
     """4 tokens and all 64 prefixes: a predictor that follows one path from each first token recalls 4 items."""
     task = capax.Sequences(seq_len=4, vocab_size=4, library="all", recall="all")
@@ -67,13 +69,14 @@ def test_same_seed_same_result_and_another_seed_another() -> None:
     assert first.key == again.key != other.key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "batch_size", "n_runs", "loss", "recall"),
     [
         (60, 512, 2, "last", "last"),
         (60, 512, 2, "all", "all"),
         (700, 256, 3, "all", "last"),
-        pytest.param(12, 512, 10, "all", "all", marks=pytest.mark.slow),
+        pytest.param(12, 512, 10, "all", "all", marks=pytest.mark.very_slow),
     ],
 )
 def test_runs_measured_together_are_those_measured_alone(
@@ -105,6 +108,7 @@ def test_only_runs_that_differ_in_their_seeds_are_measured_together() -> None:
             perform_together(runs, Workers(1), "cpu")
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_goes_on_without_repeating_a_pack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +241,7 @@ def test_the_interval_of_equal_counts_is_no_point(restarts: int, spread: float) 
     assert nothing.high >= 1  # a new training may recall an item
 
 
+@pytest.mark.slow
 def test_no_interval_ends_beyond_what_can_be_recalled() -> None:
     """Of 14 items of 4 tokens few can be recalled from their first tokens: others begin alike."""
     task = capax.Sequences(seq_len=3, vocab_size=4, library_size=14, recall="all")
@@ -253,7 +258,7 @@ def test_many_restarts_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> No
     assert mac._best_of_quantiles.__wrapped__(3, 3) == whole
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(("max_epochs", "restarts"), [(100, 2), (150, 3)])
 def test_capacity_falls_with_length_under_the_all_position_loss_alone(max_epochs: int, restarts: int) -> None:
     """With one head, tokens (counts times seq_len − 1) are constant when every position is learned; else counts are."""
@@ -270,7 +275,7 @@ def test_capacity_falls_with_length_under_the_all_position_loss_alone(max_epochs
     assert 0.85 < ratio["last"] < 1.15
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(("lr", "seeds", "max_trainings"), [(3e-2, 4, 24), (1e-2, 8, 48)])
 def test_mls_finds_the_largest_whole_library_of_a_small_model(lr: float, seeds: int, max_trainings: int) -> None:
     """A library well below the threshold is complete in every seed, one well above in none."""
@@ -292,6 +297,7 @@ def test_mls_finds_the_largest_whole_library_of_a_small_model(lr: float, seeds: 
         assert all((count == size) == whole for count in check.memorized_per_restart)
 
 
+@pytest.mark.slow
 def test_shatter_counts_and_censors() -> None:
     task = capax.Sequences(seq_len=4, vocab_size=10, library_size=4)
     run = capax.measure(task, NARROW, capax.Training(max_epochs=60, lr=1e-2), protocol=capax.Shatter(trials=40))
@@ -311,6 +317,7 @@ def test_shatter_counts_and_censors() -> None:
     assert shatter.fit.mean > np.mean(shatter.epochs)  # censored trials pull the fit up
 
 
+@pytest.mark.slow
 def test_a_library_is_whole_where_no_search_says_that_it_could_be_larger() -> None:
     """The 50 % point of few failures may lie beyond the largest size that was tried."""
     task, training = capax.Sequences(seq_len=4, vocab_size=12, library_size=2), capax.Training(max_steps=200, lr=0.01)
@@ -327,6 +334,7 @@ def test_a_library_is_whole_where_no_search_says_that_it_could_be_larger() -> No
     assert "all that can be recalled" not in str(larger)
 
 
+@pytest.mark.slow
 def test_shatter_looks_at_every_epoch() -> None:
     """Whatever is usual for the task; where it does not, or a trial needs no training, no distribution is fitted."""
     task = capax.Associations(context_size=4, library_size=4, n_classes=3)
@@ -404,7 +412,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         capax.measure(SMALL.replace(library="all", library_size=1000), NARROW, protocol="mls")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_time_limit_ends_a_search_without_counting_what_it_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = itertools.count()  # of a clock that knows no other processes
     monkeypatch.setattr("time.monotonic", lambda: next(readings) * 0.008)
@@ -418,6 +426,7 @@ def test_time_limit_ends_a_search_without_counting_what_it_cut_short(monkeypatch
         capax.measure(task, capax.Transformer(d_model=16), capax.Training(time_limit=1e-3), protocol="mls")
 
 
+@pytest.mark.slow
 def test_progress_ends_where_numbers_of_trainings_come_again() -> None:
     """A capacity run goes on to a larger library with the same restarts."""
     seen: list[capax.Progress] = []

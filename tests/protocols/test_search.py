@@ -61,13 +61,14 @@ SLOW = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("threshold", "slope", "max_trials", "precision"), QUICK)
 def test_the_interval_holds_the_threshold(threshold, slope, max_trials, precision):
     low, high = nominal(30)
     assert low <= hits(threshold, slope, 30, max_trials=max_trials, precision=precision) <= high
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_interval_holds_the_threshold_in_many_searches():
     """All settings together hold it with 95 %; none by itself less often than chance allows in as many settings."""
     searches = 200
@@ -80,12 +81,13 @@ def test_the_interval_holds_the_threshold_in_many_searches():
     assert min(held) >= binom.ppf(0.005 / len(SLOW), searches, 0.95), held
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(("threshold", "slope"), [(12, 60), (12.5, 60), (300, 20), (300, 60), (5000, 60)])
 def test_where_precision_is_coarser_than_the_transition_the_interval_is_conservative(threshold, slope):
     assert hits(threshold, slope, 400, precision=0.3) >= nominal(400)[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.floats(1.0, 60_000.0), st.integers(0, 1000), st.sampled_from([0.2, 0.02, 1e-9]))
 def test_a_deterministic_threshold_is_always_held(threshold, seed, precision):

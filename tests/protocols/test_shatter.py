@@ -26,6 +26,7 @@ def simulate(rng, r, p, trials, last_epoch=None):
     return drawn[drawn <= last_epoch], np.full((drawn > last_epoch).sum(), last_epoch)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(epochs, st.lists(st.integers(1, 60), max_size=6))
 def test_no_r_and_p_of_a_fine_grid_do_better(completed, censored):
@@ -39,6 +40,7 @@ def test_no_r_and_p_of_a_fine_grid_do_better(completed, censored):
     assert fit.log_likelihood == pytest.approx(log_likelihood(fit.r, fit.p, completed, censored), abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("censored", [[], [25, 25, 30]])
 def test_the_intervals_are_those_of_a_fine_grid(censored):
     completed = [9, 11, 14, 14, 17, 21, 12, 16, 19, 24]
@@ -160,13 +162,14 @@ def assert_nominal(hits, studies):
     assert binomtest(int(hits), studies, 0.95).pvalue > 0.01, f"{hits} of {studies}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("r", "last_epoch"), [(8, None), (8, 90), (15, None)])
 def test_intervals_hold_the_truth_as_often_as_they_say(r, last_epoch):
     for hits in covered(r, r / 80, 60, last_epoch, 30):
         assert_nominal(hits, 30)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize(("r", "last_epoch"), [(8, None), (8, 90), (15, None), (30, 85)])
 def test_intervals_hold_the_truth_in_many_studies(r, last_epoch):
     for hits in covered(r, r / 80, 100, last_epoch, 1000):
@@ -189,6 +192,7 @@ def test_a_trial_that_ends_within_its_first_epoch_tells_nothing_of_the_others():
     assert found.fit.p == fit_negative_binomial([12, 9], [20]).p
 
 
+@pytest.mark.slow
 def test_a_library_that_is_whole_at_a_cycle_s_end_is_a_success() -> None:
     """A cycle that adds too little ends a training, too; not one that recalls all."""
     training = capax.Training(

@@ -20,6 +20,7 @@ def amounts(run: Measurement) -> dict[str, float]:
     return {unit.name: unit.amount for unit in run.units}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["all", "last"])
 def test_information_is_what_the_best_weights_code_better_than_a_guess(loss: str, tmp_path: Path) -> None:
     task = capax.Sequences(seq_len=5, vocab_size=12, library_size=90, loss=loss)
@@ -36,6 +37,7 @@ def test_information_is_what_the_best_weights_code_better_than_a_guess(loss: str
     assert amounts(run)["allen_zhu_bits"] == pytest.approx(gained.sum(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_every_definition_of_one_run() -> None:
     task = capax.Sequences(seq_len=4, vocab_size=8, library_size=60)
     run = capax.measure(task, capax.Transformer(d_model=16, d_head=8), SHORT, restarts=3)
@@ -64,6 +66,7 @@ def test_classes_have_information_and_real_labels_and_relations_have_none() -> N
     assert amounts(run).keys() == {"items", "items_above_chance", "bits"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["mls", "shatter"])
 def test_a_search_knows_what_the_training_that_counts_knew(protocol: str) -> None:
     task = capax.Sequences(seq_len=4, vocab_size=8, library_size=24)
@@ -74,6 +77,7 @@ def test_a_search_knows_what_the_training_that_counts_knew(protocol: str) -> Non
     assert 0 < by_name["morris_bits"].amount <= 24 * 3 * 3
 
 
+@pytest.mark.slow
 def test_trainings_without_finite_probabilities_know_nothing_and_are_kept() -> None:
     """The best evaluations of some restarts are of weights that overflow."""
     task = capax.Sequences(seq_len=4, vocab_size=8, library_size=40)
@@ -115,6 +119,7 @@ def test_intervals_are_scaled_as_their_amounts(memorized: int, ends: list[float]
     assert np.isfinite([unit.amount for unit in found]).all()
 
 
+@pytest.mark.slow
 def test_a_search_counts_each_size_as_a_library_that_is_whole() -> None:
     """Its interval is of library sizes: of one that is memorized whole every item is above chance."""
     run = capax.measure(
@@ -131,6 +136,7 @@ def test_a_search_counts_each_size_as_a_library_that_is_whole() -> None:
     assert found.amount == pytest.approx(run.memorized)
 
 
+@pytest.mark.slow
 def test_facts_without_finite_scores_are_kept_without_groups(tmp_path: Path) -> None:
     """Every second member's scores are no numbers."""
     (tmp_path / "a.csv").write_text("key,answer\n" + "".join(f"k{n},{'xy'[n % 2]}\n" for n in range(20)))

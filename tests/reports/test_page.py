@@ -17,6 +17,8 @@ from capax.laws.files import load_law
 from capax.reports import report
 from capax.store.schema import Failure
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = (
     "<script>document.title='harmed'</script>\"'`&</title></script><img src=x onerror=alert(1)>\u2028" + "x" * 10_000
 )
@@ -56,7 +58,6 @@ def test_the_filter_and_all_columns(shared: Opened, runs: tuple[capax.Measuremen
     page.get_by_label("all columns").uncheck()
 
 
-@pytest.mark.slow
 def test_the_filter_takes_any_case_quotes_and_equal_signs(
     browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
 ) -> None:
@@ -110,7 +111,6 @@ def test_downloads_hold_the_data(shared: Opened, runs: tuple[capax.Measurement, 
         assert from_json[run.key]["n_heads"] == run.spec.model.n_heads
 
 
-@pytest.mark.slow
 def test_the_theme_button_paints_page_and_figures(shared: Opened) -> None:
     page = shared.page
     shared.draw_all()
@@ -158,7 +158,6 @@ def sizes(page: Any) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-@pytest.mark.slow
 def test_a_figure_keeps_its_height_when_the_window_is_resized(shared: Opened) -> None:
     page = shared.page
     shared.draw_all()
@@ -170,7 +169,6 @@ def test_a_figure_keeps_its_height_when_the_window_is_resized(shared: Opened) ->
     assert all(beyond == 0 and place >= picture for beyond, place, picture in before.values())
 
 
-@pytest.mark.slow
 def test_a_figure_is_as_wide_as_before_after_printing(shared: Opened) -> None:
     shared.draw_all()
     before = sizes(shared.page)
@@ -180,7 +178,6 @@ def test_a_figure_is_as_wide_as_before_after_printing(shared: Opened) -> None:
     assert sizes(shared.page) == before
 
 
-@pytest.mark.slow
 def test_panels_stand_in_one_column_on_a_phone(browser: Any, shared: Opened, plain: Path) -> None:
     opened = Opened(browser, plain, viewport={"width": 390, "height": 800})
     opened.draw_all()
@@ -211,7 +208,7 @@ def luminance(colour: str) -> float:
     return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
 
 
-@pytest.mark.parametrize(("theme", "least"), [pytest.param("light", 3, marks=pytest.mark.slow), ("dark", 4.5)])
+@pytest.mark.parametrize(("theme", "least"), [pytest.param("light", 3, marks=pytest.mark.very_slow), ("dark", 4.5)])
 def test_lines_stand_out_from_the_page(shared: Opened, theme: str, least: float) -> None:
     shared.draw_all()
     if theme == "dark":
@@ -252,7 +249,6 @@ def test_colours_are_told_apart_by_the_colour_blind(colours: tuple[str, ...]) ->
         assert apart.min() > 12, name
 
 
-@pytest.mark.slow
 def test_a_hostile_name_does_no_harm_on_a_phone(
     browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
 ) -> None:
@@ -313,7 +309,6 @@ def test_the_contents_lead_to_what_they_name(shared: Opened) -> None:
     assert shared.page.evaluate("(ids) => ids.filter((id) => !document.getElementById(id))", links) == []
 
 
-@pytest.mark.slow
 def test_figures_of_other_kinds_are_folded_away_but_on_paper(
     browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def slide(page: Any, name: str, value: float) -> None:
     slider.fill(str(json.loads(slider.get_attribute("data-values")).index(value)))
 
 
+@pytest.mark.slow
 def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
     page = shared.page
     page.get_by_label("sequences", exact=True).fill("60")
@@ -68,7 +69,7 @@ def test_the_planner_answers_what_is_asked(shared: Opened) -> None:
     page.wait_for_selector("#plan-answer:not(.refused)")
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_planner_of_a_page_without_a_law_answers_at_any_size(
     browser: Any, runs: tuple[capax.Measurement, ...], tmp_path: Path
 ) -> None:
@@ -112,7 +113,7 @@ def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_plans_of_every_kind_of_law_are_those_of_capax(browser: Any) -> None:
     rng = np.random.default_rng(8)
     depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files([DATA / "study.csv", DATA / "depth.csv"]))

@@ -38,6 +38,7 @@ def packed(html: str) -> dict:
     return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
+@pytest.mark.slow
 def test_a_report_holds_every_run_and_the_figure_of_them(runs: list[capax.Measurement]) -> None:
     html = report.build(report.Content("t", ("a.db",), tuple(runs), (), None))
     data = embedded(html)
@@ -50,6 +51,7 @@ def test_a_report_holds_every_run_and_the_figure_of_them(runs: list[capax.Measur
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>\"'&</title>\u2028</script>", "x" * 10_000])
 def test_a_hostile_name_stays_text(runs: list[capax.Measurement], name: str) -> None:
     html = report.build(report.Content(name, (name,), tuple(runs), (), None))
@@ -72,6 +74,7 @@ def test_a_report_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_figures_that_a_page_cannot_hold_are_named(
     runs: list[capax.Measurement], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +86,7 @@ def test_figures_that_a_page_cannot_hold_are_named(
     assert "too many points" in report.build(content)
 
 
+@pytest.mark.slow
 def test_every_unit_of_every_run_is_a_column(runs: list[capax.Measurement]) -> None:
     data = embedded(report.build(report.Content("t", ("a.db",), tuple(runs), (), None)))
     table = {
@@ -114,6 +118,7 @@ def test_caveats_say_what_holds_for_these_runs(runs: list[capax.Measurement]) ->
     assert "1 run had targets that a frozen read-out can never put first" in " ".join(caveats([no_token]))
 
 
+@pytest.mark.slow
 def test_numbers_that_json_has_not_are_left_out(runs: list[capax.Measurement]) -> None:
     odd = runs[0].model_copy(update={"bits": float("nan"), "seconds": float("inf")})
     data = embedded(report.build(report.Content("t", ("a.db",), (odd, *runs[1:]), (), None)))
@@ -121,6 +126,7 @@ def test_numbers_that_json_has_not_are_left_out(runs: list[capax.Measurement]) -
     assert data["runs"]["seconds"][0] is None
 
 
+@pytest.mark.slow
 def test_a_user_s_file_is_named_without_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "secret project"
     folder.mkdir()
@@ -150,6 +156,7 @@ def test_a_failure_names_no_folder_of_a_model() -> None:
     assert seen.error == "weights: ck has changed"
 
 
+@pytest.mark.slow
 def test_imported_files_are_named_without_their_folders(runs: list[capax.Measurement]) -> None:
     sources = {"secret folder/th eirs.csv": 3, "/home/me/th eirs.csv": 4, "published:morris2025": 5}
     html = report.build(report.Content("t", ("a.db",), tuple(runs), (), None, imported=sources))
@@ -174,7 +181,7 @@ def test_the_name_of_a_file(path: str, name: str) -> None:
     assert report._file_name(path) == name
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_table_shows_what_tells_runs_apart(runs: list[capax.Measurement]) -> None:
     found = ["memorized", "memorized_low", "memorized_high", "chance", "bits_per_parameter", "stop_reason"]
     data = embedded(report.build(report.Content("t", ("a.db",), tuple(runs), (), None)))
@@ -206,7 +213,7 @@ def test_the_table_shows_what_was_reached_where_no_capacity_is_known() -> None:
     assert len(shown) == report.MOST_COLUMNS + report.MORE_COLUMNS
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_file_of_weights_that_is_damaged_leaves_out_its_figure(tmp_path: Path) -> None:
     store = tmp_path / "a.db"
     task = capax.Associations(context_size=2, library_size=8)

@@ -49,6 +49,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) 
     return err
 
 
+@pytest.mark.slow
 def test_one_run_makes_a_report_that_says_what_is_missing(capsys: pytest.CaptureFixture[str], one: Path) -> None:
     code, out, err = report(capsys, str(one))
     assert (code, err) == (0, "")
@@ -72,6 +73,7 @@ def test_stores_without_finished_runs(capsys: pytest.CaptureFixture[str], run: c
     assert "text.db" in refused(capsys, "text.db")
 
 
+@pytest.mark.slow
 def test_rows_of_others_are_named_and_not_shown(capsys: pytest.CaptureFixture[str], one: Path) -> None:
     rows = pl.DataFrame({"seq_len": [8], "n_heads": [1], "d_model": [16], "memorized": [9]})
     for name in (str(one), "others.db"):
@@ -84,6 +86,7 @@ def test_rows_of_others_are_named_and_not_shown(capsys: pytest.CaptureFixture[st
     assert "others.db (imported rows, which are no runs: 1)" in refused(capsys, "others.db")
 
 
+@pytest.mark.slow
 def test_a_failure_beside_a_run_is_listed(
     capsys: pytest.CaptureFixture[str], one: Path, run: capax.Measurement
 ) -> None:
@@ -94,6 +97,7 @@ def test_a_failure_beside_a_run_is_listed(
     assert "out of &lt;memory&gt;" in html
 
 
+@pytest.mark.slow
 def test_runs_of_other_protocols_are_told_apart(capsys: pytest.CaptureFixture[str], one: Path) -> None:
     others = [
         capax.measure(TASK, MODEL, TRAINING, protocol=capax.Shatter(trials=2)),
@@ -130,6 +134,7 @@ def test_the_output_is_checked_before_any_work(capsys: pytest.CaptureFixture[str
     assert "missing" in refused(capsys, "missing.db", "-o", "missing/report.html")
 
 
+@pytest.mark.slow
 def test_a_file_of_nearly_the_same_name_is_left_alone(capsys: pytest.CaptureFixture[str], one: Path) -> None:
     for name in ("report.html.part", ".capax-part", "f.png.part"):
         Path(name).write_text("mine")
@@ -176,13 +181,16 @@ def test_a_law_that_is_not_there(capsys: pytest.CaptureFixture[str], one: Path, 
     assert law.rpartition(":")[2] in refused(capsys, str(one), "--law", law)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "said"),
     [
-        pytest.param("reference:association", "Which model memorizes so many associations?", marks=pytest.mark.slow),
+        pytest.param(
+            "reference:association", "Which model memorizes so many associations?", marks=pytest.mark.very_slow
+        ),
         ("reference:relation", "No plan here: the law relation says what edges need"),
         ("published:harma2024:2", "is not usable as published"),
-        pytest.param("published:harma2024", "Errata in the paper that printed it", marks=pytest.mark.slow),
+        pytest.param("published:harma2024", "Errata in the paper that printed it", marks=pytest.mark.very_slow),
         ("reference:ecm", "Empirical capacity model"),
     ],
 )
@@ -193,6 +201,7 @@ def test_the_section_of_a_law(capsys: pytest.CaptureFixture[str], one: Path, law
     assert "It ships with capax and was not fitted" not in html
 
 
+@pytest.mark.slow
 def test_any_law_of_counts_plans_in_the_page(capsys: pytest.CaptureFixture[str], one: Path) -> None:
     from capax.laws.files import save_law
     from capax.store import tables

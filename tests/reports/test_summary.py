@@ -178,6 +178,7 @@ def test_a_planner_is_where_a_law_of_the_task_ships(counted: capax.Measurement, 
     assert 'href="#planner"' not in html
 
 
+@pytest.mark.slow
 def test_the_page_is_titled_by_its_result(counted: capax.Measurement) -> None:
     (sentence,) = sentences([counted])
     untitled = report.build(report.Content(None, ("a.db",), (counted,), (), None))

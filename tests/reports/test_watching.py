@@ -206,6 +206,7 @@ def test_a_sweep_tells_where_it_stands(tmp_path: Path) -> None:
     assert [seen.done for _, seen in moments][-1] == 3
 
 
+@pytest.mark.slow
 def test_an_adaptive_sweep_is_one_sweep(tmp_path: Path) -> None:
     """It holds the store between its rounds, too, and has no number of runs to reach."""
     store, seen = tmp_path / "s.db", list[Watched]()
@@ -274,6 +275,7 @@ with Store("new.db") as store, store.sweeping() as tell:
 """
 
 
+@pytest.mark.slow
 def test_rows_appear_while_another_process_writes_them_and_is_killed(tmp_path: Path, runs: list[Measurement]) -> None:
     """Each row is seen as soon as it is written; what was written and told before the kill stays to be seen."""
     path = tmp_path / "new.db"

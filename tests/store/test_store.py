@@ -64,6 +64,7 @@ def test_a_damaged_record_can_be_replaced(tmp_path: Path) -> None:
     assert capax.measure(task, model, training, restarts=1, store=path, fresh=True).memorized == run.memorized
 
 
+@pytest.mark.slow
 def test_many_processes_make_one_store(tmp_path: Path) -> None:
     """All at once, each finds it whole."""
     program = (
@@ -143,6 +144,7 @@ def test_runs_of_a_plugin_that_is_not_loaded_are_listed_and_the_plugin_is_named(
             assert "damaged" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_whole_runs(tmp_path: Path) -> None:
     """A process writes without end and is killed: all that is there is whole and readable."""
     code = """
@@ -171,6 +173,7 @@ with Store("s.db") as store:
     assert [run.key for run in runs] == [f"{number:064}" for number in range(len(runs))]
 
 
+@pytest.mark.slow
 def test_a_writer_waits_for_another(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     run = measured()
@@ -239,6 +242,7 @@ def test_delete(tmp_path: Path, three: list[Measurement]) -> None:
             store.find_key(three[0].key)
 
 
+@pytest.mark.slow
 def test_one_sweep_at_a_time(tmp_path: Path, three: list[Measurement]) -> None:
     """Another process sweeps: a second sweep is refused, a single run is not; it is killed: the way is free."""
     code = """

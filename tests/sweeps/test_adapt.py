@@ -280,6 +280,7 @@ def test_half_width_is_that_of_linear_regression() -> None:
     assert half_width(fitted, several, 0.5) == pytest.approx(t_distribution.ppf(0.75, 56) * errors.max(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_half_width_of_the_ecm_is_the_spread_of_its_refits() -> None:
     law, truth = LAWS[1]
     fitted = capax.ECM(n_bootstrap=200).fit(rows(law, truth, grid((16, 32, 64, 128))))
@@ -324,6 +325,7 @@ def test_rounds_go_on_until_the_interval_is_narrow() -> None:
     assert widths[1] <= 0.15 < widths[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slower", [1.0, 3.0])
 def test_the_budget_is_kept(slower: float) -> None:
     law, truth = LAWS[0]

@@ -32,7 +32,7 @@ def wait_for(condition: Any, what: str) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 class TestSubmititJobs(ExecutorSuite):
     @pytest.fixture
     def executor(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executor]:
@@ -69,7 +69,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_sweep_whose_driver_is_killed_goes_on_where_its_jobs_are(tmp_path: Path) -> None:
     """The jobs of the first driver live on until the second begins, whose jobs wait for theirs."""
     (tmp_path / "driver.py").write_text(DRIVER)

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 class TestRayTasks(ExecutorSuite):
     @pytest.fixture
     def executor(self) -> Iterator[Executor]:
@@ -84,12 +84,12 @@ def local(tmp_path: Path, epochs: int) -> dict[str, capax.Measurement]:
     return {run.key: run.model_copy(update={"seconds": 0.0}) for run in found}
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_two_nodes_give_the_results_of_local_processes(tmp_path: Path) -> None:
     assert swept(tmp_path, 5, lose=False) == local(tmp_path, 5)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_node_that_is_lost_changes_nothing(tmp_path: Path) -> None:
     assert swept(tmp_path, 600, lose=True) == local(tmp_path, 600)
 
@@ -129,7 +129,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_four_runs_share_a_gpu(tmp_path: Path) -> None:
     """Ray counts GPUs without looking at them: the cluster, found by `auto`, is told to have one."""
     (tmp_path / "shared.py").write_text(SHARED)

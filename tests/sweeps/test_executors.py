@@ -21,6 +21,7 @@ def executor() -> Iterator[Processes]:
         yield executor
 
 
+@pytest.mark.slow
 class TestProcesses(ExecutorSuite):
     @pytest.fixture
     def ending(self) -> Iterator[Executor]:

@@ -41,6 +41,7 @@ def test_others_are_timed_as_they_are(run: capax.Run) -> None:
     assert preview._timed(whole) == whole
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_whole_library(monkeypatch: pytest.MonkeyPatch) -> None:
     run = SMALL.replace(task=SMALL.task.replace(library_size=4000))
     whole = preview._cost((run,), "cpu")

@@ -77,6 +77,7 @@ def test_shards_cost_alike_whatever_the_order_of_the_grid(count: int, seed: int)
     ]
 
 
+@pytest.mark.slow
 def test_merged_shards_are_the_undivided_sweep_bit_for_bit(tmp_path: Path) -> None:
     path = study(tmp_path)
     whole = list(capax.sweep(path, tmp_path / "whole.db", workers=1, device="cpu"))
@@ -126,7 +127,7 @@ def _swept_under_fire(folder: Path, count: int, chance: random.Random) -> int:
     return kills
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_shards_that_are_killed_and_begun_again_are_the_undivided_sweep(tmp_path: Path) -> None:
     path = study(tmp_path, EPOCHS)
     assert _swept_under_fire(tmp_path, 2, random.Random(0)) == 2
@@ -137,7 +138,7 @@ def test_shards_that_are_killed_and_begun_again_are_the_undivided_sweep(tmp_path
     assert not list(tmp_path.glob("*-checkpoints"))
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_the_array_of_the_documentation_sweeps_a_study(tmp_path: Path) -> None:
     """Its script under bash, once per task as Slurm would start it; with two shards instead of sixteen."""
     (script,) = re.findall(r"^```bash\n(.*?)^```", CLUSTER.read_text(encoding="utf-8"), re.M | re.S)

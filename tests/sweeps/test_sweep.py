@@ -39,6 +39,7 @@ def stored(path: Path) -> list[Measurement]:
         return store.runs()
 
 
+@pytest.mark.slow
 def test_a_sweep_is_its_single_measurements(tmp_path: Path) -> None:
     seen: list[SweepProgress] = []
     runs = list(capax.sweep(study(tmp_path), workers=1, device="cpu", progress=seen.append))
@@ -104,6 +105,7 @@ def test_a_run_that_fails_is_kept_with_its_error_and_tried_again_later(tmp_path:
         list(capax.sweep(runs, tmp_path / "s.db", workers=1, device="cpu", retries=0, keep_going=False))
 
 
+@pytest.mark.slow
 def test_a_second_sweep_on_a_store_is_refused(tmp_path: Path) -> None:
     first = capax.sweep([small(0), small(1)], tmp_path / "s.db", workers=1, device="cpu")
     next(first)
@@ -236,7 +238,7 @@ def _is_undisturbed(tmp_path: Path) -> None:
 EPOCHS = 400
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_sweep_survives_the_death_of_a_worker_and_of_its_driver(tmp_path: Path) -> None:
     """One of two workers is killed after the first result, the driver after the next, and the sweep begun again.
 
@@ -277,14 +279,14 @@ def test_a_sweep_survives_the_death_of_a_worker_and_of_its_driver(tmp_path: Path
     assert timeless(found) == timeless(calm)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_sweep_survives_kills_at_random_moments(tmp_path: Path) -> None:
     study(tmp_path, epochs=EPOCHS)
     assert _swept_under_fire(tmp_path, kills=3, seed=1) >= 1
     _is_undisturbed(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_sweep_survives_fifty_kills(tmp_path: Path) -> None:
     kills, number = 0, 0
     while kills < 50:

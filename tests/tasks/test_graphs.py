@@ -110,13 +110,14 @@ def test_derangements_are_uniform() -> None:
     assert as_uniform(found, 9) > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_edges", [2, 4])
 def test_random_graphs_are_uniform_sparse_and_dense(n_edges: int) -> None:
     found = [tuple(draw(seed, graph="random", n_items=3, n_edges=n_edges).ravel().tolist()) for seed in range(1500)]
     assert as_uniform(found, math.comb(6, n_edges)) > 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_regular_graphs_are_near_uniform() -> None:
     # 216: 5x5 matrices of zeros and ones with a zero diagonal and rows and columns that sum to 2
     generator = np.random.default_rng(0)

@@ -302,6 +302,7 @@ def test_the_name_of_the_folder_makes_no_difference_but_its_tokens_do(tmp_path: 
     assert key("a") != key("c", array=np.ones((20, 6)))
 
 
+@pytest.mark.slow
 def test_a_channel_learns_tokens_of_a_model(tmp_path: Path) -> None:
     task = Relations(n_items=8, embeddings=table(tmp_path / "m"), contexts="uniform", context_size=4)
     model = KeyQueryChannel(d_model=6, d_head=3, channel="softmax", d_value=6)

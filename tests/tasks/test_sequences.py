@@ -64,6 +64,7 @@ def test_library_all_holds_each_prefix_once(vocab_size: int, seq_len: int) -> No
     assert spec.library_size < 10 or not np.array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4, 8, 9], ids="{} of 9 prefixes".format)
 def test_ordered_pairs_of_prefixes_are_uniform(size: int) -> None:
     """The first and the last prefix of a library: 72 ordered pairs, each as likely (a few prefixes are redrawn)."""
@@ -78,6 +79,7 @@ def test_ordered_pairs_of_prefixes_are_uniform(size: int) -> None:
     assert stats.chisquare(list(pairs.values())).pvalue > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 12])
 def test_sets_of_prefixes_are_uniform(size: int) -> None:
     """Few of the 16 prefixes (drawn again where they repeat) and most of them: every single one and pair as often."""
@@ -95,6 +97,7 @@ def test_sets_of_prefixes_are_uniform(size: int) -> None:
     assert np.abs(np.diag(together) / libraries - size / 16).max() < 4.5 * math.sqrt(0.25 / libraries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["random", "all"])
 def test_targets_are_uniform_whatever_the_prefix(library: str) -> None:
     spec = Sequences(vocab_size=4, seq_len=2, library=library, library_size=4)

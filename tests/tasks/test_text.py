@@ -298,6 +298,7 @@ def test_verses_are_learned_and_remembered(books: Path, tmp_path: Path) -> None:
     assert any("fill no window" in note for note in run.notes)
 
 
+@pytest.mark.slow
 def test_before_any_window_is_recalled_the_best_weights_are_those_that_code_best(books: Path) -> None:
     run = capax.measure(
         spec(books, seq_len=32),

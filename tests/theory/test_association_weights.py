@@ -36,8 +36,8 @@ LARGE = [
     *((kind, (8, 16, 32, 16, 1)) for kind in KINDS),
     *((kind, (8, 32, 64, 32, 64)) for kind in HALVES[1]),
     (HALVES[0][0], (20, 32, 64, 10, 1)),
-    pytest.param(HALVES[0][1], (20, 32, 64, 10, 1), marks=pytest.mark.slow),
-    *(pytest.param(kind, (20, 32, 64, 64, 64), marks=pytest.mark.slow) for kind in KINDS),
+    pytest.param(HALVES[0][1], (20, 32, 64, 10, 1), marks=pytest.mark.very_slow),
+    *(pytest.param(kind, (20, 32, 64, 64, 64), marks=pytest.mark.very_slow) for kind in KINDS),
 ]
 """Of large layers the kinds that differ in both, not all four."""
 
@@ -48,6 +48,7 @@ def error(outputs_: np.ndarray, examples: Examples, n_classes: int | None = None
     return float(np.abs(outputs_ - wanted).max() / np.abs(wanted).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", SMALL, ids=str)
 def test_memorizes_as_many_as_the_bound_says(sizes: Sizes) -> None:
     n_heads, n, _, d_head = sizes
@@ -62,6 +63,7 @@ def test_memorizes_as_many_as_the_bound_says(sizes: Sizes) -> None:
             assert found.recalled == len(examples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "case"), LARGE, ids=str)
 def test_large_layers(kind: tuple[str, str], case: tuple[int, ...]) -> None:
     (contexts, entries), (*sizes, d_out) = kind, case
@@ -256,6 +258,7 @@ def test_sizes_below_one(place: int) -> None:
         largest_library(*sizes)
 
 
+@pytest.mark.slow
 def test_theory_needs_no_torch() -> None:
     code = "import sys, capax.theory.construct.report, capax.theory.bounds; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

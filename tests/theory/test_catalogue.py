@@ -180,6 +180,7 @@ def measured() -> list[Measurement]:
     ]
 
 
+@pytest.mark.slow
 def test_no_measurement_is_above_a_bound_proved_for_it(measured: list[Measurement]) -> None:
     for run in measured:
         assert exceeded(run) == ()
@@ -187,6 +188,7 @@ def test_no_measurement_is_above_a_bound_proved_for_it(measured: list[Measuremen
         assert run.bits <= bits * run.parameters.trainable
 
 
+@pytest.mark.slow
 def test_a_run_brings_its_sizes_and_counts_the_tensors(measured: list[Measurement]) -> None:
     for run in measured:
         found = bounds(run.spec)

@@ -117,6 +117,7 @@ def test_float32_weights_and_items() -> None:
     assert recognize(query, key, items, edges) == double
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["uniform", "targets"])
 @pytest.mark.parametrize("d_head", [13, 6])
 def test_scores_do_not_depend_on_the_context(d_head: int, sampler: str) -> None:

@@ -71,12 +71,13 @@ def test_one_head_fails_for_many_items() -> None:
     assert one_head(10, 16).value == 90  # all graphs: fewer scores than the 257 numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "m", "d"),
     [
         ({}, 256, 64),
-        pytest.param({}, 512, 128, marks=pytest.mark.slow),
-        pytest.param({"graph": "random", "n_edges": 512}, 128, 64, marks=pytest.mark.slow),
+        pytest.param({}, 512, 128, marks=pytest.mark.very_slow),
+        pytest.param({"graph": "random", "n_edges": 512}, 128, 64, marks=pytest.mark.very_slow),
         ({"graph": "regular", "degree": 4}, 128, 64),
         ({"graph": "power_law", "n_edges": 256}, 128, 64),
         ({"graph": "tree"}, 128, 64),

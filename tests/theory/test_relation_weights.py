@@ -66,7 +66,7 @@ MEASURED = [
     (128, 54, 14),
     (256, 55, 16),
     (512, 74, 18),
-    pytest.param(1024, 84, 20, marks=pytest.mark.slow),
+    pytest.param(1024, 84, 20, marks=pytest.mark.very_slow),
 ]
 """Items, and channels of one head where some draws are exact and some are not: at τ = 1/2, and with any τ < 1."""
 
@@ -97,11 +97,14 @@ def constant_of(m: int, d: int, seed: int = 0, **fields: object) -> float:
     return made.constant
 
 
-@pytest.mark.parametrize(("m", "d"), [(256, 64), *(pytest.param(4 * d, d, marks=pytest.mark.slow) for d in (128, 256))])
+@pytest.mark.parametrize(
+    ("m", "d"), [(256, 64), *(pytest.param(4 * d, d, marks=pytest.mark.very_slow) for d in (128, 256))]
+)
 def test_whitened_weights_are_as_small_as_measured(m: int, d: int) -> None:
     assert all(4.16 < constant_of(m, d, seed) < 6.93 for seed in range(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [{"graph": "random", "n_edges": 512}, {"graph": "random", "n_edges": 1024}, {"graph": "regular", "degree": 4}],
@@ -120,7 +123,8 @@ def test_few_channels_need_no_more_than_a_dimension_an_edge(m: int, d: int) -> N
     assert all(one.d_head is None and one.n_heads * one.limit < m for one in others)
 
 
-@pytest.mark.parametrize("target_f1", [0.9, pytest.param(0.99, marks=pytest.mark.slow), 1.0])
+@pytest.mark.slow
+@pytest.mark.parametrize("target_f1", [0.9, pytest.param(0.99, marks=pytest.mark.very_slow), 1.0])
 @pytest.mark.parametrize(
     "fields", [*KINDS, {"graph": "power_law", "n_edges": 200}, {"graph": "random", "n_edges": 869}], ids=str
 )
@@ -144,6 +148,7 @@ def test_stars() -> None:
     assert build(into[:, ::-1], items, generator=generator, n_heads=63, d_head=1).reverse is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"n_heads": 20}, {"n_heads": 20, "method": "hebbian"}, {"bits": 4}, {"target_f1": 1.0}],
@@ -164,6 +169,7 @@ def test_sources_of_many_edges_by_brute_force(options: dict[str, object]) -> Non
     assert np.sort(np.concatenate(made.split)).tolist() == list(range(len(edges)))
 
 
+@pytest.mark.slow
 def test_a_graph_and_its_reverse_need_about_as_much() -> None:
     edges, items, generator = library(256, 128, graph="power_law", n_edges=512)
     usual, reverse = (build(some, items, generator=generator) for some in (edges, edges[:, ::-1]))
@@ -203,7 +209,7 @@ def test_equal_items_are_named() -> None:
         build(edges, items, generator=generator)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_hubs_cost_heads_unless_a_target_may_recur() -> None:
     edges, items, generator = library(256, 128, 1, graph="power_law", n_edges=2048)
     in_degree = np.bincount(edges[:, 1]).max()
@@ -221,6 +227,7 @@ def test_hebbian_weights_are_larger() -> None:
     assert 20.8 < made.constant < 41.5
 
 
+@pytest.mark.slow
 def test_few_bits_are_enough() -> None:
     """F1 falls below 4 bits where weights are whitened; hebbian ones can do with one."""
     whitened = {bits: built(512, 128, 0, d_head=17, bits=bits)[2].recognition.f1 for bits in (1, 2, 3, 4)}

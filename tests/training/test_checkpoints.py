@@ -86,6 +86,7 @@ MIXED = (3, 300, 4, 5, 140, 6)
 """Small libraries are complete early: their members have left before the others end."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "sizes", "loss"),
     [
@@ -111,6 +112,7 @@ def test_an_interrupted_training_ends_as_a_whole_one(
     assert_equal(in_stretches(one, tmp_path / "checkpoints", stretches), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reports_every_step")
 def test_it_goes_on_from_after_members_left(tmp_path: Path) -> None:
     one = pack(MIXED)
@@ -125,6 +127,7 @@ def test_it_goes_on_from_after_members_left(tmp_path: Path) -> None:
     assert_equal(train(one, checkpoint=tmp_path), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reports_every_step")
 def test_any_interruptions_change_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
     one = pack((40, 7, 300), max_epochs=6)
@@ -138,6 +141,7 @@ def test_any_interruptions_change_nothing(tmp_path_factory: pytest.TempPathFacto
     change_nothing()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reports_every_step")
 def test_the_last_checkpoint_in_time_serves_as_well(tmp_path: Path) -> None:
     """As after a crash: what was written on time, not what the interruption wrote."""
@@ -157,6 +161,7 @@ def test_the_last_checkpoint_in_time_serves_as_well(tmp_path: Path) -> None:
     assert_equal(train(one, checkpoint=kept), train(one))
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_taken_up(tmp_path: Path) -> None:
     """SIGKILL at some moment of a training that writes a checkpoint after every step."""
     code = """
@@ -188,6 +193,7 @@ train(pickle.loads(Path(sys.argv[2]).read_bytes()), checkpoint=Path(sys.argv[1])
     assert [file.name for file in folder.iterdir()] == [f"{digest(long)}.outcomes.json"]
 
 
+@pytest.mark.slow
 def test_what_is_being_written_has_one_name(tmp_path: Path) -> None:
     """So that whoever comes after a kill knows what to remove."""
     one, seen, stopped = pack(), set[str](), threading.Event()
@@ -205,6 +211,7 @@ def test_what_is_being_written_has_one_name(tmp_path: Path) -> None:
     assert seen == {f"{digest(one)}.safetensors", f"{digest(one)}.safetensors.partial"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_weights", [False, True])
 def test_a_finished_pack_is_not_trained_again(
     keep_weights: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -220,7 +227,7 @@ def test_a_finished_pack_is_not_trained_again(
     assert all(state.stop_reason is not None for state in seen[0])
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_workers_leave_a_file_a_pack(tmp_path: Path, two_processes: Workers) -> None:
     one = pack((300, 300, 300, 300), max_epochs=4)
     first = two_processes.train(one, checkpoints=tmp_path)
@@ -301,7 +308,7 @@ def test_folders_in_the_place_of_files_end_no_training(tmp_path: Path) -> None:
     assert all(note.startswith("checkpoint: not written (") for note in notes[1:])
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_state_is_longer_than_a_header_may_be(tmp_path: Path) -> None:
     """Curves of a hundred members over many epochs; safetensors reads headers of up to 100 MB."""
     one = Checkpoint(tmp_path, pack())

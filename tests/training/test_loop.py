@@ -105,6 +105,7 @@ def test_a_member_is_the_same_bit_for_bit_in_any_pack(model: Transformer, loss: 
     assert pairs == together
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "one_library"), [("last", True), ("all", False)])
 def test_members_of_several_seeds_are_what_they_are_apart(loss: str, one_library: bool, two_processes: Workers) -> None:
     """Numbers repeat across seeds; outcomes come in the order of the members, whoever trains where."""
@@ -128,7 +129,7 @@ def test_a_seeds_members_share_its_one_library() -> None:
     assert prepare(pack([0, 1], one_library=True)).library.tokens.shape[0] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_members_that_leave_change_nothing_for_those_who_stay() -> None:
     """Small libraries are complete early; the last to go has only one that stopped beside it by then."""
     task = TASK.replace(library_size=6)
@@ -218,6 +219,7 @@ def test_a_huge_learning_rate_diverges(optimizer: str) -> None:
     assert {o.stop_reason for o in train(pack(range(2), training=training))} == {"diverged"}
 
 
+@pytest.mark.slow
 def test_weights_are_those_of_the_best_evaluation() -> None:
     outcome = train(replace(pack(range(2), training=Training(max_epochs=40)), keep_weights=True))[1]
     assert outcome.weights is not None
@@ -247,7 +249,7 @@ def test_reduced_precision_learns() -> None:
     assert outcome.stop_reason == "complete"
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_equals_plain() -> None:
     """Compiled kernels round differently: the losses of the first epochs agree closely, and no note says otherwise.
@@ -284,7 +286,7 @@ def _fails_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inductor.cpp, "cxx", ("no-such-compiler",))
 
 
-@pytest.mark.parametrize("fails", [_fails_at_once, pytest.param(_fails_itself, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fails", [_fails_at_once, pytest.param(_fails_itself, marks=pytest.mark.very_slow)])
 def test_without_a_compiler_the_run_says_so_and_goes_on(
     fails: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +298,7 @@ def test_without_a_compiler_the_run_says_so_and_goes_on(
     assert compiled.curve == plain.curve
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [MODEL, Transformer(n_layers=2, d_model=7, n_heads=3, d_head=5, readout="tied")])
 def test_micro_batches_at_once_change_no_bit(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their gradients are added up in order, whichever is there first."""

@@ -184,6 +184,7 @@ def test_soap_of_vectors_is_adam() -> None:
     assert_close(after(MUON.replace(optimizer="muon", beta1=0.8, beta2=0.95), given), adam, 0.0)
 
 
+@pytest.mark.slow
 def test_muon_is_newton_schulz_of_every_matrix() -> None:
     shapes = {name: shape for name, shape in SHAPES.items() if len(shape) > 1}
     given = gradients(25, shapes)
@@ -381,6 +382,7 @@ def test_bases_count_in_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         refuse_too_large(soap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["soap", "muon"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_they_learn_in_lower_precision(precision: str, optimizer: str) -> None:

@@ -102,6 +102,7 @@ def whole(optimizer: str) -> list[Outcome]:
     return found
 
 
+@pytest.mark.slow
 @OPTIMIZERS
 @pytest.mark.usefixtures("reports_every_step")
 def test_an_interrupted_training_ends_as_a_whole_one(optimizer: str, tmp_path: Path) -> None:
@@ -114,6 +115,7 @@ def test_an_interrupted_training_ends_as_a_whole_one(optimizer: str, tmp_path: P
     assert same(train(one, checkpoint=tmp_path), whole(optimizer))
 
 
+@pytest.mark.slow
 @OPTIMIZERS
 @pytest.mark.usefixtures("reports_every_step")
 def test_some_members_go_on_by_themselves(optimizer: str, tmp_path: Path) -> None:
@@ -142,6 +144,7 @@ def test_what_soap_remembers_lies_as_a_checkpoint_has_it() -> None:
         assert all(tensor.is_contiguous() for of in moments.values() for tensor in of.values())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reports_every_step")
 def test_other_packs_take_it_up(tmp_path: Path, two_processes: Workers) -> None:
     """Two processes where there was one."""
@@ -152,7 +155,7 @@ def test_other_packs_take_it_up(tmp_path: Path, two_processes: Workers) -> None:
     assert same(two_processes.train(one, checkpoints=tmp_path), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_killed_process_is_taken_up(tmp_path: Path) -> None:
     """SIGKILL at some moment of a training that writes a checkpoint after every step."""
     code = """
@@ -180,6 +183,7 @@ train(LONG, checkpoint=Path(sys.argv[2]), every=0.0)
     assert same(train(LONG, checkpoint=tmp_path), train(LONG))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reports_every_step")
 def test_a_sweep_that_was_stopped_goes_on(tmp_path: Path) -> None:
     """Runs of the protocol by convergence, stopped in their midst and resumed, are what they are undisturbed."""

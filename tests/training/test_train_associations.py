@@ -95,6 +95,7 @@ def test_training_is_adam_with_that_schedule_on_the_plain_loss(task: Association
             assert torch.allclose(found, parameter[0], rtol=0, atol=1e-9), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [CLASSES, REAL], ids=["classes", "real"])
 def test_a_member_is_the_same_in_another_pack(task: Associations) -> None:
     together = facts(train(pack(task)))
@@ -122,6 +123,7 @@ def test_evaluations_and_the_end_are_counted_in_steps() -> None:
     assert (outcome.steps, outcome.stop_reason) == (50, "budget")
 
 
+@pytest.mark.slow
 def test_a_complete_library_ends_a_training_unless_it_is_to_go_on() -> None:
     easy = Associations(context_size=4, library_size=5, n_classes=3)
     fields = {"max_steps": 200, "eval_steps": 10, "lr": 0.03}
@@ -132,6 +134,7 @@ def test_a_complete_library_ends_a_training_unless_it_is_to_go_on() -> None:
     assert (on.memorized, on.stop_reason, on.steps) == (5, "complete", 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [CLASSES, REAL], ids=["classes", "real"])
 def test_an_interrupted_training_ends_as_a_whole_one(
     tmp_path: Path, task: Associations, monkeypatch: pytest.MonkeyPatch
@@ -161,6 +164,7 @@ def test_of_as_many_recalled_the_smaller_error_is_the_best() -> None:
 # measuring
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contexts", ["shared", "fresh"])
 def test_a_measurement_and_its_kept_memory_agree(tmp_path: Path, contexts: Any) -> None:
     task = CLASSES.replace(contexts=contexts)
@@ -182,6 +186,7 @@ def test_a_measurement_and_its_kept_memory_agree(tmp_path: Path, contexts: Any) 
     assert rows["context_size"].to_list() == [4]
 
 
+@pytest.mark.slow
 def test_real_labels_are_measured_with_their_errors() -> None:
     run = capax.measure(REAL.replace(library_size=10), SMALL, Training(max_steps=800, lr=0.03), restarts=1)
     assert run.memorized == 10
@@ -191,6 +196,7 @@ def test_real_labels_are_measured_with_their_errors() -> None:
     assert run.chance == max(run.chance_uniform, run.chance_constant)
 
 
+@pytest.mark.slow
 def test_the_largest_library_of_a_layer() -> None:
     task = Associations(context_size=4, library_size=200, n_classes=2)
     model = AssociativeAttention(n_heads=2, d_model=5, d_head=4)
@@ -229,6 +235,7 @@ def test_weights_are_those_of_the_best_evaluation() -> None:
     assert (evaluation.memorized, evaluation.metrics) == (outcome.memorized, outcome.metrics)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [0.0, 10.0])
 def test_real_labels_far_from_zero_are_learned_too(mean: float, tmp_path: Path) -> None:
     """Of a fresh network, whose answers are near zero, they are further away than their spread."""

@@ -64,6 +64,7 @@ def scores(learner: Any, member: int, context: list[int]) -> np.ndarray:
     return found
 
 
+@pytest.mark.slow
 @TASKS
 def test_the_loss_is_a_weighted_binary_cross_entropy_in_each_context(task: Relations) -> None:
     """Edges weigh √(#others/#edges), each pair counts as often as contexts hold it, and all edges together weigh 1."""
@@ -86,6 +87,7 @@ def test_the_loss_is_a_weighted_binary_cross_entropy_in_each_context(task: Relat
     assert learner.library.uniform_loss == pytest.approx(math.log(2) * (1 + positive), rel=1e-10)
 
 
+@pytest.mark.slow
 @TASKS
 def test_edges_are_counted_in_contexts_that_were_never_learned(task: Relations) -> None:
     """F1 is over the pairs of those contexts; an edge is recalled where its mean score there is above the threshold."""
@@ -132,6 +134,7 @@ def test_members_that_share_a_graph_share_its_contexts() -> None:
     assert torch.equal(kept.unseen, own.unseen[[2, 0]])
 
 
+@pytest.mark.slow
 def test_a_kept_channel_recognizes_what_was_measured(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     run = capax.measure(UNIFORM, SOFTMAX, Training(max_steps=200), restarts=2, store=store, keep_weights=True)
@@ -142,7 +145,7 @@ def test_a_kept_channel_recognizes_what_was_measured(tmp_path: Path) -> None:
     assert above.sum() == run.metrics["predicted_pairs"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_head_size_is_searched_for_in_contexts() -> None:
     protocol = Budget(restarts=2, head_counts=(1,), target_f1=0.3)
     model = KeyQueryChannel(d_model=8, channel="softmax", values=False)

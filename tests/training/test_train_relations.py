@@ -173,6 +173,7 @@ def test_channels_that_route_values_learn(channel: Any) -> None:
     assert run.parameters.trainable == 2 * 8 * 2 * 4 + 2 + 2 * 64 + (8 * 64 + 7 * 8 if channel == "block" else 0)
 
 
+@pytest.mark.slow
 @CHANNELS
 def test_the_best_of_a_search_counts_all_parameters(channel: Any) -> None:
     model, protocol = KeyQueryChannel(d_model=8, channel=channel), capax.specs.Budget(head_counts=(1, 2), restarts=2)
@@ -215,6 +216,7 @@ def test_members_of_several_head_sizes_are_what_they_are_in_packs_of_their_own()
         assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["soap", "muon"])
 def test_with_optimizers_of_matrices_too(optimizer: str) -> None:
     """Padding gets no values by the rounding of bases.
@@ -291,6 +293,7 @@ def brute_force(z: Tensor, edges: np.ndarray, inside: list[np.ndarray]) -> dict[
     return {"f1": f1, "precision": precision, "recall": recall, "margin": lowest - highest}
 
 
+@pytest.mark.slow
 @TASKS
 @pytest.mark.parametrize("steps", [0, 60])
 def test_metrics_are_those_of_all_pairs_of_all_contexts(task: Relations, steps: int) -> None:
@@ -318,6 +321,7 @@ def recognized() -> Tensor:
     return scores(learner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["uniform", "targets"])
 def test_a_recognized_graph_is_recognized_in_every_context(how: Any) -> None:
     """Lemma 4.1: scores do not depend on the context, so that recall and precision on each are 1."""
@@ -413,6 +417,7 @@ def test_packs_of_one_seed_differ_by_member() -> None:
     assert replace(one, sizes=(12,)).n_bytes == one.n_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", ["threshold", "softmax"])
 def test_a_kept_channel_recognizes_what_was_measured(tmp_path: Path, channel: Any) -> None:
     store = tmp_path / "s.db"

@@ -78,6 +78,7 @@ def test_rows_say_their_facts(kind: str) -> None:
     assert len(np.unique(rows.tokens, axis=0)) == len(found.table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bpe", "bytes"])
 def test_padding_changes_no_logit_and_no_gradient(kind: str) -> None:
     """Rows cut at the end of their answer, one at a time, give the same numbers as rows filled up."""
@@ -107,6 +108,7 @@ def test_padding_changes_no_logit_and_no_gradient(kind: str) -> None:
         torch.testing.assert_close(torch.zeros_like(theirs) if mine is None else mine, theirs, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TOKENIZATIONS)
 def test_recalled_is_the_whole_greedy_answer(kind: str) -> None:
     """What counts as recalled is what the model says, token by token, when it is asked for the fact."""
@@ -126,6 +128,7 @@ def test_recalled_is_the_whole_greedy_answer(kind: str) -> None:
         assert bool(right[row]) == (said == known.tokens[0, row, :stop].tolist())
 
 
+@pytest.mark.slow
 def test_groups_add_up_to_what_is_recalled() -> None:
     run = capax.measure(task(), MODEL, capax.Training(max_steps=100), restarts=2, seed=1)
     assert run.breakdown is not None
@@ -182,6 +185,7 @@ def test_what_is_done_with_several_answers() -> None:
         asked(collect([Fact("a", "", "1"), Fact("a", "", "2")]), "drop")
 
 
+@pytest.mark.slow
 def test_any_of_several_answers_counts_and_kept_ones_have_a_ceiling(tmp_path: Path) -> None:
     path = written(tmp_path / "several.tsv", *(f"k{n}\ta{n % 5}" for n in range(20)), "k0\tb", "k1\tb")
     training = capax.Training(max_steps=300)
@@ -260,6 +264,7 @@ def test_a_key_that_is_no_text_is_refused(tmp_path: Path) -> None:
         capax.probe(memory)
 
 
+@pytest.mark.slow
 def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:
     for kind in TOKENIZATIONS:
         spec = task(tokenization=kind, library_size=60)
@@ -382,6 +387,7 @@ def test_the_tokenizer_is_kept_with_the_weights(tmp_path: Path) -> None:
     assert kept.encode(["Oslo"])[0].tolist() == prepared(run.spec.task).encoding.text.encode(["Oslo"])[0].tolist()
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(*[st.sampled_from("abc")] * 3), min_size=1, max_size=15))
 def test_the_best_constant_answer_counts_as_answers_count(triples: list[tuple[str, str, str]]) -> None:
     """Against trying every answer to each relation: with `any`, an answer recalls all facts of its question."""
@@ -466,6 +472,7 @@ def test_a_fact_that_is_said_again_counts_once(tmp_path: Path) -> None:
     assert prepared(capax.Facts(library=str(weighed))).table.weights.tolist() == [3, 1]
 
 
+@pytest.mark.slow
 def test_a_memory_knows_its_file_by_the_content(tmp_path: Path) -> None:
     """Where it has moved, the caller says where to; another file is refused."""
     first, moved, other = (tmp_path / f"{name}.tsv" for name in ("first", "moved", "other"))

@@ -68,6 +68,7 @@ def test_a_csv_is_read_as_it_was_written(
     assert list(read(path)) == facts(rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rows=st.lists(st.tuples(ON_A_LINE, ON_A_LINE, ON_A_LINE), min_size=1, max_size=8))
 def test_a_tsv_is_read_as_it_was_written(

@@ -135,6 +135,7 @@ def test_a_relation_without_a_name_falls_away(folder: Path, tmp_path: Path) -> N
     assert text == ["k{relation} a.", "l b."]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["answer", "all"])
 def test_padding_changes_no_logit_and_no_gradient_and_bits_are_plain(folder: Path, loss: str) -> None:
     """Sentences of their own length, one at a time and in float64, give the same scores, gradients and bits."""
@@ -165,6 +166,7 @@ def test_padding_changes_no_logit_and_no_gradient_and_bits_are_plain(folder: Pat
         torch.testing.assert_close(torch.zeros_like(theirs) if mine is None else mine, theirs, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_memory_answers_in_words_and_keeps_its_tokenizer(folder: Path, tmp_path: Path) -> None:
     from safetensors import safe_open
 
