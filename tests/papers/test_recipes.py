@@ -105,6 +105,7 @@ def test_names_are_distinct_and_every_claim_has_its_standing() -> None:
         ("mahdavi2024", "proposition-3", ["cannot be judged"]),
         ("mahdavi2024", "table-1", ["cannot be judged", "cannot be judged"]),
         ("mahdavi2024", "saturation", ["cannot be judged"] * 2),
+        ("adler2025", "lemma-4.1", ["agrees"]),
         ("adler2025", "theorem-b1", ["agrees"]),
         ("adler2025", "theorem-4.2", ["agrees"]),
         ("adler2025", "figures-6-to-8", ["cannot be judged"]),

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -15,12 +16,14 @@ from capax.papers.evidence import field
 from capax.papers.recipe import Evidence, Scale, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.seeds import numpy_generator
+from capax.specs import Relations
+from capax.tasks import contexts
 from capax.tasks.embeddings import gaussian
 from capax.tasks.graph_classes import derangements
 from capax.tasks.graphs import derangement
 from capax.theory.bounds.relations import real
 from capax.theory.bounds.stored_bits import f1_information
-from capax.theory.construct.relations import build
+from capax.theory.construct.relations import RelationConstruction, build
 
 LAW = RelationLaw()
 TARGET = 0.99
@@ -37,6 +40,8 @@ BUILT: dict[Scale, tuple[tuple[int, int], ...]] = {
     "paper": ((256, 64), (256, 128), (512, 64), (512, 128), (512, 256), (1024, 128), (1024, 256)),
 }
 DRAWS = 3
+# items of a context, and contexts of each kind for each channel that is built
+CONTEXT, CONTEXTS = 16, 200
 
 
 def _items(run: Measurement) -> int:
@@ -325,20 +330,53 @@ def above_lower_bound(of: Evidence) -> Verdict:
     return ev.exactly(not wrong, measured, "; ".join(wrong) or "Warren's bound (LB-3), which has no logarithm")
 
 
-def _built(draw: int, m: int, d: int, onehot: bool) -> tuple[float, int, int]:
-    """F1, heads and D_K of weights built for a random permutation, to have every pair right (Lemma 4.1)."""
+def _built(draw: int, m: int, d: int, onehot: bool) -> tuple[np.ndarray, np.ndarray, RelationConstruction]:
+    """A random permutation, vectors, and weights built to have every pair right (the hypothesis of Lemma 4.1)."""
     generator = numpy_generator(draw, "reproduce relations")
     edges = np.stack([np.arange(m), derangement(m, generator)], axis=1)
     vectors = np.eye(m) if onehot else gaussian(m, d, generator)
-    built = build(edges, vectors, generator=generator, method="onehot" if onehot else "whitened", target_f1=1.0)
+    method: Literal["onehot", "whitened"] = "onehot" if onehot else "whitened"
+    return edges, vectors, build(edges, vectors, generator=generator, method=method, target_f1=1.0)
+
+
+def _costs(draw: int, m: int, d: int, onehot: bool) -> tuple[float, int, int]:
+    """F1, heads and D_K of such weights."""
+    built = _built(draw, m, d, onehot)[2]
     heads, _, d_head = built.weights.query.shape
     return built.recognition.f1, heads, heads * d_head
+
+
+def in_contexts(of: Evidence) -> Verdict:
+    """Lemma 4.1: whether weights that have all pairs right have those of each context right, by plain scores there."""
+    m, d = BUILT[of.scale][0]
+    right = number = there = absent = 0
+    for draw in range(DRAWS):
+        edges, vectors, built = _built(draw, m, d, False)
+        if (f1 := built.recognition.f1) < 1:
+            return cannot("our weights do not have every pair right, as the lemma asks", f"F1 {f1:.3f}")
+        related = np.zeros((m, m), dtype=bool)
+        related[tuple(edges.T)] = True
+        generator = numpy_generator(draw, "reproduce contexts")
+        for sampler in ("uniform", "targets"):
+            spec = Relations(n_items=m, contexts=sampler, context_size=CONTEXT)
+            for context in contexts.draw(spec, edges, generator, CONTEXTS):
+                asked, answered = (vectors[context] @ one for one in (built.weights.query, built.weights.key))
+                scores = (asked @ answered.swapaxes(1, 2)).max(axis=0)
+                np.fill_diagonal(scores, -np.inf)
+                expected = related[np.ix_(context, context)]
+                right += np.array_equal(scores > built.recognition.threshold, expected)
+                there += expected.sum()
+                absent += CONTEXT - expected.sum()
+                number += 1
+    where = f"{there} sources with their target and {absent} without"
+    measured = f"{right} of {number} contexts of {CONTEXT} of {m} items: {where}"
+    return ev.exactly(right == number, measured, "a score depends on its two items alone")
 
 
 def one_hot(of: Evidence) -> Verdict:
     """One head built for one-hot items: where ours is not enough, others may be."""
     sizes = sorted({m for m, _ in BUILT[of.scale]})
-    built = [_built(draw, m, m, True) for m in sizes for draw in range(DRAWS)]
+    built = [_costs(draw, m, m, True) for m in sizes for draw in range(DRAWS)]
     measured = f"least F1 {min(f1 for f1, _, _ in built):.3f}"
     if all(f1 == 1 and heads == 1 for f1, heads, _ in built):
         return agrees(f"one head built for {len(built)} permutations, every pair right", measured)
@@ -356,7 +394,7 @@ def gaussian_items(of: Evidence) -> Verdict:
     """
     shares, loads, limits, said = [], [], [], []
     for m, d in BUILT[of.scale]:
-        built = [_built(draw, m, d, False) for draw in range(DRAWS)]
+        built = [_costs(draw, m, d, False) for draw in range(DRAWS)]
         if (least := min(f1 for f1, _, _ in built)) < 1:
             return cannot("our weights do not have every pair right; others may do better", f"F1 {least:.3f}")
         load = math.log2(m) / d
