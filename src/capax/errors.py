@@ -119,6 +119,10 @@ class FigureFailed(UserWarning):
     """A figure of a page failed, not for want of runs; the page stands without it, and says so in its place."""
 
 
+class LettersMissing(UserWarning):
+    """The font of a figure lacks letters of its texts: it shows boxes in their place."""
+
+
 class FurtherKinds(UserWarning):
     """A figure shows the runs of one kind, and there are others."""
 

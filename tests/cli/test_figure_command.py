@@ -7,6 +7,7 @@ from commands import refused, run
 from PIL import Image
 
 import capax
+from capax.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,15 @@ def test_kinds_are_numbered_files(capsys: pytest.CaptureFixture[str], store: Pat
     titles = [line.split(".svg: ")[1] for line in said.splitlines() if line.startswith("Figure: ")]
     assert len(set(titles)) == 2
     assert "Count: the best of 2 restarts" in said
+
+
+def test_letters_that_a_font_lacks_are_a_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    task, model = capax.Sequences(seq_len=4, vocab_size=9, library_size=20), capax.Transformer(d_model=4, d_head=2)
+    capax.measure(task, model, capax.Training(max_epochs=2), name="漢", store=tmp_path / "s.db")
+    scatter = "figure", "scatter", tmp_path / "s.db", "--x", "d_model", "--y", "memorized", "--color", "name"
+    with pytest.raises(SystemExit, match="0"):
+        main([*map(str, scatter), "--out", str(tmp_path / "f.png")])
+    assert capsys.readouterr().err == "capax: out: its font has no 漢: boxes stand for them\n"
 
 
 def test_any_column_against_any_other(

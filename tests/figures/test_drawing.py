@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import capax
-from capax.errors import ReportError
+from capax.errors import LettersMissing, ReportError
 from capax.figures import drawing, interactive, looks
 from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 
@@ -47,6 +47,14 @@ def test_a_file_carries_its_caption(tmp_path: Path) -> None:
     assert b"/Subject (c)" in (tmp_path / "f.pdf").read_bytes()
     drawing.draw(MIXED, tmp_path / "f.svg")
     assert "<dc:description>c</dc:description>" in (tmp_path / "f.svg").read_text().replace("\n", "").replace("  ", "")
+
+
+def test_letters_that_the_font_lacks_are_named_once(tmp_path: Path) -> None:
+    lacking = chart(*(Series(name=name, kind="line", x=(1, 2), y=(1, 2)) for name in ("漢字", "字 𓀀")))
+    with pytest.warns(LettersMissing, match="^out: its font has no 字 漢 𓀀: boxes stand for them$") as said:
+        drawing.draw(lacking, tmp_path / "f.png")
+    assert len(said) == 1
+    assert (tmp_path / "f.png").is_file()
 
 
 def test_a_legend_has_the_marks_of_lines_that_have_points_elsewhere() -> None:

@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     try:
         streams.prepare(as_json="--json" in arguments)
         given = _load_plugins([argument for argument in arguments if argument != "--debug"])
-        with ending_as_ctrl_c():
+        with ending_as_ctrl_c(), streams.warnings_of_figures():
             app = command_line(listed=given[:1] in ([], ["--help"], ["-h"]))
             app(given, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
 from capax.cli import streams
-from capax.errors import FigureFailed, printable
+from capax.errors import printable
 from capax.specs.plugins import resolve
 from capax.store.schema import Failure, Summary
 
@@ -92,29 +90,6 @@ def console(stderr: bool = False) -> Console:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
-
-
-@contextmanager
-def failed_figures() -> Iterator[None]:
-    """Say on stderr, in a line each, which figures of a page failed, and why."""
-
-    def tell(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        if issubclass(category, FigureFailed):
-            streams.tell(f"capax: {printable(message)}")
-        else:
-            usual(message, category, filename, lineno, file, line)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", FigureFailed)
-        usual, warnings.showwarning = warnings.showwarning, tell
-        yield
 
 
 def show_runs(runs: list[Summary]) -> None:

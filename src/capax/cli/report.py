@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from capax.cli import output
 from capax.errors import printable
 from capax.figures.runs import the_law
 from capax.figures.words import of_runs
@@ -36,7 +35,6 @@ def report(
     """
     reports.refuse_other(out)
     content = reports.content(stores, title, the_law(law))
-    with output.failed_figures():
-        reports.write(reports.parts(content), out)
+    reports.write(reports.parts(content), out)
     left_out = f"; imported rows left out: {sum(content.imported.values())}" if content.imported else ""
     print(f"Report: {printable(out)} ({out.stat().st_size / 1e6:.1f} MB, {of_runs(len(content.runs))}{left_out})")

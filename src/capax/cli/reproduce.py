@@ -74,7 +74,7 @@ def reproduce(
     chosen = {name: recipes(name, figure) for name in (PAPERS if of is None else [of])}
     unfinished = []
     for name, some in chosen.items():
-        with output.failed_figures(), progress_bar(hidden=quiet or as_json) as (show, _):
+        with progress_bar(hidden=quiet or as_json) as (show, _):
             watch = show if quiet or as_json else _announced(show, name, scale, seconds(some, scale))
             result = papers.reproduce(
                 name, figure, scale=scale, folder=out, workers=workers, device=device, progress=watch

@@ -8,9 +8,12 @@ import io
 import os
 import sys
 import unicodedata
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
 
-from capax.errors import OutputError
+from capax.errors import FigureFailed, LettersMissing, OutputError, printable
 
 LARGEST_SCREEN = 10_000
 PLAIN = {
@@ -87,6 +90,30 @@ def tell(line: str) -> None:
     with suppress(OSError, AttributeError):  # no room for it, or no stderr
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
+
+
+@contextmanager
+def warnings_of_figures() -> Iterator[None]:
+    """Say what figures warn of (which of a page failed, letters that a font lacks) on stderr, in a line each."""
+
+    def tell_ours(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, FigureFailed | LettersMissing):
+            tell(f"capax: {printable(message)}")
+        else:
+            usual(message, category, filename, lineno, file, line)
+
+    with warnings.catch_warnings():
+        for category in (FigureFailed, LettersMissing):
+            warnings.simplefilter("always", category)
+        usual, warnings.showwarning = warnings.showwarning, tell_ours
+        yield
 
 
 def reason(error: OSError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 import warnings
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from matplotlib.transforms import ScaledTranslation
 
 from capax import outputs
-from capax.errors import ReportError, shown
+from capax.errors import LettersMissing, ReportError, shown
 from capax.figures.chart import Axis, Chart, Heat, Panel, Series
 from capax.figures.looks import COLORS, MARKED_POINTS, PANELS_IN_A_ROW, Paper, mark_of, plain, rows_and_columns
 
@@ -51,6 +52,7 @@ DIGITS = ((1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0), (1.0, 2.0, 5.0), (1.0, 3.0),
 MORE = 4
 SAME_FORMAT = {"jpeg": "jpg", "tiff": "tif"}
 USUAL = Paper()
+MISSING = re.compile(r"Glyph (\d+) .*missing from font")
 DESCRIPTION = {("pdf", "Description"): "Subject"}
 
 
@@ -356,6 +358,8 @@ def save(
 
     Raises:
         ReportError: when it cannot be written.
+
+    Warns (`LettersMissing`) of letters that its font lacks.
     """
     for text in figure.findobj(Text):
         text.set_parse_math(False)
@@ -363,8 +367,9 @@ def save(
     carried = {DESCRIPTION.get((kind, key), key): text for key, text in (about or {}).items()}
     content = BytesIO()  # a disk that is full is not matplotlib's to tell: it says something else
     # marks are made as it is drawn
-    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
+    with rc_context({"text.parse_math": False}), warnings.catch_warnings(record=True) as said:
         warnings.filterwarnings("error", message="constrained_layout not applied")
+        warnings.filterwarnings("always", message=MISSING.pattern)
         try:
             figure.savefig(content, format=kind, metadata=carried if kind in ("pdf", "png", "svg") else None)
         except UserWarning:
@@ -373,3 +378,9 @@ def save(
         except ValueError as error:  # of a format that there is not
             raise ReportError(f"{name}: cannot write {path}: {error}") from None
     outputs.write(path, content.getvalue(), name)
+    missing = [found[1] for one in said if (found := MISSING.match(str(one.message)))]
+    if letters := " ".join(sorted({chr(int(code)) for code in missing})):
+        warnings.warn(f"{name}: its font has no {letters}: boxes stand for them", LettersMissing, stacklevel=2)
+    for one in said:
+        if not MISSING.match(str(one.message)):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
