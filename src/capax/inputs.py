@@ -51,8 +51,10 @@ def whole_path(path: Path | str, field: str, error: type[CapaxError]) -> str:
     """A path from the root, which a record in UTF-8 can hold.
 
     Raises:
-        error: where it has a name that is no UTF-8.
+        error: for what is no path, or an empty one, and where it has a name that is no UTF-8.
     """
+    if not isinstance(path, str | Path) or path == "":
+        raise error(f"{field}: a path, got {shown(path)}")
     text = str(Path(path).resolve())
     try:
         text.encode()

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from capax import outputs
 from capax.errors import CapaxError, ReportError, SpecError, StoreError, StoreWriteError, shown
-from capax.inputs import exists, regular
+from capax.inputs import exists, regular, whole_path
 from capax.models.ensemble import Ensemble, TokenEnsemble
 from capax.results import Measurement, Recall
 from capax.seeds import numpy_generator
@@ -228,7 +228,7 @@ def _with_library(run: Measurement, library: Path | str | None) -> Measurement:
             raise SpecError(f"library: only of runs that learned a file, got {str(library)!r:.80}")
         return run
     if library is not None:
-        task = task.model_copy(update={"library": str(Path(library).resolve())})
+        task = task.model_copy(update={"library": whole_path(library, "library", SpecError)})
     elif not exists(Path(task.library), "library", SpecError):
         raise SpecError(
             f"library: no such file: {task.library}; library=FILE, or --library where a command has it, says where it "

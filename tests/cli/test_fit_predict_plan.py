@@ -445,11 +445,11 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         (("plan", "--items", "9", "--seq-len", "8", "--d-model", "16", "--size", "d_model=24"), ["d_model once"]),
         (
             ("plan", "--items", "40", "--seq-len", "8", "--exposures", "100", "--verify", "--json"),
-            ["exposures: what is known after so many is not verified"],
+            ["exposures: none where the plan is to be verified"],
         ),
         (
             ("plan", "--items", "40", "--seq-len", "8", "--target", "bytes", "--verify"),
-            ["smallest: a plan by bytes is not verified"],
+            ["smallest: parameters where the plan is to be verified, got bytes"],
         ),
         (("plan", "--items", "40", "--seq-len", "8", "--seed", "3"), ["seed: only with --verify, got 3"]),
         (("plan", "--items", "40", "--seq-len", "8", "--workers", "1"), ["workers: only with --verify"]),

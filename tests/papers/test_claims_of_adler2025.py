@@ -134,7 +134,7 @@ def test_explicit_weights_that_fail_do_not_say_that_others_would(
     def made(draw: int, m: int, d: int, onehot: bool) -> tuple[float, int, int]:
         return f1, 2, total(m, d)
 
-    monkeypatch.setattr(adler2025, "_built", made)
+    monkeypatch.setattr(adler2025, "_costs", made)
     of = Evidence((), "demo")
     assert adler2025.one_hot(of).answer == "cannot be judged"
     assert adler2025.gaussian_items(of).answer == "cannot be judged"
@@ -166,14 +166,14 @@ def by_law(constant: float, width: int | None = None) -> Built:
 def test_explicit_weights_by_the_law_and_where_one_edge_a_head_is_best(
     made: Built, answer: str, lost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adler2025, "_built", made)
+    monkeypatch.setattr(adler2025, "_costs", made)
     found = adler2025.gaussian_items(Evidence((), "demo"))
     assert found.measured is not None
     assert (found.answer, found.measured.count("more than")) == (answer, lost)
 
 
 def test_one_edge_a_head_says_nothing_of_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adler2025, "_built", lambda draw, m, d, onehot: (1.0, m, m))
+    monkeypatch.setattr(adler2025, "_costs", lambda draw, m, d, onehot: (1.0, m, m))
     with pytest.raises(Unjudged, match="one edge a head"):
         adler2025.gaussian_items(Evidence((), "demo"))
 

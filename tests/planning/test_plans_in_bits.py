@@ -221,7 +221,7 @@ def test_any_law_of_bits_plans_and_knows_what_is_known_early() -> None:
 
 def test_what_is_known_early_is_not_verified_by_what_is_held() -> None:
     found = planned(20, seq_len=4, vocab_size=16, n_layers=1, exposures=100)
-    with pytest.raises(LawError, match="exposures: what is known after so many is not verified"):
+    with pytest.raises(LawError, match="exposures: none where the plan is to be verified"):
         capax.verify_plan(law(), found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from pydantic import Field
 from capax import machine
 from capax.calibration import explicit, hopfield, linear_memory, perceptron
 from capax.calibration.system import KnownCapacity, SearchEnd, System
-from capax.errors import SpecError
+from capax.errors import SpecError, shown
 from capax.results import LEVEL, Interval, Result, Standing
 from capax.specs.spec import whole
 
@@ -102,18 +102,18 @@ def calibrate(
     Raises:
         SpecError: for a name that is no system's, or a seed that is none.
     """
-    if isinstance(only, str):
-        raise SpecError(f"only: a list of names, got {only!r}")
-    names = list(SYSTEMS) if only is None else list(dict.fromkeys(only))
+    if only is not None and (isinstance(only, str | bytes) or not isinstance(only, Iterable)):
+        raise SpecError(f"only: a list of names, got {shown(only)}")
+    names = list(SYSTEMS) if only is None else list(only)
     if not names:
         raise SpecError(f"only: at least one of {', '.join(SYSTEMS)}, got none")
     for name in names:
-        if name not in SYSTEMS:
-            raise SpecError(f"only: should be among {', '.join(SYSTEMS)}, got {name!r}")
+        if not isinstance(name, str) or name not in SYSTEMS:
+            raise SpecError(f"only: should be among {', '.join(SYSTEMS)}, got {shown(name)}")
     whole("seed", seed, 0)
     started = time.monotonic()
     systems = []
-    for name in names:
+    for name in dict.fromkeys(names):
         progress(name)
         systems.append(compare(SYSTEMS[name](), seed))
     return Calibration(
@@ -131,7 +131,13 @@ def compare(system: System, seed: int = 0) -> CalibratedSystem:
     Args:
         system: one of ours, or of your own.
         seed: of all draws.
+
+    Raises:
+        SpecError: for what is no system, or a seed that is none.
     """
+    if not isinstance(system, System):
+        raise SpecError(f"system: a System of capax.calibration, got {shown(system)}")
+    whole("seed", seed, 0)
     started = time.monotonic()
     measured = system.measure(seed)
     fault = system.fault(measured)

@@ -16,6 +16,7 @@ from capax.calibration.system import KnownCapacity, Measured, Slack, System, one
 from capax.protocols.measure import measure
 from capax.results import Search
 from capax.specs import Associations, AssociativeAttention, Mls, Training
+from capax.specs.spec import whole
 from capax.tasks.associations import draw
 
 # narrowest margin that a training need resolve, in standard deviations of w · x at |w| = 1
@@ -35,7 +36,12 @@ def task(library_size: int) -> Associations:
 
 
 def known(d_model: int) -> KnownCapacity:
-    """2d, exactly."""
+    """2d, exactly.
+
+    Raises:
+        SpecError: for a width that is none.
+    """
+    whole("d_model", d_model)
     return KnownCapacity(
         value=2.0 * d_model,
         formula="2 d_model",
@@ -54,7 +60,12 @@ def narrow_margins(margin: float) -> float:
 
 
 def trained(d_model: int = 16, training: Training = TRAINING) -> System:
-    """Attention over one token, trained and measured as any task by `capax.measure`."""
+    """Attention over one token, trained and measured as any task by `capax.measure`.
+
+    Raises:
+        SpecError: for a width that is none.
+    """
+    whole("d_model", d_model)
 
     def measured(seed: int) -> Measured:
         run = measure(
@@ -86,7 +97,12 @@ def trained(d_model: int = 16, training: Training = TRAINING) -> System:
 
 
 def exact(d_model: int = 16) -> System:
-    """Whether the same points can be separated at all, by linear programming: the search without a training."""
+    """Whether the same points can be separated at all, by linear programming: the search without a training.
+
+    Raises:
+        SpecError: for a width that is none.
+    """
+    whole("d_model", d_model)
     name = "perceptron-exact"
 
     def separable(size: int, generator: np.random.Generator) -> bool:

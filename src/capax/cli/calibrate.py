@@ -31,8 +31,8 @@ def calibrate(
 ) -> None:
     """Measure systems of known capacity by the protocols and searches that measure a transformer.
 
-    Exits with 1 if one is off by more than its tolerance, which follows from theory and finite size. About a minute
-    and a half on one core.
+    Exits with 1 if one is off by more than its tolerance, which follows from theory and finite size. Takes some
+    70 s on one core.
 
     Parameters
     ----------

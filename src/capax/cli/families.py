@@ -126,7 +126,8 @@ def show_verified(found: Verification) -> None:
     run, expected = found.measurement, found.predicted_bits
     assert run.capacity is not None
     assert expected is not None
-    one = "The network" if found.proxy is None else f"It takes too long here; in its place one of width {found.proxy}"
+    one = "the network" if found.proxy is None else f"it takes too long here; in its place one of width {found.proxy}"
+    library = run.spec.task.library_size
     held = amount(run.capacity.extrapolated or run.capacity.bits, "bit")
     converged = "" if run.capacity.converged else " (NOT CONVERGED)"
     verdict = f"the promise does not hold: {found.miss_percent or 0.0:.1f} % are missing"
@@ -134,7 +135,8 @@ def show_verified(found: Verification) -> None:
         verdict = "the promise holds" if found.held else f"whether the promise holds is {NOT_KNOWN}"
     high = "no upper end" if expected.high is None else amount(expected.high, "bit")
     print(
-        f"Verified: {one} was measured: {held}{converged}, where the law expected {amount(expected.low)} to "
+        f"Verified: {one} was measured (protocol capacity, {len(run.members)} trainings on a library of {library}): "
+        f"{held}{converged}, where the law expected {amount(expected.low)} to "
         f"{high} and promised {amount(found.promised_bits or 0.0, 'bit')}: {verdict} "
         f"(run {run.key[:12]})."
     )

@@ -121,7 +121,8 @@ def _plan(
     extrapolate
         Go outside the domain of the law. [default: only a law that travels: capacity]
     verify
-        Train the first architecture on a library of that size, and say whether it holds.
+        Say whether the first architecture holds what was promised, by training: by a law in bits its capacity is
+        measured, or that of a narrower one of its family; by a law of counts it learns a library of that size.
     seed
         Seed of the verification. [default: 0]
     workers

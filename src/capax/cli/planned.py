@@ -10,6 +10,7 @@ from capax import machine
 from capax.cli import progress
 from capax.errors import LawError
 from capax.results import Result
+from capax.specs.spec import whole
 from capax.store import check_store
 
 Plan = TypeVar("Plan", bound=Result)
@@ -31,8 +32,8 @@ def verification(verify: bool, *, seed: int | None, workers: int | None, store: 
     path = Path("capax.db") if store is None else store
     check_store(path)
     return {
-        "seed": 0 if seed is None else seed,
-        "workers": min(machine.cores(), 8) if workers is None else workers,
+        "seed": whole("seed", 0 if seed is None else seed, 0),
+        "workers": whole("workers", min(machine.cores(), 8) if workers is None else workers),
         "store": path,
     }
 

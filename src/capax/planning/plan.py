@@ -402,11 +402,11 @@ def refuse_unverified(*, early: bool, by_bytes: bool) -> None:
     """
     if by_bytes:
         raise LawError(
-            "smallest: a plan by bytes is not verified (--target bytes); measure the network with keep_weights, and "
-            "quantize it"
+            "smallest: parameters where the plan is to be verified, got bytes (--target); a kept run's bytes are those "
+            "of capax.quantize (capax runs quantize)"
         )
     if early:
-        raise LawError("exposures: what is known after so many is not verified, only what is held at convergence")
+        raise LawError("exposures: none where the plan is to be verified: that measures what is held at convergence")
 
 
 def verify_plan(

@@ -214,7 +214,8 @@ def _kept(key: str, store: Path | str, trust: bool, library: Path | str | None, 
     try:
         memory = load(key, store, trust=trust, library=library)
     except StoreError as error:
-        raise StoreError(f"{field}: {str(error).removeprefix('key: ')}") from None
+        said = str(error)
+        raise StoreError(f"{field}: {said.removeprefix('key: ')}" if said.startswith("key: ") else said) from None
     task = memory.run.spec.task
     if not isinstance(memory, Memory) or not isinstance(task, Text):
         raise SpecError(f"{field}: should be of a run on text, run {memory.run.key[:12]} learned {task.task}")
@@ -231,9 +232,13 @@ def _reference(key: str, memory: Memory, store: Path | str, trust: bool, library
         if here != there and not (name == "bpe_size" and mine.tokenization == "bytes"):
             raise SpecError(f"reference: should have {name} {here} as the run has, got {there}")
     if theirs.library_sha256 != mine.library_sha256:
-        raise SpecError("reference: should be of the same documents as the run, got others")
+        raise SpecError(
+            f"reference: should be of the same documents as the run ({mine.library}), got those of {theirs.library}"
+        )
     if theirs.half == mine.half:
-        raise SpecError(f"reference: should have learned the other half of the documents, got the {mine.half}, too")
+        same = other.run.key == memory.run.key
+        got = "the run itself" if same else f"run {other.run.key[:12]}, of the {mine.half}, too"
+        raise SpecError(f"reference: should have learned the other half of the documents, got {got}")
     return other
 
 

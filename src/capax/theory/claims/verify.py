@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from capax.errors import ClaimError
+from capax.inputs import whole_path
 from capax.results import Result
 from capax.tasks.association_files import Examples, refuse_contradictions
 from capax.theory.claims import recompute
@@ -65,6 +67,7 @@ def verify(path: Path | str) -> Verified:
         ClaimError: for a file that is damaged, of something else, whose parts do not fit together, or whose scores or
             outputs are not finite.
     """
+    whole_path(path, "file", ClaimError)
     file = read(Path(path))
     header = file.header
     checks = _relations(file, header) if isinstance(header, RelationHeader) else _associations(file, header)
