@@ -51,11 +51,16 @@ def whole_path(path: Path | str, field: str, error: type[CapaxError]) -> str:
     """A path from the root, which a record in UTF-8 can hold.
 
     Raises:
-        error: for what is no path, or an empty one, and where it has a name that is no UTF-8.
+        error: for what is no path, an empty one, or one that cannot be looked at, and where it has a name that is no
+            UTF-8.
     """
     if not isinstance(path, str | Path) or path == "":
         raise error(f"{field}: a path, got {shown(path)}")
-    text = str(Path(path).resolve())
+    try:
+        text = str(Path(path).resolve())
+    except (OSError, ValueError, RuntimeError) as problem:  # a null character; links in a circle
+        said = getattr(problem, "strerror", None) or problem
+        raise error(f"{field}: cannot read {str(path)!r:.80}: {said}") from None
     try:
         text.encode()
     except UnicodeEncodeError:

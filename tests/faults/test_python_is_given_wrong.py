@@ -13,6 +13,8 @@ import torch
 from smallest import MODEL, TASK, TRAINING
 
 import capax
+from capax.calibration import perceptron
+from capax.calibration.calibrate import compare
 from capax.errors import LONGEST, CapaxError
 from capax.store.merge import merge
 
@@ -77,6 +79,19 @@ OF_PATHS: dict[str, Callable[[str], Any]] = {
     "save:": lambda path: capax.save_run("0", f"{path}/w.safetensors"),
     "file": lambda path: capax.verify(path),
 }
+NO_PATHS: dict[str, Callable[[Any], Any]] = {
+    "file": lambda path: capax.verify(path),
+    "only": lambda names: capax.calibrate(names or 5),
+    "system": compare,
+    "d_model": perceptron.known,
+}
+
+
+@pytest.mark.parametrize("value", [None, 5.5, b"a", "", [["a"]]])
+@pytest.mark.parametrize("name", NO_PATHS)
+def test_python_names_what_has_another_type(name: str, value: Any) -> None:
+    with pytest.raises(CapaxError, match=f"^{name}: "):
+        NO_PATHS[name](value)
 
 
 @pytest.mark.parametrize("name", OF_PATHS)
