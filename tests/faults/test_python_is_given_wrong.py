@@ -79,7 +79,7 @@ OF_PATHS: dict[str, Callable[[str], Any]] = {
     "save:": lambda path: capax.save_run("0", f"{path}/w.safetensors"),
     "file": lambda path: capax.verify(path),
 }
-NO_PATHS: dict[str, Callable[[Any], Any]] = {
+OF_TYPES: dict[str, Callable[[Any], Any]] = {
     "file": lambda path: capax.verify(path),
     "only": lambda names: capax.calibrate(names or 5),
     "system": compare,
@@ -88,10 +88,10 @@ NO_PATHS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("value", [None, 5.5, b"a", "", [["a"]]])
-@pytest.mark.parametrize("name", NO_PATHS)
+@pytest.mark.parametrize("name", OF_TYPES)
 def test_python_names_what_has_another_type(name: str, value: Any) -> None:
     with pytest.raises(CapaxError, match=f"^{name}: "):
-        NO_PATHS[name](value)
+        OF_TYPES[name](value)
 
 
 @pytest.mark.parametrize("name", OF_PATHS)

@@ -108,7 +108,8 @@ def test_equals_the_x_transformers_of_the_papers_time(number: int, scored: Score
                 assert_same(found[name][0], gradient.to(dtype), 1e-5, f"gradient of {name}")
 
 
-@settings(derandomize=True, max_examples=20, deadline=None)
+@pytest.mark.slow
+@settings(derandomize=True, max_examples=40, deadline=None)
 @given(
     spec=transformers(), vocab_size=st.integers(2, 6), context=st.integers(1, 6), sequences=st.integers(1, 5), seed=...
 )

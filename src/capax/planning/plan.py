@@ -402,8 +402,8 @@ def refuse_unverified(*, early: bool, by_bytes: bool) -> None:
     """
     if by_bytes:
         raise LawError(
-            "smallest: parameters where the plan is to be verified, got bytes (--target); a kept run's bytes are those "
-            "of capax.quantize (capax runs quantize)"
+            "smallest: parameters where the plan is to be verified, got bytes (--target); to see what a file "
+            "of its weights keeps, measure it with --keep-weights and quantize the run (capax runs quantize)"
         )
     if early:
         raise LawError("exposures: none where the plan is to be verified: that measures what is held at convergence")

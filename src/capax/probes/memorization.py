@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import lzma
 import math
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -214,8 +215,7 @@ def _kept(key: str, store: Path | str, trust: bool, library: Path | str | None, 
     try:
         memory = load(key, store, trust=trust, library=library)
     except StoreError as error:
-        said = str(error)
-        raise StoreError(f"{field}: {said.removeprefix('key: ')}" if said.startswith("key: ") else said) from None
+        raise StoreError(re.sub("^key: ", f"{field}: ", str(error))) from None
     task = memory.run.spec.task
     if not isinstance(memory, Memory) or not isinstance(task, Text):
         raise SpecError(f"{field}: should be of a run on text, run {memory.run.key[:12]} learned {task.task}")

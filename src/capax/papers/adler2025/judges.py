@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
@@ -335,8 +334,8 @@ def _built(draw: int, m: int, d: int, onehot: bool) -> tuple[np.ndarray, np.ndar
     generator = numpy_generator(draw, "reproduce relations")
     edges = np.stack([np.arange(m), derangement(m, generator)], axis=1)
     vectors = np.eye(m) if onehot else gaussian(m, d, generator)
-    method: Literal["onehot", "whitened"] = "onehot" if onehot else "whitened"
-    return edges, vectors, build(edges, vectors, generator=generator, method=method, target_f1=1.0)
+    built = build(edges, vectors, generator=generator, method="onehot" if onehot else "whitened", target_f1=1.0)
+    return edges, vectors, built
 
 
 def _costs(draw: int, m: int, d: int, onehot: bool) -> tuple[float, int, int]:
