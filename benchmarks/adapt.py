@@ -1,23 +1,33 @@
 """Adaptive sweeps: seconds until the interval at a target is narrow enough, against the plain grid (goal half).
 
-The interval is `half_width`; narrow enough is 1.1 times that of the whole grid, once each, in the same simulated study,
-with the target inside the law's domain. Both are looked at after every fourth run. The grid comes in a random order,
-one seed a configuration; candidates are the grid with five seeds, or with one as well.
+The interval is `half_width`; narrow enough is 1.1 times that of the whole grid, once each, in the same study, with the
+target inside the law's domain. Both are looked at after every fourth run. The grid comes in a random order, one seed a
+configuration; candidates are the grid with five seeds, or with one as well. Measurements are simulated for the laws of
+counts. For the law of capacity they are those that docs/capacity keeps, with the seconds that they took (on several
+machines); the target is one of them, which neither sees: it may lie outside the domain.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
 import capax
 from capax.errors import LawError
+from capax.laws.domain import OutsideDomainWarning
 from capax.laws.law import Law
-from capax.sweeps.adapt import half_width, next_runs
+from capax.results import Measurement
+from capax.store import Store
+from capax.store import tables as stored
+from capax.sweeps.adapt import candidate_table, half_width, next_runs
 
 ECM = {"a": 145.27, "b": -0.13, "c": 1.29, "d": 0.13, "e": 0.20, "alpha": 400.0, "beta": 900.0}
 """Table 1, with a plateau that this library can show."""
@@ -29,6 +39,8 @@ STUDIES = 20
 ROUND = 4
 COUNTS = "memorized_above_chance"
 TARGET = {"seq_len": np.array([64.0]), "n_heads": np.array([4.0]), "d_model": np.array([256.0])}
+KEPT = [Path("docs/capacity", f"{name}.db") for name in ("capacity", "varied", "grid", "depth", "ladder")]
+ORDERS, DRAWS = 10, 100
 Table = dict[str, np.ndarray]
 
 
@@ -53,6 +65,20 @@ def main(studies: int = STUDIES) -> None:
             f"{inside(repeated)}, {inside(once)} (95 %)",
             flush=True,
         )
+    every = {run.key: run for path in KEPT for run in Store(path, create=False).each()}
+    kept = [run for run in every.values() if run.capacity is not None]
+    for layers in (2, 8):
+        target = max(
+            (run for run in kept if run.spec.model.n_layers == layers), key=lambda run: run.parameters.effective
+        )
+        chosen, plain = replay([run for run in kept if run.key != target.key], target)
+        print(
+            f"adapt  capacity, {len(kept) - 1} measurements of {target.parameters.effective} effective parameters in "
+            f"{layers} layers: {share([chosen] * len(plain), plain)} of the plain grid's seconds (goal 50 %) in "
+            f"{ORDERS} orders, {chosen.seconds / 3600:.1f} h; runs {runs(plain)} plain, {chosen.runs}; half of the "
+            f"interval {100 * chosen.half_width:.1f} %, off by {100 * chosen.error:.1f} %",
+            flush=True,
+        )
 
 
 def share(some: list[Reached], plain: list[Reached]) -> str:
@@ -73,28 +99,57 @@ def compare(law: Law, truth: dict[str, float], seed: int) -> tuple[Reached, Reac
     whole = measure(law, truth, grid, seed)
     enough = 1.1 * half_width(type(law)().fit(whole), TARGET)
     order = np.random.default_rng([seed, 1]).permutation(len(grid))
-    plain = reach(law, truth, grid, whole, enough, order)
+    expected = float(capacity(law, truth, TARGET)[0])
+
+    def until(runs: list[capax.Run], counts: Table, order: np.ndarray | None) -> Reached:
+        seconds = np.array([cost(one) for one in runs])
+        return reach(lambda: type(law)(), runs, counts, seconds, TARGET, expected, enough, order)
+
+    plain = until(grid, whole, order)
     seeds = [one.replace(seed=number) for number in range(5) for one in grid]
     repeated = measure(law, truth, seeds, seed)
     repeated[COUNTS][: len(grid)] = whole[COUNTS]
-    return (
-        plain,
-        reach(law, truth, grid, whole, enough, None),
-        reach(law, truth, seeds, repeated, enough, None),
-    )
+    return plain, until(grid, whole, None), until(seeds, repeated, None)
+
+
+def replay(runs: list[Measurement], target: Measurement) -> tuple[Reached, list[Reached]]:
+    """Measurements taken again as `next_runs` chooses them, and in several random orders."""
+    table, seconds = stored.table(runs), np.array([run.seconds for run in runs])
+    goal = candidate_table([target.spec])
+    counts = {name: np.array(stored.values(table, name), dtype=object) for name in table.columns}
+    counts |= {name: stored.numbers(table, name) for name in ("capacity_bits", "capacity_reached")}
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideDomainWarning)
+        enough = 1.1 * half_width(law_of_capacity().fit(counts), goal)
+        for order in (None, *(np.random.default_rng(seed).permutation(len(runs)) for seed in range(ORDERS))):
+            specs = [run.spec for run in runs]
+            held = target.capacity.extrapolated
+            found.append(reach(law_of_capacity, specs, counts, seconds, goal, held, enough, order))
+    return found[0], found[1:]
+
+
+def law_of_capacity() -> capax.CapacityLaw:
+    return capax.CapacityLaw(n_bootstrap=DRAWS)
 
 
 def reach(
-    law: Law, truth: dict[str, float], runs: list[capax.Run], counts: Table, enough: float, order: np.ndarray | None
+    law: Callable[[], Law],
+    runs: list[capax.Run],
+    counts: Table,
+    seconds: np.ndarray,
+    target: Any,
+    expected: float,
+    enough: float,
+    order: np.ndarray | None,
 ) -> Reached:
     """Measure in the given order, or as `next_runs` says, until the half width is reached."""
-    seconds = np.array([cost(one) for one in runs])
     done: list[int] = []
     while len(done) < len(runs):
         if order is None:
             left = [place for place in range(len(runs)) if place not in set(done)]
             told = {name: column[done] for name, column in counts.items()} if done else None
-            chosen = next_runs(law, told, [runs[place] for place in left], seconds[left], TARGET, ROUND)
+            chosen = next_runs(law(), told, [runs[place] for place in left], seconds[left], target, ROUND)
             batch = [left[place] for place in chosen]
         else:
             batch = order[len(done) : len(done) + ROUND].tolist()
@@ -102,14 +157,14 @@ def reach(
             break
         done += batch
         try:
-            fitted = type(law)().fit({name: column[done] for name, column in counts.items()})
+            fitted = law().fit({name: column[done] for name, column in counts.items()})
         except LawError:
             continue
-        width = half_width(fitted, TARGET)
-        if (width <= enough and fitted.inside_domain(TARGET).all()) or len(done) == len(runs):
-            error = abs(float(np.log(fitted.predict(TARGET)[0] / capacity(law, truth, TARGET)[0])))
+        width = half_width(fitted, target)
+        if (width <= enough and (fitted.travels or fitted.inside_domain(target).all())) or len(done) == len(runs):
+            error = abs(float(np.log(fitted.predict(target)[0] / expected)))
             return Reached(float(seconds[done].sum()), len(done), error, width)
-    raise RuntimeError(f"{law.name}: {len(done)} runs did not reach a half width of {enough:.3g}")
+    raise RuntimeError(f"{law().name}: {len(done)} runs did not reach a half width of {enough:.3g}")
 
 
 def run(d_model: int, seq_len: int, n_heads: int, seed: int) -> capax.Run:

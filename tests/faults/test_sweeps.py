@@ -140,8 +140,11 @@ def test_a_sweep_checks_its_arguments_when_it_is_called(tmp_path: Path, options:
         sweep_adaptively(**asked, law=capax.PowerLaw(), budget=1)
     with pytest.raises(SpecError, match=r"^budget: "):
         sweep_adaptively([spec()], tmp_path / "s.db", law=capax.PowerLaw(), budget=0)
-    for law, column in ((capax.AssociationLaw(), "d_head|context_size"), (capax.CapacityLaw(), "effective_parameters")):
-        with pytest.raises(capax.CapaxError, match=f"^law: .* of this study have no ({column})"):
+    for law, why in (
+        (capax.AssociationLaw(), "is of associations; runs of this study have no (d_head|context_size)"),
+        (capax.CapacityLaw(), "is fitted to capacity_bits, which protocol capacity measures; .* this study are of mac"),
+    ):
+        with pytest.raises(capax.CapaxError, match=f"^law: .* {why}"):
             sweep_adaptively([spec()], tmp_path / "s.db", law=law, budget=1)
     assert list(tmp_path.iterdir()) == []
 

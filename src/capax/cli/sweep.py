@@ -43,7 +43,7 @@ def sweep(
     submitit_parameters: str | None = None,
     device: str = "auto",
     gpus_per_run: float | None = None,
-    adapt: Literal["ecm", "power", "depth", "bits", "polynomial", "association"] | None = None,
+    adapt: Literal["capacity", "ecm", "power", "depth", "bits", "polynomial", "association"] | None = None,
     budget: float | None = None,
     target: str | None = None,
     retries: int = 1,
@@ -88,8 +88,8 @@ def sweep(
     budget
         With --adapt: seconds of training, summed over workers.
     target
-        With --adapt: the architecture whose prediction is wanted, "seq_len=32,n_heads=4,d_model=64". [default: the
-        study's largest]
+        With --adapt: the architecture whose prediction is wanted, "n_layers=8,d_model=128"; what is not named is as in
+        the study's largest run. [default: that run]
     retries
         How often a run is tried again whose process died or ran out of memory.
     fail_fast
@@ -200,19 +200,21 @@ def _law(name: str, task: Task) -> Any:
     return kind(**{option: getattr(task, option) for option in kind().get_params() if option in own})
 
 
-def _target(text: str | None) -> dict[str, list[float]] | None:
-    """The columns of "seq_len=32,n_heads=4"."""
+def _target(text: str | None) -> dict[str, list[float | str]] | None:
+    """The columns of "seq_len=32,ffn=none"."""
     if text is None:
         return None
-    found = {}
+    found: dict[str, list[float | str]] = {}
     for part in text.split(","):
         name, _, value = (piece.strip() for piece in part.partition("="))
         if name in found:
             raise SpecError(f"target: {name} once, got {text!r}")
+        if not (name and value):
+            raise SpecError(f"target: name=value separated by commas, got {text!r}")
         try:
             found[name] = [positive("target", float(value))]
         except ValueError:
-            raise SpecError(f"target: column=number separated by commas, got {text!r}") from None
+            found[name] = [value]
     return found
 
 

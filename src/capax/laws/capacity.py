@@ -123,6 +123,7 @@ class CapacityLaw(Product):
     bound: ClassVar[str | None] = "capacity_reached"
     counts: ClassVar[tuple[str, ...]] = ("bits",)
     travels: ClassVar[bool] = True
+    repeats_tell: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -169,15 +170,7 @@ class CapacityLaw(Product):
         told = {} if table is None else table
         every, rows = rows, _once_each(rows, told)
         self.repeats_ = len(every.counts) - len(rows.counts)
-        self.domain_ = Domain.of(
-            self.columns,
-            rows.columns,
-            told,
-            np.array([np.inf]),
-            skip=(*counted(told), "restarts"),  # capacity is the mean of all restarts, of which more tell it better
-            coded=self.coded,
-            mixed=[name for term in TERMS.values() for name in term.columns if name not in self.columns],
-        )
+        self.domain_ = self.domain_of(rows.columns, told, np.array([np.inf]))
         self.rows_, self.draws_ = rows, None
         design, y = self._design(rows.columns), np.log(np.where(rows.complete, rows.library, rows.counts))
         if (values := int((~rows.complete).sum())) < FEWEST_ROWS:
@@ -204,6 +197,18 @@ class CapacityLaw(Product):
         self._describe()
         self._name_sources(told)
         return self
+
+    def domain_of(self, columns: Columns, table: Any, library: Vector) -> Domain:
+        """Also what its terms are made of, where it has them not; no library is a bound."""
+        return Domain.of(
+            self.columns,
+            columns,
+            table,
+            np.array([np.inf]),
+            skip=(*counted(table), "restarts"),  # capacity is the mean of all restarts, of which more tell it better
+            coded=self.coded,
+            mixed=[name for term in TERMS.values() for name in term.columns if name not in self.columns],
+        )
 
     def _families(self, columns: Columns) -> np.ndarray:
         """The number of each row's family: networks that differ in width, heads and length alone."""

@@ -81,6 +81,8 @@ class Law(Reader, ABC):
     """Columns that say what a measurement found, where of others they say how it was done."""
     travels: ClassVar[bool] = False
     """Whether its intervals say what distance from the data costs, so that it may be asked outside its domain."""
+    repeats_tell: ClassVar[bool] = True
+    """Whether a second measurement of an architecture says more of the law: if most of its spread is luck."""
     mixed: ClassVar[tuple[str, ...]] = ()
     """Columns that say how a row was measured, and may differ all the same: what is counted hardly depends on them."""
     usual_target: ClassVar[str] = "memorized_above_chance"
@@ -186,8 +188,7 @@ class Law(Reader, ABC):
     def fit_rows(self, rows: Rows, table: Any = None) -> Self:
         """Fit to measurements that were read; a table adds its protocol to the domain."""
         told = {} if table is None else table
-        bounded = self.bounded(rows.columns)
-        self.domain_ = Domain.of(self.columns, bounded, told, rows.library, self.found, mixed=self.mixed)
+        self.domain_ = self.domain_of(rows.columns, told, rows.library)
         self.rows_ = rows
         self.draws_: np.ndarray | None = None
         values = int((~rows.complete).sum())
@@ -224,6 +225,19 @@ class Law(Reader, ABC):
     def bounded(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
         """The columns whose ranges are the domain: the law's own, and what else it takes from them."""
         return columns
+
+    def domain_of(self, columns: Columns, table: Any, library: Vector) -> Domain:
+        """The domain of rows; a table adds their protocol.
+
+        Raises:
+            LawError: when rows were measured in different ways.
+        """
+        return Domain.of(self.columns, self.bounded(columns), table, library, self.found, mixed=self.mixed)
+
+    @property
+    def _prior(self) -> Vector:
+        """Standard deviation of each parameter before rows are seen; infinite where nothing is known of it."""
+        return np.full(len(self.names), np.inf)
 
     def _describe(self) -> None:
         """The fitted attributes that follow from the solution."""

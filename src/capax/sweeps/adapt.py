@@ -43,11 +43,13 @@ def next_runs(
     The law is fitted to what was measured, and candidates are taken one after another: each time the one that shrinks
     the variance of the law's prediction at the target most per second, given those taken before (their counts do not
     matter to the linearized law). As long as the target lies beyond the measured range of a column, the choice is among
-    candidates that bring it inside, where there are any: a law is not evaluated outside its domain. While there are too
-    few measurements for a fit, candidates that are cheap and far from all others are taken instead.
+    candidates that bring it inside, where there are any: a law is not evaluated outside its domain, unless it says what
+    distance costs (`Law.travels`). While there are too few measurements for a fit, candidates that are cheap and far
+    from all others are taken instead.
 
-    A configuration under another seed is a candidate like any other; a run that was measured already (its `key` is in
-    the table), a repeated one, and one that is nearly certain to memorize its whole library are not.
+    A configuration under another seed is a candidate like any other, where another measurement of it tells of the law
+    (`Law.repeats_tell`); a run that was measured already (its `key` is in the table), a repeated one, and one that is
+    nearly certain to memorize its whole library, if that bounds what is counted, are not.
 
     Args:
         law: the law to fit; it is not changed.
@@ -67,14 +69,14 @@ def next_runs(
     """
     costs = _costs(candidates, seconds)
     whole("count", count)
-    goal, offered = _columns(law, target), candidate_table(candidates)
+    goal, offered = columns_of(law, target), candidate_table(candidates)
     free = _not_measured(candidates, measured)
     rows = _above_zero(law, measured)
     _check_protocol(law, rows, offered)
     fitted = None if rows is None else _fit(law, rows)
     if fitted is None:
-        known = None if rows is None else _logs(_columns(law, rows))
-        return _spread(_logs(_columns(law, offered)), known, costs, free, count)
+        known = None if rows is None else _logs(columns_of(law, rows))
+        return _spread(_logs(columns_of(law, offered)), known, costs, free, count)
     return _telling(fitted, offered, costs, goal, free, count)
 
 
@@ -83,8 +85,8 @@ def half_width(law: Law, target: Any, level: float = 0.95) -> float:
 
     This is what "the interval at the target" means to adaptive sweeps and their benchmark: on the log scale (0.1 stands
     for 10 %), by the linearized fit, with the t quantile; of the law's value, not of a new count, whose spread no
-    further run lowers. Counts that are only bounds tell nothing here, and parameters that the fit held count as known.
-    Infinite where the target depends on what the measurements do not show.
+    further run lowers. Counts that are only bounds tell nothing here, and parameters that the fit held count as known,
+    but for those that have a prior. Infinite where the target depends on what neither shows.
 
     Raises:
         TableError: when the table lacks a column of the law.
@@ -92,11 +94,12 @@ def half_width(law: Law, target: Any, level: float = 0.95) -> float:
     """
     proper_share("level", level, LawError)
     rows = law.measurements()
-    places = [law.names.index(name) for name in law.solution_.free]
+    known = _pull(law)
+    places = [place for place, name in enumerate(law.names) if name in law.solution_.free or known[place]]
     slopes = _slopes(law, rows.take(~rows.complete).columns)[:, places]
-    goals = _relative_slopes(law, _columns(law, target))[:, places]
+    goals = _relative_slopes(law, columns_of(law, target))[:, places]
     size = _size(np.concatenate([slopes, goals]))
-    values, axes = np.linalg.eigh((slopes / size).T @ (slopes / size))
+    values, axes = np.linalg.eigh((slopes / size).T @ (slopes / size) + np.diag((known[places] / size) ** 2))
     along = (goals / size) @ axes
     seen = values > 1e-13 * max(values.max(initial=0.0), 1.0)
     if (np.abs(along[:, ~seen]) > 1e-6 * np.linalg.norm(along, axis=1, keepdims=True)).any():
@@ -144,7 +147,7 @@ def adaptive(
     check(budget, until)
     whole("count", count)
     estimates = _costs(candidates, np.array([estimate(run) for run in candidates]))
-    _columns(law, target)
+    columns_of(law, target)
     return _rounds(law, list(candidates), target, run_batch, estimates, budget, count, until, list(measured))
 
 
@@ -198,8 +201,10 @@ def _narrow(law: Law, known: list[Measurement], left: list[Run], target: Any, un
     fitted = None if rows is None else _fit(law, rows)
     if fitted is None or until is None or half_width(fitted, target) > until:
         return False
+    if law.travels:
+        return True
     ranges = {name: fitted.domain_.ranges[name] for name in law.columns}
-    return not _widening(ranges, _columns(law, target), _columns(law, candidate_table(left))).any()
+    return not _widening(ranges, columns_of(law, target), columns_of(law, candidate_table(left))).any()
 
 
 def _affordable(places: list[int], seconds: np.ndarray, left: float) -> list[int]:
@@ -229,30 +234,46 @@ def _telling(
     fitted: Law, offered: dict[str, Any], costs: np.ndarray, goal: Columns, free: np.ndarray, count: int
 ) -> list[int]:
     """Greedily by gain per second, in units of σ, which do not change the order."""
-    columns = _columns(fitted, offered)
+    columns = columns_of(fitted, offered)
     slopes, goals = _slopes(fitted, columns), _relative_slopes(fitted, goal)
     seen = _slopes(fitted, fitted.rows_.take(~fitted.rows_.complete).columns)
     size = _size(slopes)  # so that the ridge means the same for all parameters
     slopes, goals, seen = slopes / size, goals / size, seen / size
-    information = seen.T @ seen + RIDGE * np.eye(len(size))
+    information = seen.T @ seen + np.diag(RIDGE + (_pull(fitted) / size) ** 2)
     covariance = _inverse(information)
-    unsure = fitted.sigma_ * np.sqrt(1 + ((slopes @ covariance) * slopes).sum(axis=1))
-    with np.errstate(invalid="ignore"):
-        beyond = fitted._scale(fitted._predict(columns)) - fitted._scale(offered[LIBRARY])
-    open_ = free & (ndtr(beyond / unsure) < CERTAIN)
+    open_ = free.copy()
+    if fitted.bound is None:  # the library bounds what is counted
+        unsure = fitted.sigma_ * np.sqrt(1 + ((slopes @ covariance) * slopes).sum(axis=1))
+        with np.errstate(invalid="ignore"):
+            beyond = fitted._scale(fitted._predict(columns)) - fitted._scale(offered[LIBRARY])
+        open_ &= ndtr(beyond / unsure) < CERTAIN
+    if not fitted.repeats_tell:
+        open_ &= ~_among(columns, fitted.rows_.columns)
     ranges, chosen = dict(fitted.domain_.ranges), list[int]()
     while open_.any() and len(chosen) < count:
-        widening = open_ & _widening(ranges, goal, columns)
+        widening = np.zeros_like(open_) if fitted.travels else open_ & _widening(ranges, goal, columns)
         scores = gains(covariance, goals, slopes, 1.0) / costs
         best = _best(scores, costs, widening if widening.any() else open_)
         chosen.append(best)
-        open_[best] = False
-        for name, values in columns.items():
+        one = {name: values[[best]] for name, values in columns.items()}
+        open_ &= np.arange(len(open_)) != best if fitted.repeats_tell else ~_among(columns, one)
+        for name in ranges.keys() & one.keys():
             low, high = ranges[name]
-            ranges[name] = (min(low, float(values[best])), max(high, float(values[best])))
+            ranges[name] = (min(low, float(one[name][0])), max(high, float(one[name][0])))
         information = information + np.outer(slopes[best], slopes[best])
         covariance = _inverse(information)
     return chosen
+
+
+def _among(columns: Columns, others: Columns) -> np.ndarray:
+    """Which rows are architectures of others."""
+    known = set(zip(*(values.tolist() for values in others.values()), strict=True))
+    return np.array([row in known for row in zip(*(columns[name].tolist() for name in others), strict=True)])
+
+
+def _pull(law: Law) -> np.ndarray:
+    """What is known of each parameter before rows are seen, in units of the spread: 0 where nothing is."""
+    return np.asarray(law.sigma_ / law._prior)
 
 
 def _widening(ranges: dict[str, tuple[float, float]], goal: Columns, columns: Columns) -> np.ndarray:
@@ -279,8 +300,8 @@ def _best(scores: np.ndarray, costs: np.ndarray, open_: np.ndarray) -> int:
 
 
 def _slopes(law: Law, columns: Columns) -> np.ndarray:
-    """Derivatives on the scale of the residuals, `(rows, parameters)`."""
-    return np.asarray(law._model(columns)(law._theta())[1])
+    """Derivatives on the scale of the residuals, in units of how many times sigma they spread, `(rows, parameters)`."""
+    return np.asarray(law._model(columns)(law._theta())[1] / law._unevenness(columns)[:, None])
 
 
 def _relative_slopes(law: Law, columns: Columns) -> np.ndarray:
@@ -299,7 +320,7 @@ def _spread(points: np.ndarray, known: np.ndarray | None, costs: np.ndarray, fre
     """The start, before a law can be fitted: candidates far from those before and from what is measured, and cheap."""
     span = np.ptp(points, axis=0)
     points, span = points / np.where(span > 0, span, 1.0), np.where(span > 0, span, 1.0)
-    nearest = np.ones(len(points))
+    nearest = np.full(len(points), math.sqrt(len(span)))  # the diagonal: more than any distance
     for point in () if known is None else known / span:
         nearest = np.minimum(nearest, np.linalg.norm(points - point, axis=1))
     chosen: list[int] = []
@@ -333,26 +354,29 @@ def _check_protocol(law: Law, rows: dict[str, Any] | None, offered: dict[str, An
 
 
 def _domain(law: Law, table: dict[str, Any]) -> Domain:
-    columns = _columns(law, table)
+    columns = columns_of(law, table)
     unknown = np.full(len(columns[law.columns[0]]), np.inf)
-    return Domain.of(law.columns, columns, table, unknown)
+    return law.domain_of(columns, table, unknown)
 
 
 def _above_zero(law: Law, measured: Any) -> dict[str, Any] | None:
     """The rows whose count has a logarithm; None when there are none."""
     if measured is None or not tables.names(measured):
         return None
-    kept = tables.numbers(measured, law.target) > 0
-    if "above_chance" in tables.names(measured):
+    counts = tables.numbers(measured, law.target)
+    if law.bound in tables.names(measured):
+        counts = np.where(np.isnan(counts), tables.numbers(measured, law.bound), counts)
+    kept = counts > 0
+    if law.target in tables.ABOVE_LUCK and "above_chance" in tables.names(measured):
         kept &= np.array([value is not False for value in tables.values(measured, "above_chance")])
     if not kept.any():
         return None
     return {name: np.asarray(measured[name])[kept] for name in tables.names(measured)}
 
 
-def _columns(law: Law, table: Any) -> Columns:
-    """The law's columns of a table, positive numbers all."""
-    columns = {name: tables.numbers(table, name) for name in law.columns}
+def columns_of(law: Law, table: Any) -> Columns:
+    """The law's columns of a table, positive numbers all, kinds by their codes."""
+    columns = {name: law._column(table, name) for name in law.columns}
     for name, values in columns.items():
         check_positive(name, values)
     if not len(columns[law.columns[0]]):
@@ -365,7 +389,8 @@ def candidate_table(runs: Sequence[Run]) -> dict[str, Any]:
     found = []
     for run in runs:
         counts = run.model.built_counts(**run.task.sizes())
-        parameters = {f"{kind}_parameters": counts[kind] for kind in ("trainable", "total")}
+        counts["effective"] = run.model.effective_parameters(**run.task.sizes())
+        parameters = {f"{kind}_parameters": count for kind, count in counts.items()}
         found.append(tables.spec_columns(run) | parameters)
     names = dict.fromkeys(name for row in found for name in row)
     return {name: np.array([row.get(name) for row in found]) for name in names}

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from capax.errors import SpecError, shown
 from capax.laws.law import Law
@@ -12,12 +15,14 @@ from capax.protocols.progress import finish
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.labels import Labels
+from capax.specs.protocols import Capacity
 from capax.store import Store, tables
-from capax.sweeps import adapt
+from capax.sweeps.adapt import adaptive, candidate_table, check, columns_of
 from capax.sweeps.executors import Executor
 from capax.sweeps.preview import estimate_seconds
 from capax.sweeps.sweep import ask
 from capax.sweeps.under_way import SweepProgress, UnderWay, Watch
+from capax.text import listed
 
 
 def sweep_adaptively(
@@ -26,7 +31,7 @@ def sweep_adaptively(
     *,
     law: Law,
     budget: float,
-    target: Mapping[str, Sequence[float]] | None = None,
+    target: Mapping[str, Sequence[float | str]] | None = None,
     until: float | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
@@ -46,33 +51,31 @@ def sweep_adaptively(
     Args:
         law: the law to fit.
         budget: seconds of training, summed over workers.
-        target: the law's columns for the architectures whose prediction is wanted; the study's largest value of each
-            when not given.
+        target: fields of the architectures whose prediction is wanted, or columns of the law (`tables.read`); what is
+            not given is that of the study's largest run: the one of most trainable parameters, and of those of the
+            largest columns of the law.
         until: end when half the interval of the law's mean at the target, on the log scale, is as narrow.
 
     The other arguments and what is raised are as in `sweep`.
 
     Raises:
-        SpecError: for a law of other runs, a target without one of its columns, or with one that neither the law nor
-            the study's runs have.
+        SpecError: for a law of other runs, or of capacity where the study's protocol does not measure it, and for a
+            target that is no architecture, or with a column that neither the law nor the study's runs have.
     """
     asked = ask(study, store, allow_many, retries, executor, workers, device, Labels(name, tags))  # type: ignore[arg-type]
-    adapt.check(budget, until)
+    check(budget, until)
     runs = asked.runs
-    offered = adapt.candidate_table(runs)
+    offered = candidate_table(runs)
     lacking = [name for name in law.columns if name not in offered]
     if lacking:
         raise SpecError(f"law: {law.name} is of {law.items}; runs of this study have no {', '.join(lacking)}")
-    if target is None:
-        target = {name: [float(tables.numbers(offered, name).max())] for name in law.columns}
-    if missing := [name for name in law.columns if name not in target]:
-        raise SpecError(f"target: needs {', '.join(law.columns)}; {', '.join(missing)} not given")
-    for name, values in target.items():
-        if name not in (*law.columns, *offered):
-            raise SpecError(
-                f"target: allowed are {', '.join(law.columns)} and other columns of the study's runs, "
-                f"got {shown(name)} = {', '.join(f'{value:g}' for value in values)}"
-            )
+    others = {run.protocol.protocol for run in runs if not isinstance(run.protocol, Capacity)}
+    if law.target in tables.CAPACITIES and others:
+        raise SpecError(
+            f"law: {law.name} is fitted to {law.target}, which protocol capacity measures; runs of this study are of "
+            f"{', '.join(sorted(others))}"
+        )
+    goal = _goal(law, runs, offered, {} if target is None else target)
 
     def found() -> Iterator[Measurement]:
         with asked.opened() as (opened, kept, record):
@@ -106,10 +109,10 @@ def sweep_adaptively(
 
             known = [found for run in runs if (found := opened.get(run.key())) is not None]
             tell(SweepProgress(total=None, stored=len(known), done=0, running=0, failed=0))
-            yield from adapt.adaptive(
+            yield from adaptive(
                 law,
                 runs,
-                target,
+                goal,
                 run_batch,
                 lambda run: estimate_seconds(run, asked.device),
                 budget=budget,
@@ -119,3 +122,40 @@ def sweep_adaptively(
             )
 
     return found()
+
+
+def _goal(
+    law: Law, runs: Sequence[Run], offered: Mapping[str, Any], target: Mapping[str, Sequence[float | str]]
+) -> dict[str, list[Any]]:
+    """The law's columns of the architectures that are asked for.
+
+    Raises:
+        SpecError: for one that there cannot be, or that is described by what is no column.
+    """
+    for name, values in target.items():
+        if name not in (*law.columns, *offered):
+            raise SpecError(
+                f"target: allowed are {', '.join(law.columns)} and other columns of the study's runs, "
+                f"got {shown(name)} = {', '.join(map(str, values))}"
+            )
+    if len(lengths := {len(values) for values in target.values()}) > 1:
+        raise SpecError(f"target: as many values of each column, got {listed(sorted(lengths))}")
+    sizes = [columns_of(law, offered)[name] for name in reversed(law.columns)]
+    largest = runs[int(np.lexsort([*sizes, offered["trainable_parameters"]])[-1])]
+    rows = [dict(zip(target, values, strict=True)) for values in zip(*target.values(), strict=True)]
+    goals = [_changed(largest, row) for row in (rows if target else [{}])]
+    return {name: [goal[name] for goal in goals] for name in law.columns}
+
+
+def _changed(run: Run, changes: Mapping[str, float | str]) -> dict[str, Any]:
+    """The columns of a run where some of them, or of its fields, are others."""
+    parts = {}
+    try:
+        for part in ("task", "model"):
+            spec = getattr(run, part)
+            given = {name: value for name, value in changes.items() if name in type(spec).model_fields}
+            parts[part] = spec.replace(**given) if given else spec
+        table = candidate_table([run.replace(**parts)])
+    except SpecError as error:
+        raise SpecError(f"target: {error}") from None
+    return {name: values[0] for name, values in table.items()} | dict(changes)
