@@ -140,12 +140,23 @@ def test_a_sweep_checks_its_arguments_when_it_is_called(tmp_path: Path, options:
         sweep_adaptively(**asked, law=capax.PowerLaw(), budget=1)
     with pytest.raises(SpecError, match=r"^budget: "):
         sweep_adaptively([spec()], tmp_path / "s.db", law=capax.PowerLaw(), budget=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_adaptive_sweep_refuses_a_law_of_other_runs(tmp_path: Path) -> None:
     for law, why in (
         (capax.AssociationLaw(), "is of associations; runs of this study have no (d_head|context_size)"),
         (capax.CapacityLaw(), "is fitted to capacity_bits, which protocol capacity measures; .* this study are of mac"),
     ):
         with pytest.raises(capax.CapaxError, match=f"^law: .* {why}"):
             sweep_adaptively([spec()], tmp_path / "s.db", law=law, budget=1)
+    searched = capax.Run(
+        task=capax.Relations(graph="permutation", n_items=8),
+        model=capax.KeyQueryChannel(d_model=4),
+        protocol=capax.Budget(),
+    )
+    with pytest.raises(SpecError, match=r"^law: power is of sequences; runs of this study have no seq_len"):
+        sweep_adaptively([searched], tmp_path / "s.db", law=capax.PowerLaw(), budget=1)
     assert list(tmp_path.iterdir()) == []
 
 

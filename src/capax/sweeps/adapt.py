@@ -385,11 +385,13 @@ def columns_of(law: Law, table: Any) -> Columns:
 
 
 def candidate_table(runs: Sequence[Run]) -> dict[str, Any]:
-    """Runs as the columns that a law may want, and those of their protocol."""
+    """Runs as the columns that a law may want, and those of their protocol; of parameters where they can be counted."""
     found = []
     for run in runs:
-        counts = run.model.built_counts(**run.task.sizes())
-        counts["effective"] = run.model.effective_parameters(**run.task.sizes())
+        counts = dict[str, int]()
+        if run.model.uncounted is None:
+            counts = run.model.built_counts(**run.task.sizes())
+            counts["effective"] = run.model.effective_parameters(**run.task.sizes())
         parameters = {f"{kind}_parameters": count for kind, count in counts.items()}
         found.append(tables.spec_columns(run) | parameters)
     names = dict.fromkeys(name for row in found for name in row)
