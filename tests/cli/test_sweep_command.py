@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -83,8 +84,17 @@ def test_an_adaptive_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "60", "--json")[0])
     assert 0 < found["done"] <= found["runs"] == 6
     assert len(capax.read("study.db")) == found["done"]
+    said = found["law"]
+    assert said["target"] == {"seq_len": 4, "n_heads": 2, "d_model": 16}
+    assert (said["law"], said["measurements"], said["counts"]) == ("power", found["done"], "sequences")
     again = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--json")[0])
-    assert (again["stored"], again["done"]) == (found["done"], 0)
+    assert (again["stored"], again["done"], again["law"]) == (found["done"], 0, said)
+    out, _ = run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--target", "d_model=32")
+    assert re.fullmatch(
+        rf"0 runs done, {found['done']} were there, 0 failed; study.db \(\d+ s\)\nlaw power of {found['done']} "
+        r"measurements: .*\nat the target(, outside its domain)?: seq_len 4, n_heads 2, d_model 32\n",
+        out,
+    )
 
 
 def test_a_log_names_no_total_that_nobody_knows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +17,9 @@ from capax.laws.capacity import PRIOR
 from capax.laws.law import Law
 from capax.results import Measurement, Parameters
 from capax.specs import Model
-from capax.sweeps.adapt import adaptive, candidate_table, gains, half_width, next_runs
-from capax.sweeps.adaptive import _goal
+from capax.store import Store
+from capax.sweeps.adapt import adaptive, candidate_table, columns_of, gains, half_width, next_runs
+from capax.sweeps.adaptive import _goal, known_at_target
 
 LIBRARY = 4000
 POWER = {"k": 1.8, "p": 0.95, "q": 0.52, "r": 1.9}
@@ -531,6 +533,41 @@ def test_what_was_measured_before_counts() -> None:
         measure = bench(law, truth, [])
         enough = adaptive(law, offered, TARGET, measure, cost, budget=1e9, count=1, until=1.01 * wide, measured=before)
         assert len(list(enough)) == further
+
+
+# What is known afterwards
+
+
+def test_what_the_law_says_of_the_target_is_its_value_and_half_width(tmp_path: Path) -> None:
+    law, truth = LAWS[0]
+    runs, done = grid((16, 32, 64)), grid((16, 32))
+    with Store(tmp_path / "s.db") as store:
+        nothing = known_at_target(runs, store, law=law)
+        for one in [*done, run(48, 8, 1)]:  # the last is of another study
+            store.add(measurement(law, truth, one, 1.0))
+        known = known_at_target(runs, store, law=law, target={"d_model": [128]}, level=0.9)
+        inside = known_at_target(runs, store, law=law, target={"d_model": [32], "seq_len": [64]})
+    assert (nothing.measurements, nothing.value, nothing.interval, nothing.inside_domain) == (0, None, None, False)
+    assert (known.target, known.counts) == ({"seq_len": 128, "n_heads": 4, "d_model": 128}, "sequences")
+    fitted, goal = capax.PowerLaw().fit(rows(law, truth, done)), {"seq_len": [128], "n_heads": [4], "d_model": [128]}
+    assert (known.measurements, known.inside_domain, inside.inside_domain) == (40, False, True)
+    expected = float(fitted._capacity(fitted._theta(), columns_of(law, goal))[0][0])
+    assert known.value == pytest.approx(expected, rel=0.01)  # stored counts are whole
+    assert known.interval is not None
+    half = half_width(fitted, goal, 0.9)
+    assert np.log(known.interval.high / known.value) == pytest.approx(half, rel=0.05)
+    assert np.log(known.value / known.interval.low) == pytest.approx(half, rel=0.05)
+
+
+def test_what_is_left_open_has_no_interval(tmp_path: Path) -> None:
+    law, truth = LAWS[0]
+    runs = [run(width, length, 1) for width, length in ((8, 8), (16, 15), (32, 29), (64, 57), (128, 113))]
+    with Store(tmp_path / "s.db") as store:
+        for one in runs:
+            store.add(measurement(law, truth, one, 1.0))
+        known = known_at_target(runs, store, law=law, target={"d_model": [32]})
+    assert known.value is not None
+    assert known.interval is None  # length and width rose together
 
 
 # Errors

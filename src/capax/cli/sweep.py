@@ -16,12 +16,12 @@ from capax.cli import output, streams
 from capax.cli.flags import Flag, Json
 from capax.cli.path import search_here
 from capax.errors import SpecError, SweepFailed, printable, shown
-from capax.results import SweepSummary
+from capax.results import LawAtTarget, SweepSummary
 from capax.specs import Task
 from capax.specs.plugins import resolve
 from capax.specs.spec import positive, whole
 from capax.sweeps.grid import read_study
-from capax.text import counted, duration
+from capax.text import amount, counted, duration, percent
 
 if TYPE_CHECKING:
     from capax.sweeps.shards import Shard
@@ -139,14 +139,16 @@ def sweep(
             folder = place.with_name(f"{place.name}-submitit")
             given = _parameters(submitit_parameters)
             options["executor"] = stack.enter_context(jobs(folder, submitit, device, workers, given))
+        wanted: dict[str, Any] = {}
         if adapt is None:
             results = capax.sweep(found.runs, place, shard=mine, **options)
         else:
-            law, wanted = _law(adapt, found.runs[0].task), _target(target)
+            wanted = {"law": _law(adapt, found.runs[0].task), "target": _target(target)}
             start = resolve("capax.sweeps.adaptive:sweep_adaptively")
-            results = start(found.runs, place, law=law, budget=budget, target=wanted, **options)
+            results = start(found.runs, place, budget=budget, **wanted, **options)
         for _ in results:
             pass
+    known = resolve("capax.sweeps.adaptive:known_at_target")(found.runs, place, **wanted) if adapt is not None else None
     summary = SweepSummary(
         study=str(study),
         store=str(place),
@@ -155,6 +157,7 @@ def sweep(
         done=state.done,
         failed=state.failed,
         seconds=time.monotonic() - began,
+        law=known,
     )
     output.emit(summary, _show, as_json=as_json, quiet=quiet)
     if summary.failed:
@@ -191,6 +194,25 @@ def _show(summary: SweepSummary) -> None:
         f"{counted(summary.done, 'run')} done, {summary.stored} were there, {summary.failed} failed; "
         f"{printable(summary.store)} ({summary.seconds:.0f} s)"
     )
+    if summary.law is not None:
+        print(_at_target(summary.law))
+
+
+def _at_target(law: LawAtTarget) -> str:
+    """What a law says of the target, in words."""
+    where = ", ".join(f"{name} {value}" for name, value in law.target.items())
+    of = f"law {law.law} of {counted(law.measurements, 'measurement')}"
+    if law.value is None:
+        return f"{of}: too few for a fit\nat the target: {where}"
+    unit = "bit" if law.counts == "bits" else ""
+    says = f"{amount(law.value, unit)}{'' if unit else f' {law.counts}'}"
+    ends = law.interval
+    known = (
+        "no interval, as they leave it open"
+        if ends is None
+        else f"{ends.ends(amount)} ({percent(ends.level)}: {ends.of})"
+    )
+    return f"{of}: {says}; {known}\nat the target{'' if law.inside_domain else ', outside its domain'}: {where}"
 
 
 def _law(name: str, task: Task) -> Any:

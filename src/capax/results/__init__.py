@@ -1,6 +1,7 @@
 """Results: a measurement and its parts, and what commands report beside it; all of them immutable, and JSON."""
 
 from capax.results.commands import Info as Info
+from capax.results.commands import LawAtTarget as LawAtTarget
 from capax.results.commands import SweepSummary as SweepSummary
 from capax.results.measurement import SCHEMA_VERSION as SCHEMA_VERSION
 from capax.results.measurement import SIGNIFICANCE as SIGNIFICANCE

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from capax.results.result import Result
+from capax.results.result import Interval, Result
 
 
 class Info(Result):
@@ -29,6 +29,21 @@ class Info(Result):
     examples: Annotated[str, Field(description="Folder of the files that the pages name as examples/….")]
 
 
+class LawAtTarget(Result):
+    """What the law that a sweep measured for says of its target."""
+
+    law: str
+    measurements: Annotated[int, Field(description="Runs of the study that its store holds.")]
+    target: Annotated[dict[str, int | float | str], Field(description="The architecture, by the law's columns.")]
+    counts: Annotated[str, Field(description="What the law is of: bits, or items of the task.")]
+    value: Annotated[float | None, Field(description="null where the measurements are too few for a fit.")]
+    interval: Annotated[
+        Interval | None,
+        Field(description="Of the law's value, not of a new measurement; null where the measurements leave it open."),
+    ]
+    inside_domain: bool
+
+
 class SweepSummary(Result):
     """How a sweep ended."""
 
@@ -39,3 +54,4 @@ class SweepSummary(Result):
     done: int
     failed: int
     seconds: float
+    law: Annotated[LawAtTarget | None, Field(description="Of a sweep for a law (--adapt).")] = None

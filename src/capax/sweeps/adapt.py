@@ -73,7 +73,7 @@ def next_runs(
     free = _not_measured(candidates, measured)
     rows = _above_zero(law, measured)
     _check_protocol(law, rows, offered)
-    fitted = None if rows is None else _fit(law, rows)
+    fitted = fitted_to(law, measured)
     if fitted is None:
         known = None if rows is None else _logs(columns_of(law, rows))
         return _spread(_logs(columns_of(law, offered)), known, costs, free, count)
@@ -197,8 +197,7 @@ def _rounds(
 
 def _narrow(law: Law, known: list[Measurement], left: list[Run], target: Any, until: float | None) -> bool:
     """Whether the interval suffices, and no run that is left would bring the target inside the law's domain."""
-    rows = _above_zero(law, tables.table(known)) if until is not None and known else None
-    fitted = None if rows is None else _fit(law, rows)
+    fitted = fitted_to(law, tables.table(known)) if until is not None and known else None
     if fitted is None or until is None or half_width(fitted, target) > until:
         return False
     if law.travels:
@@ -337,10 +336,15 @@ def _logs(columns: Columns) -> np.ndarray:
     return np.log(np.column_stack(list(columns.values())))
 
 
-def _fit(law: Law, rows: dict[str, Any]) -> Law | None:
-    """The law fitted; None where the rows do not suffice."""
+def fitted_to(law: Law, measured: Any) -> Law | None:
+    """The law fitted to the rows of a table whose count has a logarithm; None where they do not suffice.
+
+    Raises:
+        TableError: when the table lacks a column of the law.
+    """
+    rows = _above_zero(law, measured)
     try:
-        return clone(law).fit(rows)
+        return None if rows is None else clone(law).fit(rows)
     except LawError:
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,12 @@ import numpy as np
 from capax.errors import SpecError, shown
 from capax.laws.law import Law
 from capax.protocols.progress import finish
-from capax.results import Measurement
+from capax.results import Interval, LawAtTarget, Measurement
 from capax.specs import Run
 from capax.specs.labels import Labels
 from capax.specs.protocols import Capacity
 from capax.store import Store, tables
-from capax.sweeps.adapt import adaptive, candidate_table, check, columns_of
+from capax.sweeps.adapt import adaptive, candidate_table, check, columns_of, fitted_to, half_width
 from capax.sweeps.executors import Executor
 from capax.sweeps.preview import estimate_seconds
 from capax.sweeps.sweep import ask
@@ -124,6 +125,45 @@ def sweep_adaptively(
     return found()
 
 
+def known_at_target(
+    runs: Sequence[Run],
+    store: Store | Path | str,
+    *,
+    law: Law,
+    target: Mapping[str, Sequence[float | str]] | None = None,
+    level: float = 0.95,
+) -> LawAtTarget:
+    """What a law, fitted to the runs of a study that a store holds, says of a target of one architecture.
+
+    Args:
+        law, target: as in `sweep_adaptively`.
+        level: of the interval, which is that of `half_width`.
+
+    Raises:
+        SpecError: for a target that is no architecture.
+        StoreError: when there is no such store.
+    """
+    goal = _goal(law, runs, candidate_table(runs), {} if target is None else target)
+    with Store(store, create=False) as opened:
+        known = [found for run in runs if (found := opened.get(run.key())) is not None]
+    fitted = fitted_to(law, tables.table(known)) if known else None
+    value, interval = None, None
+    if fitted is not None:
+        value = float(fitted._predict(columns_of(law, goal))[0])
+        if math.isfinite(half := half_width(fitted, goal, level)):
+            of = "the law's value; a new measurement spreads more"
+            interval = Interval(low=value * math.exp(-half), high=value * math.exp(half), level=level, of=of)
+    return LawAtTarget(
+        law=law.name,
+        measurements=len(known),
+        target={name: values[0] for name, values in goal.items()},
+        counts="bits" if law.target in tables.IN_BITS else law.items,
+        value=value,
+        interval=interval,
+        inside_domain=fitted is not None and bool(fitted.inside_domain(goal)[0]),
+    )
+
+
 def _goal(
     law: Law, runs: Sequence[Run], offered: Mapping[str, Any], target: Mapping[str, Sequence[float | str]]
 ) -> dict[str, list[Any]]:
@@ -149,13 +189,13 @@ def _goal(
 
 def _changed(run: Run, changes: Mapping[str, float | str]) -> dict[str, Any]:
     """The columns of a run where some of them, or of its fields, are others."""
-    parts = {}
+    parts, columns = {}, dict(changes)
     try:
         for part in ("task", "model"):
             spec = getattr(run, part)
-            given = {name: value for name, value in changes.items() if name in type(spec).model_fields}
+            given = {name: columns.pop(name) for name in changes if name in type(spec).model_fields}
             parts[part] = spec.replace(**given) if given else spec
         table = candidate_table([run.replace(**parts)])
     except SpecError as error:
         raise SpecError(f"target: {error}") from None
-    return {name: values[0] for name, values in table.items()} | dict(changes)
+    return {name: values.tolist()[0] for name, values in table.items()} | columns
