@@ -79,8 +79,10 @@ def test_shards_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.slow
 def test_an_adaptive_sweep(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--json")[0])
+    out, err = run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--json")
+    found = json.loads(out)
     assert found["done"] == 0
+    assert "no run was begun: of 6 runs left none tells more of the law in the 1e-09 s of --budget" in err
     found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "60", "--json")[0])
     assert 0 < found["done"] <= found["runs"] == 6
     assert len(capax.read("study.db")) == found["done"]

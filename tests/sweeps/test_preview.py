@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,21 @@ def test_a_pack_that_cannot_be_run_is_told_beside_the_others(tmp_path: Path) -> 
         preview.preview(Study(tmp_path / "s.toml", (SMALL, rounded), 0, None), tmp_path / "s.db", device="cpu")
     with pytest.raises(CapaxError, match=r"^store: folder .* does not exist"):
         preview.preview(study, tmp_path / "none" / "s.db", workers=1, device="cpu")
+
+
+def test_of_what_cycles_end_the_usual_time_is_told_beside_the_longest(tmp_path: Path) -> None:
+    assert SMALL.training.budget(100) == 25_500
+    assert SMALL.training.usual_steps(100) == 3100
+    found = preview.preview(Study(tmp_path / "s.toml", (SMALL,), 0, None), tmp_path / "s.db", workers=1, device="cpu")
+    assert found.seconds is not None
+    assert found.usual_seconds == pytest.approx(found.seconds * 3100 / 25_500)
+    assert re.search(
+        r"expected time: .+ if trainings converge in five cycles, as most do; at most .+;", found.in_words()
+    )
+    short = SMALL.replace(training=SMALL.training.replace(max_steps=200))
+    fixed = SMALL.replace(training=capax.Training(max_epochs=300), protocol=capax.Mac())
+    for run, steps in ((short, 200), (fixed, 300)):
+        assert run.training.usual_steps(100) == run.training.budget(100) == steps
+        found = preview.preview(Study(tmp_path / "s.toml", (run,), 0, None), tmp_path / "s.db", workers=1, device="cpu")
+        assert found.seconds == found.usual_seconds
+        assert "expected time: at most " in found.in_words()

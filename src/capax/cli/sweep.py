@@ -148,6 +148,9 @@ def sweep(
             results = start(found.runs, place, budget=budget, **wanted, **options)
         for _ in results:
             pass
+    if adapt is not None and not state.done and not state.failed and state.stored < len(found.runs):
+        left = counted(len(found.runs) - state.stored, "run")
+        streams.tell(f"no run was begun: of {left} left none tells more of the law in the {budget:g} s of --budget")
     known = resolve("capax.sweeps.adaptive:known_at_target")(found.runs, place, **wanted) if adapt is not None else None
     summary = SweepSummary(
         study=str(study),

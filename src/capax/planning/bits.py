@@ -20,7 +20,9 @@ from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Ne
 from capax.planning.written import Written
 from capax.results import LEVEL
 from capax.specs import Capacity
+from capax.specs.protocols import CYCLES
 from capax.specs.spec import positive, whole
+from capax.specs.training import USUAL_CYCLES
 from capax.text import counted
 
 NARROWEST, WIDEST, STEPS = 8, 131_072, 4
@@ -30,7 +32,7 @@ RESTARTS, HOURS = 3, 0.2
 CURVE = "reference:exposure"
 LIMITED = "at least: no more than a training shows in these hours, even where the network could hold more"
 WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more: d_model tries those that are given"
-EXPOSURES = 3100
+EXPOSURES = CYCLES["cycle_steps"] * (2**USUAL_CYCLES - 1)
 """Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
 TWO_CYCLES = 300
 """The same in its first two: before, what is known depends on the depth, of which the curve knows nothing."""

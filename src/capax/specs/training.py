@@ -11,6 +11,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from capax.specs.spec import MOST_STEPS, Size, Spec, Steps, since
 from capax.text import counted
 
+USUAL_CYCLES = 5
+"""By when most trainings have converged that end so: by protocol capacity 137 of 153 networks (docs/capacity)."""
 LONGEST_SIDE = 1024
 """Sides of matrices up to which SOAP turns them: its bases are squares of these."""
 
@@ -145,6 +147,15 @@ class Training(Spec):
         if self.max_epochs is not None:
             budgets.append(max(self.max_epochs * self.steps_per_epoch(rows), self.min_steps or 1))
         return min(budgets, default=None)
+
+    def usual_steps(self, rows: int) -> int | None:
+        """Steps that most trainings take: to their budget, or `USUAL_CYCLES` where one that adds little is the last."""
+        budget = self.budget(rows)
+        if self.cycle_tolerance is None:
+            return budget
+        assert self.cycle_steps is not None
+        usual = self.cycle_steps * (2**USUAL_CYCLES - 1)
+        return usual if budget is None else min(usual, budget)
 
     def cycle(self, step: int) -> tuple[int, int]:
         """The cycle that a step, counted from 0, is in: its first step and its length.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -51,6 +52,10 @@ class Preview(Result):
     seconds: Annotated[
         float | None, Field(description="Expected, if trainings go to their budget of steps; None when some have none.")
     ]
+    usual_seconds: Annotated[
+        float | None,
+        Field(description="Expected, if trainings that cycles end which add little take five, as most do at most."),
+    ]
     refused: Annotated[
         tuple[str, ...],
         Field(description="Why some of the packs that were tried cannot be run, and which; they are not timed."),
@@ -60,9 +65,12 @@ class Preview(Result):
     def in_words(self) -> str:
         """For people."""
         again = f" ({self.repeated} repeated)" if self.repeated else ""
-        took = (
-            "unknown: not all have a budget of steps" if self.seconds is None else f"at most {duration(self.seconds)}"
-        )
+        if self.seconds is None or self.usual_seconds is None:
+            took = "unknown: not all have a budget of steps"
+        else:
+            took = f"at most {duration(self.seconds)}"
+            if self.usual_seconds < self.seconds:
+                took = f"{duration(self.usual_seconds)} if trainings converge in five cycles, as most do; {took}"
         of = "" if self.shard is None else f"shard {self.shard} of {self.study_runs} runs{again}: "
         again = again if self.shard is None else ""
         tried = counted(len(self.refused), "pack")
@@ -112,9 +120,7 @@ def preview(
             refused.append((job[0], error))
     if refused and not timed:
         raise refused[0][1]
-    seconds = [cost.seconds for cost in timed if cost.seconds is not None]
-    mean = statistics.fmean(seconds) if seconds else 0.0
-    total = mean * len(jobs) / min(slots, max(len(jobs), 1)) if len(seconds) == len(timed) else None
+    passes = len(jobs) / min(slots, max(len(jobs), 1))
     return Preview(
         study=str(study.path),
         store=str(store),
@@ -125,7 +131,8 @@ def preview(
         stored=len(runs) - len(missing),
         jobs=len(jobs),
         workers=slots,
-        seconds=total,
+        seconds=_total([cost.seconds for cost in timed], passes),
+        usual_seconds=_total([cost.usual_seconds for cost in timed], passes),
         refused=_named(refused, [job[0] for job in jobs[::every]]),
         bytes=slots * (PROCESS_BYTES + max((cost.bytes for cost in timed), default=0)),
     )
@@ -137,14 +144,21 @@ def _named(refused: list[tuple[Run, CapaxError]], tried: list[Run]) -> tuple[str
     return tuple(f"{error} ({in_words(apart(fields_of(run, ()), fields))})" for run, error in refused)
 
 
+def _total(seconds: Sequence[float | None], passes: float) -> float | None:
+    """The mean, so many times; None where one is not known."""
+    known = [one for one in seconds if one is not None]
+    return passes * (statistics.fmean(known) if known else 0.0) if len(known) == len(seconds) else None
+
+
 @dataclass(frozen=True)
 class _Cost:
     seconds: float | None
+    usual_seconds: float | None
     bytes: int
 
 
 def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
-    """Seconds until every training is at its budget, and memory beside the process's own, from a few timed steps."""
+    """Seconds of every training to its budget, and as usual, and memory beside the process's own; steps are timed."""
     run, training = runs[0], runs[0].training
     refuse_too_large(run, device)
     size, pack = run.task.library_size, packs.whole_pack(runs, device)
@@ -158,11 +172,12 @@ def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
     parameters = sum(tensor.numel() for tensor in learner.ensemble.parameters.values())
     memory = 16 * parameters + int(learner.library.n_bytes * larger) + 40 * CACHE_FLOATS
     rows = run.task.learned_rows(size, run.model)
-    steps = training.budget(rows)
-    if steps is None:
-        return _Cost(None, memory)
-    evaluations = steps / (training.eval_steps or training.eval_every * training.steps_per_epoch(rows))
-    return _Cost(len(parts) * (steps * step + evaluations * evaluation), memory)
+    a_step = step + evaluation / (training.eval_steps or training.eval_every * training.steps_per_epoch(rows))
+    budget, usual = (
+        None if steps is None else len(parts) * steps * a_step
+        for steps in (training.budget(rows), training.usual_steps(rows))
+    )
+    return _Cost(budget, usual, memory)
 
 
 def _timed(pack: Pack) -> Pack:
@@ -176,9 +191,9 @@ def _timed(pack: Pack) -> Pack:
 
 
 def estimate_seconds(run: Run, device: str) -> float:
-    """Seconds that a run takes, from a few timed steps: to its budget, or for a usual number of epochs without one."""
+    """Seconds that a run usually takes, from a few timed steps; without a budget for a usual number of epochs."""
     known = run.budget is not None
     budget = run.training if known else run.training.replace(max_epochs=USUAL_EPOCHS)
-    seconds = _cost((run.replace(training=budget),), device).seconds
+    seconds = _cost((run.replace(training=budget),), device).usual_seconds
     assert seconds is not None
     return seconds
