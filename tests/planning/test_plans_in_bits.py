@@ -20,7 +20,7 @@ from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.files import from_json, load_law, to_json
 from capax.laws.law import Law
 from capax.planning import bits
-from capax.planning.cost import PEAKS, USED, Cost, operations
+from capax.planning.cost import PEAKS, USED, Cost, least_hours, operations
 from capax.planning.results import NOT_KNOWN, BitsFrontier, Network
 from capax.results import CapacityEstimate
 from capax.store import tables
@@ -150,10 +150,26 @@ def test_a_cost_is_six_operations_a_parameter_and_token() -> None:
     """Of a network whose tables and attention are small beside its blocks, which is the rule of thumb."""
     task = capax.Sequences(seq_len=9, vocab_size=16)
     model = capax.Transformer(d_model=256, n_heads=4, d_head=64, n_layers=4)
-    found = Cost.of(operations(model, task, 1000, 100), "h100")
+    found = Cost.of(operations(model, task, 1000, 100), "h100", 0.0)
     trained = model.parameter_counts(**task.sizes())["trainable"]
     assert found.flops == pytest.approx(6 * trained * 1000 * 8 * 100, rel=0.02)
     assert found.accelerator_hours == pytest.approx(found.flops / (USED * PEAKS["h100"]) / 3600)
+
+
+def test_a_training_takes_its_steps_however_small_the_network() -> None:
+    few = planned(10, seq_len=8, vocab_size=16)
+    assert [one.cost.hours for one in few.architectures] == [
+        pytest.approx(3100 * 0.001 * (1 + one.n_layers) / 3600) for one in few.architectures
+    ]
+    assert all(one.cost.accelerator_hours == one.cost.hours for one in few.architectures)
+    fewer = planned(10, seq_len=8, vocab_size=16, exposures=310)
+    assert fewer.architectures[0].cost.hours == pytest.approx(few.architectures[0].cost.hours / 10)
+    assert any("at least 1 ms a step" in note for note in few.notes)
+    with pytest.raises(LawError, match=r"^budget_hours: at least 0\.001722 "):
+        planned(10, seq_len=8, vocab_size=16, budget_hours=0.0017)
+    task, model = capax.Sequences(seq_len=9, vocab_size=16), capax.Transformer(d_model=256, n_layers=4)
+    large = operations(model, task, 1e6, 100)
+    assert Cost.of(large, "h100", least_hours(100, 4)) == Cost.of(large, "h100", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -473,7 +489,7 @@ def test_the_nearest_that_was_measured_is_by_what_a_network_could_hold() -> None
 
 def test_inside_the_domain_the_network_that_holds_most_in_the_hours_is_named() -> None:
     """One that holds more bits may be shown fewer items in them."""
-    found = planned(seq_len=8, vocab_size=100, budget_hours=0.001)
+    found = planned(seq_len=8, vocab_size=100, budget_hours=0.01)
     inside = [one.at_least for one in found.architectures if not one.outside]
     assert found.largest_inside is not None
     assert found.largest_inside.at_least >= max(inside) > 0

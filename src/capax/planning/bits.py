@@ -14,7 +14,7 @@ from capax.errors import LawError, OutsideDomain, shown
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, operations
+from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, least_hours, operations
 from capax.planning.question import Columns, Question, of_kinds, of_new_measurement, predicted
 from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network, Precision, Smallest, Verification
 from capax.planning.written import Written
@@ -251,6 +251,7 @@ def frontier(
     low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.spread))
     shown = exposures or shown_exposures or EXPOSURES
     worth = np.array([operations(one, task, 1.0, shown) for one in models])
+    shortest = least_hours(shown, table["n_layers"])
     could = np.minimum(at_least, question.most)
     promised = could
     if budget.hours is not None and target is None:  # a training shows no more items in these hours
@@ -262,7 +263,7 @@ def frontier(
         n_bytes = np.array([written.n_bytes(one, **task.sizes()) for one in models])
     allowed = {"parameters": size, "bytes": n_bytes}
     if budget.hours is not None:
-        allowed["hours"] = hours(worth * (held if target is not None else 1.0))
+        allowed["hours"] = np.maximum(hours(worth * (held if target is not None else 1.0)), shortest)
 
     def why_outside(at: int) -> tuple[str, ...]:
         row = {name: values[at].item() for name, values in table.items()}
@@ -302,7 +303,7 @@ def frontier(
             tokens_per_parameter=items * (task.tokens_per_item or 0) / int(size[at]),
             efficient=is_efficient(at, size, total, places),
             outside=why_outside(at),
-            cost=Cost.of(float(worth[at] * held[at]), accelerator),
+            cost=Cost.of(float(worth[at] * held[at]), accelerator, float(shortest[at])),
         )
 
     enough = kept if target is None else kept & (at_least >= target)

@@ -24,6 +24,9 @@ USED = 0.4
 """Share of its peak that a training is taken to reach on an accelerator."""
 USED_HERE = 0.2
 """On processors: trainings of 3,000 to 50,000 parameters reached 0.15 (small ones, six layers) to 0.5 (one layer)."""
+STEP_SECONDS = 1e-3
+"""Of a step at least, and of each layer in it: small networks of docs/capacity took 1.5 ms with one layer and 2.3 with
+two, on one core. On accelerators it is taken to be as long: they wait for the same calls."""
 SIDE, REPEATS = 512, 5
 
 
@@ -35,14 +38,20 @@ class Cost(Result):
     accelerator_hours: Annotated[float, Field(description="On one of the named accelerators, in bfloat16.")]
 
     @classmethod
-    def of(cls, flops: float, accelerator: Accelerator) -> Self:
-        """The hours of so many operations."""
-        return cls(flops=flops, hours=hours(flops), accelerator_hours=hours_on(accelerator, flops))
+    def of(cls, flops: float, accelerator: Accelerator, least: float) -> Self:
+        """The hours of so many operations, and no fewer than the `least_hours`."""
+        there = hours_on(accelerator, flops)
+        return cls(flops=flops, hours=max(hours(flops), least), accelerator_hours=max(there, least))
 
 
 def operations(model: Model, task: Task, items: float, exposures: int) -> float:
     """What showing a model so many items so many times takes, forward and backward."""
     return float(exposures) * items * model.operations(task.sizes(), task.scored("loss"))
+
+
+def least_hours(exposures: int, n_layers: Flops) -> Flops:
+    """Hours that a training takes however small it is, of one step an exposure."""
+    return exposures * STEP_SECONDS * (1 + n_layers) / 3600
 
 
 def hours(flops: Flops) -> Flops:
@@ -73,8 +82,9 @@ def assumptions(exposures: int, accelerator: Accelerator) -> tuple[str, ...]:
     of = peaks((accelerator,))
     return (
         f"costs: {counted(exposures, 'exposure')} of every item; here {USED_HERE:.0%} of the peak of "
-        f"{peak() / 1e9:.0f} GFLOP/s (float32, measured, {machine.cores()} cores), {USED:.0%} of {of}; small and deep "
-        "networks reach less, such as 22 TFLOP/s on an H200 with width 128 (float32, measured)",
+        f"{peak() / 1e9:.0f} GFLOP/s (float32, measured, {machine.cores()} cores), {USED:.0%} of {of}; at least "
+        f"{1000 * STEP_SECONDS:g} ms a step, and as long for each layer; small and deep networks reach less, such as "
+        "22 TFLOP/s on an H200 with width 128 (float32, measured)",
     )
 
 
