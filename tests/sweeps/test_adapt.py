@@ -367,9 +367,10 @@ FAR = candidate_table(
 )
 
 
+@pytest.mark.slow
 def test_half_width_of_the_law_of_capacity_is_that_of_its_posterior() -> None:
     known = held(networks())
-    fitted = capax.CapacityLaw(n_bootstrap=4000).fit(known)
+    fitted = capax.CapacityLaw(n_bootstrap=1000).fit(known)
     seen = {name: values[np.isfinite(known["capacity_bits"])] for name, values in known.items()}
     assert fitted.spreads_["ffn=none"] > 1.5
     goal = told(fitted, FAR)[0]
@@ -381,6 +382,7 @@ def test_half_width_of_the_law_of_capacity_is_that_of_its_posterior() -> None:
     assert half_width(fitted, FAR) == pytest.approx(np.quantile(said, [0.025, 0.975]) @ [-0.5, 0.5], rel=0.15)
 
 
+@pytest.mark.slow
 def test_choices_by_the_law_of_capacity_are_those_of_brute_force() -> None:
     every = networks()
     known = held(every[::3])
