@@ -82,7 +82,7 @@ def test_an_adaptive_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--json")
     found = json.loads(out)
     assert found["done"] == 0
-    assert "no run was begun: of 6 runs left none tells more of the law in the 1e-09 s of --budget" in err
+    assert "no run was begun: 6 runs left, none of which fits --budget 1e-09 and tells more of the law" in err
     found = json.loads(run(capsys, "study.toml", "--adapt", "power", "--budget", "60", "--json")[0])
     assert 0 < found["done"] <= found["runs"] == 6
     assert len(capax.read("study.db")) == found["done"]
@@ -93,7 +93,7 @@ def test_an_adaptive_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     assert (again["stored"], again["done"], again["law"]) == (found["done"], 0, said)
     out, _ = run(capsys, "study.toml", "--adapt", "power", "--budget", "1e-9", "--target", "d_model=32")
     assert re.fullmatch(
-        rf"0 runs done, {found['done']} were there, 0 failed; study.db \(\d+ s\)\nlaw power of {found['done']} "
+        rf"0 runs done, {found['done']} were there, 0 failed; study.db \(\d+ s\)\nlaw power, {found['done']} "
         r"measurements: .*\nat the target(, outside its domain)?: seq_len 4, n_heads 2, d_model 32\n",
         out,
     )
@@ -156,7 +156,11 @@ def test_runs_that_fail_are_told_and_end_with_1(capsys: pytest.CaptureFixture[st
         ),
         (
             ("study.toml", "--adapt", "power", "--budget", "3", "--target", "seq_len=4,n_heads=1,d_model=8,foo=3"),
-            ["target: allowed are seq_len, n_heads, d_model and other columns of the study", "got 'foo' = 3"],
+            ["target: allowed are seq_len, n_heads, d_model and other fields of the study", "got 'foo' = 3"],
+        ),
+        (
+            ("study.toml", "--adapt", "power", "--budget", "3", "--target", "lr=0.1"),
+            ["target: allowed are seq_len, n_heads, d_model and other fields of the study", "got 'lr' = 0.1"],
         ),
         (("study.toml", "--adapt", "magic", "--budget", "3"), ["magic"]),
         (("study.toml", "--ray", "nowhere"), ["ray", "nowhere"]),

@@ -76,9 +76,7 @@ def test_of_what_cycles_end_the_usual_time_is_told_beside_the_longest(tmp_path: 
     found = preview.preview(Study(tmp_path / "s.toml", (SMALL,), 0, None), tmp_path / "s.db", workers=1, device="cpu")
     assert found.seconds is not None
     assert found.usual_seconds == pytest.approx(found.seconds * 3100 / 25_500)
-    assert re.search(
-        r"expected time: .+ if trainings converge in five cycles, as most do; at most .+;", found.in_words()
-    )
+    assert re.search(r"expected time: .+ if trainings converge in 5 cycles, as most do; at most .+;", found.in_words())
     short = SMALL.replace(training=SMALL.training.replace(max_steps=200))
     fixed = SMALL.replace(training=capax.Training(max_epochs=300), protocol=capax.Mac())
     for run, steps in ((short, 200), (fixed, 300)):

@@ -150,7 +150,7 @@ def sweep(
             pass
     if adapt is not None and not state.done and not state.failed and state.stored < len(found.runs):
         left = counted(len(found.runs) - state.stored, "run")
-        streams.tell(f"no run was begun: of {left} left none tells more of the law in the {budget:g} s of --budget")
+        streams.tell(f"no run was begun: {left} left, none of which fits --budget {budget:g} and tells more of the law")
     known = resolve("capax.sweeps.adaptive:known_at_target")(found.runs, place, **wanted) if adapt is not None else None
     summary = SweepSummary(
         study=str(study),
@@ -177,15 +177,21 @@ def _refuse_together(**given: str | None) -> None:
 def _parameters(text: str | None) -> dict[str, int | float | str]:
     """The values of "timeout_min=240,slurm_partition=cpu": numbers where they are numbers."""
     found: dict[str, int | float | str] = {}
-    for part in text.split(",") if text else ():
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not (name and equals and value):
-            raise SpecError(f"submitit_parameters: name=value separated by commas, got {shown(text)}")
+    for name, value in _pairs("submitit_parameters", text) if text else ():
         found[name] = value
         for kind in (float, int):
             with suppress(ValueError):
                 found[name] = kind(value)
     return found
+
+
+def _pairs(field: str, text: str) -> Iterator[tuple[str, str]]:
+    """The parts of "name=value,name=value"."""
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise SpecError(f"{field}: name=value separated by commas, got {shown(text)}")
+        yield name, value
 
 
 def _own_store(store: Path, shard: Shard | None) -> Path:
@@ -204,7 +210,7 @@ def _show(summary: SweepSummary) -> None:
 def _at_target(law: LawAtTarget) -> str:
     """What a law says of the target, in words."""
     where = ", ".join(f"{name} {value}" for name, value in law.target.items())
-    of = f"law {law.law} of {counted(law.measurements, 'measurement')}"
+    of = f"law {law.law}, {counted(law.measurements, 'measurement')}"
     if law.value is None:
         return f"{of}: too few for a fit\nat the target: {where}"
     unit = "bit" if law.counts == "bits" else ""
@@ -213,9 +219,9 @@ def _at_target(law: LawAtTarget) -> str:
     known = (
         "no interval, as they leave it open"
         if ends is None
-        else f"{ends.ends(amount)} ({percent(ends.level)}: {ends.of})"
+        else f"{ends.ends(amount)} ({percent(ends.level)}, of {ends.of})"
     )
-    return f"{of}: {says}; {known}\nat the target{'' if law.inside_domain else ', outside its domain'}: {where}"
+    return f"{of}: {says}, {known}\nat the target{'' if law.inside_domain else ', outside its domain'}: {where}"
 
 
 def _law(name: str, task: Task) -> Any:
@@ -230,12 +236,9 @@ def _target(text: str | None) -> dict[str, list[float | str]] | None:
     if text is None:
         return None
     found: dict[str, list[float | str]] = {}
-    for part in text.split(","):
-        name, _, value = (piece.strip() for piece in part.partition("="))
+    for name, value in _pairs("target", text):
         if name in found:
             raise SpecError(f"target: {name} once, got {text!r}")
-        if not (name and value):
-            raise SpecError(f"target: name=value separated by commas, got {text!r}")
         try:
             found[name] = [positive("target", float(value))]
         except ValueError:

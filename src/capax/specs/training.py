@@ -12,7 +12,7 @@ from capax.specs.spec import MOST_STEPS, Size, Spec, Steps, since
 from capax.text import counted
 
 USUAL_CYCLES = 5
-"""By when most trainings have converged that end so: by protocol capacity 137 of 153 networks (docs/capacity)."""
+"""Cycles after which most trainings to convergence have ended: of 137 of 153 networks (docs/capacity)."""
 LONGEST_SIDE = 1024
 """Sides of matrices up to which SOAP turns them: its bases are squares of these."""
 

@@ -61,7 +61,7 @@ def sweep_adaptively(
 
     Raises:
         SpecError: for a law of other runs, or of capacity where the study's protocol does not measure it, and for a
-            target that is no architecture, or with a column that neither the law nor the study's runs have.
+            target that is no architecture, or with a column of neither the law nor the study's task and model.
     """
     asked = ask(study, store, allow_many, retries, executor, workers, device, Labels(name, tags))  # type: ignore[arg-type]
     check(budget, until)
@@ -140,10 +140,12 @@ def known_at_target(
         level: of the interval, which is that of `half_width`.
 
     Raises:
-        SpecError: for a target that is no architecture.
+        SpecError: for a target that is no architecture, or several.
         StoreError: when there is no such store.
     """
     goal = _goal(law, runs, candidate_table(runs), {} if target is None else target)
+    if (count := len(goal[law.columns[0]])) > 1:
+        raise SpecError(f"target: one architecture, got {count}")
     with Store(store, create=False) as opened:
         known = [found for run in runs if (found := opened.get(run.key())) is not None]
     fitted = fitted_to(law, tables.table(known)) if known else None
@@ -156,7 +158,7 @@ def known_at_target(
     return LawAtTarget(
         law=law.name,
         measurements=len(known),
-        target={name: values[0] for name, values in goal.items()},
+        target={name: goal[name][0] for name in dict.fromkeys((*law.columns, *(target or ())))},
         counts="bits" if law.target in tables.IN_BITS else law.items,
         value=value,
         interval=interval,
@@ -167,15 +169,16 @@ def known_at_target(
 def _goal(
     law: Law, runs: Sequence[Run], offered: Mapping[str, Any], target: Mapping[str, Sequence[float | str]]
 ) -> dict[str, list[Any]]:
-    """The law's columns of the architectures that are asked for.
+    """The columns of the architectures that are asked for, the law's and those of their protocol.
 
     Raises:
         SpecError: for one that there cannot be, or that is described by what is no column.
     """
+    fields = {name for run in runs for part in (run.task, run.model) for name in type(part).model_fields}
     for name, values in target.items():
-        if name not in (*law.columns, *offered):
+        if name not in (*law.columns, *fields):
             raise SpecError(
-                f"target: allowed are {', '.join(law.columns)} and other columns of the study's runs, "
+                f"target: allowed are {', '.join(law.columns)} and other fields of the study's task and model, "
                 f"got {shown(name)} = {', '.join(map(str, values))}"
             )
     if len(lengths := {len(values) for values in target.values()}) > 1:
@@ -183,8 +186,10 @@ def _goal(
     sizes = [columns_of(law, offered)[name] for name in reversed(law.columns)]
     largest = runs[int(np.lexsort([*sizes, offered["trainable_parameters"]])[-1])]
     rows = [dict(zip(target, values, strict=True)) for values in zip(*target.values(), strict=True)]
-    goals = [_changed(largest, row) for row in (rows if target else [{}])]
-    return {name: [goal[name] for goal in goals] for name in law.columns}
+    if target and not rows:
+        raise SpecError("target: at least one architecture, got none")
+    goals = [_changed(largest, row) for row in rows or [{}]]
+    return {name: [goal[name] for goal in goals] for name in goals[0]}
 
 
 def _changed(run: Run, changes: Mapping[str, float | str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from capax.errors import CapaxError, printable
 from capax.results import Result
 from capax.specs import Run
 from capax.specs.apart import apart, fields_of, in_words
+from capax.specs.training import USUAL_CYCLES
 from capax.store import Store
 from capax.store.file import check_path
 from capax.sweeps import packs, shards
@@ -54,7 +55,7 @@ class Preview(Result):
     ]
     usual_seconds: Annotated[
         float | None,
-        Field(description="Expected, if trainings that cycles end which add little take five, as most do at most."),
+        Field(description="Expected, if trainings that end when a cycle adds little take five cycles, as most do."),
     ]
     refused: Annotated[
         tuple[str, ...],
@@ -70,7 +71,9 @@ class Preview(Result):
         else:
             took = f"at most {duration(self.seconds)}"
             if self.usual_seconds < self.seconds:
-                took = f"{duration(self.usual_seconds)} if trainings converge in five cycles, as most do; {took}"
+                took = (
+                    f"{duration(self.usual_seconds)} if trainings converge in {USUAL_CYCLES} cycles, as most do; {took}"
+                )
         of = "" if self.shard is None else f"shard {self.shard} of {self.study_runs} runs{again}: "
         again = again if self.shard is None else ""
         tried = counted(len(self.refused), "pack")
