@@ -57,6 +57,10 @@ def test_bad_files_end_with_two(tmp_path, capsys) -> None:
     (tmp_path / "two.tsv").write_text("key\tanswer\nk\ta\nk\tb\n")
     assert "no model recalls more than 1 of 2 facts" in refused(capsys, "measure", "facts", tmp_path / "two.tsv")
     assert "workers: only with --verify, got 1" in refused(capsys, "plan", "facts", COUNTRIES, "--workers", "1")
+    for option, kind in (("code_len", "code"), ("bpe_size", "bpe")):
+        given = ("--tokenization", kind, f"--{option.replace('_', '-')}", "300" if kind == "bpe" else "3")
+        line = refused(capsys, "plan", "facts", COUNTRIES, *given, "--tokenizations", "words,bytes")
+        assert f"{option}: only with {kind} among the tokenizations, got words, bytes" in line
     with pytest.raises(SystemExit) as ended:
         main(["plan", "facts"])
     assert ended.value.code == 2

@@ -13,11 +13,12 @@ from capax.cli.families import columns, network, show_networks
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
 from capax.cli.planned import emit, verification
-from capax.errors import NoPlan
+from capax.errors import NoPlan, SpecError
 from capax.planning.cost import Accelerator
 from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
 from capax.planning.results import Smallest
 from capax.specs import Facts
+from capax.specs.facts import OPTIONS
 from capax.text import amount, counted, duration, percent
 
 
@@ -93,6 +94,9 @@ def _plan(
         given["embeddings"] = embeddings
     usual = (task.tokenization,) if "tokenization" in task.model_fields_set else USUAL
     chosen = usual if tokens is None else tuple(word.strip() for word in tokens.split(","))
+    for kind, (name, _) in OPTIONS.items():
+        if kind not in chosen and name in task.model_fields_set:
+            raise SpecError(f"{name}: only with {kind} among the tokenizations, got {', '.join(chosen)}")
     found = plan_facts(
         task,
         recall=recall,

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -40,9 +40,6 @@ from capax.store.schema import (
     Summary,
     now,
 )
-
-if TYPE_CHECKING:
-    pass
 
 DEFAULT = Path("capax.db")
 KEPT = "finished runs are saved"
