@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 import capax
-from capax.protocols.convergence import converged_at, trend
+from capax.protocols.convergence import trend
 from capax.training.pack import Pack
 from capax.training.prepare import prepare
+from capax.training.stopping import converged_at
 
 SHAPES, SEED, CELLS, RESTARTS = 17, 0, 3, 3
 LONGER, MOST_TOKENS, MOST_STEPS = 8, 2000, 25_000

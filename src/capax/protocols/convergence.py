@@ -16,17 +16,6 @@ import numpy as np
 from capax.protocols.means import half_of_mean
 from capax.results import LEVEL, Interval
 
-
-def converged_at(ends: Sequence[float], tolerance: float) -> int | None:
-    """The number of the cycle, from 1, that first changed the most known before by less than a share; None if none."""
-    most = ends[0] if ends else 0.0
-    for number, bits in enumerate(ends[1:], 2):
-        if abs(bits - most) < tolerance * most:
-            return number
-        most = max(most, bits)
-    return None
-
-
 ADDED, LEAST_ADDED, MOST_ADDED = 1.0, 0.0, 3.0
 """What the three cycles after convergence add, as a multiple of what the last one added: usual, least and most."""
 

@@ -332,7 +332,7 @@ def _weights(finished: Path) -> Path:
 
 def _partial(path: Path) -> Path:
     """Where a file is written before it takes its place."""
-    return path.with_name(path.name + ".partial")
+    return path.with_name(path.name + PARTIAL)
 
 
 def _text_checksum(content: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -43,6 +44,21 @@ class CycleEnd(NamedTuple):
     memorized: int
     bits: float
     signed_bits: float
+
+
+def converged_at(ends: Sequence[float], tolerance: float) -> int | None:
+    """The number of the cycle, from 1, that first changed the most known before by less than a share; None if none.
+
+    Args:
+        ends: bits known at the ends of cycles.
+        tolerance: the share.
+    """
+    most = ends[0] if ends else 0.0
+    for number, bits in enumerate(ends[1:], 2):
+        if abs(bits - most) < tolerance * most:
+            return number
+        most = max(most, bits)
+    return None
 
 
 @dataclass
@@ -140,7 +156,7 @@ class Record:
         gained, later = information.clipped - before, len(self.cycles) > 1
         done = self.stop_reason == "complete" and training.stop_when_complete
         tolerance = None if done else training.cycle_tolerance
-        if tolerance is not None and later and abs(gained) < tolerance * before:
+        if tolerance is not None and converged_at([end.bits for end in self.cycles], tolerance) == len(self.cycles):
             self.stop_reason = "converged"
         if later and gained <= 0 and self.stop_reason != "complete":
             return False
